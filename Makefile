@@ -1,0 +1,33 @@
+# Two commands do everything: `make demo` and `make test`. Each sets up .venv first, from pinned versions.
+PYTHON ?= python3
+BIN := .venv/bin
+PYTEST_WORKERS ?= 2
+
+.PHONY: setup demo test lint bench clean
+
+setup: .venv/.ready
+
+# torch first and alone: asked for together with others, pip may take a build that brings gigabytes of CUDA.
+.venv/.ready: requirements.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+demo: setup
+	$(BIN)/regard demo
+
+test: lint
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python -m benchmarks.probe_cost
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,42 @@
+"""Regard: the whole Transformer family on one attention core.
+
+import regard
+translator = regard.load("runs/translate")
+translator("the animal did not cross the street because it was too tired")
+with regard.probe(translator.model) as seen:
+    translator("...")
+seen["decoder.1.cross"].weights(heads=[0])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.model.probe import probe
+    from regard.tasks.translator import Translator
+
+__version__ = "0.1.0"
+__all__ = ["Translator", "UserError", "__version__", "load", "probe"]
+
+
+def load(run: str, device: str | None = None) -> Translator:
+    """Open a run folder, ready to be called."""
+    from regard.tasks.translator import Translator
+
+    return Translator.open(run, device)
+
+
+def __getattr__(name: str) -> Any:
+    """torch takes seconds to import, so `regard --help` does without it."""
+    if name == "probe":
+        from regard.model.probe import probe
+
+        return probe
+    if name == "Translator":
+        from regard.tasks.translator import Translator
+
+        return Translator
+    raise AttributeError(f"module 'regard' has no attribute {name!r}")

@@ -1,0 +1,11 @@
+"""From a model to its outputs: one search for recurrent, cached and linear-attention states."""
+
+from __future__ import annotations
+
+from regard.decode.batching import in_batches
+from regard.decode.beam import beam_search
+from regard.decode.config import DecodeConfig
+from regard.decode.greedy import greedy
+from regard.decode.hypothesis import Hypothesis
+
+__all__ = ["DecodeConfig", "Hypothesis", "beam_search", "greedy", "in_batches"]

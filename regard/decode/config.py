@@ -1,0 +1,55 @@
+"""How to search: the `[decode]` section of a recipe, checked before hours are spent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from regard.errors import UserError, nearest
+
+Search = Literal["greedy", "beam"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeConfig:
+    """Defaults are those of Vaswani et al. 2017, section 6.1: a beam of 4 with a length penalty of 0.6."""
+
+    search: Search = "beam"
+    beam: int = 4
+    length_penalty: float = 0.6  # alpha of Wu et al. 2016, equation 14; 0 ranks by plain log-probability
+    maximum_length: int = 0  # of any output, its end token counted; 0: only the limits that come with the sentences
+    minimum_length: int = 0  # its end token not counted
+    n_best: int = 1
+    batch_tokens: int = 4096
+
+    def __post_init__(self) -> None:
+        if self.search not in get_args(Search):
+            raise UserError(f"decode.search is {self.search!r}{nearest(str(self.search), get_args(Search))}")
+        check_beam(self.beam, self.length_penalty, self.n_best)
+        for name in ("maximum_length", "minimum_length"):
+            if getattr(self, name) < 0:
+                raise UserError(f"decode.{name} is {getattr(self, name)}; it counts tokens, so give 0 or more.")
+        if self.batch_tokens < 1:
+            raise UserError(f"decode.batch_tokens is {self.batch_tokens}; give the padded size of a batch, 1 or more.")
+        if self.search == "greedy" and self.n_best > 1:
+            raise UserError(f"decode.n_best is {self.n_best}, but greedy search finds one; give decode.search=beam.")
+        if 0 < self.maximum_length <= self.minimum_length:
+            raise UserError(
+                f"decode.minimum_length is {self.minimum_length}, which leaves no room for the end token within "
+                f"decode.maximum_length, {self.maximum_length}; lower the one or raise the other."
+            )
+
+    def capped(self, limits: Sequence[int]) -> list[int]:
+        """The sentences' own limits, none above `maximum_length`."""
+        return [min(limit, self.maximum_length) if self.maximum_length else limit for limit in limits]
+
+
+def check_beam(beam: int, length_penalty: float, n_best: int) -> None:
+    """What the config and the search itself both insist on."""
+    if beam < 1:
+        raise UserError(f"The beam is {beam}; it counts hypotheses kept alive, so give 1 (greedy) or more.")
+    if not 0 <= length_penalty < float("inf"):
+        raise UserError(f"The length penalty is {length_penalty}; give 0 (none) or more, usually between 0.6 and 1.")
+    if not 1 <= n_best <= beam:
+        raise UserError(f"n_best is {n_best}, but a beam of {beam} yields between 1 and {beam}; widen the beam.")

@@ -1,0 +1,19 @@
+"""Mistakes a person can mend. The command line prints the sentence and exits with 2; it never shows a traceback for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class UserError(Exception):
+    """One sentence or two: what was given (file, line, key), what was expected, what to do or type."""
+
+
+def nearest(given: str, choices: Iterable[str]) -> str:
+    """The end of an error sentence: the nearest choice if one is close, and all of them if they are few."""
+    choices = sorted(choices)
+    close = get_close_matches(given, choices, n=1, cutoff=0.5)
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    listed = f" (known: {', '.join(choices)})" if len(choices) <= 24 else ""
+    return f"{listed}{hint}"

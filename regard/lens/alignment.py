@@ -1,0 +1,79 @@
+"""What one model looked at while it read or wrote one sentence: tokens on two sides and a weight for every pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """Attention of every layer and head between one row of queries and one row of keys.
+
+    `weights` has the shape (layers, heads, queries, keys); each row over the keys sums to one. The array is copied and
+    made read-only, so an alignment never changes after it was checked.
+    """
+
+    title: str
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+    weights: np.ndarray
+    layers: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        own = np.array(self.weights, dtype=np.float32)
+        own.setflags(write=False)
+        object.__setattr__(self, "weights", own)
+        for side in ("queries", "keys", "layers"):
+            object.__setattr__(self, side, tuple(getattr(self, side)))
+        self._check_shape()
+        self._check_rows()
+
+    @property
+    def heads(self) -> int:
+        return self.weights.shape[1]
+
+    def mean(self) -> np.ndarray:
+        """The average over all layers and heads, (queries, keys)."""
+        return self.weights.mean(axis=(0, 1))
+
+    def of(self, layer: int | str, head: int) -> np.ndarray:
+        """One head of one layer, (queries, keys); the layer by its place or by its name."""
+        if isinstance(layer, str):
+            if layer not in self.layers:
+                raise ValueError(f"no layer is called {layer!r}; there are {', '.join(self.layers)}.")
+            layer = self.layers.index(layer)
+        if not (0 <= layer < len(self.layers) and 0 <= head < self.heads):
+            raise ValueError(
+                f"layer {layer}, head {head} is not there: layers run from 0 to {len(self.layers) - 1} "
+                f"and heads from 0 to {self.heads - 1}."
+            )
+        return self.weights[layer, head]
+
+    def _check_shape(self) -> None:
+        if self.weights.ndim != 4 or 0 in self.weights.shape:
+            raise ValueError(
+                f"weights have the shape {self.weights.shape}; expected (layers, heads, queries, keys), none of them zero."
+            )
+        layers, _, queries, keys = self.weights.shape
+        named = (len(self.layers), len(self.queries), len(self.keys))
+        if named != (layers, queries, keys):
+            raise ValueError(
+                f"weights are for {layers} layers, {queries} queries and {keys} keys, but the names are for "
+                f"{named[0]} layers, {named[1]} queries and {named[2]} keys."
+            )
+
+    def _check_rows(self) -> None:
+        # written so that NaN fails too: every comparison with NaN is false
+        good = (self.weights >= 0).all(axis=-1) & (np.abs(self.weights.sum(axis=-1) - 1) <= TOLERANCE)
+        if not good.all():
+            layer, head, query = np.argwhere(~good)[0]
+            row = self.weights[layer, head, query]
+            raise ValueError(
+                f"the weights of query {query} ({self.queries[query]!r}) in {self.layers[layer]}, head {head}, sum to "
+                f"{row.sum():.4g} with a least weight of {row.min():.4g}; expected weights from zero up that sum to one. "
+                "Leave out padded or fully masked queries."
+            )

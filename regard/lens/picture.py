@@ -1,0 +1,87 @@
+"""Attention in a picture: save an alignment as PNG, SVG, HTML or JSON, by the ending of the file's name, or read it back.
+
+A page and a sheet are for people; the JSON holds the numbers exactly, for another program or another day.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.errors import UserError, nearest
+from regard.lens import figure, page
+from regard.lens.alignment import Alignment
+from regard.lens.terminal import text
+
+__all__ = ["Alignment", "read", "save", "text"]
+
+FORMAT = "regard.alignment.1"
+
+
+def save(alignment: Alignment, path: Path) -> None:
+    """Writes the picture that the ending of `path` asks for: .png, .svg, .html or .json."""
+    path = Path(path)
+    render = _RENDERERS.get(path.suffix.lower())
+    if render is None:
+        ending = f"ends in {path.suffix!r}" if path.suffix else "has no ending"
+        raise UserError(f"{path} {ending}, which is no kind of picture{nearest(path.suffix, _RENDERERS)}")
+    picture = render(alignment)
+    try:
+        path.write_bytes(picture)
+    except OSError as problem:
+        raise UserError(f"{path} cannot be written: {problem.strerror}. Give a file in a folder that exists.") from None
+
+
+def read(path: Path) -> Alignment:
+    """The alignment that `save` wrote as JSON, every weight as it was."""
+    path = Path(path)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise UserError(f"{path} cannot be read: {problem.strerror}.") from None
+    except (ValueError, RecursionError) as problem:  # not UTF-8, not JSON, or nested to no end
+        raise UserError(f"{path} is not JSON: {problem}. Give a file written with the ending .json.") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise UserError(f'{path} is JSON, but has no "format": "{FORMAT}". Give a file that Regard wrote.')
+    try:
+        return _alignment(found)
+    except KeyError as missing:
+        raise UserError(f"{path} holds no alignment: it has no {missing}.") from None
+    except (TypeError, ValueError) as problem:
+        raise UserError(f"{path} holds no alignment: {problem}") from None
+
+
+def _alignment(found: dict[str, Any]) -> Alignment:
+    names = [found[side] for side in ("queries", "keys", "layers")]
+    if not all(isinstance(side, list) and all(isinstance(name, str) for name in side) for side in names):
+        raise ValueError("queries, keys and layers must be lists of strings.")
+    if not isinstance(found["title"], str):
+        raise ValueError("the title must be a string.")
+    queries, keys, layers = map(tuple, names)
+    return Alignment(found["title"], queries, keys, np.asarray(found["weights"], dtype=np.float32), layers)
+
+
+def _json(alignment: Alignment) -> bytes:
+    # nine digits name a float32 and no other; ASCII keeps even a lone surrogate as it is
+    rounded = [float(f"{weight:.9g}") for weight in alignment.weights.ravel().tolist()]
+    written = {
+        "format": FORMAT,
+        "title": alignment.title,
+        "layers": alignment.layers,
+        "queries": alignment.queries,
+        "keys": alignment.keys,
+        "weights": np.array(rounded).reshape(alignment.weights.shape).tolist(),
+    }
+    return (json.dumps(written, allow_nan=False) + "\n").encode("ascii")
+
+
+_RENDERERS: dict[str, Callable[[Alignment], bytes]] = {
+    ".png": figure.png,
+    ".svg": figure.svg,
+    ".html": page.html,
+    ".json": _json,
+}

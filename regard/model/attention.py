@@ -1,0 +1,72 @@
+"""Multi-head attention and the one seam that every attention of every family passes through.
+
+Vaswani et al. 2017, section 3.2.2: concat(head_1 .. head_H) W_O, head_i = attention(Q W_i^Q, K W_i^K, V W_i^V). The three
+input projections are one matrix (rows: all heads' queries, then keys, then values), so self-attention is a single product.
+The number of heads does not change the size: H heads of K = D / H.
+
+Dims: B batch, L query length, M memory length, D width, H heads, K head width.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.model.cache import Cache
+from regard.model.mixers import MIXERS, Mixer
+from regard.model.probe import Probe, Seen
+from regard.model.visibility import View
+
+
+def attend(
+    looking: Probe | None, name: str, mixer: Mixer, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float
+) -> Tensor:
+    """The seam: the kernel runs whether or not somebody looks; a probe keeps references and may gate heads."""
+    context_BHLK = mixer.mix(q_BHLK, k_BHMK, v_BHMK, view, dropout)
+    if looking is not None:
+        if looking.recording:
+            looking.seen[name] = Seen(mixer, q_BHLK, k_BHMK, v_BHMK, view)
+        if (gate_H := looking.gates.get(name)) is not None:
+            context_BHLK = context_BHLK * gate_H.to(context_BHLK)[:, None, None]
+    return context_BHLK
+
+
+class KeysValues(NamedTuple):
+    k_BHMK: Tensor
+    v_BHMK: Tensor
+
+
+class Attention(nn.Module):
+    """Self-attention, or with `cross` attention from x to a memory."""
+
+    def __init__(self, width: int, heads: int, *, mixer: str, dropout: float, name: str, cross: bool = False) -> None:
+        super().__init__()
+        self.name, self.width, self.heads, self.cross = name, width, heads, cross
+        self.mixer = MIXERS[mixer]
+        self.dropout = dropout
+        self.project = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.probe: Probe | None = None
+
+    def forward(self, x_BLD: Tensor, view: View, memory: KeysValues | None = None, cache: Cache | None = None) -> Tensor:
+        if self.cross:
+            assert memory is not None
+            q_BHLK = self._split(F.linear(x_BLD, self.project.weight[: self.width], self.project.bias[: self.width]))
+            k_BHMK, v_BHMK = memory
+        else:
+            q_BHLK, k_BHMK, v_BHMK = map(self._split, self.project(x_BLD).split(self.width, -1))
+            if cache is not None:
+                k_BHMK, v_BHMK = cache.append(k_BHMK, v_BHMK)
+        dropout = self.dropout if self.training else 0.0
+        context_BHLK = attend(self.probe, self.name, self.mixer, q_BHLK, k_BHMK, v_BHMK, view, dropout)
+        return self.out(context_BHLK.transpose(1, 2).flatten(2))
+
+    def remember(self, memory_BMD: Tensor) -> KeysValues:
+        """Keys and values of a memory: once per pass in training, once per sentence in decoding."""
+        kv = F.linear(memory_BMD, self.project.weight[self.width :], self.project.bias[self.width :])
+        return KeysValues(*map(self._split, kv.split(self.width, -1)))
+
+    def _split(self, x_BLD: Tensor) -> Tensor:
+        return x_BLD.unflatten(-1, (self.heads, -1)).transpose(1, 2)

@@ -1,0 +1,23 @@
+"""Scaled dot-product attention: softmax(Q K^T / sqrt(d_k)) V. Vaswani et al. 2017, equation 1; our K is the paper's d_k.
+
+Differs from the paper in one case it does not have: a query that sees nobody (padding under a window) answers with zeros.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.model.visibility import View
+
+
+class Softmax:
+    def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
+        return F.scaled_dot_product_attention(
+            q_BHLK, k_BHMK, v_BHMK, attn_mask=view.mask, is_causal=view.causal, dropout_p=dropout
+        )
+
+    def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor) -> Tensor:
+        scores_BHLM = q_BHLK @ k_BHMK.mT / q_BHLK.shape[-1] ** 0.5
+        weights_BHLM = scores_BHLM.masked_fill(~sees_BHLM, float("-inf")).softmax(-1)
+        return weights_BHLM.masked_fill(~sees_BHLM.any(-1, keepdim=True), 0.0)

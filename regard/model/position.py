@@ -1,0 +1,65 @@
+"""Where a token stands. Self-attention alone ignores order (permute the input and the output is permuted), so position is given.
+
+Sinusoidal (Vaswani et al. 2017, section 3.5): PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same. For a fixed
+offset k, PE(pos + k) is a rotation of PE(pos) that does not depend on pos. Computed where it is needed, so no length is too long.
+Learned (BERT, GPT-2): one vector a position, up to a maximum.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import UserError
+
+PositionKind = Literal["sinusoidal", "learned", "none"]
+
+
+class Sinusoidal(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+        pairs = (width + 1) // 2
+        exponents = torch.arange(0, 2 * pairs, 2, dtype=torch.float64) / width
+        self.register_buffer("rate_K", (10000.0**-exponents).float(), persistent=False)
+        self.rate_K: Tensor
+
+    def forward(self, positions_L: Tensor) -> Tensor:
+        angles_LK = positions_L[:, None].float() * self.rate_K
+        return torch.stack([angles_LK.sin(), angles_LK.cos()], -1).flatten(1)[:, : self.width]
+
+
+class Learned(nn.Module):
+    def __init__(self, width: int, maximum: int) -> None:
+        super().__init__()
+        self.maximum = maximum
+        self.table = nn.Embedding(maximum, width)
+
+    def forward(self, positions_L: Tensor) -> Tensor:
+        return self.table(positions_L)
+
+
+class Positions(nn.Module):
+    """The chosen scheme for `length` positions from `offset` on: vectors_LD, or None where order is not given at all."""
+
+    def __init__(self, kind: PositionKind, width: int, maximum: int) -> None:
+        super().__init__()
+        self.kind = kind
+        self.scheme = {"sinusoidal": lambda: Sinusoidal(width), "learned": lambda: Learned(width, maximum), "none": nn.Identity}[
+            kind
+        ]()
+
+    def forward(self, length: int, offset: int | Tensor, device: torch.device) -> Tensor | None:
+        if self.kind == "none":
+            return None
+        self.check(length)
+        return self.scheme(torch.arange(length, device=device) + offset)
+
+    def check(self, length: int) -> None:
+        if isinstance(self.scheme, Learned) and length > self.scheme.maximum:
+            raise UserError(
+                f"a sequence of {length} tokens does not fit the {self.scheme.maximum} learned positions of this model; "
+                f"shorten it, or train with a larger model.maximum_length or model.position=sinusoidal."
+            )

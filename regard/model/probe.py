@@ -1,0 +1,110 @@
+"""The probe: look at any attention without leaving the fast path.
+
+`with probe(model) as seen:` makes every attention of the model keep references to what its fused kernel was given. Nothing is
+computed until somebody asks; `seen["decoder.2.cross"].weights(heads=[0], rows=[5])` then rebuilds just those rows. Gates
+multiply a head's context before the output projection: 0 switches a head off, and a gradient through 1 is its importance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import nearest
+from regard.model.mixers import Mixer
+from regard.model.visibility import View
+
+if TYPE_CHECKING:
+    from regard.model.attention import Attention
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one attention was given in its latest pass: references only."""
+
+    mixer: Mixer
+    q_BHLK: Tensor
+    k_BHMK: Tensor
+    v_BHMK: Tensor
+    view: View
+
+    def weights(self, heads: Sequence[int] | None = None, rows: Sequence[int] | None = None) -> Tensor:
+        """weights_BHLM for these heads and query rows (all where not given), by the mixer's reference form."""
+        q, k = self.q_BHLK, self.k_BHMK
+        if heads is not None:
+            q, k = q[:, list(heads)], k[:, list(heads)]
+        rows_R = torch.arange(q.shape[2]) if rows is None else torch.tensor(list(rows))
+        sees = self.view.rows(rows_R)
+        if heads is not None and sees.shape[1] > 1:
+            sees = sees[:, list(heads)]
+        return self.mixer.weights(q[:, :, rows_R.to(q.device)].float(), k.float(), sees)
+
+
+@dataclass
+class Probe:
+    seen: dict[str, Seen] = field(default_factory=dict)
+    gates: Mapping[str, Tensor] = field(default_factory=dict)  # name -> gate_H
+    recording: bool = True
+
+    def __getitem__(self, name: str) -> Seen:
+        if name not in self.seen:
+            raise KeyError(f"no attention {name!r} was seen{nearest(name, self.seen)}")
+        return self.seen[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.seen)
+
+    def __len__(self) -> int:
+        return len(self.seen)
+
+
+def attentions(model: nn.Module) -> dict[str, Attention]:
+    """Every attention of a model by the name a probe knows it by, in the order data flows."""
+    from regard.model.attention import Attention
+
+    return {module.name: module for module in model.modules() if isinstance(module, Attention)}
+
+
+@contextmanager
+def probe(model: nn.Module, gates: Mapping[str, Tensor] | None = None) -> Iterator[Probe]:
+    """Look at `model` inside the with-block. A compiled model runs uncompiled meanwhile; its kernels are the same."""
+    found = attentions(model)
+    for name, gate_H in (gates or {}).items():
+        if name not in found:
+            raise KeyError(f"there is no attention {name!r} to gate{nearest(name, found)}")
+        if gate_H.shape != (found[name].heads,):
+            raise ValueError(
+                f"the gate of {name} has shape {tuple(gate_H.shape)}; it needs one number a head: ({found[name].heads},)"
+            )
+    looking = Probe(gates=gates or {})
+    previous = {name: attention.probe for name, attention in found.items()}
+    stance = torch.compiler.set_stance("force_eager")
+    with stance:
+        try:
+            for attention in found.values():
+                attention.probe = looking
+            yield looking
+        finally:
+            for name, attention in found.items():
+                attention.probe = previous[name]
+
+
+@contextmanager
+def not_recording(model: nn.Module) -> Iterator[bool]:
+    """Gates go on acting, but nothing is kept: for a search, whose steps are then shown as one pass over its result.
+
+    Yields whether somebody is looking.
+    """
+    probes = {id(a.probe): a.probe for a in attentions(model).values() if a.probe is not None and a.probe.recording}
+    for looking in probes.values():
+        looking.recording = False
+    try:
+        yield bool(probes)
+    finally:
+        for looking in probes.values():
+            looking.recording = True

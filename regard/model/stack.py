@@ -1,0 +1,38 @@
+"""A stack of blocks: encoder, decoder, or the decoder half of an encoder-decoder, by its visibility and `cross`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from regard.model.attention import KeysValues
+from regard.model.block import Block, BlockConfig
+from regard.model.cache import Cache
+from regard.model.visibility import View
+
+
+class Stack(nn.Module):
+    def __init__(self, config: BlockConfig, layers: int, name: str, cross: bool = False) -> None:
+        super().__init__()
+        self.blocks: Sequence[Block] = nn.ModuleList(  # type: ignore[assignment]
+            Block(config, f"{name}.{n}", cross) for n in range(layers)
+        )
+        # A pre-norm stack leaves its sum unnormalised, so it ends with a norm of its own; a post-norm block has done so.
+        self.norm = nn.LayerNorm(config.width, eps=config.norm_epsilon) if config.norm == "pre" else None
+
+    def forward(
+        self,
+        x_BLD: Tensor,
+        view: View,
+        memories: Sequence[KeysValues] | None = None,
+        memory_view: View | None = None,
+        caches: Sequence[Cache] | None = None,
+    ) -> Tensor:
+        for n, block in enumerate(self.blocks):
+            x_BLD = block(x_BLD, view, memories[n] if memories else None, memory_view, caches[n] if caches else None)
+        return x_BLD if self.norm is None else self.norm(x_BLD)
+
+    def remember(self, memory_BMD: Tensor) -> list[KeysValues]:
+        """What each block's cross-attention will look at."""
+        return [block.cross_attention.remember(memory_BMD) for block in self.blocks if block.cross_attention is not None]

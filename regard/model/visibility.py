@@ -1,0 +1,156 @@
+"""Visibility: who may look at whom. A small value that can be compared, printed and combined with & and |.
+
+A pattern answers one question, `sees(b, h, i, j)`: in sequence b and head h, may the query at position i look at the key at
+position j? The arguments are index tensors of any shapes that broadcast, so the same line of code answers for one pair,
+renders a dense mask, and is the mask function FlexAttention asks for. Masking adds 0 or minus infinity to the scores
+(Vaswani et al. 2017, section 3.2.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+class Visibility:
+    """The combinators every pattern shares. `full` disappears from a conjunction, so it never costs a mask."""
+
+    def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def __and__(self, other: Visibility) -> Visibility:
+        if isinstance(self, Full):
+            return other
+        return self if isinstance(other, Full) else Both(self, other)
+
+    def __or__(self, other: Visibility) -> Visibility:
+        return full if isinstance(self, Full) or isinstance(other, Full) else Either(self, other)
+
+    def over(self, length: int, memory: int, *, batch: int = 1, offset: int | Tensor = 0, device: torch.device) -> View:
+        """Lay the pattern over `length` queries, the first at position `offset`, and `memory` keys from position 0."""
+        if isinstance(self, Full):
+            return View(self, batch, length, memory, offset, device, mask=None, causal=False)
+        if isinstance(self, Causal) and length == memory and isinstance(offset, int) and offset == 0:
+            return View(self, batch, length, memory, offset, device, mask=None, causal=True)
+        mask = dense(self, torch.arange(length, device=device), memory, batch=batch, offset=offset)
+        return View(self, batch, length, memory, offset, device, mask=mask, causal=False)
+
+
+@dataclass(frozen=True)
+class View:
+    """A visibility laid over real lengths, made once per pass and shared by all layers of a stack."""
+
+    visibility: Visibility
+    batch: int
+    length: int
+    memory: int
+    offset: int | Tensor
+    device: torch.device
+    mask: Tensor | None  # True where a query sees; shaped to broadcast with scores_BHLM; None when a kernel needs none
+    causal: bool  # the kernel's own triangle is the whole mask
+
+    def rows(self, rows_R: Tensor) -> Tensor:
+        """sees_BHRM for some of the queries: what the probe asks for, without rendering the rest."""
+        rows_R = rows_R.to(self.device)
+        return dense(self.visibility, rows_R, self.memory, batch=self.batch, offset=self.offset)
+
+
+def dense(visibility: Visibility, queries_L: Tensor, memory: int, *, batch: int = 1, offset: int | Tensor = 0) -> Tensor:
+    """The pattern as booleans that broadcast with scores_BHLM; dimensions it does not depend on stay 1."""
+    device = queries_L.device
+    b = torch.arange(batch, device=device)[:, None, None, None]
+    h = torch.zeros(1, dtype=torch.long, device=device)[:, None, None]
+    i = (queries_L + offset)[:, None]
+    j = torch.arange(memory, device=device)
+    sees = visibility.sees(b, h, i, j)
+    return sees.reshape((1,) * (4 - sees.dim()) + tuple(sees.shape))
+
+
+@dataclass(frozen=True)
+class Full(Visibility):
+    def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return j >= 0
+
+    def __str__(self) -> str:
+        return "full"
+
+
+@dataclass(frozen=True)
+class Causal(Visibility):
+    def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return j <= i
+
+    def __str__(self) -> str:
+        return "causal"
+
+
+@dataclass(frozen=True)
+class Window(Visibility):
+    """Neighbours at most `radius` positions away."""
+
+    radius: int
+
+    def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return (i - j).abs() <= self.radius
+
+    def __str__(self) -> str:
+        return f"window({self.radius})"
+
+
+@dataclass(frozen=True, eq=False)
+class Padding(Visibility):
+    """Only the first lengths_B[b] keys of sequence b are words; the rest is padding."""
+
+    lengths_B: Tensor
+
+    def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return j < self.lengths_B[b]
+
+    def __str__(self) -> str:
+        return "padding"
+
+
+@dataclass(frozen=True, eq=False)
+class Documents(Visibility):
+    """Several documents packed into one row: a token sees only its own document. ids_BM numbers each token's document."""
+
+    ids_BM: Tensor
+
+    def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return self.ids_BM[b, i] == self.ids_BM[b, j]
+
+    def __str__(self) -> str:
+        return "documents"
+
+
+@dataclass(frozen=True)
+class Both(Visibility):
+    left: Visibility
+    right: Visibility
+
+    def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return self.left.sees(b, h, i, j) & self.right.sees(b, h, i, j)
+
+    def __str__(self) -> str:
+        return f"({self.left} & {self.right})"
+
+
+@dataclass(frozen=True)
+class Either(Visibility):
+    left: Visibility
+    right: Visibility
+
+    def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return self.left.sees(b, h, i, j) | self.right.sees(b, h, i, j)
+
+    def __str__(self) -> str:
+        return f"({self.left} | {self.right})"
+
+
+full = Full()
+causal = Causal()
+window = Window
+padding = Padding
+documents = Documents

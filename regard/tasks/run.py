@@ -1,0 +1,101 @@
+"""A run folder: everything one training leaves behind, and all that is needed to use the model again.
+
+recipe.toml  tokenizer.json  data.json  metrics.jsonl  curves.png  samples.txt  README.md  checkpoints/{step,best,average}-N/
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.errors import UserError
+from regard.recipe import Recipe, parse_recipe
+from regard.train.checkpoint import Checkpoint, Store
+
+
+@dataclass(frozen=True)
+class Run:
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: Path | str) -> Run:
+        folder = Path(folder)
+        if not folder.is_dir():
+            raise UserError(
+                f"{folder} is not a folder; give a run such as runs/translate, or make one with 'regard train translate'."
+            )
+        if not (folder / "recipe.toml").is_file():
+            raise UserError(f"{folder} is not a run: it has no recipe.toml. Runs are made by 'regard train RECIPE --out FOLDER'.")
+        return cls(folder)
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.recipe_with(())
+
+    def recipe_with(self, assignments: tuple[str, ...] | list[str]) -> Recipe:
+        path = self.folder / "recipe.toml"
+        return parse_recipe(path.read_text("utf-8"), str(path), assignments)
+
+    def store(self, say: Any = print) -> Store:
+        return Store(self.folder / "checkpoints", say)
+
+    def weights(self, say: Any = print) -> Checkpoint:
+        """What the run is used with: the average of its last checkpoints, else its best, else its newest."""
+        store = self.store(say)
+        for kind in ("average", "best", "step"):
+            if (found := store.newest(kind)) is not None:
+                return found
+        raise UserError(
+            f"{self.folder} has no checkpoint that can be read; continue the training with "
+            f"'regard train {self.recipe.recipe.name} --out {self.folder}'."
+        )
+
+    def write(self, name: str, text: str) -> None:
+        """A small file, complete or not at all."""
+        temporary = self.folder / f".{name}.tmp"
+        temporary.write_text(text, "utf-8")
+        temporary.replace(self.folder / name)
+
+    def read_json(self, name: str) -> dict[str, Any] | None:
+        path = self.folder / name
+        try:
+            return json.loads(path.read_text("utf-8")) if path.exists() else None
+        except json.JSONDecodeError:
+            raise UserError(f"{path} is damaged; delete it and train again, or restore it from a copy.") from None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process trains in a folder at a time."""
+        with (self.folder / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UserError(
+                    f"another process is training in {self.folder}; wait for it, stop it, or give another --out."
+                ) from None
+            yield
+
+
+def choose_device(name: str | None) -> torch.device:
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UserError(f"--device {name} is not known; give cpu, cuda or cuda:N.") from None
+    if device.type not in ("cpu", "cuda"):
+        raise UserError(f"--device {name} is not supported; give cpu, cuda or cuda:N.")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UserError(
+            f"--device {name}: this machine has no CUDA device that torch {torch.__version__} can use; give --device cpu."
+        )
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UserError(f"--device {name}: this machine has {torch.cuda.device_count()} CUDA devices, numbered from 0.")
+    return device

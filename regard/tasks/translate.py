@@ -1,0 +1,131 @@
+"""The task `translate`: read pairs, build vocabularies, train, validate, score. What the training loop is given, and by whom."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard.data.batches import EncodedPairs, cuts, encode_pairs, make_batch
+from regard.data.check import check_pairs, overlap
+from regard.data.pair import Pair
+from regard.data.sources import read_pairs
+from regard.decode.config import DecodeConfig
+from regard.errors import UserError
+from regard.evaluate.bleu import Scores, corpus_scores
+from regard.objective.loss import Objective
+from regard.recipe import Recipe
+from regard.tasks.translator import Tokenizers, Translator
+from regard.text.tokenizer import train_tokenizer
+from regard.train.loop import Validation
+
+Say = Callable[[str], None]
+SAMPLES = 4
+
+
+@dataclass(frozen=True)
+class Prepared:
+    tokenizers: Tokenizers
+    train: EncodedPairs
+    valid: EncodedPairs
+    valid_pairs: list[Pair]
+    test_pairs: list[Pair]
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for ragged in (self.train.source, self.train.target):
+            digest.update(ragged.offsets.tobytes() + ragged.flat.tobytes())
+        return digest.hexdigest()
+
+
+def read_split(recipe: Recipe, split: str) -> list[Pair]:
+    where = getattr(recipe.data, split)
+    columns = (recipe.data.columns[0], recipe.data.columns[1]) if recipe.data.columns else None
+    limit = recipe.data.limit or None if split == "train" else None
+    return read_pairs(where, columns, limit)
+
+
+def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Prepared:
+    """Read and check the data, then build the vocabularies or take those of the run's folder."""
+    train, valid = read_split(recipe, "train"), read_split(recipe, "valid")
+    test = read_split(recipe, "test") if recipe.data.test else []
+    for name, pairs in (("train", train), ("valid", valid), ("test", test)):
+        if pairs:
+            for line in check_pairs(pairs, name).lines():
+                say(line)
+    if test and (shared := overlap(train, test)):
+        say(f"warning: {shared} of {len(test)} test pairs are also in train, so the score will flatter.")
+    tokenizers = _tokenizers(recipe, train, folder)
+    encode = tokenizers.source.encode_batch, tokenizers.target.encode_batch
+    encoded = encode_pairs(train, *encode, maximum=recipe.data.maximum_tokens)
+    sizes = f"{len(tokenizers.source):,}" + ("" if recipe.text.joint else f" and {len(tokenizers.target):,}")
+    say(f"text: {recipe.text.tokenizer}, {sizes} tokens in the {'joint vocabulary' if recipe.text.joint else 'two vocabularies'}")
+    if encoded.dropped:
+        say(
+            f"train: {encoded.dropped:,} of {len(train):,} pairs are longer than {recipe.data.maximum_tokens} tokens and left out"
+        )
+    return Prepared(tokenizers, encoded, encode_pairs(valid, *encode), valid, test)
+
+
+def _tokenizers(recipe: Recipe, train: Sequence[Pair], folder: Path | None) -> Tokenizers:
+    text = recipe.text
+    files = Tokenizers.files(text.joint)
+    if folder is not None and all((folder / name).exists() for name in files):
+        return Tokenizers.load(folder, text.joint)
+    sides = [[pair.source for pair in train], [pair.target for pair in train]]
+    corpora = [[*sides[0], *sides[1]]] if text.joint else sides
+    made = [
+        train_tokenizer(text.tokenizer, lines, text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
+        for lines in corpora
+    ]
+    tokenizers = Tokenizers(made[0], made[-1])
+    if folder is not None:
+        tokenizers.save(folder, text.joint)
+    return tokenizers
+
+
+def data_record(prepared: Prepared) -> str:
+    record = {
+        "train_pairs": len(prepared.train),
+        "train_dropped": prepared.train.dropped,
+        "train_source_tokens": int(prepared.train.source.lengths.sum()),
+        "train_target_tokens": int(prepared.train.target.lengths.sum()),
+        "valid_pairs": len(prepared.valid_pairs),
+        "test_pairs": len(prepared.test_pairs),
+        "train_sha256": prepared.fingerprint(),
+    }
+    return json.dumps(record, indent=2) + "\n"
+
+
+def validator(recipe: Recipe, prepared: Prepared, objective: Objective) -> Callable[[nn.Module], Validation]:
+    """Loss on the validation pairs, and the first few of them translated."""
+    data = prepared.valid
+    longest = np.maximum(data.source.lengths, data.target.lengths) + 1
+    order = np.argsort(longest, kind="stable")
+    batches = [make_batch(data, order[a:b]) for a, b in cuts(longest[order], recipe.train.tokens_per_batch)]
+    samples = prepared.valid_pairs[:SAMPLES]
+
+    @torch.no_grad()
+    def validate(model: nn.Module) -> Validation:
+        device = next(model.parameters()).device
+        count = sum(batch.tokens for batch in batches)
+        nll = sum(objective(model, batch.to(device)).parts["nll"].item() for batch in batches) / count
+        greedy = DecodeConfig(search="greedy", maximum_length=128)
+        outputs = Translator(model, prepared.tokenizers, greedy)([pair.source for pair in samples])  # type: ignore[arg-type]
+        lines = [f"{pair.source}\n  reference  {pair.target}\n  model      {out}" for pair, out in zip(samples, outputs)]
+        return Validation({"nll": nll, "perplexity": float(np.exp(min(nll, 50.0)))}, lines)
+
+    return validate
+
+
+def evaluate(translator: Translator, pairs: Sequence[Pair]) -> tuple[Scores, list[str]]:
+    if not pairs:
+        raise UserError("there is nothing to score: data.test is empty; give data.test=FILE or data.test=a,b.")
+    outputs = translator([pair.source for pair in pairs])
+    return corpus_scores(outputs, [pair.target for pair in pairs]), outputs

@@ -1,0 +1,89 @@
+"""How each kind of tokenizer cuts text into words before it looks for pieces, and how it joins pieces to text again.
+
+    kind        cuts "parce qu'il dort." into            decode(encode(text)) is
+    bpe         ▁parce ▁qu ' il ▁dort .  then merges     the text
+    unigram     the same words, then likely pieces       the text
+    word        the same words                           the text
+    wordpiece   parce qu ' il dort .  then ## pieces     readable text; spaces around punctuation are guessed
+    character   every character, the space too           the text, every space kept
+    byte        every UTF-8 byte                         the text, every space kept
+
+"The text" means its Unicode NFC form, lowercased if asked. Where "▁" stands for the space (bpe, unigram, word), a run of
+white space counts as one space, none is kept at either end, and a "▁" that was in the text is read as a space.
+
+Every cut falls between "<" and what follows it. A line in which somebody wrote "<eos>" can therefore never match the
+special piece of that name: it is ordinary text.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tokenizers import Regex, decoders, normalizers, pre_tokenizers
+
+from regard.text.config import Kind
+
+SPACE = "▁"
+
+
+class Cut(NamedTuple):
+    """The steps around the model that owns the pieces."""
+
+    normalizer: normalizers.Normalizer
+    pre_tokenizer: pre_tokenizers.PreTokenizer
+    decoder: decoders.Decoder
+
+    def words(self, text: str) -> list[str]:
+        return [word for word, _ in self.pre_tokenizer.pre_tokenize_str(self.normalizer.normalize_str(text))]
+
+
+def cut(kind: Kind, lowercase: bool) -> Cut:
+    # Lowercasing first: it can leave letter and accent apart, and NFC joins them.
+    letters = [*([normalizers.Lowercase()] if lowercase else []), normalizers.NFC()]
+    match kind:
+        case "bpe" | "unigram" | "word":
+            one_space = [normalizers.Replace(Regex(rf"[\s{SPACE}]+"), " "), normalizers.Strip()]
+            words = [pre_tokenizers.Metaspace(replacement=SPACE), pre_tokenizers.Punctuation("isolated")]
+            return Cut(
+                normalizers.Sequence([*letters, *one_space]),
+                pre_tokenizers.Sequence(words),
+                decoders.Metaspace(replacement=SPACE),
+            )
+        case "wordpiece":
+            clean = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=True, strip_accents=False, lowercase=False)
+            return Cut(
+                normalizers.Sequence([*letters, clean]),
+                pre_tokenizers.BertPreTokenizer(),
+                decoders.WordPiece(prefix="##", cleanup=True),
+            )
+        case "character":
+            characters = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+            return Cut(normalizers.Sequence(letters), characters, decoders.Fuse())
+        case "byte":
+            utf8 = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+            return Cut(normalizers.Sequence(letters), utf8, decoders.ByteLevel())
+
+
+def _byte_letters() -> dict[str, int]:
+    """One visible letter for each byte, as GPT-2 chose them: printable Latin-1 stands for itself, the rest moves up."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    moved = [byte for byte in range(256) if byte not in printable]
+    letter_of = {byte: chr(byte) for byte in printable} | {byte: chr(256 + i) for i, byte in enumerate(moved)}
+    return {letter_of[byte]: byte for byte in range(256)}
+
+
+BYTE_LETTERS = _byte_letters()
+
+
+def visible(piece: str) -> str:
+    """A piece for people to read: the space as ▁, a line break as \\n."""
+    return "".join(SPACE if c == " " else c if c.isprintable() else c.encode("unicode_escape").decode() for c in piece)
+
+
+def visible_bytes(piece: str) -> str:
+    """A byte-level piece for people to read: as text if its bytes are text by themselves, else as <0xC3>."""
+    content = bytes(BYTE_LETTERS[letter] for letter in piece)
+    try:
+        return visible(content.decode())
+    except UnicodeDecodeError:
+        return "".join(f"<0x{byte:02X}>" for byte in content)

@@ -1,0 +1,124 @@
+"""A tokenizer turns text into ids and ids into text; it is learned once from the training text and stored with the run.
+
+The work is done by Hugging Face `tokenizers`, and `tokenizer.json` is its format, so that other programs can read it.
+Ids 0 to 3 are always <pad>, <sos>, <eos> and <unk>. Encoding adds none of them: the batch does, where it is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import tokenizers
+
+from regard.errors import UserError, nearest
+from regard.text.config import KINDS, Kind
+from regard.text.learn import LEARNERS
+from regard.text.pieces import cut, visible, visible_bytes
+from regard.text.vocabulary import SPECIALS
+
+# Its threads do not survive a fork, which data loaders do. Whoever wants them can set the variable before starting.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+class Tokenizer:
+    def __init__(self, raw: tokenizers.Tokenizer) -> None:
+        self.raw = raw
+        self.raw.encode_special_tokens = True  # "<eos>" written by a person is text; `tokenizer.json` does not keep this
+        self._visible = visible_bytes if isinstance(raw.decoder, tokenizers.decoders.ByteLevel) else visible
+
+    def __len__(self) -> int:
+        return int(self.raw.get_vocab_size(with_added_tokens=True))
+
+    @property
+    def size(self) -> int:
+        return len(self)
+
+    def encode(self, text: str) -> list[int]:
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        try:
+            return [encoding.ids for encoding in self.raw.encode_batch_fast(list(texts), add_special_tokens=False)]
+        except TypeError:
+            _refuse_half_characters(texts)
+            raise
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of the ids; special ids are left out."""
+        return str(self.raw.decode(list(ids), skip_special_tokens=True))
+
+    def decode_batch(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        return list(self.raw.decode_batch([list(row) for row in ids], skip_special_tokens=True))
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """Each piece as a string for people to read: spaces as ▁, bytes that are not text by themselves as <0xC3>."""
+        return [self._token(i) for i in ids]
+
+    def _token(self, i: int) -> str:
+        if not 0 <= i < len(self):
+            raise UserError(f"Id {i} is not in this vocabulary, whose ids go from 0 to {len(self) - 1}.")
+        piece = str(self.raw.id_to_token(i))
+        return piece if piece in SPECIALS else self._visible(piece)
+
+    def save(self, path: str | Path) -> None:
+        Path(path).write_text(self.raw.to_str(pretty=True), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tokenizer:
+        path = Path(path)
+        if not path.is_file():
+            raise UserError(f"There is no tokenizer at {path}. A run folder keeps it as tokenizer.json: was it moved?")
+        try:
+            raw = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        except Exception as error:  # `tokenizers` raises plain Exception for whatever it cannot read
+            raise UserError(
+                f"{path} is not a tokenizer.json that can be read ({error}). Copy it again from where it was made, "
+                "or train again."
+            ) from error
+        found = [raw.token_to_id(special) for special in SPECIALS]
+        if found != list(range(len(SPECIALS))):
+            raise UserError(
+                f"{path} is a tokenizer, but not one of ours: {', '.join(SPECIALS)} must have the ids 0 to 3 and have "
+                f"{', '.join(map(str, found))}. Use a tokenizer.json written by regard train."
+            )
+        return cls(raw)
+
+    def fingerprint(self) -> str:
+        """The same for two tokenizers exactly if they do the same: the sha256 of their json."""
+        return hashlib.sha256(self.raw.to_str().encode()).hexdigest()
+
+
+def train_tokenizer(kind: Kind, texts: Iterable[str], size: int, *, lowercase: bool = False, minimum_count: int = 1) -> Tokenizer:
+    """Learn at most `size` pieces, specials included, from the texts. The same texts always give the same tokenizer.
+
+    `minimum_count` leaves out words, characters and merges seen less often. A byte tokenizer needs no size: give 0.
+    """
+    if kind not in KINDS:
+        raise UserError(f"text.tokenizer={kind!r} is not a kind of tokenizer{nearest(kind, KINDS)}")
+    if kind != "byte" and size <= len(SPECIALS):
+        raise UserError(f"text.size={size} leaves no room beside the {len(SPECIALS)} specials. Set it to 5 or more.")
+    if minimum_count < 1:
+        raise UserError(f"text.minimum_count={minimum_count} is not a count. Set it to 1 or more.")
+    texts = [text for text in texts if not text.isspace() and text]
+    if not texts and kind != "byte":
+        raise UserError(f"There is no text to learn a {kind} tokenizer from: every line is empty. Check data.train.")
+    _refuse_half_characters(texts)
+    how = cut(kind, lowercase)
+    raw = tokenizers.Tokenizer(LEARNERS[kind](how, texts, size, minimum_count))
+    raw.normalizer, raw.pre_tokenizer, raw.decoder = how
+    raw.add_special_tokens(list(SPECIALS))
+    return Tokenizer(raw)
+
+
+def _refuse_half_characters(texts: Iterable[str]) -> None:
+    for number, text in enumerate(texts, start=1):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"Text {number} holds half a character (a lone surrogate), which is not Unicode text: {text[:40]!r}. "
+                "Read it as UTF-8 or take the character out."
+            ) from error

@@ -1,0 +1,65 @@
+"""The `[train]` section: how long, how fast, how carefully."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    steps: int
+    tokens_per_batch: int = 4096  # on the longer side of a batch, padding counted
+    accumulate: int = 1  # split each batch into so many parts to save memory; the sum is the same
+    optimizer: Literal["adam", "adamw"] = "adam"
+    learning_rate: float = 7e-4  # at its highest
+    schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
+    warmup: int = 4000
+    beta1: float = 0.9
+    beta2: float = 0.98
+    epsilon: float = 1e-9
+    weight_decay: float = 0.0  # adamw only; matrices, not biases and norms
+    clip: float = 0.0  # largest gradient norm; 0 is off
+    precision: Literal["fp32", "bf16"] = "fp32"
+    compile: bool = False
+    seed: int = 1
+    log_every: int = 20
+    validate_every: int = 500
+    checkpoint_every: int = 500
+    keep: int = 5  # checkpoints
+    average: int = 1  # of the last so many checkpoints; 1 takes the best one instead
+    patience: int = 0  # stop after so many validations without a better loss; 0 is off
+
+    def __post_init__(self) -> None:
+        positive = (
+            "steps",
+            "tokens_per_batch",
+            "accumulate",
+            "log_every",
+            "validate_every",
+            "checkpoint_every",
+            "keep",
+            "average",
+        )
+        for key in positive:
+            if getattr(self, key) < 1:
+                raise UserError(f"train.{key}={getattr(self, key)} must be at least 1.")
+        for key in ("warmup", "weight_decay", "clip", "patience"):
+            if not getattr(self, key) >= 0:
+                raise UserError(f"train.{key}={getattr(self, key)} must be 0 or more.")
+        for key in ("learning_rate", "epsilon"):
+            if not 0 < getattr(self, key) < float("inf"):
+                raise UserError(f"train.{key}={getattr(self, key)} must be a number above 0.")
+        for key in ("beta1", "beta2"):
+            if not 0 <= getattr(self, key) < 1:
+                raise UserError(f"train.{key}={getattr(self, key)} must be at least 0 and less than 1.")
+        if self.weight_decay and self.optimizer == "adam":
+            raise UserError(f"train.weight_decay={self.weight_decay} needs train.optimizer=adamw.")
+        if self.average > self.keep:
+            raise UserError(f"train.average={self.average} needs as many checkpoints kept; set train.keep={self.average}.")
+        if self.schedule in ("cosine", "linear") and self.warmup >= self.steps:
+            raise UserError(
+                f"train.warmup={self.warmup} leaves nothing of train.steps={self.steps} for the {self.schedule} decay."
+            )

@@ -1,0 +1,70 @@
+"""What a run says while it trains: metrics.jsonl for machines, a progress line for people, curves.png for both."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from regard.train.curves import draw_curves
+
+
+class RunLog:
+    def __init__(self, folder: Path, steps: int, start: int) -> None:
+        self.path, self.steps, self.start = folder / "metrics.jsonl", steps, start
+        self.records = [r for r in read_metrics(self.path) if r["step"] <= start]
+        # What a killed process logged beyond its checkpoint is about to be computed again.
+        self._rewrite()
+        self.began = time.perf_counter()
+        self.live = sys.stderr.isatty()
+
+    def _rewrite(self) -> None:
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text("".join(json.dumps(r) + "\n" for r in self.records))
+        temporary.replace(self.path)
+
+    def record(self, **values: Any) -> None:
+        self.records.append(values)
+        with self.path.open("a") as file:
+            file.write(json.dumps(values) + "\n")
+
+    def progress(self, step: int, loss: float, rate: float, tokens_per_second: float) -> None:
+        remaining = (time.perf_counter() - self.began) / max(1, step - self.start) * (self.steps - step)
+        self.say(
+            f"{step:>6}/{self.steps} {step / self.steps:4.0%}  loss {loss:6.3f}  "
+            f"lr {rate:.1e}  {tokens_per_second:>7,.0f} tokens/s  {clock(remaining)} left",
+            passing=True,
+        )
+
+    def say(self, line: str, passing: bool = False) -> None:
+        """A line for people; a passing one is overwritten by the next on a terminal."""
+        if not self.live:
+            print(line, file=sys.stderr, flush=True)
+            return
+        print(f"\r\x1b[2K{line}", end="" if passing else "\n", file=sys.stderr, flush=True)
+
+    def render(self) -> None:
+        """curves.png and samples.txt, both from the records alone."""
+        draw_curves(self.records, self.path.with_name("curves.png"))
+        sampled = [r for r in self.records if "samples" in r]
+        text = "\n\n".join(f"step {r['step']}\n" + "\n".join(r["samples"]) for r in sampled)
+        self.path.with_name("samples.txt").write_text(text + "\n", "utf-8")
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The records of a run; a last line cut off by a kill is left out."""
+    records = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return records
+
+
+def clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

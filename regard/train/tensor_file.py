@@ -1,0 +1,60 @@
+"""Named tensors in one safetensors file: tied weights are written once and keep both names; any layout may be given."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from regard.errors import UserError
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Not yet flushed, and readable by its owner only: safetensors makes every file 0600, whatever the umask."""
+    unique, aliases = _untie(tensors)
+    try:
+        save_file(unique, path, metadata=aliases or None)  # with no tensors and {}, 0.8.0 writes what it cannot read
+    except SafetensorError as error:
+        code = re.search(r"os error (\d+)", str(error))  # safetensors tells the operating system's reason only in words
+        if not code:
+            raise
+        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from error
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """On the CPU, in memory of their own; names that shared a tensor share it again."""
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            # A clone, because what safetensors hands out may be a map of a file that is deleted tomorrow.
+            loaded = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+            aliases = file.metadata() or {}
+        return loaded | {alias: loaded[original] for alias, original in aliases.items()}
+    except (SafetensorError, OSError, KeyError) as error:
+        raise UserError(f"{path} cannot be read ({error}); delete its folder to use an older one.") from error
+
+
+def _untie(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Each tensor once, dense and on the CPU, and its further names: the way safetensors itself notes tied weights."""
+    unique: dict[str, Tensor] = {}
+    aliases: dict[str, str] = {}
+    first: dict[tuple[Any, ...], str] = {}
+    storages: set[int] = set()
+    for name, tensor in tensors.items():
+        view = (tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+        if tensor.numel() and view in first:
+            aliases[name] = first[view]
+            continue
+        first[view] = name
+        dense = tensor.detach().cpu().contiguous()
+        storage = dense.untyped_storage()
+        if storage.data_ptr() in storages or storage.nbytes() != dense.nbytes:
+            dense = dense.clone()  # a part of a larger storage, or another view of one already taken
+        storages.add(dense.untyped_storage().data_ptr())
+        unique[name] = dense
+    return unique, aliases

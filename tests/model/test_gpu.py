@@ -1,0 +1,115 @@
+"""What only a GPU runs: its kernels against the reference, and the core's promises in bf16 and compiled."""
+
+import pytest
+import torch
+
+from regard.families.transformer import Transformer, TransformerConfig
+from regard.model.mixers.softmax import Softmax
+from regard.model.probe import probe
+from regard.model.visibility import causal, documents, full, padding, window
+
+pytestmark = pytest.mark.gpu
+LENGTHS = [64, 17, 1]
+
+
+def views():
+    device = torch.device("cuda")
+    lengths, ids = torch.tensor(LENGTHS, device=device), torch.arange(64, device=device).div(20).long().expand(3, 64)
+    yield "full", full.over(64, 64, batch=3, device=device)
+    yield "causal", causal.over(64, 64, batch=3, device=device)
+    yield "padding", padding(lengths).over(64, 64, batch=3, device=device)
+    yield "causal window", (causal & window(5)).over(64, 64, batch=3, device=device)
+    yield "documents", (causal & documents(ids)).over(64, 64, batch=3, device=device)
+    yield "some see nobody", (window(2) & padding(lengths)).over(64, 64, batch=3, device=device)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 2e-2)])
+def test_kernels_equal_the_reference_forwards_and_backwards(dtype, tolerance):
+    for name, view in views():
+        torch.manual_seed(0)
+        q, k, v = (torch.randn(3, 4, 64, 32, device="cuda", dtype=dtype, requires_grad=True) for _ in range(3))
+        fused = Softmax().mix(q, k, v, view)
+        exact = [t.detach().double().requires_grad_() for t in (q, k, v)]
+        sees = view.rows(torch.arange(64)).expand(3, 4, 64, 64)
+        reference = Softmax().weights(exact[0], exact[1], sees) @ exact[2]
+        weight = torch.randn_like(fused)
+        fast = torch.autograd.grad((fused * weight).sum(), (q, k, v))
+        plain = torch.autograd.grad((reference * weight.double()).sum(), exact)
+        for a, b in zip((fused, *fast), (reference, *plain)):
+            assert a.isfinite().all(), name
+            assert (a.double() - b).norm() / b.norm() < tolerance, name
+
+
+@pytest.fixture
+def model():
+    return Transformer(TransformerConfig(width=64, heads=4, feedforward=128, layers=2, dropout=0.0), 50, 50).cuda().eval()
+
+
+@pytest.fixture
+def inputs():
+    g = torch.Generator().manual_seed(0)
+    source, target = torch.randint(4, 50, (3, 20), generator=g), torch.randint(4, 50, (3, 70), generator=g)
+    return source.cuda(), torch.tensor([20, 9, 1]).cuda(), target.cuda()
+
+
+def test_gpu_equals_cpu(model, inputs):
+    on_gpu = model(*inputs)
+    on_cpu = model.cpu()(*(t.cpu() for t in inputs))
+    torch.testing.assert_close(on_gpu.cpu(), on_cpu, atol=1e-4, rtol=1e-4)
+
+
+def test_cached_steps_equal_the_full_pass(model, inputs):
+    source, lengths, target = inputs
+    expected = model(*inputs)
+    state = model.start(source, lengths)
+    stepped = torch.stack([state.step(target[:, t]) for t in range(target.shape[1])], 1)
+    torch.testing.assert_close(stepped, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_compiled_whole_training_and_decoding(model, inputs):
+    source, lengths, target = inputs
+    expected = model(*inputs)
+    compiled = torch.compile(model, fullgraph=True)
+    torch.testing.assert_close(compiled(*inputs), expected, atol=1e-4, rtol=1e-4)
+    compiled(*inputs).sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+    state = model.start(source, lengths)
+    model.step = torch.compile(model.step, fullgraph=True)
+    stepped = torch.stack([state.step(target[:, t]) for t in range(40)], 1)
+    torch.testing.assert_close(stepped, expected[:, :40], atol=1e-4, rtol=1e-4)
+
+
+def test_probe_leaves_bf16_results_alone(model, inputs):
+    with torch.autocast("cuda", torch.bfloat16), torch.no_grad():
+        plain = model(*inputs)
+        with probe(model) as seen:
+            looked = model(*inputs)
+    assert torch.equal(plain, looked)
+    weights = seen["decoder.1.cross"].weights(heads=[1])
+    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+
+
+def test_probe_on_4096_tokens_costs_at_most_160_megabytes():
+    from regard.model.block import BlockConfig
+    from regard.model.stack import Stack
+
+    stack = Stack(BlockConfig(width=512, heads=8, feedforward=2048, dropout=0.0), 6, "encoder").cuda().eval()
+    x = torch.randn(1, 4096, 512, device="cuda")
+    view = full.over(4096, 4096, device=x.device)
+
+    def held(looking):
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        with torch.no_grad():
+            if looking:
+                with probe(stack) as seen:
+                    out = stack(x, view)
+                return torch.cuda.memory_allocated() - before, seen, out
+            out = stack(x, view)
+        return torch.cuda.memory_allocated() - before, None, out
+
+    without, _, plain = held(False)
+    with_probe, seen, looked = held(True)
+    assert torch.equal(plain, looked)
+    assert with_probe - without <= 160e6
+    assert seen["encoder.3.self"].weights(heads=[2], rows=[0, 4095]).shape == (1, 1, 2, 4096)

@@ -1,0 +1,297 @@
+"""Round trips for every kind, the published algorithms as oracles, files that other programs read, and mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import unicodedata
+from functools import cache
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.errors import UserError
+from regard.text.config import KINDS, Kind, TextConfig
+from regard.text.tokenizer import Tokenizer, train_tokenizer
+from regard.text.vocabulary import EOS, PAD, SOS, SPECIALS, UNK
+
+TEXTS = [
+    "the animal did not cross the street because it was too tired.",
+    "l'animal n'a pas traversé la rue parce qu'il était trop fatigué !",
+    "parce qu'il dort. « Où est-elle ? » Elle dort, elle aussi.",
+    "die Straße war zu breit; 3,5 m <breit>, zu breit für das Tier (groß)",
+    "das Tier war müde, the street was wide, la rue était large",
+] * 3
+SEEN = "".join(sorted(set("".join(TEXTS))))
+SIZES: dict[Kind, int] = {"bpe": 150, "wordpiece": 200, "unigram": 150, "word": 150, "character": 150, "byte": 0}
+EXACT_WITH_SPACES: tuple[Kind, ...] = ("character", "byte")
+ONE_SPACE: tuple[Kind, ...] = ("bpe", "unigram")
+
+seen_text = st.text(alphabet=SEEN, max_size=60)
+any_text = st.text(alphabet=st.characters(exclude_categories=["Cs", "Cn", "Co"]), max_size=40)
+examples = settings(max_examples=60, deadline=None)
+
+
+@cache
+def trained(kind: Kind) -> Tokenizer:
+    return train_tokenizer(kind, TEXTS, SIZES[kind])
+
+
+def normal(text: str) -> str:
+    """What the page on pieces promises, by other means than `tokenizers`."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+# round trips ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ONE_SPACE)
+@given(text=seen_text)
+@examples
+def test_seen_characters_come_back_and_are_never_unknown(kind: Kind, text: str) -> None:
+    ids = trained(kind).encode(text)
+    assert trained(kind).decode(ids) == normal(text)
+    assert UNK not in ids
+
+
+@given(words=st.lists(st.sampled_from(sorted(set(re.findall(r"\w+|[^\w\s]", " ".join(TEXTS))))), max_size=12))
+@examples
+def test_words_come_back_if_they_are_known(words: list[str]) -> None:
+    tokenizer = train_tokenizer("word", [*TEXTS, *words], 400)
+    text = " ".join(words)
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@given(text=seen_text)
+@examples
+def test_characters_come_back_with_every_space(text: str) -> None:
+    ids = trained("character").encode(text)
+    assert trained("character").decode(ids) == text
+    assert len(ids) == len(text)
+
+
+@given(text=any_text)
+@examples
+def test_bytes_take_any_text_at_all(text: str) -> None:
+    text = unicodedata.normalize("NFC", text)
+    ids = trained("byte").encode(text)
+    assert ids == [4 + byte for byte in text.encode()]
+    assert trained("byte").decode(ids) == text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(texts=st.lists(st.one_of(any_text, st.sampled_from(SPECIALS), seen_text), max_size=5))
+@settings(max_examples=25, deadline=None)
+def test_any_text_encodes_the_same_alone_and_in_a_batch(kind: Kind, texts: list[str]) -> None:
+    tokenizer = trained(kind)
+    batch = tokenizer.encode_batch(texts)
+    assert batch == [tokenizer.encode(text) for text in texts]
+    assert not {PAD, SOS, EOS} & {i for ids in batch for i in ids}
+    assert tokenizer.decode_batch(batch) == [tokenizer.decode(ids) for ids in batch]
+    assert all(len(tokenizer.tokens(ids)) == len(ids) for ids in batch)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_specials_written_by_a_person_are_text(kind: Kind) -> None:
+    texts = ["<eos> <pad><sos>", "a<unk>b <eos>"]
+    tokenizer = train_tokenizer(kind, [*TEXTS, *texts * 50], SIZES[kind])
+    for text in texts:
+        ids = tokenizer.encode(text)
+        assert ids
+        assert not {PAD, SOS, EOS, UNK} & set(ids)
+        assert tokenizer.decode(ids).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_ids_are_left_out_of_text_and_shown_to_people(kind: Kind) -> None:
+    tokenizer = trained(kind)
+    ids = tokenizer.encode("elle dort")
+    assert tokenizer.decode([SOS, *ids, EOS, PAD, PAD]) == "elle dort"
+    assert tokenizer.tokens([SOS, EOS, PAD, UNK]) == ["<sos>", "<eos>", "<pad>", "<unk>"]
+
+
+# what the pieces are ----------------------------------------------------------------------------------------------
+def test_words_part_from_punctuation() -> None:
+    tokenizer = trained("word")
+    ids = tokenizer.encode("parce qu'il dort.")
+    assert tokenizer.tokens(ids) == ["▁parce", "▁qu", "'", "il", "▁dort", "."]
+    assert tokenizer.decode(ids) == "parce qu'il dort."
+
+
+def test_bpe_merges_as_in_the_paper() -> None:
+    """Sennrich et al. 2016, algorithm 1: low x 5, lower x 2, newest x 6, widest x 3 gives e s, es t, ..., l o, lo w."""
+    texts = ["low"] * 5 + ["lower"] * 2 + ["newest"] * 6 + ["widest"] * 3
+    tokenizer = train_tokenizer("bpe", texts, 40)
+    merges = [tuple(merge) for merge in json.loads(tokenizer.raw.to_str())["model"]["merges"]]
+    assert merges[:2] == [("e", "s"), ("es", "t")]
+    assert tokenizer.tokens(tokenizer.encode("lowest")) == ["▁low", "est"]
+
+
+def test_bpe_finds_undo_in_other_words() -> None:
+    texts = ["redo overdo outdo"] * 20 + ["unhappy unfair unkind unwell"] * 20 + ["do it"] * 5
+    tokenizer = train_tokenizer("bpe", texts, 34)
+    assert tokenizer.tokens(tokenizer.encode("undo")) == ["▁un", "do"]
+
+
+@given(word=st.text(alphabet=sorted(set("".join(TEXTS)) - set(" ,.;?!'()<>«»-")), min_size=1, max_size=12))
+@examples
+def test_wordpiece_takes_the_longest_piece_first(word: str) -> None:
+    vocabulary = trained("wordpiece").raw.get_vocab()
+    expected, start = [], 0
+    while start < len(word):
+        candidates = ("##" * (start > 0) + word[start:end] for end in range(len(word), start, -1))
+        piece = next((piece for piece in candidates if piece in vocabulary), None)
+        if piece is None:
+            expected = ["<unk>"]
+            break
+        expected.append(piece)
+        start += len(piece.removeprefix("##"))
+    assert trained("wordpiece").tokens(trained("wordpiece").encode(word)) == expected
+
+
+@given(word=st.text(alphabet=sorted(set("animalstreepcqu")), min_size=1, max_size=8))
+@examples
+def test_unigram_takes_the_likeliest_pieces(word: str) -> None:
+    scores = dict(json.loads(trained("unigram").raw.to_str())["model"]["vocab"])
+
+    def best(text: str) -> float:
+        if not text:
+            return 0.0
+        ends = range(1, len(text) + 1)
+        return max((scores[text[:e]] + best(text[e:]) for e in ends if text[:e] in scores), default=float("-inf"))
+
+    pieces = trained("unigram").tokens(trained("unigram").encode(word))
+    assert sum(scores[piece] for piece in pieces) == pytest.approx(best("▁" + word))
+
+
+def test_pieces_are_readable() -> None:
+    character, byte = trained("character"), trained("byte")
+    assert character.tokens(character.encode("è où\n")) == ["<unk>", "▁", "o", "ù", "<unk>"]
+    assert byte.tokens(byte.encode("a é\n")) == ["a", "▁", "<0xC3>", "<0xA9>", "\\n"]
+
+
+def test_a_broken_byte_spoils_only_itself() -> None:
+    byte = trained("byte")
+    assert byte.decode([4 + 0xC3, *byte.encode("abc")]) == "\ufffdabc"
+
+
+def test_letters_are_composed_and_lowercased_if_asked() -> None:
+    for kind in KINDS:
+        tokenizer = train_tokenizer(kind, TEXTS, SIZES[kind], lowercase=True)
+        assert tokenizer.encode("E\u0301TAIT") == tokenizer.encode("était")
+        assert trained(kind).encode("e\u0301tait") == trained(kind).encode("était") != trained(kind).encode("Était")
+
+
+def test_size_is_an_upper_bound_and_the_frequent_stay() -> None:
+    for kind in ("bpe", "wordpiece", "unigram"):
+        assert len(train_tokenizer(kind, TEXTS, 120)) <= 120
+    words = train_tokenizer("word", ["a a a b b c"], 6)
+    assert words.size == len(words) == 6
+    assert words.tokens([4, 5]) == ["▁a", "▁b"]
+    assert len(train_tokenizer("word", ["a a a b b c"], 100, minimum_count=2)) == 6
+    assert len(train_tokenizer("character", ["aaabbc"], 100, minimum_count=3)) == 5
+    assert len(trained("byte")) == 260
+
+
+# the same twice, here and elsewhere -------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_twice_gives_the_same_tokenizer(kind: Kind) -> None:
+    ties = [" ".join(a + b for a in ("ka", "to", "mi", "su", "ne", "ri") for b in ("la", "po", "du", "ge"))] * 2
+    for texts in (TEXTS, ties):
+        assert len({train_tokenizer(kind, texts, SIZES[kind]).fingerprint() for _ in range(4)}) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_file_is_one_that_tokenizers_reads(kind: Kind, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    trained(kind).save(path)
+    ours, raw = Tokenizer.load(path), tokenizers.Tokenizer.from_file(str(path))
+    assert ours.fingerprint() == trained(kind).fingerprint()
+    assert ours.fingerprint() != trained("bpe" if kind == "word" else "word").fingerprint()
+    for text in [*TEXTS, "unbekanntes Wort ☃", ""]:
+        ids = raw.encode(text, add_special_tokens=False).ids
+        assert ours.encode(text) == trained(kind).encode(text) == ids
+        assert ours.decode(ids) == raw.decode(ids)
+    assert not {PAD, SOS, EOS} & set(ours.encode("<eos><pad><sos>"))
+
+
+def test_no_warning_after_a_fork_and_the_same_everywhere() -> None:
+    program = (
+        "import os, sys\n"
+        "from regard.text.tokenizer import train_tokenizer\n"
+        f"tokenizer = train_tokenizer('unigram', {TEXTS!r}, 150)\n"
+        "tokenizer.encode_batch(['elle dort'] * 100)\n"
+        "child = os.fork()\n"
+        "child and os.waitpid(child, 0)\n"
+        "print(len(tokenizer.encode_batch(['elle dort'] * 100)), tokenizer.fingerprint())\n"
+    )
+    clean = {name: value for name, value in os.environ.items() if name != "TOKENIZERS_PARALLELISM"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=clean, check=True)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [f"100 {trained('unigram').fingerprint()}"] * 2
+
+
+# mistakes ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("kind", "texts", "size", "minimum_count", "sentence"),
+    [
+        ("bpee", TEXTS, 100, 1, r"'bpee'.*did you mean 'bpe'\?"),
+        ("bpe", [], 100, 1, r"no text.*data\.train"),
+        ("unigram", ["", "  \n"], 100, 1, r"no text"),
+        ("word", TEXTS, 4, 1, r"size=4 .*5 or more"),
+        ("word", TEXTS, 100, 0, r"minimum_count=0 .*1 or more"),
+        ("bpe", ["abc abd"], 8, 1, r"size=8 .* 4 specials \+ 5 characters = 9\. Set text\.size=9"),
+        ("unigram", ["abc abd"], 8, 1, r"4 specials \+ 5 characters = 9\. Set text\.size=9"),
+        ("wordpiece", ["abc abd"], 8, 1, r"4 specials \+ 4 characters \+ 3 continuations = 11\. Set text\.size=11"),
+        ("unigram", TEXTS, 150, 2, r"minimum_count=2 .*Leave it at 1"),
+        ("byte", TEXTS, 0, 2, r"minimum_count=2 .*Leave it at 1"),
+        ("byte", TEXTS, 8000, 1, r"260 pieces, but text\.size is 8000\. Set text\.size=0"),
+        ("bpe", ["fine", "half \ud83d"], 100, 1, r"Text 2 .*lone surrogate"),
+    ],
+)
+def test_what_cannot_be_trained(kind: Kind, texts: list[str], size: int, minimum_count: int, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        train_tokenizer(kind, texts, size, minimum_count=minimum_count)
+
+
+@pytest.mark.parametrize(("kind", "least"), [("bpe", 9), ("unigram", 9), ("wordpiece", 11)])
+def test_the_size_that_the_sentence_names_is_enough(kind: Kind, least: int) -> None:
+    for size in range(least, least + 8):
+        tokenizer = train_tokenizer(kind, ["abc abd"], size)
+        assert least <= len(tokenizer) <= size
+        assert tokenizer.decode(tokenizer.encode("abd abc")) == "abd abc"
+
+
+def test_what_cannot_be_encoded_or_shown() -> None:
+    with pytest.raises(UserError, match=r"Text 2 .*lone surrogate"):
+        trained("bpe").encode_batch(["fine", "half \ud83d"])
+    with pytest.raises(UserError, match=r"Id 260 .*from 0 to 259"):
+        trained("byte").tokens([260])
+    with pytest.raises(UserError, match=r"Id -1 "):
+        trained("byte").tokens([-1])
+
+
+def test_what_cannot_be_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    for missing in (path, tmp_path):
+        with pytest.raises(UserError, match=f"no tokenizer at {re.escape(str(missing))}"):
+            Tokenizer.load(missing)
+    trained("bpe").save(path)
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"{}", b"", b"\xff\xfe"):
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match=r"tokenizer\.json is not a tokenizer\.json that can be read.*train again"):
+            Tokenizer.load(path)
+    path.write_bytes(whole.replace(b"<eos>", b"</s>"))
+    with pytest.raises(UserError, match=r"<eos>.*have 0, 1, None, 3"):
+        Tokenizer.load(path)
+
+
+def test_the_recipe_section_names_the_kinds_that_can_be_trained() -> None:
+    assert get_type_hints(TextConfig)["tokenizer"] == Kind
+    assert train_tokenizer(TextConfig().tokenizer, TEXTS, TextConfig().size).decode([]) == ""
