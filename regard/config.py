@@ -44,10 +44,10 @@ def _value(value: Any, hint: Any, key: str) -> Any:
             raise UserError(f"{key}={value!s} is not a choice{nearest(str(value), map(str, arguments))}")
         return str(value)
     if origin is tuple:
-        items = str(value).split(",") if isinstance(value, str) else value
+        items = [Typed(item) for item in value.split(",") if item] if isinstance(value, str) else value
         if not isinstance(items, (list, tuple)):
             raise UserError(f"{key}={value!r} must be a list or a comma-separated text.")
-        return tuple(_value(Typed(item) if isinstance(item, str) else item, arguments[0], key) for item in items if item != "")
+        return tuple(_value(item, arguments[0], key) for item in items)
     return _typed(value, hint, key) if isinstance(value, Typed) else _plain(value, hint, key)
 
 
@@ -66,7 +66,7 @@ def _typed(text: Typed, hint: type, key: str) -> Any:
 
 
 def _plain(value: Any, hint: type, key: str) -> Any:
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+    if hint is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1023:
         return float(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise UserError(f"{key}={value!r} must be {KINDS[hint]}.")
@@ -82,14 +82,22 @@ def override(tables: dict[str, dict[str, Any]], assignments: list[str]) -> None:
             raise UserError(f"{assignment!r} is not a setting; write section.key=value, such as train.steps=500.")
         if section not in tables:
             raise UserError(f"{key}: there is no section {section!r}{nearest(section, tables)}")
+        if not _is_unicode(value):
+            raise UserError(f"{key}={value!a} is not UTF-8; write it in UTF-8, and rename the file if it is one's name.")
         tables[section][name] = Typed(value.strip())
 
 
+def _is_unicode(text: str) -> bool:
+    """Whether every byte that was typed could be read; Python smuggles the others in as surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def to_toml(sections: Mapping[str, Any]) -> str:
-    """Dataclasses as TOML text that `build` reads back to equal values."""
+    """Dataclasses as TOML text that `build` reads back to equal values. TOML has no null: what is None is left out."""
     parts = []
     for name, section in sections.items():
-        lines = [f"{field.name} = {_toml(getattr(section, field.name))}" for field in dataclasses.fields(section)]
+        values = {field.name: getattr(section, field.name) for field in dataclasses.fields(section)}
+        lines = [f"{key} = {_toml(value)}" for key, value in values.items() if value is not None]
         parts.append("\n".join([f"[{name}]", *lines]))
     return "\n\n".join(parts) + "\n"
 
@@ -98,5 +106,5 @@ def _toml(value: Any) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # the one character JSON allows and TOML does not
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -85,7 +85,7 @@ def builtin_names() -> list[str]:
 def parse_recipe(text: str, origin: str, assignments: Sequence[str] = ()) -> Recipe:
     try:
         tables: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # numbers of 5,000 digits and lists a thousand deep included
         raise UserError(f"{origin} is not valid TOML: {error}.") from None
     for section, table in tables.items():
         if section not in SECTIONS:
@@ -96,9 +96,9 @@ def parse_recipe(text: str, origin: str, assignments: Sequence[str] = ()) -> Rec
     tables["recipe"].setdefault("name", Path(origin).stem)
     override(tables, list(assignments))
     family, objective = tables["model"].get("family", "transformer"), tables["objective"].get("name", "translation")
-    if family not in FAMILIES:
+    if str(family) not in FAMILIES:
         raise UserError(f"model.family={family} is not known{nearest(str(family), FAMILIES)}")
-    if objective not in OBJECTIVES:
+    if str(objective) not in OBJECTIVES:
         raise UserError(f"objective.name={objective} is not known{nearest(str(objective), OBJECTIVES)}")
     kinds: dict[str, type] = {
         "recipe": About,

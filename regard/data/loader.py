@@ -24,15 +24,16 @@ class Loader:
             raise UserError("there are no training pairs left to batch; raise data.maximum_tokens or check data.train.")
         self.data, self.tokens, self.seed, self.accumulate = data, tokens, seed, accumulate
         self.rank, self.world, self.ahead = rank, world, ahead
-        self.epoch, self.batches = 0, plan(data, tokens, seed, 0)
-        self.per_epoch = len(self.batches)
+        self.planned = (0, plan(data, tokens, seed, 0))
+        self.per_epoch = len(self.planned[1])
 
     def rows(self, step: int) -> np.ndarray:
         """The pairs of a step, for all ranks together."""
         epoch, index = divmod(step, self.per_epoch)
-        if epoch != self.epoch:
-            self.epoch, self.batches = epoch, plan(self.data, self.tokens, self.seed, epoch)
-        return self.batches[index]
+        planned = self.planned  # read and replaced whole, because two threads may stand in different epochs
+        if planned[0] != epoch:
+            planned = self.planned = (epoch, plan(self.data, self.tokens, self.seed, epoch))
+        return planned[1][index]
 
     def batch(self, step: int) -> list[Batch]:
         """This rank's micro-batches of a step."""

@@ -136,6 +136,8 @@ def _from_rows(path: Path, rows: Iterator[Row], columns: Columns | None) -> Iter
     columns = columns or ("0", "1")
     by_name = not all(column.isdecimal() for column in columns)
     header = first if by_name else [str(i) for i in range(len(first))]
+    if twice := [name for name in columns if header.count(name) > 1]:
+        raise UserError(f"{path}, line {start}: two columns are named {twice[0]!r}. Choose by number: data.columns=0,1.")
     for number, row in rows if by_name else chain([(start, first)], rows):
         if len(row) != len(header):
             raise UserError(

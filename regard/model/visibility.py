@@ -17,6 +17,10 @@ from torch import Tensor
 class Visibility:
     """The combinators every pattern shares. `full` disappears from a conjunction, so it never costs a mask."""
 
+    # What a pattern promises of every query: that it sees its own position, or the first key. Either one keeps it from seeing nobody.
+    sees_itself: bool = False
+    sees_first: bool = False
+
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         raise NotImplementedError
 
@@ -31,11 +35,14 @@ class Visibility:
     def over(self, length: int, memory: int, *, batch: int = 1, offset: int | Tensor = 0, device: torch.device) -> View:
         """Lay the pattern over `length` queries, the first at position `offset`, and `memory` keys from position 0."""
         if isinstance(self, Full):
-            return View(self, batch, length, memory, offset, device, mask=None, causal=False)
+            return View(self, batch, length, memory, offset, device)
         if isinstance(self, Causal) and length == memory and isinstance(offset, int) and offset == 0:
-            return View(self, batch, length, memory, offset, device, mask=None, causal=True)
+            return View(self, batch, length, memory, offset, device, causal=True)
         mask = dense(self, torch.arange(length, device=device), memory, batch=batch, offset=offset)
-        return View(self, batch, length, memory, offset, device, mask=mask, causal=False)
+        if self.sees_itself or self.sees_first:
+            return View(self, batch, length, memory, offset, device, mask)
+        blind = ~mask.any(-1, keepdim=True)
+        return View(self, batch, length, memory, offset, device, mask | blind, blind)
 
 
 @dataclass(frozen=True)
@@ -48,8 +55,9 @@ class View:
     memory: int
     offset: int | Tensor
     device: torch.device
-    mask: Tensor | None  # True where a query sees; shaped to broadcast with scores_BHLM; None when a kernel needs none
-    causal: bool  # the kernel's own triangle is the whole mask
+    mask: Tensor | None = None  # for the kernel: True where a query sees; broadcasts with scores_BHLM; None where none is needed
+    blind: Tensor | None = None  # True for a query that sees nobody; its mask row is True, and its answer must be set to zero
+    causal: bool = False  # the kernel's own triangle is the whole mask
 
     def rows(self, rows_R: Tensor) -> Tensor:
         """sees_BHRM for some of the queries: what the probe asks for, without rendering the rest."""
@@ -70,6 +78,8 @@ def dense(visibility: Visibility, queries_L: Tensor, memory: int, *, batch: int 
 
 @dataclass(frozen=True)
 class Full(Visibility):
+    sees_itself = sees_first = True
+
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return j >= 0
 
@@ -79,6 +89,8 @@ class Full(Visibility):
 
 @dataclass(frozen=True)
 class Causal(Visibility):
+    sees_itself = sees_first = True
+
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return j <= i
 
@@ -91,6 +103,7 @@ class Window(Visibility):
     """Neighbours at most `radius` positions away."""
 
     radius: int
+    sees_itself = True
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return (i - j).abs() <= self.radius
@@ -104,6 +117,7 @@ class Padding(Visibility):
     """Only the first lengths_B[b] keys of sequence b are words; the rest is padding."""
 
     lengths_B: Tensor
+    sees_first = True
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return j < self.lengths_B[b]
@@ -117,6 +131,7 @@ class Documents(Visibility):
     """Several documents packed into one row: a token sees only its own document. ids_BM numbers each token's document."""
 
     ids_BM: Tensor
+    sees_itself = True
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return self.ids_BM[b, i] == self.ids_BM[b, j]
@@ -130,6 +145,14 @@ class Both(Visibility):
     left: Visibility
     right: Visibility
 
+    @property
+    def sees_itself(self) -> bool:  # type: ignore[override]
+        return self.left.sees_itself and self.right.sees_itself
+
+    @property
+    def sees_first(self) -> bool:  # type: ignore[override]
+        return self.left.sees_first and self.right.sees_first
+
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return self.left.sees(b, h, i, j) & self.right.sees(b, h, i, j)
 
@@ -141,6 +164,14 @@ class Both(Visibility):
 class Either(Visibility):
     left: Visibility
     right: Visibility
+
+    @property
+    def sees_itself(self) -> bool:  # type: ignore[override]
+        return self.left.sees_itself or self.right.sees_itself
+
+    @property
+    def sees_first(self) -> bool:  # type: ignore[override]
+        return self.left.sees_first or self.right.sees_first
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return self.left.sees(b, h, i, j) | self.right.sees(b, h, i, j)

@@ -51,7 +51,7 @@ def learn_unigram(how: Cut, texts: list[str], size: int, minimum_count: int) -> 
     _need_room("unigram", size, {"characters": len(letters)})  # with less room than this the trainer would never return
     trainer = trainers.UnigramTrainer(vocab_size=size, special_tokens=list(SPECIALS), unk_token=UNKNOWN, show_progress=False)
     trained = json.loads(_train(models.Unigram(), trainer, how, texts).to_str())["model"]["vocab"]
-    scores = _settled({piece: score for piece, score in trained[len(SPECIALS) :]}, letters)
+    scores = _settled(dict(trained[len(SPECIALS) :]), letters)
     room = size - len(SPECIALS) - len(letters)  # the trainer overshoots when there is room for nothing but letters
     ranked = sorted(scores, key=lambda piece: (-scores[piece], piece))
     kept = letters | set([piece for piece in ranked if piece not in letters][:room])
@@ -64,7 +64,10 @@ def learn_frequent(how: Cut, texts: list[str], size: int, minimum_count: int) ->
     trainer = trainers.WordLevelTrainer(
         vocab_size=size, min_frequency=minimum_count, special_tokens=list(SPECIALS), show_progress=False
     )
-    return _train(models.WordLevel(unk_token=UNKNOWN), trainer, how, texts).model
+    trained = _train(models.WordLevel(unk_token=UNKNOWN), trainer, how, texts)
+    if trained.get_vocab_size() == len(SPECIALS):
+        raise UserError(f"Nothing in this text is seen text.minimum_count={minimum_count} times. Set it lower.")
+    return trained.model
 
 
 def learn_bytes(how: Cut, texts: list[str], size: int, minimum_count: int) -> models.Model:

@@ -19,7 +19,7 @@ from regard.text.learn import LEARNERS
 from regard.text.pieces import cut, visible, visible_bytes
 from regard.text.vocabulary import SPECIALS
 
-# Its threads do not survive a fork, which data loaders do. Whoever wants them can set the variable before starting.
+# Data loaders fork, and threads do not survive that. Whoever wants threads can set the variable before starting.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
@@ -102,11 +102,11 @@ def train_tokenizer(kind: Kind, texts: Iterable[str], size: int, *, lowercase: b
         raise UserError(f"text.size={size} leaves no room beside the {len(SPECIALS)} specials. Set it to 5 or more.")
     if minimum_count < 1:
         raise UserError(f"text.minimum_count={minimum_count} is not a count. Set it to 1 or more.")
-    texts = [text for text in texts if not text.isspace() and text]
+    texts, how = list(texts), cut(kind, lowercase)
+    _refuse_half_characters(texts)
+    texts = [text for text in texts if how.normalizer.normalize_str(text).strip()]
     if not texts and kind != "byte":
         raise UserError(f"There is no text to learn a {kind} tokenizer from: every line is empty. Check data.train.")
-    _refuse_half_characters(texts)
-    how = cut(kind, lowercase)
     raw = tokenizers.Tokenizer(LEARNERS[kind](how, texts, size, minimum_count))
     raw.normalizer, raw.pre_tokenizer, raw.decoder = how
     raw.add_special_tokens(list(SPECIALS))

@@ -47,8 +47,8 @@ class TrainConfig:
             if getattr(self, key) < 1:
                 raise UserError(f"train.{key}={getattr(self, key)} must be at least 1.")
         for key in ("warmup", "weight_decay", "clip", "patience"):
-            if not getattr(self, key) >= 0:
-                raise UserError(f"train.{key}={getattr(self, key)} must be 0 or more.")
+            if not 0 <= getattr(self, key) < float("inf"):
+                raise UserError(f"train.{key}={getattr(self, key)} must be 0 or more, and finite.")
         for key in ("learning_rate", "epsilon"):
             if not 0 < getattr(self, key) < float("inf"):
                 raise UserError(f"train.{key}={getattr(self, key)} must be a number above 0.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +21,7 @@ from regard.errors import UserError
 from regard.objective.loss import Objective
 from regard.train.checkpoint import Store
 from regard.train.config import TrainConfig
+from regard.train.finite import NonFinite
 from regard.train.interrupt import Interrupt
 from regard.train.optimizer import make_optimizer, set_learning_rate
 from regard.train.optimizer_state import flatten_optimizer, restore_optimizer
@@ -79,7 +81,8 @@ def train(
             total.backward()
             loss += total.item()
         norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip or float("inf"))
-        _refuse_non_finite(loss, norm, step, rate, store)
+        if not (isfinite(loss) and torch.isfinite(norm)):
+            raise _diverged(f"the loss became {loss} (gradient norm {norm.item():.3g}) at learning rate {rate:.2e}", step, store)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
@@ -91,8 +94,9 @@ def train(
             log.progress(step, loss_sum / token_sum, rate, speed)
             loss_sum, token_sum, since = 0.0, 0, time.perf_counter()
         if step % config.validate_every == 0 or step == config.steps:
+            paused = time.perf_counter()
             progress = _validate(model, validate, store, log, progress)
-            since = time.perf_counter()
+            since += time.perf_counter() - paused
         stop = bool(interrupt) or done(config, progress)
         if step % config.checkpoint_every == 0 or stop:
             save(store, config, model, optimizer, progress)
@@ -110,6 +114,8 @@ def _validate(model: nn.Module, validate: Validate, store: Store, log: RunLog, p
     model.eval()
     metrics, samples = validate(model)
     model.train()
+    if not isfinite(metrics["nll"]):
+        raise _diverged(f"the validation loss became {metrics['nll']}", progress.step, store)
     better = progress.best is None or metrics["nll"] < progress.best
     log.record(step=progress.step, **{f"valid_{name}": value for name, value in metrics.items()}, samples=samples)
     shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
@@ -118,27 +124,32 @@ def _validate(model: nn.Module, validate: Validate, store: Store, log: RunLog, p
     if not better:
         return replace(progress, worse=progress.worse + 1)
     progress = replace(progress, best=metrics["nll"], best_step=progress.step, worse=0)
-    store.save("best", progress.step, {"model": model.state_dict()}, {"metrics": metrics})
+    _save_finite(store, "best", progress.step, {"model": model.state_dict()}, {"metrics": metrics})
     store.keep("best", 1)
     return progress
 
 
-def _refuse_non_finite(loss: float, norm: Tensor, step: int, rate: float, store: Store) -> None:
-    if loss - loss == 0.0 and torch.isfinite(norm):
-        return
+def _diverged(what: str, step: int, store: Store) -> UserError:
     good = store.newest("step")
-    raise UserError(
-        f"the loss became {loss} (gradient norm {norm.item():.3g}) in step {step} at learning rate {rate:.2e}; "
-        f"nothing of that step was kept"
+    return UserError(
+        f"{what} in step {step}; nothing of that step was kept"
         + (f" and {good.path.name} is the newest good checkpoint. " if good else ". ")
         + "Lower train.learning_rate, raise train.warmup or set train.clip=1.0."
     )
 
 
+def _save_finite(store: Store, kind: str, step: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+    """Weights can burst in a step whose loss was still a number."""
+    try:
+        store.save(kind, step, tensors, state)
+    except NonFinite as error:
+        raise _diverged(f"the training diverged ({str(error).removesuffix('.')})", step, store) from None
+
+
 def save(store: Store, config: TrainConfig, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
     tensors, rest = flatten_optimizer(optimizer)
     state: dict[str, Any] = {"progress": vars(progress), "optimizer": rest}
-    store.save("step", progress.step, {"model": model.state_dict(), "optimizer": tensors}, state)
+    _save_finite(store, "step", progress.step, {"model": model.state_dict(), "optimizer": tensors}, state)
     store.keep("step", config.keep)
 
 

@@ -56,10 +56,10 @@ class RunLog:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The records of a run; a last line cut off by a kill is left out."""
     records = []
-    for line in path.read_text().splitlines() if path.exists() else []:
+    for line in path.read_bytes().splitlines() if path.exists() else []:
         try:
             records.append(json.loads(line))
-        except json.JSONDecodeError:
+        except ValueError:  # no JSON, or no text at all
             break
     return records
 

@@ -23,7 +23,6 @@ OPTIMIZERS: dict[str, Make] = {
     "sgd": lambda m: torch.optim.SGD(m.parameters(), lr=0.1),
     "sgd momentum": lambda m: torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9, nesterov=True),
     "adafactor": lambda m: torch.optim.Adafactor(m.parameters(), lr=0.01),
-    "nadam": lambda m: torch.optim.NAdam(m.parameters(), lr=0.01),
     "two groups": lambda m: torch.optim.AdamW(
         [{"params": [p for p in m.parameters() if p.ndim > 1]}, {"params": [p for p in m.parameters() if p.ndim < 2]}],
         lr=0.01,

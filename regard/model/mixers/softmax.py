@@ -13,9 +13,11 @@ from regard.model.visibility import View
 
 class Softmax:
     def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
-        return F.scaled_dot_product_attention(
+        context_BHLK = F.scaled_dot_product_attention(
             q_BHLK, k_BHMK, v_BHMK, attn_mask=view.mask, is_causal=view.causal, dropout_p=dropout
         )
+        # Kernels differ in what a query that sees nobody gets (zeros on a CPU, NaN gradients from cuDNN), so none is given one.
+        return context_BHLK if view.blind is None else context_BHLK.masked_fill(view.blind, 0.0)
 
     def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor) -> Tensor:
         scores_BHLM = q_BHLK @ k_BHMK.mT / q_BHLK.shape[-1] ** 0.5
