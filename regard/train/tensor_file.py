@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -14,12 +15,16 @@ from torch import Tensor
 
 from regard.errors import UserError
 
+TIED = "tied"  # further name -> name, as JSON
+
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Not yet flushed, and readable by its owner only: safetensors makes every file 0600, whatever the umask."""
     unique, aliases = _untie(tensors)
     try:
-        save_file(unique, path, metadata=aliases or None)  # with no tensors and {}, 0.8.0 writes what it cannot read
+        # One metadata key, since safetensors writes several in no fixed order and equal weights must be equal bytes; and none
+        # rather than {}, which with no tensors 0.8.0 writes as what it cannot read.
+        save_file(unique, path, metadata={TIED: json.dumps(aliases)} if aliases else None)
     except SafetensorError as error:
         code = re.search(r"os error (\d+)", str(error))  # safetensors tells the operating system's reason only in words
         if not code:
@@ -33,14 +38,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         with safe_open(path, framework="pt", device="cpu") as file:
             # A clone, because what safetensors hands out may be a map of a file that is deleted tomorrow.
             loaded = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-            aliases = file.metadata() or {}
+            aliases: dict[str, str] = json.loads((file.metadata() or {}).get(TIED, "{}"))
         return loaded | {alias: loaded[original] for alias, original in aliases.items()}
-    except (SafetensorError, OSError, KeyError) as error:
+    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
         raise UserError(f"{path} cannot be read ({error}); delete its folder to use an older one.") from error
 
 
 def _untie(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Each tensor once, dense and on the CPU, and its further names: the way safetensors itself notes tied weights."""
+    """Each tensor once, dense and on the CPU, and its further names."""
     unique: dict[str, Tensor] = {}
     aliases: dict[str, str] = {}
     first: dict[tuple[Any, ...], str] = {}
