@@ -69,12 +69,12 @@ def beam_search(
     check_beam(beam, alpha, n_best)
     search = Search.start(row_limits(maximum, rows), n_best)
     offers = Offers(eos=eos, banned=banned, minimum=minimum, device=search.limit_S.device)
-    newest_B = torch.full((rows,), sos, device=search.limit_S.device)
+    newest_SW = torch.full((rows, 1), sos, device=search.limit_S.device)
     outputs: dict[int, list[Hypothesis]] = {}
     while len(outputs) < rows:
         before = search.live
-        position, width = before.tokens_SWT.shape[-1], before.total_SW.shape[1]
-        logprob_BK, token_BK = offers.best(state.step(newest_B), 2 * beam, position)
+        position = before.tokens_SWT.shape[-1]
+        logprob_BK, token_BK = offers.best(state.step(newest_SW).flatten(0, 1), 2 * beam, position)
         candidates = before.candidates(logprob_BK, token_BK, 2 * beam)
         search, parent_SW, done_S = _advance(search, candidates, beam, alpha, eos)
         leave, stay = done_S.nonzero().flatten(), (~done_S).nonzero().flatten()
@@ -82,9 +82,9 @@ def beam_search(
             found = _hypotheses(search.only(leave), before.sentences(leave), alpha, n_best)
             outputs.update(zip(search.sentence_S[leave].tolist(), found))
         if len(stay):
-            state.select((stay[:, None] * width + parent_SW[stay]).flatten())
+            state.select(parent_SW[stay], stay if len(leave) else None)
             search = search.only(stay)
-            newest_B = search.live.tokens_SWT[..., -1].flatten()
+            newest_SW = search.live.tokens_SWT[..., -1]
     return [outputs[row] for row in range(rows)]
 
 

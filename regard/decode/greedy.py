@@ -36,7 +36,7 @@ def greedy(
     outputs: dict[int, Hypothesis] = {}
     while len(outputs) < rows:
         position = logprobs_BT.shape[1]
-        logprob_B1, token_B1 = offers.best(state.step(tokens_BT[:, -1]), 1, position)
+        logprob_B1, token_B1 = offers.best(state.step(tokens_BT[:, -1:])[:, 0], 1, position)
         tokens_BT = torch.cat([tokens_BT, token_B1], 1)
         logprobs_BT = torch.cat([logprobs_BT, logprob_B1], 1)
         done_B = (token_B1[:, 0] == eos) | logprob_B1[:, 0].isneginf() | (position + 1 >= limit_B)
@@ -46,7 +46,7 @@ def greedy(
         outputs.update((row, _hypothesis(tokens[1:], logprobs, eos)) for row, tokens, logprobs in ended)
         stay = (~done_B).nonzero().flatten()
         if len(stay):
-            state.select(stay)
+            state.select(sentences=stay)
             row_B, limit_B, tokens_BT, logprobs_BT = (part[stay] for part in (row_B, limit_B, tokens_BT, logprobs_BT))
     return [outputs[row] for row in range(rows)]
 

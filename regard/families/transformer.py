@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.errors import UserError
 from regard.model.attention import KeysValues
 from regard.model.block import BlockConfig
-from regard.model.cache import Cache, Clock
+from regard.model.cache import Cache, Lineage
 from regard.model.count import Part, embedding, learned_positions, linear, stack
 from regard.model.embed import Embed, Join
 from regard.model.heads import VocabularyHead
@@ -131,11 +131,13 @@ class Transformer(nn.Module):
     def start(self, source_BM: Tensor, lengths_B: Tensor) -> TransformerState:
         return TransformerState(self, source_BM, lengths_B)
 
-    def step(self, ids_B: Tensor, memories: list[KeysValues], memory_view: View, caches: list[Cache], clock: Clock) -> Tensor:
-        """logits_BV after one more token: the same sum as `forward`, with everything before it taken from the caches."""
-        view = (causal & self.visibility).over(1, clock.visible, offset=clock.position, device=ids_B.device)
-        x_BLD = self.decoder(self.target(ids_B[:, None], clock.position), view, memories, memory_view, caches)
-        return self.head(x_BLD)[:, 0]
+    def step(
+        self, ids_SW: Tensor, memories: list[KeysValues], memory_view: View, caches: list[Cache], lineage: Lineage
+    ) -> Tensor:
+        """logits_SWV after one more token in every lane: the sums of `forward`, with all before it taken from the caches."""
+        x_SWD = self.target(ids_SW, lineage.position.expand(ids_SW.shape[1]))
+        view = lineage.view(self.visibility)
+        return self.head(self.decoder(x_SWD, view, memories, memory_view, caches))
 
 
 def count(config: TransformerConfig, source_vocabulary: int, target_vocabulary: int, source: int, target: int) -> Part:
@@ -161,34 +163,31 @@ def count(config: TransformerConfig, source_vocabulary: int, target_vocabulary: 
 class TransformerState:
     """What the decoder has seen so far: cached keys and values, and the encoder's, which never change."""
 
-    def __init__(self, model: Transformer, source_BM: Tensor, lengths_B: Tensor) -> None:
+    def __init__(self, model: Transformer, source_SM: Tensor, lengths_S: Tensor) -> None:
         self.model = model
-        memory_BMD, _ = model.encode(source_BM, lengths_B)
-        self.lengths_B = lengths_B
-        self.memories = model.decoder.remember(memory_BMD)
-        self.clock = Clock(torch.zeros(1, dtype=torch.long, device=source_BM.device))
-        config, like = model.config, self.memories[0].k_BHMK
-        shape = (source_BM.shape[0], config.heads, config.width // config.heads)
-        self.caches = [Cache(self.clock, *shape, like) for _ in model.decoder.blocks]
-        self._see_memory()
+        memory_SMD, self.memory_view = model.encode(source_SM, lengths_S)
+        self.lengths_S = lengths_S
+        self.memories = model.decoder.remember(memory_SMD)
+        self.lineage = Lineage(source_SM.shape[0], source_SM.device)
+        heads, head_width = self.memories[0].k_BHMK.shape[1], self.memories[0].k_BHMK.shape[3]
+        self.caches = [Cache(self.lineage, source_SM.shape[0], heads, head_width, memory_SMD) for _ in model.decoder.blocks]
 
     @torch.no_grad()
-    def step(self, ids_B: Tensor) -> Tensor:
-        self.model.target.positions.check(self.clock.count + 1)
-        self.clock.reserve()
+    def step(self, ids_SW: Tensor) -> Tensor:
+        self.model.target.positions.check(self.lineage.length + 1)
+        self.lineage.reserve()
         for cache in self.caches:
             cache.reserve()
-        logits_BV = self.model.step(ids_B, self.memories, self.memory_view, self.caches, self.clock)
-        self.clock.tick()
-        return logits_BV
+        logits_SWV = self.model.step(ids_SW, self.memories, self.memory_view, self.caches, self.lineage)
+        self.lineage.advance()
+        return logits_SWV
 
-    def select(self, rows: Tensor) -> None:
-        for cache in self.caches:
-            cache.select(rows)
-        self.memories = [KeysValues(k.index_select(0, rows), v.index_select(0, rows)) for k, v in self.memories]
-        self.lengths_B = self.lengths_B[rows]
-        self._see_memory()
-
-    def _see_memory(self) -> None:
-        batch, length = self.lengths_B.shape[0], self.memories[0].k_BHMK.shape[2]
-        self.memory_view = padding(self.lengths_B).over(1, length, batch=batch, device=self.lengths_B.device)
+    def select(self, parents_SW: Tensor | None = None, sentences: Tensor | None = None) -> None:
+        self.lineage.select(parents_SW, sentences)
+        if sentences is not None:
+            for cache in self.caches:
+                cache.select(sentences)
+            self.memories = [KeysValues(k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in self.memories]
+            self.lengths_S = self.lengths_S[sentences]
+            batch, length = self.lengths_S.shape[0], self.memories[0].k_BHMK.shape[2]
+            self.memory_view = padding(self.lengths_S).over(1, length, batch=batch, device=self.lengths_S.device)

@@ -35,9 +35,13 @@ class Embed(nn.Module):
         self.scale = self.tokens.embedding_dim**0.5
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, ids_BL: Tensor, offset: int | Tensor = 0) -> Tensor:
+    def forward(self, ids_BL: Tensor, positions_L: Tensor | None = None) -> Tensor:
+        """Tokens at these positions; at 0, 1, 2, ... where none are given."""
+        if positions_L is None:
+            self.positions.check(ids_BL.shape[1])
+            positions_L = torch.arange(ids_BL.shape[1], device=ids_BL.device)
         x_BLD = self.tokens(ids_BL) * self.scale
-        if (where_LD := self.positions(ids_BL.shape[1], offset, ids_BL.device)) is not None:
+        if (where_LD := self.positions(positions_L)) is not None:
             if self.concat:
                 x_BLD = torch.cat([x_BLD, where_LD.to(x_BLD).expand(ids_BL.shape[0], -1, -1)], -1)
             else:

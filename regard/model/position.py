@@ -42,22 +42,18 @@ class Learned(nn.Module):
 
 
 class Positions(nn.Module):
-    """The chosen scheme for `length` positions from `offset` on: vectors_LD, or None where order is not given at all."""
+    """The chosen scheme: vectors_LD for positions_L, or None where order is not given at all."""
 
     def __init__(self, kind: PositionKind, width: int, maximum: int) -> None:
         super().__init__()
-        self.kind = kind
-        self.scheme = {"sinusoidal": lambda: Sinusoidal(width), "learned": lambda: Learned(width, maximum), "none": nn.Identity}[
-            kind
-        ]()
+        schemes = {"sinusoidal": lambda: Sinusoidal(width), "learned": lambda: Learned(width, maximum), "none": nn.Identity}
+        self.kind, self.scheme = kind, schemes[kind]()
 
-    def forward(self, length: int, offset: int | Tensor, device: torch.device) -> Tensor | None:
-        if self.kind == "none":
-            return None
-        self.check(length)
-        return self.scheme(torch.arange(length, device=device) + offset)
+    def forward(self, positions_L: Tensor) -> Tensor | None:
+        return None if self.kind == "none" else self.scheme(positions_L)
 
     def check(self, length: int) -> None:
+        """Known to the host before any kernel runs: is there a position for so many tokens?"""
         if isinstance(self.scheme, Learned) and length > self.scheme.maximum:
             raise UserError(
                 f"a sequence of {length} tokens does not fit the {self.scheme.maximum} learned positions of this model; "

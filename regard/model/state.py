@@ -1,7 +1,9 @@
-"""What decoding asks of any model: one step forward, and a choice of rows.
+"""What decoding asks of any model: one step forward, and a choice of how to go on.
 
 A Transformer keeps keys and values, a recurrent network its hidden vectors, a linear attention its running sums. Greedy,
 sampling and beam search see only these two methods, so each search is written once.
+
+Dims: S sentences, W lanes of each (the hypotheses a search keeps alive; greedy search has one), V vocabulary.
 """
 
 from __future__ import annotations
@@ -12,10 +14,13 @@ from torch import Tensor
 
 
 class State(Protocol):
-    def step(self, ids_B: Tensor) -> Tensor:
-        """Take the newest token of every row and return logits_BV for the one after it."""
+    def step(self, ids_SW: Tensor) -> Tensor:
+        """Take the newest token of every lane and return logits_SWV for the one after it."""
         ...
 
-    def select(self, rows: Tensor) -> None:
-        """Keep these rows in this order: beams are reordered or repeated, finished sentences leave. Row count may change."""
+    def select(self, parents_SW: Tensor | None = None, sentences: Tensor | None = None) -> None:
+        """Keep these sentences in this order (all where not given); lane w of each goes on from its lane parents_SW[s, w].
+
+        Without parents every lane goes on from itself. The number of lanes may change.
+        """
         ...

@@ -140,6 +140,20 @@ class Documents(Visibility):
         return "documents"
 
 
+@dataclass(frozen=True, eq=False)
+class Given(Visibility):
+    """A pattern that is simply given, such as the ancestors of each hypothesis in a search."""
+
+    sees_BLM: Tensor
+    sees_itself = True
+
+    def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return self.sees_BLM[b, i, j]
+
+    def __str__(self) -> str:
+        return "given"
+
+
 @dataclass(frozen=True)
 class Both(Visibility):
     left: Visibility
@@ -185,3 +199,4 @@ causal = Causal()
 window = Window
 padding = Padding
 documents = Documents
+given = Given

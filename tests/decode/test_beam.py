@@ -178,7 +178,9 @@ def test_rows_follow_their_hypotheses() -> None:
     logits_NV = table(11, 9).index_fill(1, torch.tensor([EOS]), -50.0)
     state = TableState(logits_NV, [5, 6, 7])
     found = beam_search(state, 3, sos=SOS, eos=EOS, beam=beam, alpha=1.0, maximum=limits, n_best=beam)
-    prefixes = {(history[0], *history[2:]) for history in state.histories}  # start key, then all but the last token
+    prefixes = {
+        (history[0], *history[2:]) for lanes in state.histories for history in lanes
+    }  # start key, then all but the last token
     assert {(start, *one.ids[:-1]) for start, ones in zip([5, 6, 7], found) for one in ones} <= prefixes
 
 

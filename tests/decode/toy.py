@@ -26,28 +26,33 @@ class TableState:
 
     def __init__(self, logits_NV: Tensor, starts: Sequence[int]) -> None:
         self.logits_NV = logits_NV
-        self.keys_B = torch.tensor(starts, dtype=torch.long)
-        self.histories: list[list[int]] = [[start] for start in starts]
+        self.keys_SW = torch.tensor(starts, dtype=torch.long)[:, None]
+        self.histories: list[list[list[int]]] = [[[start]] for start in starts]
         self.calls: list[tuple[str, int]] = []
 
-    def step(self, ids_B: Tensor) -> Tensor:
-        assert ids_B.dtype == torch.long
-        assert ids_B.shape == self.keys_B.shape
-        assert len(ids_B) > 0
-        self.calls.append(("step", len(ids_B)))
-        self.keys_B = (self.keys_B * 31 + ids_B * 7 + 5) % STATES
-        self.histories = [[*history, token] for history, token in zip(self.histories, ids_B.tolist())]
-        return self.logits_NV[self.keys_B]
+    def step(self, ids_SW: Tensor) -> Tensor:
+        assert ids_SW.dtype == torch.long
+        assert ids_SW.shape == self.keys_SW.shape
+        assert ids_SW.numel() > 0
+        self.calls.append(("step", ids_SW.numel()))
+        self.keys_SW = (self.keys_SW * 31 + ids_SW * 7 + 5) % STATES
+        new = ids_SW.tolist()
+        self.histories = [[[*h, token] for h, token in zip(*both)] for both in zip(self.histories, new)]
+        return self.logits_NV[self.keys_SW]
 
-    def select(self, rows: Tensor) -> None:
-        assert rows.dtype == torch.long
-        assert rows.dim() == 1
-        assert len(rows) > 0
-        assert rows.min() >= 0
-        assert rows.max() < len(self.keys_B)
-        self.calls.append(("select", len(rows)))
-        self.keys_B = self.keys_B[rows]
-        self.histories = [self.histories[row] for row in rows.tolist()]
+    def select(self, parents_SW: Tensor | None = None, sentences: Tensor | None = None) -> None:
+        kept = torch.arange(len(self.keys_SW)) if sentences is None else sentences
+        assert kept.dtype == torch.long
+        assert kept.dim() == 1
+        assert len(kept) > 0
+        keys_SW, histories = self.keys_SW[kept], [self.histories[s] for s in kept.tolist()]
+        if parents_SW is not None:
+            assert parents_SW.dtype == torch.long
+            assert len(parents_SW) == len(kept)
+            keys_SW = keys_SW.gather(1, parents_SW)
+            histories = [[lanes[p] for p in parents] for lanes, parents in zip(histories, parents_SW.tolist())]
+        self.keys_SW, self.histories = keys_SW, histories
+        self.calls.append(("select", keys_SW.numel()))
 
 
 class Oracle:

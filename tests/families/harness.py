@@ -37,7 +37,9 @@ def check_shapes(family: Family) -> None:
 def check_gradients_reach_every_parameter(family: Family) -> None:
     model = family.build().train()
     source, lengths, target = family.inputs()
-    source = torch.arange(family.vocabulary)[: source.numel()].reshape(source.shape) if family.vocabulary >= source.numel() else source
+    source = (
+        torch.arange(family.vocabulary)[: source.numel()].reshape(source.shape) if family.vocabulary >= source.numel() else source
+    )
     (model(source, lengths, target) * torch.randn(3, family.target_length, family.vocabulary)).sum().backward()
     unreached = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
     assert not unreached
@@ -72,22 +74,38 @@ def check_cached_decoding_is_the_full_forward(family: Family) -> None:
     target = torch.randint(4, family.vocabulary, (3, 70), generator=torch.Generator().manual_seed(5))
     expected = model(source, lengths, target)
     state = model.start(source, lengths)
-    stepped = torch.stack([state.step(target[:, t]) for t in range(target.shape[1])], 1)
+    stepped = torch.cat([state.step(target[:, t : t + 1]) for t in range(target.shape[1])], 1)
     torch.testing.assert_close(stepped, expected, atol=5e-5, rtol=1e-4)
 
 
 def check_select_follows_the_rows(family: Family) -> None:
-    """Rows repeated, reordered and dropped in mid-sentence go on as if they had been so from the start."""
+    """Lanes that split, swap and die, and sentences that leave, go on as if each had been alone from the start."""
     model = family.build().eval()
-    source, lengths, target = family.inputs()
-    rows = torch.tensor([2, 0, 0, 2])
+    source, lengths, _ = family.inputs()
+    draw = torch.Generator().manual_seed(9)
     state = model.start(source, lengths)
-    for t in range(3):
-        state.step(target[:, t])
-    state.select(rows)
-    stepped = torch.stack([state.step(target[rows][:, t]) for t in range(3, family.target_length)], 1)
-    expected = model(source[rows], lengths[rows], target[rows])[:, 3:]
-    torch.testing.assert_close(stepped, expected, atol=2e-5, rtol=1e-4)
+    histories: list[list[list[int]]] = [[[]] for _ in range(3)]
+    owners = [0, 1, 2]
+    moves = {3: (3, None), 6: (2, [2, 0]), 9: (4, None), 40: (1, [1])}  # step -> lanes from now on, sentences kept
+    for t in range(50):
+        if t in moves:
+            lanes, kept = moves[t]
+            histories = [histories[s] for s in kept] if kept else histories
+            owners = [owners[s] for s in kept] if kept else owners
+            parents = torch.randint(0, len(histories[0]), (len(histories), lanes), generator=draw)
+            state.select(parents, torch.tensor(kept) if kept else None)
+            histories = [[list(past[p]) for p in row] for past, row in zip(histories, parents.tolist())]
+        elif t % 5 == 4:
+            parents = torch.randint(0, len(histories[0]), (len(histories), len(histories[0])), generator=draw)
+            state.select(parents)
+            histories = [[list(past[p]) for p in row] for past, row in zip(histories, parents.tolist())]
+        ids = torch.randint(4, family.vocabulary, (len(histories), len(histories[0])), generator=draw)
+        histories = [[[*h, i] for h, i in zip(past, row)] for past, row in zip(histories, ids.tolist())]
+        logits = state.step(ids)
+        for s, lanes_of in enumerate(histories):
+            rows = [owners[s]] * len(lanes_of)
+            expected = model(source[rows], lengths[rows], torch.tensor(lanes_of))[:, -1]
+            torch.testing.assert_close(logits[s], expected, atol=5e-5, rtol=1e-4)
 
 
 def check_saved_and_loaded_is_equal(family: Family, path) -> None:
@@ -118,7 +136,7 @@ def check_compiles_without_graph_breaks(family: Family) -> None:
     source, lengths, target = inputs
     state = model.start(source, lengths)
     model.step = torch.compile(model.step, fullgraph=True, backend="aot_eager")
-    stepped = torch.stack([state.step(target[:, t]) for t in range(target.shape[1])], 1)
+    stepped = torch.cat([state.step(target[:, t : t + 1]) for t in range(target.shape[1])], 1)
     torch.testing.assert_close(stepped, expected, atol=5e-5, rtol=1e-4)
 
 

@@ -43,9 +43,13 @@ def assert_same(ours, theirs, inputs_ours, inputs_theirs, out, expected):
     (expected * weight).sum().backward()
     for a, b in zip(inputs_ours, inputs_theirs):
         torch.testing.assert_close(a.grad, b.grad, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(ours.self_attention.project.weight.grad, theirs.self_attn.in_proj_weight.grad, atol=2e-5, rtol=1e-4)
+    torch.testing.assert_close(
+        ours.self_attention.project.weight.grad, theirs.self_attn.in_proj_weight.grad, atol=2e-5, rtol=1e-4
+    )
     torch.testing.assert_close(ours.feedforward.expand.weight.grad, theirs.linear1.weight.grad, atol=2e-5, rtol=1e-4)
-    torch.testing.assert_close(ours.think.norm.weight.grad, getattr(theirs, f"norm{3 if ours.look_back else 2}").weight.grad, atol=2e-5, rtol=1e-4)
+    torch.testing.assert_close(
+        ours.think.norm.weight.grad, getattr(theirs, f"norm{3 if ours.look_back else 2}").weight.grad, atol=2e-5, rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

@@ -62,7 +62,7 @@ def test_cached_steps_equal_the_full_pass(model, inputs):
     source, lengths, target = inputs
     expected = model(*inputs)
     state = model.start(source, lengths)
-    stepped = torch.stack([state.step(target[:, t]) for t in range(target.shape[1])], 1)
+    stepped = torch.cat([state.step(target[:, t : t + 1]) for t in range(target.shape[1])], 1)
     torch.testing.assert_close(stepped, expected, atol=1e-4, rtol=1e-4)
 
 
@@ -75,7 +75,7 @@ def test_compiled_whole_training_and_decoding(model, inputs):
     assert all(p.grad is not None for p in model.parameters())
     state = model.start(source, lengths)
     model.step = torch.compile(model.step, fullgraph=True)
-    stepped = torch.stack([state.step(target[:, t]) for t in range(40)], 1)
+    stepped = torch.cat([state.step(target[:, t : t + 1]) for t in range(40)], 1)
     torch.testing.assert_close(stepped, expected[:, :40], atol=1e-4, rtol=1e-4)
 
 

@@ -41,13 +41,13 @@ def test_similarity_falls_with_distance_and_is_symmetric():
     assert (similarity[50, 50:56].diff() < 0).all()
 
 
-def test_offset_continues_the_sequence():
+def test_a_position_alone_is_the_position_in_a_row():
     for kind in ("sinusoidal", "learned"):
         positions = Positions(kind, 8, 32)
-        whole = positions(10, 0, torch.device("cpu"))
-        assert torch.equal(positions(1, torch.tensor([7]), torch.device("cpu"))[0], whole[7])
+        whole = positions(torch.arange(10))
+        assert torch.equal(positions(torch.tensor([7]))[0], whole[7])
 
 
 def test_learned_positions_end_and_say_so():
     with pytest.raises(UserError, match="33 tokens does not fit the 32 learned positions"):
-        Positions("learned", 8, 32)(33, 0, torch.device("cpu"))
+        Positions("learned", 8, 32).check(33)
