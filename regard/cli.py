@@ -4,25 +4,41 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
 from regard.errors import UserError
 
-app = typer.Typer(add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Regard: the whole Transformer family on one attention core. Train, decode, look inside.",
+    epilog="Start with 'regard demo'. 'regard VERB --help' tells more about each.",
+)
+Mistyped: type[typer.BadParameter] = typer.BadParameter.__bases__[0]
+"""What typer raises for every wrong command line; this is the one way to say it that all its versions share."""
 
-Settings = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="settings such as train.steps=500")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N; by default a GPU where there is one")]
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="a name from 'regard recipes', or a .toml file")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="the folder of a run")]
+Settings = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="such as train.steps=500 or decode.beam=8")]
+Device = Annotated[str | None, typer.Option(metavar="NAME", help="cpu, cuda or cuda:N; by default a GPU where there is one")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
+def _examples(*lines: str) -> str:
+    """For the end of a help page; after \\b typer keeps line breaks."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
 @app.command()
-def demo(out: Annotated[Path, typer.Option(help="folder of the run")] = Path("runs/demo"), device: Device = None) -> None:
-    """One minute: train a translator on the built-in corpus, score it, look at its attention."""
+def demo(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="where the run goes")] = Path("runs/demo"), device: Device = None
+) -> None:
+    """One minute: train a translator, score it, look inside."""
     from regard.tasks.demo import run_demo
 
     run_demo(out, device, _say)
@@ -30,7 +46,7 @@ def demo(out: Annotated[Path, typer.Option(help="folder of the run")] = Path("ru
 
 @app.command()
 def recipes(as_json: Json = False) -> None:
-    """What can be trained, how long it takes, which score to expect."""
+    """What can be trained, how long, which score."""
     from regard.recipe import builtin_names, load_recipe
     from regard.tasks.listing import recipe_rows, recipe_table
 
@@ -38,18 +54,27 @@ def recipes(as_json: Json = False) -> None:
     print(json.dumps(recipe_rows(found), indent=2, ensure_ascii=False) if as_json else recipe_table(found))
 
 
-@app.command()
+@app.command(
+    epilog=_examples(
+        "regard train translate",
+        "regard train translate-small data.train=train.en,train.de data.valid=valid.en,valid.de --out runs/mine",
+        "regard train translate model.width=128 train.steps=2000 --out runs/wide --dry-run",
+    )
+)
 def train(
-    recipe: Annotated[str, typer.Argument(help="a recipe's name or a .toml file")],
+    recipe: RecipeName,
     settings: Settings = None,
-    out: Annotated[Path | None, typer.Option(help="folder of the run; by default runs/RECIPE")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="where the run goes; by default runs/RECIPE")] = None,
     device: Device = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="check everything, estimate the cost, train nothing")] = False,
 ) -> None:
-    """Train a recipe. The same command again continues where it stopped."""
+    """Train a recipe; the same command again continues it.
+
+    Data is a .tsv, .csv or .jsonl file, or two aligned text files joined by a comma; 'regard explain RECIPE' shows the model.
+    """
     from regard.recipe import load_recipe
     from regard.tasks.run import choose_device
-    from regard.tasks.training import dry_run_lines, train_run
+    from regard.tasks.training import dry_run_lines, prepare_run, train_prepared
 
     resolved = load_recipe(recipe, settings or [])
     folder = out or Path("runs") / resolved.recipe.name
@@ -59,98 +84,96 @@ def train(
         for line in dry_run_lines(resolved, where, _say):
             print(line)
         return
-    print(resolved.to_toml(), file=sys.stderr)
-    outcome = train_run(resolved, folder, where, _say)
+    prepared = prepare_run(resolved, folder, where, _say)
+    _say(f"\n{resolved.to_toml()}")
+    outcome = train_prepared(resolved, folder, where, prepared, _say)
     if outcome.interrupted:
-        _say(f"saved step {outcome.progress.step:,} in {folder}; continue with: {_again()}")
+        _say(f"saved step {outcome.progress.step:,} in {folder}; continue with: {shlex.join(['regard', *sys.argv[1:]])}")
         raise typer.Exit(outcome.interrupted)
     for line in outcome.scores.lines() if outcome.scores else []:
         print(line)
     print(f'run: {folder}    try: regard predict {folder} "..."    look: regard lens {folder} "..."')
 
 
-@app.command()
+@app.command(
+    epilog=_examples(
+        "regard evaluate runs/translate",
+        "regard evaluate runs/translate data.test=new.en,new.fr decode.beam=8 --output outputs.txt",
+    )
+)
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="a run folder")],
+    run: RunFolder,
     settings: Settings = None,
     device: Device = None,
-    output: Annotated[Path | None, typer.Option(help="also write the outputs, a line each")] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="also write the outputs, a line each")] = None,
     as_json: Json = False,
 ) -> None:
-    """Score a run on its test set, or on another: data.test=FILE."""
-    from regard.tasks import translate
-    from regard.tasks.run import Run
-    from regard.tasks.translator import Translator
+    """Score a run on its test set, or on another."""
+    from regard.tasks.scoring import score_run
 
-    translator = Translator.open(run, device, settings or [])
-    pairs = translate.read_split(Run.open(run).recipe_with(settings or []), "test") if _has_test(run, settings) else []
-    scores, outputs = translate.evaluate(translator, pairs)
-    if output is not None:
-        _write_lines(output, outputs)
-    print(
-        json.dumps({"run": str(run), "sentences": len(pairs), **scores.as_dict()}, indent=2)
-        if as_json
-        else "\n".join(scores.lines())
+    scored = score_run(run, settings or [], device, output)
+    print(json.dumps(scored.as_dict(), indent=2) if as_json else "\n".join(scored.scores.lines()))
+
+
+@app.command(
+    epilog=_examples(
+        'regard predict runs/translate "the small cat sees the red house"',
+        "regard predict runs/translate --input new.en --output new.fr",
+        "cat new.en | regard predict runs/translate --set decode.beam=8 --set decode.n_best=3 --json",
     )
-
-
-def _has_test(run: Path, settings: list[str] | None) -> bool:
-    from regard.tasks.run import Run
-
-    return bool(Run.open(run).recipe_with(settings or []).data.test)
-
-
-@app.command()
+)
 def predict(
-    run: Annotated[Path, typer.Argument(help="a run folder")],
-    text: Annotated[list[str] | None, typer.Argument(help="texts; without any, lines from --input or standard input")] = None,
-    input: Annotated[Path | None, typer.Option("--input", help="a file of lines")] = None,
-    output: Annotated[Path | None, typer.Option("--output", help="a file for the results")] = None,
+    run: RunFolder,
+    text: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="without any: lines of --input or standard input")
+    ] = None,
+    input: Annotated[Path | None, typer.Option("--input", metavar="FILE", help="one text on each line")] = None,
+    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="a file for the results")] = None,
     setting: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="such as decode.beam=8")] = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Do what the run was trained for, on texts, a file or standard input; results come as they are ready."""
+    """Do what the run was trained for, on texts or a file.
+
+    Results come as they are ready, one for each text in its order; an empty line gives an empty line. A text that
+    begins with - goes after --.
+    """
     from regard.tasks.predict import predict_lines
 
     if text and input is not None:
-        raise UserError("both texts and --input were given; give one of them.")
+        raise UserError(f"both a text and --input {input} were given; give one of them.")
     with predict_lines(run, text, input, output, setting or [], device, as_json) as lines:
         for line in lines:
             print(line, flush=True)
 
 
-@app.command()
+@app.command(
+    epilog=_examples(
+        'regard lens runs/translate "the animal did not cross the street because it was too tired"',
+        'regard lens runs/translate "the cat sleeps" --part encoder --out attention.html',
+    )
+)
 def lens(
-    run: Annotated[Path, typer.Argument(help="a run folder")],
-    text: Annotated[str, typer.Argument(help="the text to look into")],
-    out: Annotated[Path | None, typer.Option(help="FILE.png, .svg, .html or .json")] = None,
-    part: Annotated[str, typer.Option(help="cross, decoder or encoder")] = "cross",
+    run: RunFolder,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="the text to look into")],
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="a picture: .png, .svg, .html or .json")] = None,
+    part: Annotated[str, typer.Option(metavar="PART", help="cross, decoder or encoder")] = "cross",
     device: Device = None,
 ) -> None:
     """Draw what each word of a translation attended to."""
-    from regard.lens import picture
-    from regard.tasks.translator import Translator
+    from regard.tasks.look import look
 
-    if part not in ("cross", "decoder", "encoder"):
-        raise UserError(f"--part {part} is not known; give cross, decoder or encoder.")
-    if not text.strip():
-        raise UserError("the text is empty; give a sentence to look into.")
-    if out is not None:
-        picture.check_suffix(out)
-    translation, alignment = Translator.open(run, device).attention(text, part)
-    print(translation)
-    print(picture.text(alignment))
-    if out is not None:
-        picture.save(alignment, out)
-        print(f"drawn: {out}")
+    for line in look(run, text, part, out, device):
+        print(line)
 
 
-@app.command()
+@app.command(epilog=_examples("regard explain translate-base", "regard explain runs/translate --json"))
 def explain(
-    target: Annotated[str, typer.Argument(metavar="RECIPE|RUN")], settings: Settings = None, as_json: Json = False
+    target: Annotated[str, typer.Argument(metavar="RECIPE|RUN", help="a recipe's name, a .toml file or a run folder")],
+    settings: Settings = None,
+    as_json: Json = False,
 ) -> None:
-    """The model as a tree: shapes, parameters, operations, and the file of each part."""
+    """The model as a tree: shapes, parameters, files."""
     from regard.tasks.listing import explain_rows, explain_tree
 
     print(json.dumps(explain_rows(target, settings or []), indent=2) if as_json else explain_tree(target, settings or []))
@@ -158,7 +181,7 @@ def explain(
 
 @app.command()
 def doctor(as_json: Json = False) -> None:
-    """Versions, devices, disk and permissions: what to send with a bug report."""
+    """Versions, devices, disk: what a bug report needs."""
     from regard.tasks.doctor import examine, report
 
     findings = examine()
@@ -169,34 +192,32 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _again() -> str:
-    return " ".join(["regard", *(f'"{a}"' if " " in a else a for a in sys.argv[1:])])
+def _refuse(sentence: str) -> int:
+    _say(f"regard: {sentence}")
+    return 2
 
 
-def _write_lines(path: Path, lines: list[str]) -> None:
-    try:
-        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}.") from None
+def _where_to_look(error: typer.BadParameter) -> str:
+    told = error.format_message()
+    return f"{told}{'' if told.endswith(('.', '?')) else '.'} See '{error.ctx.command_path if error.ctx else 'regard'} --help'."
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; mistakes end as one sentence and exit code 2."""
     try:
-        code: Any = app(args=arguments, standalone_mode=False, prog_name="regard")
+        code: Any = app(args=arguments or sys.argv[1:] or ["--help"], standalone_mode=False, prog_name="regard")
+        sys.stdout.flush()
     except UserError as error:
-        _say(f"regard: {error}")
-        code = 2
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message())
-        code = 2
-    except click.ClickException as error:
-        _say(f"regard: {error.format_message()} See 'regard --help'.")
-        code = 2
-    except (KeyboardInterrupt, click.Abort):
+        code = _refuse(str(error))
+    except Mistyped as error:
+        code = _refuse(_where_to_look(error))
+    except (KeyboardInterrupt, typer.Abort):
         _say("regard: stopped.")
         code = 130
     except BrokenPipeError:  # the reader of our output left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:  # a disk that is full, a folder that went away
+        what = error.filename or "the output"
+        code = _refuse(f"{what} cannot be read or written: {error.strerror}. Mend that and run the same command again.")
     sys.exit(code if isinstance(code, int) else 0)

@@ -60,7 +60,7 @@ def _typed(text: Typed, hint: type, key: str) -> Any:
     try:
         if hint is bool:
             return {"true": True, "false": False}[text.lower()]
-        return hint(text.replace("_", "")) if hint is int else hint(text)
+        return _whole(int(text.replace("_", "")), key) if hint is int else hint(text)
     except (ValueError, KeyError):
         raise UserError(f"{key}={text} must be {KINDS[hint]}.") from None
 
@@ -70,7 +70,14 @@ def _plain(value: Any, hint: type, key: str) -> Any:
         return float(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise UserError(f"{key}={value!r} must be {KINDS[hint]}.")
-    return value
+    return _whole(value, key) if isinstance(value, int) and hint is int else value
+
+
+def _whole(number: int, key: str) -> int:
+    """A count or a seed that fits the 64 bits it will be kept in."""
+    if abs(number) >= 2**63:
+        raise UserError(f"{key} must be a whole number below 2**63, and this one has {len(str(abs(number)))} digits.")
+    return number
 
 
 def override(tables: dict[str, dict[str, Any]], assignments: list[str]) -> None:
@@ -85,6 +92,11 @@ def override(tables: dict[str, dict[str, Any]], assignments: list[str]) -> None:
         if not _is_unicode(value):
             raise UserError(f"{key}={value!a} is not UTF-8; write it in UTF-8, and rename the file if it is one's name.")
         tables[section][name] = Typed(value.strip())
+
+
+def as_typed(value: Any) -> str:
+    """A value as one would type it on the command line."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _is_unicode(text: str) -> bool:

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.config import build, override, to_toml
+from regard.config import as_typed, build, override, to_toml
 from regard.data.config import DataConfig
 from regard.decode.config import DecodeConfig
 from regard.errors import UserError, nearest
@@ -52,10 +52,10 @@ class Recipe:
         return to_toml({field.name: getattr(self, field.name) for field in fields(self)})
 
     def differences(self, other: Recipe) -> list[str]:
-        """`section.key: theirs -> ours` for every setting that differs, what a recipe says about itself aside."""
+        """`section.key=ours (was theirs)` for every setting that differs, what a recipe says about itself aside."""
         mine, theirs = asdict(self), asdict(other)
         return [
-            f"{section}.{key}={value!s} (was {theirs[section][key]!s})"
+            f"{section}.{key}={as_typed(value)} (was {as_typed(theirs[section][key])})"
             for section, table in mine.items()
             for key, value in table.items()
             if section != "recipe" and theirs[section][key] != value
@@ -70,12 +70,17 @@ def load_recipe(name: str, assignments: Sequence[str] = ()) -> Recipe:
     """A built-in recipe by name, or a TOML file by path, with `section.key=value` settings on top."""
     path = Path(name)
     if path.suffix == ".toml" or path.parent != Path():
-        return parse_recipe(_read(path), str(path), assignments)
+        return read_recipe(path, assignments)
     names = builtin_names()
     if name not in names:
         raise UserError(f"there is no recipe {name!r}{nearest(name, names)} Or give the path of a .toml file.")
     text = resources.files("regard.recipes").joinpath(f"{name}.toml").read_text("utf-8")
     return parse_recipe(text, f"recipe {name}", assignments)
+
+
+def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
+    """The recipe in a TOML file, such as the one a run keeps."""
+    return parse_recipe(_read(path), str(path), assignments)
 
 
 def builtin_names() -> list[str]:
@@ -86,7 +91,7 @@ def parse_recipe(text: str, origin: str, assignments: Sequence[str] = ()) -> Rec
     try:
         tables: dict[str, Any] = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # numbers of 5,000 digits and lists a thousand deep included
-        raise UserError(f"{origin} is not valid TOML: {error}.") from None
+        raise UserError(f"{origin} is not valid TOML: {error}. Mend that place, or copy the file again.") from None
     for section, table in tables.items():
         if section not in SECTIONS:
             raise UserError(f"{origin}: there is no section [{section}]{nearest(section, SECTIONS)}")
@@ -122,6 +127,9 @@ def _read(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist; give a recipe's name or the path of a .toml file.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read as a recipe: {error}.") from None
+        raise UserError(f"{path} does not exist; give a recipe's name ('regard recipes' lists them) or a .toml file.") from None
+    except OSError as error:
+        what, hint = error.strerror, " A run keeps its recipe as recipe.toml." if path.is_dir() else " Check who may read it."
+    except UnicodeDecodeError as error:
+        what, hint = f"byte {error.start + 1} is not UTF-8", " Copy the file again, or convert it."
+    raise UserError(f"{path} cannot be read as a recipe: {what}.{hint}")

@@ -48,8 +48,8 @@ class DecodeConfig:
 def check_beam(beam: int, length_penalty: float, n_best: int) -> None:
     """What the config and the search itself both insist on."""
     if beam < 1:
-        raise UserError(f"The beam is {beam}; it counts hypotheses kept alive, so give 1 (greedy) or more.")
+        raise UserError(f"decode.beam is {beam}; it counts hypotheses kept alive, so give 1 (greedy) or more.")
     if not 0 <= length_penalty < float("inf"):
-        raise UserError(f"The length penalty is {length_penalty}; give 0 (none) or more, usually between 0.6 and 1.")
+        raise UserError(f"decode.length_penalty is {length_penalty}; give 0 (none) or more, usually between 0.6 and 1.")
     if not 1 <= n_best <= beam:
-        raise UserError(f"n_best is {n_best}, but a beam of {beam} yields between 1 and {beam}; widen the beam.")
+        raise UserError(f"decode.n_best is {n_best}, but decode.beam={beam} yields between 1 and {beam}; widen the beam.")

@@ -17,19 +17,23 @@ from regard.lens import figure, page
 from regard.lens.alignment import Alignment
 from regard.lens.terminal import text
 
-__all__ = ["Alignment", "read", "save", "text"]
+__all__ = ["Alignment", "check_suffix", "read", "save", "text"]
 
 FORMAT = "regard.alignment.1"
+
+
+def check_suffix(path: Path) -> None:
+    """Whether `save` knows the ending; worth asking before a model is loaded."""
+    if path.suffix.lower() not in _RENDERERS:
+        ending = f"ends in {path.suffix!r}" if path.suffix else "has no ending"
+        raise UserError(f"{path} {ending}, which is no kind of picture{nearest(path.suffix, _RENDERERS)}")
 
 
 def save(alignment: Alignment, path: Path) -> None:
     """Writes the picture that the ending of `path` asks for: .png, .svg, .html or .json."""
     path = Path(path)
-    render = _RENDERERS.get(path.suffix.lower())
-    if render is None:
-        ending = f"ends in {path.suffix!r}" if path.suffix else "has no ending"
-        raise UserError(f"{path} {ending}, which is no kind of picture{nearest(path.suffix, _RENDERERS)}")
-    picture = render(alignment)
+    check_suffix(path)
+    picture = _RENDERERS[path.suffix.lower()](alignment)
     try:
         path.write_bytes(picture)
     except OSError as problem:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 
 import torch
 
 from regard.data.batches import make_batch, plan
+from regard.errors import UserError
 from regard.families.transformer import count
 from regard.model.count import Part
 from regard.objective.translation import TranslationLoss
@@ -16,6 +18,7 @@ from regard.tasks.translate import Prepared
 from regard.tasks.translator import Tokenizers, build_model
 from regard.train.optimizer import make_optimizer
 
+BYTES_TO_TRAIN = 16  # a parameter, its gradient and two moments, four bytes each
 TYPICAL = 25  # tokens in a sentence, where no data says otherwise
 
 
@@ -30,6 +33,21 @@ def training_flops(recipe: Recipe, prepared: Prepared, target_tokens: int) -> fl
     source, target = prepared.train.source.lengths.mean() + 1, prepared.train.target.lengths.mean() + 1
     tree = model_tree(recipe, prepared.tokenizers, round(source), round(target))
     return 3 * tree.flops * target_tokens / round(target)
+
+
+def must_fit_memory(recipe: Recipe, prepared: Prepared, device: torch.device) -> None:
+    """Refuse what could never be: weights, gradients and both Adam moments alone fill more than the whole memory."""
+    parameters = model_tree(recipe, prepared.tokenizers).parameters
+    if device.type == "cuda":
+        memory = torch.cuda.get_device_properties(device).total_memory
+    else:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    needed = BYTES_TO_TRAIN * parameters
+    if needed > memory:
+        raise UserError(
+            f"this model has {parameters:,} parameters, and training it needs at least {needed / 2**30:,.0f} GiB, but {device} "
+            f"has {memory / 2**30:,.0f}; lower model.width, model.feedforward, model.layers or text.size."
+        )
 
 
 @dataclass(frozen=True)
@@ -73,7 +91,7 @@ def estimate(recipe: Recipe, prepared: Prepared, device: torch.device) -> Estima
     tokens = recipe.train.steps * per_batch
     return Estimate(
         parameters=tree.parameters,
-        bytes=16 * tree.parameters + _activations(recipe, len(prepared.tokenizers.target)),
+        bytes=BYTES_TO_TRAIN * tree.parameters + _activations(recipe, len(prepared.tokenizers.target)),
         seconds=tokens * seconds / batch.tokens,
         flops=training_flops(recipe, prepared, round(tokens)),
         batches_per_epoch=len(batches),

@@ -26,7 +26,7 @@ def run_demo(folder: Path, device: str | None, say: Say) -> None:
         say(f"saved step {outcome.progress.step:,} in {folder}; continue with: regard demo --out {folder}")
         raise SystemExit(outcome.interrupted)
     assert outcome.scores is not None
-    print("\nOn 1,000 test sentences whose combinations of words it never saw:")
+    print("\nOn 1,000 test sentences, half of them with combinations of words that training never showed:")
     for line in outcome.scores.lines():
         print(f"  {line}")
     right, total = pronoun_accuracy(outcome.prepared.test_pairs, outcome.outputs)

@@ -6,11 +6,17 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 from regard.errors import UserError
+from regard.tasks.outputs import growing
 from regard.tasks.translator import Translation, Translator
+
+CHUNK = 64  # lines translated together: enough to sort by length, few enough to watch
+BLOCK = 1 << 16  # bytes
+
+Lines = Iterable[Sequence[str]]  # a few at a time
 
 
 @contextmanager
@@ -26,9 +32,8 @@ def predict_lines(
     """Lines for the terminal; with `output` they go to that file instead, and none is left to print."""
     with ExitStack() as opened:
         sources = _sources(texts, input, opened)
-        file = _create(output, opened) if output is not None else None
-        translator = Translator.open(run, device, settings)
-        lines = _lines(translator, sources, as_json, chunk=1 if input is None and not texts and sys.stdin.isatty() else 64)
+        file = opened.enter_context(growing(output, "--output")) if output is not None else None
+        lines = _lines(Translator.open(run, device, settings), sources, as_json)
         if file is None:
             yield lines
         else:
@@ -36,52 +41,53 @@ def predict_lines(
             yield iter(())
 
 
-def _sources(texts: Sequence[str] | None, input: Path | None, opened: ExitStack) -> Iterable[str]:
+def _sources(texts: Sequence[str] | None, input: Path | None, opened: ExitStack) -> Lines:
     if texts:
-        return texts
+        return [texts]
     if input is None:
-        return _checked(sys.stdin.buffer, "standard input")
+        return _arriving(sys.stdin.buffer, "standard input")  # type: ignore[arg-type]
     try:
-        return _checked(opened.enter_context(input.open("rb")), str(input))
+        return _arriving(opened.enter_context(input.open("rb")), f"--input {input}")
     except FileNotFoundError:
-        raise UserError(f"--input {input} does not exist.") from None
+        raise UserError(f"--input {input} does not exist; give a file with one text on each line.") from None
+    except IsADirectoryError:
+        raise UserError(f"--input {input} is a folder; give a file with one text on each line.") from None
     except OSError as error:
-        raise UserError(f"--input {input} cannot be read: {error.strerror}.") from None
+        raise UserError(f"--input {input} cannot be read: {error.strerror}. Check who may read it.") from None
 
 
-def _checked(file: IO[bytes], name: str) -> Iterator[str]:
-    for number, line in enumerate(file, 1):
-        try:
-            yield line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{name}, line {number}: byte {error.start + 1} is not UTF-8; convert the text to UTF-8 first."
-            ) from None
+def _arriving(file: BufferedReader, name: str) -> Lines:
+    """Whole lines as soon as they are there: whoever types or pipes need not close the stream to see results."""
+    rest, number = b"", 0
+    while block := file.read1(BLOCK):
+        *whole, rest = (rest + block).split(b"\n")
+        for start in range(0, len(whole), CHUNK):
+            chunk = whole[start : start + CHUNK]
+            yield [_decoded(line, name, number + n) for n, line in enumerate(chunk, 1)]
+            number += len(chunk)
+    if rest:
+        yield [_decoded(rest, name, number + 1)]
 
 
-def _create(output: Path, opened: ExitStack) -> IO[str]:
+def _decoded(line: bytes, name: str, number: int) -> str:
     try:
-        return opened.enter_context(output.open("w", encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"--output {output} cannot be written: {error.strerror}.") from None
+        return line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{name}, line {number:,}: byte {error.start + 1} (0x{line[error.start]:02X}) is not UTF-8; convert the text first, "
+            "for instance with iconv -f LATIN1 -t UTF-8."
+        ) from None
 
 
-def _lines(translator: Translator, sources: Iterable[str], as_json: bool, chunk: int) -> Iterator[str]:
-    kept: list[str] = []
-
-    def remembered() -> Iterator[str]:
-        for source in sources:
-            kept.append(source)
-            yield source
-
-    for found in translator.stream(remembered(), chunk):
-        source = kept.pop(0)
-        if as_json:
-            yield json.dumps({"source": source, "outputs": [_as_dict(t) for t in found]}, ensure_ascii=False)
-        elif translator.decode.n_best == 1:
-            yield found[0].text
-        else:
-            yield from (f"{t.score:.4f}\t{t.text}" for t in found)
+def _lines(translator: Translator, sources: Lines, as_json: bool) -> Iterator[str]:
+    for texts in sources:
+        for source, found in zip(texts, translator.translate(texts)):
+            if as_json:
+                yield json.dumps({"source": source, "outputs": [_as_dict(t) for t in found]}, ensure_ascii=False)
+            elif translator.decode.n_best == 1:
+                yield found[0].text
+            else:
+                yield from (f"{t.score:.4f}\t{t.text}" for t in found)
 
 
 def _as_dict(translation: Translation) -> dict[str, object]:

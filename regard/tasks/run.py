@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,15 @@ from typing import Any
 import torch
 
 from regard.errors import UserError
-from regard.recipe import Recipe, parse_recipe
+from regard.recipe import Recipe, read_recipe
 from regard.train.checkpoint import Checkpoint, Store
+
+Say = Callable[[str], None]
+
+
+def aside(line: str) -> None:
+    """For people, not for the program that reads our output."""
+    print(line, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
@@ -28,9 +36,8 @@ class Run:
     def open(cls, folder: Path | str) -> Run:
         folder = Path(folder)
         if not folder.is_dir():
-            raise UserError(
-                f"{folder} is not a folder; give a run such as runs/translate, or make one with 'regard train translate'."
-            )
+            what = "is a file, not a run folder" if folder.exists() else "does not exist"
+            raise UserError(f"{folder} {what}; give a run such as runs/translate, or make one with 'regard train translate'.")
         if not (folder / "recipe.toml").is_file():
             raise UserError(f"{folder} is not a run: it has no recipe.toml. Runs are made by 'regard train RECIPE --out FOLDER'.")
         return cls(folder)
@@ -39,23 +46,38 @@ class Run:
     def recipe(self) -> Recipe:
         return self.recipe_with(())
 
-    def recipe_with(self, assignments: tuple[str, ...] | list[str]) -> Recipe:
-        path = self.folder / "recipe.toml"
-        return parse_recipe(path.read_text("utf-8"), str(path), assignments)
+    def recipe_with(self, assignments: Sequence[str]) -> Recipe:
+        return read_recipe(self.folder / "recipe.toml", assignments)
 
-    def store(self, say: Any = print) -> Store:
+    def store(self, say: Say = aside) -> Store:
         return Store(self.folder / "checkpoints", say)
 
-    def weights(self, say: Any = print) -> Checkpoint:
+    def weights(self, say: Say = aside) -> Checkpoint:
         """What the run is used with: the average of its last checkpoints, else its best, else its newest."""
-        store = self.store(say)
+        store, damaged = self.store(say), False
         for kind in ("average", "best", "step"):
             if (found := store.newest(kind)) is not None:
+                if damaged:
+                    say(f"using {found.path.name} instead.")
                 return found
+            damaged = damaged or any(store.folder.glob(f"{kind}-*"))
+        begun = any(self.checkpoints())
         raise UserError(
-            f"{self.folder} has no checkpoint that can be read; continue the training with "
-            f"'regard train {self.recipe.recipe.name} --out {self.folder}'."
+            f"{self.folder} has no checkpoint {'that can be read' if begun else 'yet'}; "
+            + ("copy the run again from where it was made, or train it anew with " if begun else "train it with ")
+            + f"'regard train {self.folder / 'recipe.toml'} --out {'ANOTHER_FOLDER' if begun else self.folder}'."
         )
+
+    def checkpoints(self) -> Iterator[Path]:
+        """Those one can continue from, good or not."""
+        return (self.folder / "checkpoints").glob("step-*")
+
+    @property
+    def never_saved(self) -> bool:
+        """Begun, but stopped before its first checkpoint: there is nothing to continue, and nothing to lose."""
+        saved = self.folder / "checkpoints"
+        left = saved.iterdir() if saved.is_dir() else ()
+        return (self.folder / "data.json").exists() and all(path.name.startswith(".tmp-") for path in left)
 
     def write(self, name: str, text: str) -> None:
         """A small file, complete or not at all."""
@@ -65,10 +87,15 @@ class Run:
 
     def read_json(self, name: str) -> dict[str, Any] | None:
         path = self.folder / name
+        if not path.exists():
+            return None
         try:
-            return json.loads(path.read_text("utf-8")) if path.exists() else None
-        except json.JSONDecodeError:
-            raise UserError(f"{path} is damaged; delete it and train again, or restore it from a copy.") from None
+            found = json.loads(path.read_text("utf-8"))
+        except (ValueError, RecursionError):  # not JSON, or not even text
+            found = None
+        if not isinstance(found, dict):
+            raise UserError(f"{path} is damaged; restore it from a copy, or delete it and run the same command again.")
+        return found
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -13,12 +13,13 @@ from regard.evaluate.bleu import Scores
 from regard.objective.translation import TranslationLoss
 from regard.recipe import Recipe
 from regard.tasks.card import write_card
-from regard.tasks.cost import estimate
+from regard.tasks.claim import check_folder, claimed
+from regard.tasks.cost import estimate, must_fit_memory
 from regard.tasks.run import Run
-from regard.tasks.translate import Prepared, Say, data_record, evaluate, prepare, validator
+from regard.tasks.translate import Prepared, Say, evaluate, prepare, validator
 from regard.tasks.translator import Translator, build_model
 from regard.train.interrupt import interruptible
-from regard.train.loop import Progress, average, resume, train
+from regard.train.loop import Progress, average, done, resume, train
 from regard.train.runlog import RunLog, clock
 
 
@@ -33,14 +34,26 @@ class Outcome:
 
 
 def train_run(recipe: Recipe, folder: Path, device: torch.device, say: Say) -> Outcome:
-    run = _claim(recipe, folder, say)
-    with run.locked():
-        prepared = prepare(recipe, folder, say)
-        _same_data(run, prepared)
+    return train_prepared(recipe, folder, device, prepare_run(recipe, folder, device, say), say)
+
+
+def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say) -> Prepared:
+    """All that can be refused is refused here, before anything is written."""
+    check_folder(recipe, folder)
+    prepared = prepare(recipe, None if Run(folder).never_saved else folder, say)
+    must_fit_memory(recipe, prepared, device)
+    return prepared
+
+
+def train_prepared(recipe: Recipe, folder: Path, device: torch.device, prepared: Prepared, say: Say) -> Outcome:
+    with claimed(recipe, folder, prepared, say) as run:
         model = build_model(recipe, prepared.tokenizers).to(device)
         store = run.store(say)
         optimizer, progress = resume(store, recipe.train, model)
-        if progress.step:
+        _must_not_start_over(run, progress)
+        if done(recipe.train, progress):
+            say(f"{folder} is trained to step {progress.step:,}; nothing left to train, only to score")
+        elif progress.step:
             say(f"continuing from step {progress.step:,} of {recipe.train.steps:,}")
         log = RunLog(folder, recipe.train.steps, progress.step)
         objective = TranslationLoss(recipe.objective)
@@ -67,42 +80,14 @@ def train_run(recipe: Recipe, folder: Path, device: torch.device, say: Say) -> O
 def dry_run_lines(recipe: Recipe, device: torch.device, say: Say) -> list[str]:
     """What a training would read, hold and cost. Nothing is written."""
     prepared = prepare(recipe, None, say)
+    must_fit_memory(recipe, prepared, device)
     return estimate(recipe, prepared, device).lines(recipe)
 
 
-def _claim(recipe: Recipe, folder: Path, say: Say) -> Run:
-    """The folder as a run of this recipe: new, or one whose settings are the same but for what may change."""
-    if not (folder / "recipe.toml").exists():
-        if folder.exists() and not folder.is_dir():
-            raise UserError(f"--out {folder} is a file; give a folder.")
-        if folder.exists() and any(folder.iterdir()):
-            raise UserError(f"--out {folder} holds other files and is not a run; give a new or empty folder.")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (run := Run(folder)).write("recipe.toml", recipe.to_toml())
-        except OSError as error:
-            raise UserError(f"--out {folder} cannot be written: {error.strerror}; give another folder.") from None
-        return run
-    run = Run.open(folder)
-    before = run.recipe
-    allowed = replace(before, decode=recipe.decode, train=replace(before.train, steps=recipe.train.steps))
-    if different := recipe.differences(allowed):
+def _must_not_start_over(run: Run, progress: Progress) -> None:
+    """Hours of training are not thrown away without a word."""
+    if not progress.step and (damaged := sorted(path.name for path in run.checkpoints())):
         raise UserError(
-            f"{folder} was begun with other settings: {'; '.join(different[:6])}. "
-            f"Give --out ANOTHER_FOLDER for a new run, or the same settings to continue this one."
-        )
-    if changed := recipe.differences(before):
-        say(f"settings changed since the run began: {'; '.join(changed)}")
-        run.write("recipe.toml", recipe.to_toml())
-    return run
-
-
-def _same_data(run: Run, prepared: Prepared) -> None:
-    record = run.read_json("data.json")
-    if record is None:
-        run.write("data.json", data_record(prepared))
-    elif record.get("train_sha256") != prepared.fingerprint():
-        raise UserError(
-            f"the training data changed since {run.folder} was begun ({record.get('train_pairs'):,} pairs then, "
-            f"{len(prepared.train):,} now); give the same data to continue, or another --out for a new run."
+            f"none of the checkpoints in {run.folder} can be read ({', '.join(damaged)}); copy them again from where they were "
+            f"made, delete {run.folder / 'checkpoints'} to start over, or give another --out."
         )

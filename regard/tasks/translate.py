@@ -21,11 +21,13 @@ from regard.errors import UserError
 from regard.evaluate.bleu import Scores, corpus_scores
 from regard.objective.loss import Objective
 from regard.recipe import Recipe
-from regard.tasks.translator import Tokenizers, Translator
-from regard.text.tokenizer import train_tokenizer
+from regard.tasks.run import Say
+from regard.tasks.translator import Tokenizers, Translator, longest
+from regard.text.tokenizer import Tokenizer, train_tokenizer
 from regard.train.loop import Validation
 
-Say = Callable[[str], None]
+__all__ = ["Prepared", "Say", "data_record", "evaluate", "prepare", "read_split", "read_test", "validator"]
+
 SAMPLES = 4
 
 
@@ -48,11 +50,20 @@ def read_split(recipe: Recipe, split: str) -> list[Pair]:
     where = getattr(recipe.data, split)
     columns = (recipe.data.columns[0], recipe.data.columns[1]) if recipe.data.columns else None
     limit = recipe.data.limit or None if split == "train" else None
-    return read_pairs(where, columns, limit)
+    try:
+        return read_pairs(where, columns, limit)
+    except UserError as error:
+        raise UserError(f"data.{split}: {error}") from None
+
+
+def read_test(recipe: Recipe) -> list[Pair]:
+    if not recipe.data.test:
+        raise UserError("there is nothing to score: the run has no test set; give data.test=FILE or data.test=a.en,a.de.")
+    return read_split(recipe, "test")
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Prepared:
-    """Read and check the data, then build the vocabularies or take those of the run's folder."""
+    """Read and check the data, then take the vocabularies of the run's folder or learn them. Nothing is written."""
     train, valid = read_split(recipe, "train"), read_split(recipe, "valid")
     test = read_split(recipe, "test") if recipe.data.test else []
     for name, pairs in (("train", train), ("valid", valid), ("test", test)):
@@ -62,15 +73,38 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Prepared:
     if test and (shared := overlap(train, test)):
         say(f"warning: {shared} of {len(test)} test pairs are also in train, so the score will flatter.")
     tokenizers = _tokenizers(recipe, train, folder)
-    encode = tokenizers.source.encode_batch, tokenizers.target.encode_batch
-    encoded = encode_pairs(train, *encode, maximum=recipe.data.maximum_tokens)
     sizes = f"{len(tokenizers.source):,}" + ("" if recipe.text.joint else f" and {len(tokenizers.target):,}")
     say(f"text: {recipe.text.tokenizer}, {sizes} tokens in the {'joint vocabulary' if recipe.text.joint else 'two vocabularies'}")
+    encode = tokenizers.source.encode_batch, tokenizers.target.encode_batch
+    validation = encode_pairs(valid, *encode)
+    _must_fit(recipe, "valid", np.maximum(validation.source.lengths, validation.target.lengths))
+    if test:
+        _must_fit(recipe, "test", np.array([len(ids) for ids in encode[0]([pair.source for pair in test])]))
+    return Prepared(tokenizers, _training_pairs(recipe, train, tokenizers, say), validation, valid, test)
+
+
+def _training_pairs(recipe: Recipe, train: Sequence[Pair], tokenizers: Tokenizers, say: Say) -> EncodedPairs:
+    """Those that are not too long to train on, their <eos> counted."""
+    room, setting = min(
+        (recipe.data.maximum_tokens, f"data.maximum_tokens={recipe.data.maximum_tokens}"),
+        (longest(recipe.model), f"model.maximum_length={recipe.model.maximum_length}"),
+    )
+    encoded = encode_pairs(train, tokenizers.source.encode_batch, tokenizers.target.encode_batch, maximum=room)
+    if not len(encoded):
+        raise UserError(f"all {len(train):,} training pairs have a side longer than {setting}; raise it, or check data.train.")
     if encoded.dropped:
-        say(
-            f"train: {encoded.dropped:,} of {len(train):,} pairs are longer than {recipe.data.maximum_tokens} tokens and left out"
+        say(f"train: {encoded.dropped:,} of {len(train):,} pairs have a side longer than {setting} and are left out")
+    return encoded
+
+
+def _must_fit(recipe: Recipe, split: str, lengths: np.ndarray) -> None:
+    """A score over what happens to be short would mislead, so here nothing is left out."""
+    room, most = longest(recipe.model), int(lengths.max()) + 1
+    if most > room:
+        raise UserError(
+            f"data.{split}, pair {int(lengths.argmax()) + 1:,}: {most:,} tokens, the end counted, but model.position=learned has "
+            f"model.maximum_length={room:,}; set model.maximum_length={most} or more, or take that pair out."
         )
-    return Prepared(tokenizers, encoded, encode_pairs(valid, *encode), valid, test)
 
 
 def _tokenizers(recipe: Recipe, train: Sequence[Pair], folder: Path | None) -> Tokenizers:
@@ -80,14 +114,12 @@ def _tokenizers(recipe: Recipe, train: Sequence[Pair], folder: Path | None) -> T
         return Tokenizers.load(folder, text.joint)
     sides = [[pair.source for pair in train], [pair.target for pair in train]]
     corpora = [[*sides[0], *sides[1]]] if text.joint else sides
-    made = [
-        train_tokenizer(text.tokenizer, lines, text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
-        for lines in corpora
-    ]
-    tokenizers = Tokenizers(made[0], made[-1])
-    if folder is not None:
-        tokenizers.save(folder, text.joint)
-    return tokenizers
+
+    def learn(lines: list[str]) -> Tokenizer:
+        return train_tokenizer(text.tokenizer, lines, text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
+
+    made = [learn(lines) for lines in corpora]
+    return Tokenizers(made[0], made[-1])
 
 
 def data_record(prepared: Prepared) -> str:
@@ -125,7 +157,5 @@ def validator(recipe: Recipe, prepared: Prepared, objective: Objective) -> Calla
 
 
 def evaluate(translator: Translator, pairs: Sequence[Pair]) -> tuple[Scores, list[str]]:
-    if not pairs:
-        raise UserError("there is nothing to score: data.test is empty; give data.test=FILE or data.test=a,b.")
     outputs = translator([pair.source for pair in pairs])
     return corpus_scores(outputs, [pair.target for pair in pairs]), outputs

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, overload
 
@@ -16,14 +16,16 @@ from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.search import search
+from regard.errors import UserError
 from regard.families import FAMILIES
-from regard.families.transformer import Transformer
+from regard.families.transformer import Transformer, TransformerConfig
 from regard.lens.alignment import Alignment
 from regard.model.probe import not_recording, probe
 from regard.recipe import Recipe
 from regard.tasks.run import Run, choose_device
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary import EOS, PAD, SOS
+from regard.train.checkpoint import Checkpoint
 
 ROOM = 50  # an output may be so many tokens longer than its source (Vaswani et al. 2017, section 6.1)
 
@@ -56,6 +58,9 @@ class Translation(NamedTuple):
     ids: list[int]
 
 
+NOTHING = Translation("", 0.0, 0.0, True, [])  # what an empty text says, in any language
+
+
 @dataclass
 class Translator:
     model: Transformer
@@ -65,11 +70,16 @@ class Translator:
     @classmethod
     def open(cls, folder: Path | str, device: str | None = None, assignments: Sequence[str] = ()) -> Translator:
         run = Run.open(folder)
-        recipe = run.recipe_with(list(assignments))
+        return cls.of(run, run.recipe_with(assignments), choose_device(device))
+
+    @classmethod
+    def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Translator:
+        """The run's translator; of its recipe, the search and the data may have been set anew."""
+        _must_be_as_trained(run, recipe)
         tokenizers = Tokenizers.load(run.folder, recipe.text.joint)
         model = build_model(recipe, tokenizers)
-        model.load_state_dict(run.weights().tensors("model"))
-        return cls(model.to(choose_device(device)).eval(), tokenizers, recipe.decode)
+        _fill(model, run.weights())
+        return cls(model.to(device).eval(), tokenizers, recipe.decode)
 
     @property
     def device(self) -> torch.device:
@@ -89,24 +99,34 @@ class Translator:
         return found[0].text if isinstance(text, str) else [translation.text for translation in found]
 
     def translate(self, texts: Sequence[str]) -> list[list[Translation]]:
-        """The n_best of each text, best first, in the order given, decoded in batches of similar length."""
-        sources = [[*ids, EOS] for ids in self.tokenizers.source.encode_batch(list(texts))]
-        results: list[list[Translation]] = [[] for _ in texts]
-        for rows in in_batches([len(ids) for ids in sources], self.decode.batch_tokens):
-            for row, hypotheses in zip(rows, self._search([sources[row] for row in rows])):
-                results[row] = [self._translation(hypothesis) for hypothesis in hypotheses]
+        """The n_best of each text, best first, in the order given, decoded in batches of similar length.
+
+        An empty text has one translation, the empty one.
+        """
+        results: list[list[Translation]] = [[NOTHING] for _ in texts]
+        written = [row for row, text in enumerate(texts) if text.strip()]
+        sources = [[*ids, EOS] for ids in self.tokenizers.source.encode_batch([texts[row] for row in written])]
+        self._must_fit([texts[row] for row in written], sources)
+        for batch in in_batches([len(ids) for ids in sources], self.decode.batch_tokens):
+            for n, hypotheses in zip(batch, self._search([sources[n] for n in batch])):
+                results[written[n]] = [self._translation(hypothesis) for hypothesis in hypotheses]
         return results
 
-    def stream(self, lines: Iterable[str], chunk: int = 64) -> Iterator[list[Translation]]:
-        """Translate lines as they come, a chunk at a time."""
-        lines = iter(lines)
-        while part := list(islice(lines, chunk)):
-            yield from self.translate(part)
+    def _must_fit(self, texts: Sequence[str], sources: list[list[int]]) -> None:
+        room = longest(self.model.config)
+        for text, ids in zip(texts, sources):
+            if len(ids) > room:
+                shown = text if len(text) <= 40 else f"{text[:40]}..."
+                raise UserError(
+                    f"{shown!r} is {len(ids):,} tokens long, its end counted, but this model has learned {room:,} positions; "
+                    f"split it, or train with model.maximum_length={len(ids)} or model.position=sinusoidal."
+                )
 
     def _search(self, sources: list[list[int]]) -> list[list[Hypothesis]]:
         c = self.decode
         source_BM, lengths_B = pad([np.array(ids) for ids in sources])
-        maximum = torch.tensor(c.capped([len(ids) + ROOM for ids in sources]), device=self.device)
+        limits = [min(len(ids) + ROOM, longest(self.model.config)) for ids in sources]
+        maximum = torch.tensor(c.capped(limits), device=self.device)
         state = self.model.start(source_BM.to(self.device), lengths_B.to(self.device))
         return search(c, state, len(sources), sos=SOS, eos=EOS, maximum=maximum, banned=(PAD, SOS))
 
@@ -119,7 +139,8 @@ class Translator:
         """One teacher-forced pass over the results: training and decoding give the same numbers, so this is what was attended."""
         sources = [[*ids, EOS] for ids in self.tokenizers.source.encode_batch(list(texts))]
         source_BM, lengths_B = pad([np.array(ids) for ids in sources])
-        target_BL, _ = pad([np.array([SOS, *translation.ids]) for translation in translations])
+        room = longest(self.model.config)  # an output cut off where learned positions end leaves none for what follows it
+        target_BL, _ = pad([np.array([SOS, *translation.ids][:room]) for translation in translations])
         self.model(source_BM.to(self.device), lengths_B.to(self.device), target_BL.to(self.device))
 
     def attention(self, text: str, part: str = "cross") -> tuple[str, Alignment]:
@@ -129,7 +150,9 @@ class Translator:
         names = [name for name in seen if name.endswith(".cross") == (part == "cross") and (part == "cross" or part in name)]
         weights = torch.stack([seen[name].weights()[0] for name in names]).cpu().numpy()
         source = [*self.tokenizers.source.tokens(self.tokenizers.source.encode(text)), "<eos>"]
-        given, written = ["<sos>", *self.tokenizers.target.tokens(best.ids)], [*self.tokenizers.target.tokens(best.ids), "<eos>"]
+        words = self.tokenizers.target.tokens(best.ids)
+        room = longest(self.model.config)
+        given, written = ["<sos>", *words][:room], [*words, "<eos>"][:room]
         queries, keys = {"cross": (written, source), "decoder": (written, given), "encoder": (source, source)}[part]
         return best.text, Alignment(f"{text} → {best.text}", tuple(queries), tuple(keys), weights, tuple(names))
 
@@ -138,6 +161,30 @@ class Translator:
             found = self.translate([text])[0]
         self._look([text], found[:1])
         return found
+
+
+def longest(config: TransformerConfig) -> int:
+    """Tokens a sequence may have, <sos> or <eos> counted: learned positions end, others go on."""
+    return config.maximum_length if config.position == "learned" else sys.maxsize
+
+
+def _must_be_as_trained(run: Run, recipe: Recipe) -> None:
+    changed = [setting for setting in recipe.differences(run.recipe) if not setting.startswith(("data.", "decode."))]
+    if changed:
+        raise UserError(
+            f"{changed[0]} cannot be set for a trained run; set decode.KEY=VALUE here, or train another run with it: "
+            f"'regard train {run.folder / 'recipe.toml'} {changed[0].split(' ')[0]} --out ANOTHER_FOLDER'."
+        )
+
+
+def _fill(model: Transformer, weights: Checkpoint) -> None:
+    try:
+        model.load_state_dict(weights.tensors("model"))
+    except RuntimeError:  # torch lists every tensor that differs
+        raise UserError(
+            f"the weights in {weights.path} do not fit the model that recipe.toml and the tokenizer of the run describe; one of "
+            "them is from another run, or another version of Regard. Copy the whole run again, or train it again."
+        ) from None
 
 
 def build_model(recipe: Recipe, tokenizers: Tokenizers) -> Transformer:

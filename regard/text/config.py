@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from regard.errors import UserError
+from regard.text.vocabulary import SPECIALS
+
 Kind = Literal["bpe", "wordpiece", "unigram", "word", "character", "byte"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -16,3 +19,14 @@ class TextConfig:
     lowercase: bool = False
     minimum_count: int = 1  # words, characters or merges seen less often are not kept
     joint: bool = True  # one vocabulary for source and target, or one each
+
+    def __post_init__(self) -> None:
+        check_size(self.tokenizer, self.size, self.minimum_count)
+
+
+def check_size(kind: Kind, size: int, minimum_count: int) -> None:
+    """What can be known before the text is read; the config and the tokenizer itself both insist on it."""
+    if kind != "byte" and size <= len(SPECIALS):
+        raise UserError(f"text.size={size} leaves no room beside the {len(SPECIALS)} specials. Set it to 5 or more.")
+    if minimum_count < 1:
+        raise UserError(f"text.minimum_count={minimum_count} is not a count. Set it to 1 or more.")

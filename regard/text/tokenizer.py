@@ -14,7 +14,7 @@ from pathlib import Path
 import tokenizers
 
 from regard.errors import UserError, nearest
-from regard.text.config import KINDS, Kind
+from regard.text.config import KINDS, Kind, check_size
 from regard.text.learn import LEARNERS
 from regard.text.pieces import cut, visible, visible_bytes
 from regard.text.vocabulary import SPECIALS
@@ -64,19 +64,25 @@ class Tokenizer:
         return piece if piece in SPECIALS else self._visible(piece)
 
     def save(self, path: str | Path) -> None:
-        Path(path).write_text(self.raw.to_str(pretty=True), encoding="utf-8")
+        """Whole or not at all: a kill in the middle must not leave half a vocabulary under this name."""
+        path = Path(path)
+        temporary = path.with_name(f".{path.name}.tmp")
+        temporary.write_text(self.raw.to_str(pretty=True), encoding="utf-8")
+        temporary.replace(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
         path = Path(path)
         if not path.is_file():
-            raise UserError(f"There is no tokenizer at {path}. A run folder keeps it as tokenizer.json: was it moved?")
+            raise UserError(
+                f"There is no tokenizer at {path}. Copy it back, or make it again by the same 'regard train' command."
+            )
         try:
             raw = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
         except Exception as error:  # `tokenizers` raises plain Exception for whatever it cannot read
             raise UserError(
-                f"{path} is not a tokenizer.json that can be read ({error}). Copy it again from where it was made, "
-                "or train again."
+                f"{path} is not a tokenizer.json that can be read ({error}). Copy it again from where it was made, or delete "
+                "it and train again: the same command makes the same tokenizer."
             ) from error
         found = [raw.token_to_id(special) for special in SPECIALS]
         if found != list(range(len(SPECIALS))):
@@ -98,10 +104,7 @@ def train_tokenizer(kind: Kind, texts: Iterable[str], size: int, *, lowercase: b
     """
     if kind not in KINDS:
         raise UserError(f"text.tokenizer={kind!r} is not a kind of tokenizer{nearest(kind, KINDS)}")
-    if kind != "byte" and size <= len(SPECIALS):
-        raise UserError(f"text.size={size} leaves no room beside the {len(SPECIALS)} specials. Set it to 5 or more.")
-    if minimum_count < 1:
-        raise UserError(f"text.minimum_count={minimum_count} is not a count. Set it to 1 or more.")
+    check_size(kind, size, minimum_count)
     texts, how = list(texts), cut(kind, lowercase)
     _refuse_half_characters(texts)
     texts = [text for text in texts if how.normalizer.normalize_str(text).strip()]

@@ -1,0 +1,39 @@
+"""The figures README gives for the demo: time, scores and pronouns of the recipe `translate`, from a fresh training.
+
+python -m benchmarks.demo
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from benchmarks.measure import write
+from regard.data.builtin.english_french import pronoun_accuracy
+from regard.recipe import load_recipe
+from regard.tasks.run import choose_device
+from regard.tasks.training import train_run
+
+
+def main() -> None:
+    recipe = load_recipe("translate")
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = train_run(recipe, Path(folder) / "run", choose_device("cpu"), lambda line: None)
+    assert outcome.scores is not None
+    right, total = pronoun_accuracy(outcome.prepared.test_pairs, outcome.outputs)
+    progress = outcome.progress
+    result = {
+        "recipe": recipe.recipe.name,
+        "steps": progress.step,
+        "training_seconds": round(progress.seconds, 1),
+        "target_tokens": progress.tokens,
+        **outcome.scores.as_dict(),
+        "pronouns_right": right,
+        "pronouns": total,
+    }
+    print("\n".join([*outcome.scores.lines(), f"pronouns {right} of {total}", f"{progress.seconds:.1f} s of training"]))
+    print(f"written to {write('demo', result).name}")
+
+
+if __name__ == "__main__":
+    main()

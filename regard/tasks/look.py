@@ -1,0 +1,30 @@
+"""`regard lens`: what each word of a translation attended to, as lines for the terminal and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from regard.errors import UserError, nearest
+from regard.lens import picture
+from regard.tasks.outputs import check_place
+from regard.tasks.translator import Translator
+
+PARTS = ("cross", "decoder", "encoder")
+
+
+def look(run: Path, text: str, part: str, out: Path | None, device: str | None) -> Iterator[str]:
+    """Checks first: nobody should wait for a model to hear that a file's name is wrong."""
+    if part not in PARTS:
+        raise UserError(f"--part {part} is not a part of the model{nearest(part, PARTS)}")
+    if not text.strip():
+        raise UserError("the text is empty; give a sentence to look into.")
+    if out is not None:
+        picture.check_suffix(out)
+        check_place(out, "--out")
+    translation, alignment = Translator.open(run, device).attention(text, part)
+    yield translation
+    yield picture.text(alignment)
+    if out is not None:
+        picture.save(alignment, out)
+        yield f"drawn: {out}"

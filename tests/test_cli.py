@@ -1,0 +1,262 @@
+"""Every verb as people type it, and the example of the front page."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sacrebleu
+import torch
+
+import regard as package
+from regard.recipe import builtin_names, load_recipe
+from tests.command import SENTENCES, contents, copy_of_run, regard, tiny, trained
+
+VERBS = ["demo", "recipes", "train", "evaluate", "predict", "lens", "explain", "doctor"]
+CAT = "the cat sees the dog ."
+
+
+def printed(*arguments: object, stdin: bytes = b"") -> str:
+    """What a command prints that goes well and has nothing to remark."""
+    result = regard(*arguments, stdin=stdin)
+    assert (result.code, result.err) == (0, ""), result.err
+    return result.out
+
+
+# ----------------------------------------------------------------------------------------------------------------------- help
+
+
+def test_alone_it_tells_what_it_can_do() -> None:
+    told = printed()
+    assert told == printed("--help")
+    assert [line.split()[0] for line in told.split("Commands:\n")[1].splitlines()[: len(VERBS)]] == VERBS
+    assert "..." not in told.split("Commands:\n")[1]  # every verb's line is whole
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_a_page(verb: str) -> None:
+    told = printed(verb, "--help")
+    assert told.startswith(f"Usage: regard {verb}")
+    assert not set("╭│╰─") & set(told)
+    assert ("Examples:" in told) == (verb not in ("demo", "recipes", "doctor"))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_examples_begin_with_what_exists(verb: str) -> None:
+    for line in printed(verb, "--help").partition("Examples:\n")[2].splitlines():
+        assert f"regard {verb} " in line
+        if verb in ("train", "explain") and (name := line.split()[2]) and not name.startswith("runs/"):
+            assert name in builtin_names()
+
+
+# -------------------------------------------------------------------------------------------------------------------- recipes
+
+
+def test_recipes() -> None:
+    rows = json.loads(printed("recipes", "--json"))
+    assert [row["name"] for row in rows] == builtin_names()
+    for row in rows:
+        assert row["task"] == load_recipe(row["name"]).task.name
+        assert row["rows"]
+        assert row["minutes"] > 0
+        assert row["score"]
+    table = printed("recipes")
+    assert all(row["name"] in table and row["command"] in table for row in rows)
+
+
+# ---------------------------------------------------------------------------------------------------------------------- train
+
+
+def test_a_dry_run_tells_the_cost_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = regard("train", tiny(), "train.steps=7", "--dry-run")
+    assert result.code == 0
+    assert "steps = 7" in result.out
+    model = package.load(str(trained())).model
+    assert f"{sum(p.numel() for p in model.parameters()):,}" in result.out
+    assert "train: 40 pairs" in result.err
+    assert contents(tmp_path) == {}
+
+
+def test_a_run_has_all_its_files_and_goes_where_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = regard("train", tiny(), "train.steps=2")
+    assert result.code == 0
+    assert "steps = 2" in result.err
+    assert "run: runs/tiny" in result.out
+    files = {
+        "recipe.toml",
+        "tokenizer.json",
+        "data.json",
+        "metrics.jsonl",
+        "curves.png",
+        "samples.txt",
+        "README.md",
+        "checkpoints",
+    }
+    assert files <= {path.name for path in (tmp_path / "runs" / "tiny").iterdir()}
+    assert load_recipe("runs/tiny/recipe.toml") == load_recipe(str(tiny()), ["train.steps=2"])
+
+
+def test_training_again_finds_nothing_to_do(tmp_path: Path) -> None:
+    run = copy_of_run(tmp_path)
+    before = contents(run / "checkpoints")
+    result = regard("train", tiny(), "--out", run)
+    assert result.code == 0
+    assert "nothing left to train" in result.err
+    assert contents(run / "checkpoints") == before
+
+
+def test_more_steps_continue(tmp_path: Path) -> None:
+    run = copy_of_run(tmp_path)
+    result = regard("train", tiny(), "train.steps=25", "--out", run)
+    assert result.code == 0
+    assert "train.steps=25 (was 20)" in result.err
+    assert "continuing from step 20 of 25" in result.err
+    assert (run / "checkpoints" / "step-00000025").is_dir()
+
+
+def test_two_vocabularies(tmp_path: Path) -> None:
+    run = tmp_path / "o"
+    assert regard("train", tiny(), "text.joint=false", "model.tie=output", "train.steps=2", "--out", run).code == 0
+    assert {path.name for path in run.glob("tokenizer*")} == {"tokenizer.source.json", "tokenizer.target.json"}
+    assert printed("predict", run, CAT)
+
+
+# ------------------------------------------------------------------------------------------------------------------- evaluate
+
+
+def test_evaluate(tmp_path: Path) -> None:
+    outputs = tmp_path / "outputs.txt"
+    scores = json.loads(printed("evaluate", trained(), "--json", "--output", outputs))
+    references = [target for _, target in SENTENCES[44:]]
+    said = outputs.read_text("utf-8").splitlines()
+    assert scores["run"] == str(trained())
+    assert scores["sentences"] == len(said) == len(references)
+    assert scores["chrf"] == pytest.approx(sacrebleu.corpus_chrf(said, [references]).score)
+    assert f"{scores['chrf']:.2f}" in printed("evaluate", trained())
+    assert contents(tmp_path).keys() == {"outputs.txt"}
+
+
+def test_evaluate_on_another_set_with_another_search(tmp_path: Path) -> None:
+    (tmp_path / "other.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in SENTENCES[:7]))
+    found = json.loads(printed("evaluate", trained(), f"data.test={tmp_path}/other.tsv", "decode.search=greedy", "--json"))
+    assert found["sentences"] == 7
+
+
+# -------------------------------------------------------------------------------------------------------------------- predict
+
+
+def test_predict_says_the_same_whichever_way_it_is_asked(tmp_path: Path) -> None:
+    texts = [source for source, _ in SENTENCES[:5]]
+    said = printed("predict", trained(), *texts)
+    assert said.splitlines() == package.load(str(trained()))(texts)
+    (tmp_path / "in.txt").write_text("".join(f"{text}\n" for text in texts))
+    assert printed("predict", trained(), "--input", tmp_path / "in.txt") == said
+    assert printed("predict", trained(), stdin="\n".join(texts).encode()) == said
+    assert printed("predict", trained(), *texts, "--output", tmp_path / "out.txt") == ""
+    assert (tmp_path / "out.txt").read_text("utf-8") == said
+
+
+def test_predict_many_lines_keeps_their_order() -> None:
+    texts = [source for source, _ in SENTENCES] * 3
+    said = printed("predict", trained(), stdin="\n".join(texts).encode()).splitlines()
+    alone = dict(zip(texts, package.load(str(trained()))(texts)))
+    assert said == [alone[text] for text in texts]
+
+
+def test_predict_the_best_few_as_json() -> None:
+    settings = ["--set", "decode.beam=3", "--set", "decode.n_best=3"]
+    found = [json.loads(line) for line in printed("predict", trained(), CAT, "", "--json", *settings).splitlines()]
+    assert [record["source"] for record in found] == [CAT, ""]
+    scores = [output["score"] for output in found[0]["outputs"]]
+    assert len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+    assert found[1]["outputs"][0]["text"] == ""
+    plain = printed("predict", trained(), CAT, *settings).splitlines()
+    assert plain == [f"{output['score']:.4f}\t{output['text']}" for output in found[0]["outputs"]]
+
+
+def test_results_come_before_the_input_ends() -> None:
+    command = [sys.executable, "-m", "regard", "predict", str(trained())]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for sentence in (CAT, "the dog sees the cat ."):
+            process.stdin.write(f"{sentence}\n".encode())
+            process.stdin.flush()
+            assert select.select([process.stdout], [], [], 60)[0], "no result although a whole line was given"
+            assert process.stdout.readline() == printed("predict", trained(), sentence).encode()
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+# ------------------------------------------------------------------------------------------------------- lens, explain, doctor
+
+
+@pytest.mark.parametrize(
+    ("ending", "begins"),
+    [("png", b"\x89PNG"), ("svg", b"<?xml"), ("html", b"<!doctype html"), ("json", b"{"), ("PNG", b"\x89PNG")],
+)
+def test_lens_draws(ending: str, begins: bytes, tmp_path: Path) -> None:
+    file = tmp_path / f"attention.{ending}"
+    said = printed("lens", trained(), CAT, "--out", file).splitlines()
+    assert said[0] == printed("predict", trained(), CAT).rstrip("\n")
+    assert said[-1] == f"drawn: {file}"
+    assert file.read_bytes().lower().startswith(begins.lower())
+
+
+@pytest.mark.parametrize("part", ["cross", "decoder", "encoder"])
+def test_lens_shows_what_a_probe_sees(part: str, tmp_path: Path) -> None:
+    printed("lens", trained(), CAT, "--part", part, "--out", tmp_path / "a.json")
+    drawn = json.loads((tmp_path / "a.json").read_text())
+    translator = package.load(str(trained()))
+    with package.probe(translator.model) as seen:
+        translator(CAT)
+    names = [name for name in seen if (name.endswith(".cross") if part == "cross" else name == f"{part}.0.self")]
+    assert drawn["layers"] == names
+    torch.testing.assert_close(torch.tensor(drawn["weights"][0]), seen[names[0]].weights()[0], atol=1e-6, rtol=0)
+
+
+def test_explain_a_recipe_and_a_run() -> None:
+    for target in (tiny(), trained()):
+        assert "vocabulary head" in printed("explain", target)
+    tree = json.loads(printed("explain", trained(), "--json"))
+    assert tree["parameters"] == sum(p.numel() for p in package.load(str(trained())).model.parameters())
+    assert json.loads(printed("explain", tiny(), "model.layers=2", "--json"))["parameters"] > tree["parameters"]
+
+
+def test_doctor() -> None:
+    findings = json.loads(printed("doctor", "--json"))
+    assert findings["packages"]["torch"] == torch.__version__
+    assert findings["python"] == sys.version.split()[0]
+    assert torch.__version__ in printed("doctor")
+
+
+# --------------------------------------------------------------------------------------------------------------------- Python
+
+
+def test_the_example_of_the_front_page() -> None:
+    translator = package.load(str(trained()))
+    said = translator(CAT)
+    assert isinstance(said, str)
+    assert translator([CAT, "", CAT]) == [said, "", said]
+    with package.probe(translator.model) as seen:
+        assert translator(CAT) == said
+    weights = seen["decoder.0.cross"].weights(heads=[0, 1])
+    source = len(translator.tokenizers.source.encode(CAT)) + 1
+    assert weights.shape[:2] == (1, 2)
+    assert weights.shape[3] == source
+    torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:3]))
+
+
+def test_a_mistake_in_python_is_the_same_sentence(tmp_path: Path) -> None:
+    with pytest.raises(package.UserError, match="does not exist"):
+        package.load(str(tmp_path / "none"))
+    assert regard("predict", tmp_path / "none", "x").err.startswith(f"regard: {tmp_path / 'none'} does not exist")
