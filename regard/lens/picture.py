@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.errors import UserError, nearest
+from regard.errors import UserError
 from regard.lens import figure, page
 from regard.lens.alignment import Alignment
 from regard.lens.terminal import text
@@ -25,8 +25,7 @@ FORMAT = "regard.alignment.1"
 def check_suffix(path: Path) -> None:
     """Whether `save` knows the ending; worth asking before a model is loaded."""
     if path.suffix.lower() not in _RENDERERS:
-        ending = f"ends in {path.suffix!r}" if path.suffix else "has no ending"
-        raise UserError(f"{path} {ending}, which is no kind of picture{nearest(path.suffix, _RENDERERS)}")
+        raise UserError(f"{path} must end in one of {', '.join(_RENDERERS)}, which say what kind of picture to draw.")
 
 
 def save(alignment: Alignment, path: Path) -> None:

@@ -1,8 +1,8 @@
 """Keys and values kept between decoding steps, in memory allocated ahead, shared by all lanes of a sentence.
 
-A search keeps W hypotheses of a sentence alive, and they share most of their past. So what a step computes is written once, into a
-slot that belongs to the sentence, and never moved: choosing hypotheses only changes which slots a lane descends from. That is a
-visibility like any other, and the W lanes are W queries of one attention. Nothing is copied until a sentence leaves.
+A search keeps W hypotheses of a sentence alive, and they share most of their past. So what a step computes is written once,
+into a slot that belongs to the sentence, and never moved: choosing hypotheses only changes which slots a lane descends from.
+That is a visibility like any other, and the W lanes are W queries of one attention. Nothing is copied until a sentence leaves.
 
 The places to write are tensors and the part that kernels look at grows in strides, so a compiled step keeps its shapes for many
 tokens. Dims: S sentences, W lanes, N slots.

@@ -17,7 +17,7 @@ from torch import Tensor
 class Visibility:
     """The combinators every pattern shares. `full` disappears from a conjunction, so it never costs a mask."""
 
-    # What a pattern promises of every query: that it sees its own position, or the first key. Either one keeps it from seeing nobody.
+    # What a pattern promises of every query: that it sees its own position, or the first key. Either keeps it from seeing nobody.
     sees_itself: bool = False
     sees_first: bool = False
 
