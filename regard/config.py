@@ -75,7 +75,7 @@ def _plain(value: Any, hint: type, key: str) -> Any:
 
 def _whole(number: int, key: str) -> int:
     """A count or a seed that fits the 64 bits it will be kept in."""
-    if abs(number) >= 2**63:
+    if not -(2**63) <= number < 2**63:
         raise UserError(f"{key} must be a whole number below 2**63, and this one has {len(str(abs(number)))} digits.")
     return number
 
