@@ -158,6 +158,8 @@ def resume(store: Store, config: TrainConfig, model: nn.Module) -> tuple[torch.o
     optimizer = make_optimizer(model, config)
     if (found := store.newest("step")) is None:
         return optimizer, Progress()
+    store.keep("step", config.keep)  # a run killed between saving and tidying has one too many
+    store.keep("best", 1)
     model.load_state_dict(found.tensors("model"))
     restore_optimizer(optimizer, found.tensors("optimizer"), found.state["optimizer"])
     return optimizer, Progress(**found.state["progress"])
