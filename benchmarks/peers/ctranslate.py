@@ -52,13 +52,9 @@ def _block(layer: object, block: Block) -> None:
 
 
 def _attention(spec: object, ours: Attention) -> None:
-    weight, bias, width = _array(ours.project.weight), _array(ours.project.bias), ours.width
-    if ours.cross:
-        spec.linear[0].weight, spec.linear[0].bias = weight[:width], bias[:width]
-        spec.linear[1].weight, spec.linear[1].bias = weight[width:], bias[width:]
-    else:
-        spec.linear[0].weight, spec.linear[0].bias = weight, bias
-    _linear(spec.linear[-1], ours.out)
+    layers = [ours.project, ours.out] if ours.query is None else [ours.query, ours.project, ours.out]
+    for part, layer in zip(spec.linear, layers):
+        _linear(part, layer)
 
 
 def _linear(spec: object, ours: nn.Linear) -> None:

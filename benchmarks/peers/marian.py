@@ -65,9 +65,12 @@ def _copy_block(layer: nn.Module, block: Block) -> None:
 
 
 def _copy_attention(theirs: nn.Module, ours: Attention) -> None:
-    for part, weight, bias in zip(
-        (theirs.q_proj, theirs.k_proj, theirs.v_proj), ours.project.weight.data.chunk(3), ours.project.bias.data.chunk(3)
-    ):
+    shared = [theirs.k_proj, theirs.v_proj]
+    if ours.query is not None:
+        theirs.q_proj.load_state_dict(ours.query.state_dict())
+    else:
+        shared = [theirs.q_proj, *shared]
+    for part, weight, bias in zip(shared, ours.project.weight.data.split(ours.width), ours.project.bias.data.split(ours.width)):
         part.weight.data.copy_(weight)
         part.bias.data.copy_(bias)
     theirs.out_proj.load_state_dict(ours.out.state_dict())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from regard.errors import UserError, nearest
+from regard.model.packed import Weights
 
 Search = Literal["greedy", "beam"]
 
@@ -22,6 +23,7 @@ class DecodeConfig:
     minimum_length: int = 0  # its end token not counted
     n_best: int = 1
     batch_tokens: int = 4096
+    weights: Weights = "float32"  # on a CPU; int8 is faster for a little loss
 
     def __post_init__(self) -> None:
         if self.search not in get_args(Search):

@@ -167,7 +167,8 @@ class TransformerState:
         self.model = model
         memory_SMD, self.memory_view = model.encode(source_SM, lengths_S)
         self.lengths_S = lengths_S
-        self.memories = model.decoder.remember(memory_SMD)
+        # Laid out head by head once, since every step of the search reads them.
+        self.memories = [KeysValues(k.contiguous(), v.contiguous()) for k, v in model.decoder.remember(memory_SMD)]
         self.lineage = Lineage(source_SM.shape[0], source_SM.device)
         heads, head_width = self.memories[0].k_BHMK.shape[1], self.memories[0].k_BHMK.shape[3]
         self.caches = [Cache(self.lineage, source_SM.shape[0], heads, head_width, memory_SMD) for _ in model.decoder.blocks]

@@ -1,8 +1,8 @@
 """Multi-head attention and the one seam that every attention of every family passes through.
 
-Vaswani et al. 2017, section 3.2.2: concat(head_1 .. head_H) W_O, head_i = attention(Q W_i^Q, K W_i^K, V W_i^V). The three
-input projections are one matrix (rows: all heads' queries, then keys, then values), so self-attention is a single product.
-The number of heads does not change the size: H heads of K = D / H.
+Vaswani et al. 2017, section 3.2.2: concat(head_1 .. head_H) W_O, head_i = attention(Q W_i^Q, K W_i^K, V W_i^V). What is
+projected from the same vectors shares a matrix: queries, keys and values in self-attention; keys and values in cross-attention,
+whose queries come from elsewhere. The number of heads does not change the size: H heads of K = D / H.
 
 Dims: B batch, L query length, M memory length, D width, H heads, K head width.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.model.cache import Cache
@@ -43,17 +42,18 @@ class Attention(nn.Module):
 
     def __init__(self, width: int, heads: int, *, mixer: str, dropout: float, name: str, cross: bool = False) -> None:
         super().__init__()
-        self.name, self.width, self.heads, self.cross = name, width, heads, cross
+        self.name, self.width, self.heads = name, width, heads
         self.mixer = MIXERS[mixer]
         self.dropout = dropout
-        self.project = nn.Linear(width, 3 * width)
+        self.query = nn.Linear(width, width) if cross else None
+        self.project = nn.Linear(width, (2 if cross else 3) * width)
         self.out = nn.Linear(width, width)
         self.probe: Probe | None = None
 
     def forward(self, x_BLD: Tensor, view: View, memory: KeysValues | None = None, cache: Cache | None = None) -> Tensor:
-        if self.cross:
+        if self.query is not None:
             assert memory is not None
-            q_BHLK = self._split(F.linear(x_BLD, self.project.weight[: self.width], self.project.bias[: self.width]))
+            q_BHLK = self._split(self.query(x_BLD))
             k_BHMK, v_BHMK = memory
         else:
             q_BHLK, k_BHMK, v_BHMK = map(self._split, self.project(x_BLD).split(self.width, -1))
@@ -65,8 +65,7 @@ class Attention(nn.Module):
 
     def remember(self, memory_BMD: Tensor) -> KeysValues:
         """Keys and values of a memory: once per pass in training, once per sentence in decoding."""
-        kv = F.linear(memory_BMD, self.project.weight[self.width :], self.project.bias[self.width :])
-        return KeysValues(*map(self._split, kv.split(self.width, -1)))
+        return KeysValues(*map(self._split, self.project(memory_BMD).split(self.width, -1)))
 
     def _split(self, x_BLD: Tensor) -> Tensor:
         return x_BLD.unflatten(-1, (self.heads, -1)).transpose(1, 2)

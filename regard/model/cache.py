@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.model.visibility import Full, View, Visibility, given
 
-STRIDE = 32  # tokens for which the visible part keeps its size
+STRIDE = 16  # tokens for which the visible part keeps its size
 
 
 class Lineage:

@@ -15,7 +15,7 @@ from regard.model.attention import Attention
 
 def initialise(model: nn.Module, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
-    fused = {id(module.project) for module in model.modules() if isinstance(module, Attention)}
+    fused = {id(module.project): module.width for module in model.modules() if isinstance(module, Attention)}
     drawn: set[int] = set()  # a tied parameter is drawn once, where it is first met
     for module in model.modules():
         if not isinstance(module, (nn.Embedding, nn.Linear, nn.LayerNorm)) or id(module.weight) in drawn:
@@ -24,7 +24,7 @@ def initialise(model: nn.Module, seed: int) -> None:
         if isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5, generator=generator)
         elif isinstance(module, nn.Linear):
-            for part in module.weight.chunk(3) if id(module) in fused else [module.weight]:
+            for part in module.weight.split(fused.get(id(module), module.out_features)):
                 nn.init.xavier_uniform_(part, generator=generator)
             _zero(module.bias)
         else:

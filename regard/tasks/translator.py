@@ -20,6 +20,7 @@ from regard.errors import UserError
 from regard.families import FAMILIES
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.lens.alignment import Alignment
+from regard.model.packed import pack
 from regard.model.probe import not_recording, probe
 from regard.recipe import Recipe
 from regard.tasks.run import Run, choose_device
@@ -79,6 +80,10 @@ class Translator:
         tokenizers = Tokenizers.load(run.folder, recipe.text.joint)
         model = build_model(recipe, tokenizers)
         _fill(model, run.weights())
+        if device.type == "cpu":
+            pack(model, recipe.decode.weights)
+        elif recipe.decode.weights != "float32":
+            raise UserError(f"decode.weights={recipe.decode.weights} is for a CPU; give --device cpu, or leave it out on a GPU.")
         return cls(model.to(device).eval(), tokenizers, recipe.decode)
 
     @property

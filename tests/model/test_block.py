@@ -12,8 +12,13 @@ CPU = torch.device("cpu")
 
 
 def copy_attention(ours, theirs):
-    ours.project.weight.data.copy_(theirs.in_proj_weight.data)
-    ours.project.bias.data.copy_(theirs.in_proj_bias.data)
+    weight, bias = theirs.in_proj_weight.data, theirs.in_proj_bias.data
+    if ours.query is not None:
+        ours.query.weight.data, ours.query.bias.data = weight[:D].clone(), bias[:D].clone()
+    ours.project.weight.data, ours.project.bias.data = (
+        weight[-len(ours.project.weight) :].clone(),
+        bias[-len(ours.project.bias) :].clone(),
+    )
     ours.out.load_state_dict(theirs.out_proj.state_dict())
 
 
@@ -82,9 +87,9 @@ def test_decoder_layer(norm, activation):
         memory_key_padding_mask=torch.arange(M)[None] >= lengths[:, None],
     )
     assert_same(ours, theirs, [mine, memory_mine], [its, memory_its], out, expected)
-    torch.testing.assert_close(
-        ours.cross_attention.project.weight.grad, theirs.multihead_attn.in_proj_weight.grad, atol=2e-5, rtol=1e-4
-    )
+    cross = ours.cross_attention
+    found = torch.cat([cross.query.weight.grad, cross.project.weight.grad])
+    torch.testing.assert_close(found, theirs.multihead_attn.in_proj_weight.grad, atol=2e-5, rtol=1e-4)
 
 
 def test_heads_do_not_change_the_size():
