@@ -27,7 +27,10 @@ lint: setup
 	$(BIN)/mypy
 
 bench: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-peers.txt
+	$(BIN)/python -m benchmarks.demo
 	$(BIN)/python -m benchmarks.probe_cost
+	$(BIN)/python -m benchmarks.decode_beam
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
