@@ -92,3 +92,11 @@ def test_short_memories_take_products_that_equal_the_reference(length):
         torch.testing.assert_close(fused, reference, atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(multiplied, reference, atol=1e-5, rtol=1e-5)
     assert SHORT >= 20
+
+
+def test_dropout_is_never_left_out():
+    """Monte-Carlo dropout: asked for without a gradient, it must still happen."""
+    view = padding(torch.tensor([20, 7, 1])).over(4, 20, batch=3, device=torch.device("cpu"))
+    q, k, v = torch.randn(3, 2, 4, 8), torch.randn(3, 2, 20, 8), torch.randn(3, 2, 20, 8)
+    with torch.no_grad():
+        assert not torch.allclose(Softmax().mix(q, k, v, view, dropout=0.5), Softmax().mix(q, k, v, view))
