@@ -11,9 +11,8 @@ class UserError(Exception):
 
 
 def nearest(given: str, choices: Iterable[str]) -> str:
-    """The end of an error sentence: the nearest choice if one is close, and all of them if they are few."""
+    """The end of an error sentence: the nearest choice if one is close, and all of them if that helps more than it hides."""
     choices = sorted(choices)
     close = get_close_matches(given, choices, n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]!r}?" if close else "."
-    listed = f" (known: {', '.join(choices)})" if len(choices) <= 24 else ""
-    return f"{listed}{hint}"
+    listed = f" (known: {', '.join(choices)})" if 0 < len(choices) <= (6 if close else 24) else ""
+    return f"{listed}; did you mean {close[0]!r}?" if close else f"{listed}."

@@ -9,9 +9,10 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 
-from regard.errors import UserError, nearest
+from regard.errors import UserError
 
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -41,7 +42,8 @@ def must_be_file(path: Path) -> None:
         return
     if not path.parent.is_dir():
         raise UserError(f"{path} does not exist, and neither does the folder {path.parent}. Check the path.")
-    raise UserError(f"{path} does not exist{nearest(path.name, (other.name for other in path.parent.iterdir()))}")
+    close = get_close_matches(path.name, [other.name for other in path.parent.iterdir()], n=1)
+    raise UserError(f"{path} does not exist" + (f"; did you mean {close[0]!r}?" if close else "; give the path of a file."))
 
 
 def _byte_lines(path: Path) -> Iterator[bytes]:

@@ -101,7 +101,7 @@ def python_m_regard(*arguments: str, **options: object) -> subprocess.CompletedP
 def test_the_same_in_a_real_process() -> None:
     ended = python_m_regard("train", "translate", "train.step=3")
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert re.fullmatch(r"regard: train\.step is not a setting .*did you mean 'steps'\?\n", ended.stderr)
+    assert re.fullmatch(r"regard: train\.step is not a setting.*did you mean 'steps'\?\n", ended.stderr)
 
 
 def test_a_reader_that_leaves_is_no_mistake() -> None:
