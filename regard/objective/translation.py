@@ -29,6 +29,11 @@ class TranslationConfig:
     smoothing: float = 0.1
     agreement: float = 0.0
 
+    @property
+    def passes(self) -> int:
+        """How often a batch goes through the model in a step of training."""
+        return 2 if self.agreement else 1
+
     def __post_init__(self) -> None:
         if not 0 <= self.agreement < float("inf"):
             raise UserError(f"objective.agreement={self.agreement} must be 0 (off) or more, such as 5.")

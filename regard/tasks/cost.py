@@ -29,10 +29,10 @@ def model_tree(recipe: Recipe, tokenizers: Tokenizers | None = None, source: int
 
 
 def training_flops(recipe: Recipe, prepared: Prepared, target_tokens: int) -> float:
-    """A backward pass costs twice a forward one."""
+    """A backward pass costs twice a forward one; an objective may pass every batch more than once."""
     source, target = prepared.train.source.lengths.mean() + 1, prepared.train.target.lengths.mean() + 1
     tree = model_tree(recipe, prepared.tokenizers, round(source), round(target))
-    return 3 * tree.flops * target_tokens / round(target)
+    return 3 * recipe.objective.passes * tree.flops * target_tokens / round(target)
 
 
 def must_fit_memory(recipe: Recipe, prepared: Prepared, device: torch.device) -> None:
@@ -100,7 +100,7 @@ def estimate(recipe: Recipe, prepared: Prepared, device: torch.device) -> Estima
 
 def _activations(recipe: Recipe, vocabulary: int) -> int:
     """Bytes kept for the backward pass: about 10 vectors of width D and 2 of F a sublayer pair, and the logits three times."""
-    model, tokens = recipe.model, recipe.train.tokens_per_batch // recipe.train.accumulate
+    model, tokens = recipe.model, recipe.objective.passes * recipe.train.tokens_per_batch // recipe.train.accumulate
     encoder, decoder = model.depth
     per_token = encoder * (10 * model.width + 2 * model.feedforward) + decoder * (16 * model.width + 2 * model.feedforward)
     size = 2 if recipe.train.precision == "bf16" else 4

@@ -27,6 +27,7 @@ def examine() -> dict[str, Any]:
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
             "instructions": torch.backends.cpu.get_cpu_capability(),
+            "onednn": torch.backends.mkldnn.is_available(),
         },
         "cuda": [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())],
         "bf16": torch.cuda.is_bf16_supported() if torch.cuda.is_available() else False,
@@ -40,12 +41,13 @@ def report(findings: dict[str, Any]) -> str:
     packages = ", ".join(f"{name} {number}" for name, number in findings["packages"].items())
     extras = ", ".join(f"{name} {'yes' if there else 'no'}" for name, there in findings["extras"].items())
     cpu = findings["cpu"]
+    packing = "oneDNN" if cpu["onednn"] else "no oneDNN: decoding will be slower"
     folder = "this folder can be written" if findings["folder_writable"] else "this folder CANNOT be written"
     lines = [
         f"python     {findings['python']} on {findings['system']}",
         f"packages   {packages}",
         f"extras     {extras}",
-        f"cpu        {cpu['cores']} cores, {cpu['threads']} threads, {cpu['instructions']}",
+        f"cpu        {cpu['cores']} cores, {cpu['threads']} threads, {cpu['instructions']}, {packing}",
         f"cuda       {', '.join(findings['cuda']) or 'none'}" + ("; bf16 yes" if findings["bf16"] else ""),
         f"compiler   {findings['compiler'] or 'none found: train.compile=true needs one on a CPU'}",
         f"disk       {findings['disk_free_gib']} GiB free; {folder}",

@@ -63,7 +63,7 @@ def train(
 ) -> Progress:
     """From where `progress` stands to the end, an early stop or an interrupt; returns where it stands then."""
     device = next(model.parameters()).device
-    compiled: nn.Module = torch.compile(model, dynamic=True) if config.compile else model  # type: ignore[assignment]
+    compiled: nn.Module = torch.compile(model, dynamic=True, fullgraph=True) if config.compile else model  # type: ignore[assignment]
     began = time.perf_counter() - progress.seconds
     loss_sum, token_sum, since = 0.0, 0, time.perf_counter()
     model.train()
