@@ -1,1 +1,1 @@
-"""Measurements against peers, both in one run. Results live in benchmarks/results/*.json."""
+"""Measurements against peers, both in one run: `regard bench NAME` runs a script of this folder."""

@@ -1,115 +1,131 @@
 """Beam search with the same Transformer-base weights: ours, Hugging Face's Marian and, on a CPU, CTranslate2.
 
-    python -m benchmarks.decode_beam
-
 Random weights, 24 source tokens, 32 output tokens forced, beam 4: every system does the same work. Before any clock runs, all
-must find the same tokens. Needs transformers and ctranslate2 (pip install transformers ctranslate2).
+must find the same tokens in float32; on a GPU bf16 weights are timed then.
 """
 
 from __future__ import annotations
 
 import copy
-import statistics
 import tempfile
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-import ctranslate2
 import torch
 from torch import Tensor
 
-from benchmarks.measure import alternate, summary, write
-from benchmarks.peers import ctranslate
+from benchmarks.measure import Row, alternate, row, versions, write
 from benchmarks.peers.marian import marian
+from benchmarks.steps import CUDA, DEVICE
 from regard.decode import beam_search
+from regard.decode.graph import sessions_on
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.packed import pack
 from regard.text.vocabulary import EOS, PAD, SOS
 
 VOCABULARY, SOURCE, OUTPUT, BEAM = 32_000, 24, 32, 4
 Outputs = list[list[int]]
+Systems = dict[str, Callable[[int], Outputs]]
 
 
 def sentences(batch: int) -> Tensor:
     return torch.randint(4, VOCABULARY, (batch, SOURCE), generator=torch.Generator().manual_seed(1))
 
 
+def ended(batch: int) -> Tensor:
+    return torch.cat([sentences(batch), torch.full((batch, 1), EOS)], 1).to(DEVICE)
+
+
 @torch.no_grad()
-def ours(model: Transformer, batch: int) -> Outputs:
-    source = torch.cat([sentences(batch), torch.full((batch, 1), EOS)], 1)
-    state = model.start(source, torch.full((batch,), SOURCE + 1))
-    limits = torch.full((batch,), OUTPUT)
-    found = beam_search(state, batch, sos=SOS, eos=EOS, beam=BEAM, alpha=0.0, maximum=limits, minimum=OUTPUT, banned=(PAD, SOS))
+def ours(model: Transformer, sessions: Any, batch: int) -> Outputs:
+    read = model.start(ended(batch), torch.full((batch,), SOURCE + 1, device=DEVICE))
+    rules = dict(sos=SOS, eos=EOS, beam=BEAM, alpha=0.0, minimum=OUTPUT, banned=(PAD, SOS), sessions=sessions)
+    found = beam_search(read, batch, maximum=[OUTPUT] * batch, **rules)
     return [hypotheses[0].ids for hypotheses in found]
 
 
 @torch.no_grad()
-def hugging_face(model: object, batch: int) -> Outputs:
-    source = torch.cat([sentences(batch), torch.full((batch, 1), EOS)], 1)
+def hugging_face(model: Any, batch: int) -> Outputs:
+    source = ended(batch)
     lengths = dict(min_new_tokens=OUTPUT, max_new_tokens=OUTPUT)
     found = model.generate(
         input_ids=source, attention_mask=torch.ones_like(source), num_beams=BEAM, length_penalty=0.0, do_sample=False, **lengths
     )
-    return [row[1:].tolist() for row in found]
+    return [row_[1:].tolist() for row_ in found]
 
 
-def ctranslate2_(translator: ctranslate2.Translator, vocabulary: list[str], batch: int) -> Outputs:
+def ctranslate2_(translator: Any, vocabulary: list[str], batch: int) -> Outputs:
     numbers = {token: number for number, token in enumerate(vocabulary)}
-    source = [[vocabulary[n] for n in row] for row in sentences(batch).tolist()]
+    source = [[vocabulary[n] for n in row_] for row_ in sentences(batch).tolist()]
     found = translator.translate_batch(
         source, beam_size=BEAM, min_decoding_length=OUTPUT, max_decoding_length=OUTPUT, length_penalty=0
     )
     return [[numbers[token] for token in result.hypotheses[0]] for result in found]
 
 
-def contenders(folder: Path) -> dict[str, Callable[[int], Outputs]]:
-    model = Transformer(TransformerConfig(dropout=0.0), VOCABULARY, VOCABULARY).eval()
+def on_a_gpu(model: Transformer) -> Systems:
+    peer = marian(model).to(DEVICE)
+    _must_agree({"regard": partial(ours, model, sessions_on(DEVICE)), "hugging face": partial(hugging_face, peer)})
+    half = model.bfloat16()
+    return {"regard": partial(ours, half, sessions_on(DEVICE)), "hugging face": partial(hugging_face, peer.bfloat16())}
+
+
+def on_a_cpu(model: Transformer, folder: Path) -> Systems:
+    import ctranslate2
+
+    from benchmarks.peers import ctranslate
+
     fast, int8 = copy.deepcopy(model), copy.deepcopy(model)
     pack(fast)
     pack(int8, "int8")
-    systems: dict[str, Callable[[int], Outputs]] = {"regard": partial(ours, fast), "regard int8": partial(ours, int8)}
+    systems: Systems = {"regard": partial(ours, fast, None), "regard int8": partial(ours, int8, None)}
     systems["hugging face"] = partial(hugging_face, marian(model))
     for kind in ("float32", "int8"):
         vocabulary = ctranslate.save(model, folder / kind, None if kind == "float32" else kind)
         threads = torch.get_num_threads()
         translator = ctranslate2.Translator(str(folder / kind), device="cpu", intra_threads=threads, compute_type=kind)
         systems[f"ctranslate2{'' if kind == 'float32' else ' int8'}"] = partial(ctranslate2_, translator, vocabulary)
+    _must_agree({name: run for name, run in systems.items() if "int8" not in name})
     return systems
 
 
+def _must_agree(systems: Systems) -> None:
+    found = {name: run(4) for name, run in systems.items()}
+    if any(outputs != found["regard"] for outputs in found.values()):
+        raise SystemExit("the systems disagree")
+
+
 def main(rounds: int = 7) -> None:
-    torch.manual_seed(0)
-    results = {}
+    model = Transformer(TransformerConfig(dropout=0.0), VOCABULARY, VOCABULARY).to(DEVICE).eval()
+    pairs = [("regard", "hugging face")]
+    if not CUDA:
+        pairs += [("regard", "ctranslate2"), ("regard int8", "ctranslate2 int8")]
+    rows = list[Row]()
     with tempfile.TemporaryDirectory() as folder:
-        systems = contenders(Path(folder))
-        for batch in (1, 16):
-            exact = {name: run(batch) for name, run in systems.items() if "int8" not in name}
-            assert all(outputs == exact["regard"] for outputs in exact.values()), "the systems disagree"
-            seconds = alternate({name: partial(run, batch) for name, run in systems.items()}, rounds, warm_up=1)
-            speed = {name: batch * OUTPUT / statistics.median(values) for name, values in seconds.items()}
-            ratios = {
-                "regard / hugging face": speed["regard"] / speed["hugging face"],
-                "regard / ctranslate2": speed["regard"] / speed["ctranslate2"],
-                "regard int8 / ctranslate2 int8": speed["regard int8"] / speed["ctranslate2 int8"],
-            }
-            results[f"batch {batch}"] = {
-                "tokens_per_second": speed,
-                "ratios": ratios,
-                "seconds": {name: summary(values) for name, values in seconds.items()},
-            }
-            print(f"batch {batch}: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()))
-    settings = {
-        "model": "transformer base",
-        "vocabulary": VOCABULARY,
-        "source": SOURCE,
-        "output": OUTPUT,
-        "beam": BEAM,
-        "rounds": rounds,
+        systems = on_a_gpu(model) if CUDA else on_a_cpu(model, Path(folder))
+        for batch in (1, 32) if CUDA else (1, 16):
+            seconds = alternate({name: partial(run, batch) for name, run in systems.items()}, rounds, warm_up=2)
+            rows += [row(f"batch {batch}", "tokens/s", batch * OUTPUT, seconds, pairs=pairs, bars=bars(batch))]
+    write(
+        "decode_beam",
+        title="Transformer-base, beam 4",
+        setting="Random weights, 24 source tokens, 32 output tokens forced. The same tokens in float32 first; timed with bf16 "
+        "weights on a GPU, float32 and int8 on a CPU.",
+        rows=rows,
+        versions=versions("transformers", *(() if CUDA else ("ctranslate2",))),
+    )
+
+
+def bars(batch: int) -> dict[str, dict[str, float]]:
+    if CUDA:
+        return {"regard / hugging face": {"floor": 6.0, "goal": 15.0} if batch == 1 else {"floor": 4.0, "goal": 10.0}}
+    return {
+        "regard / hugging face": {"floor": 2.0, "goal": 3.5},
+        "regard / ctranslate2": {"floor": 0.6, "goal": 1.0},
+        "regard int8 / ctranslate2 int8": {"floor": 0.5, "goal": 0.9},
     }
-    peers = {name: version(name) for name in ("transformers", "ctranslate2")}
-    print(f"written to {write('decode_beam', {'settings': settings, 'peers': peers, **results}).name}")
 
 
 if __name__ == "__main__":

@@ -71,25 +71,30 @@ def train(
     """Train a recipe; the same command again continues it.
 
     Data is a .tsv, .csv or .jsonl file, or two aligned text files joined by a comma; 'regard explain RECIPE' shows the model.
+    On N GPUs: 'torchrun --nproc-per-node N -m regard train RECIPE ...'.
     """
     from regard.recipe import load_recipe
     from regard.tasks.run import choose_device
     from regard.tasks.training import dry_run_lines, prepare_run, train_prepared
+    from regard.train.launch import together
 
-    resolved = load_recipe(recipe, settings or [])
-    folder = out or Path("runs") / resolved.recipe.name
-    where = choose_device(device)
-    if dry_run:
-        print(resolved.to_toml())
-        for line in dry_run_lines(resolved, where, _say):
-            print(line)
-        return
-    prepared = prepare_run(resolved, folder, where, _say)
-    _say(f"\n{resolved.to_toml()}")
-    outcome = train_prepared(resolved, folder, where, prepared, _say)
+    with together() as world:
+        say = _say if world.leads else _say_nothing
+        resolved = load_recipe(recipe, settings or [])
+        folder = out or Path("runs") / resolved.recipe.name
+        where = world.place(choose_device(device))
+        if dry_run:
+            for line in (resolved.to_toml(), *dry_run_lines(resolved, where, say)) if world.leads else ():
+                print(line)
+            return
+        prepared = prepare_run(resolved, folder, where, say, world)
+        say(f"\n{resolved.to_toml()}")
+        outcome = train_prepared(resolved, folder, where, prepared, say, world)
     if outcome.interrupted:
-        _say(f"saved step {outcome.progress.step:,} in {folder}; continue with: {shlex.join(['regard', *sys.argv[1:]])}")
+        say(f"saved step {outcome.progress.step:,} in {folder}; continue with: {shlex.join(['regard', *sys.argv[1:]])}")
         raise typer.Exit(outcome.interrupted)
+    if not world.leads:
+        return
     for line in outcome.scores.lines() if outcome.scores else []:
         print(line)
     print(f'run: {folder}    try: regard predict {folder} "..."    look: regard lens {folder} "..."')
@@ -179,6 +184,23 @@ def explain(
     print(json.dumps(explain_rows(target, settings or []), indent=2) if as_json else explain_tree(target, settings or []))
 
 
+@app.command(epilog=_examples("regard bench attention", "regard bench cost_growth --render", "regard bench --render"))
+def bench(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="what to measure; by default, all are listed")] = None,
+    render: Annotated[bool, typer.Option("--render", help="write docs/performance.md from all results")] = False,
+) -> None:
+    """Speed against peers: list, measure, document.
+
+    Measuring replaces what was recorded for this subject in benchmarks/results.
+    """
+    from regard.tasks.bench import listing, measure, write_document
+
+    for line in measure(name) if name else [] if render else listing():
+        print(line)
+    for path in write_document() if render else []:
+        print(f"written: {path}")
+
+
 @app.command()
 def doctor(as_json: Json = False) -> None:
     """Versions, devices, disk: what a bug report needs."""
@@ -190,6 +212,10 @@ def doctor(as_json: Json = False) -> None:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
+
+
+def _say_nothing(line: str) -> None:
+    """Of several processes that train together one speaks."""
 
 
 def _refuse(sentence: str) -> int:

@@ -17,7 +17,7 @@ import regard as package
 from regard.recipe import builtin_names, load_recipe
 from tests.command import SENTENCES, contents, copy_of_run, regard, tiny, trained
 
-VERBS = ["demo", "recipes", "train", "evaluate", "predict", "lens", "explain", "doctor"]
+VERBS = ["demo", "recipes", "train", "evaluate", "predict", "lens", "explain", "bench", "doctor"]
 CAT = "the cat sees the dog ."
 
 

@@ -21,6 +21,8 @@ ORDER = [*FOLDERS, "recipes", "recipe", "tasks", "__init__", "cli", "__main__"]
 CONSTANTS = {"regard.__version__"}  # which the window sets before it shows anything
 
 UNPICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
+UNPICKLING = {"torch.load", "torch.serialization", "torch.hub", "torch.package", "torch.jit.load", "pandas.read_pickle"}
+UNPICKLING |= {"FileSystemReader", "dcp_to_torch_save", "read_pickle"}  # the first reads metadata that is a pickle
 TEST_ORACLES = {"transformers"}
 
 
@@ -59,10 +61,16 @@ def violations(tree: ast.AST, module: str) -> list[str]:
 
 def unpickles(tree: ast.AST) -> list[str]:
     found = [name for name in imported(tree, "regard.x") if name.split(".")[0] in UNPICKLERS | TEST_ORACLES]
-    found += [name for name in imported(tree, "regard.x") if name == "torch.load"]
+    found += [name for name in imported(tree, "regard.x") if any(f"{name}.".startswith(f"{bad}.") for bad in UNPICKLING)]
+    found += [name for name in imported(tree, "regard.x") if name.split(".")[-1] in UNPICKLING]
+    aliases = {alias.asname: alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            found += ["torch.load"] if (node.value.id, node.attr) == ("torch", "load") else []
+        if isinstance(node, ast.Attribute):
+            head, _, rest = ast.unparse(node).partition(".")
+            name = f"{aliases.get(head, head)}.{rest}"
+            found += [name] if name in UNPICKLING or node.attr in UNPICKLING else []
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            found += [text for text in map(ast.unparse, node.args) if text.strip("'\"") in UNPICKLERS]
         if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
             found += [] if isinstance(node.value, ast.Constant) and node.value.value is False else ["allow_pickle"]
     return found
@@ -128,6 +136,13 @@ def test_looking_left_is_allowed(module: str, code: str) -> None:
         "import torch\ntorch.load('x')",
         "import torch\nf = torch.load",
         "from torch import load",
+        "import torch as t\nt.load('x')",
+        "import torch\ntorch.jit.load('x')",
+        "from torch.serialization import load",
+        "import importlib\nimportlib.import_module('pickle')",
+        "import pandas as pd\npd.read_pickle('x')",
+        "import torch.distributed.checkpoint as dcp\ndcp.FileSystemReader('x')",
+        "from torch.distributed.checkpoint import FileSystemReader",
         "import numpy\nnumpy.load('x', allow_pickle=True)",
         "from transformers import AutoModel",
         "import transformers.models.bert",

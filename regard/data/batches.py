@@ -4,7 +4,7 @@
 2. append <eos> to the source                       `make_batch`
 3. target input = <sos> + target,
    target output = target + <eos>                   `make_batch`
-4. pad to the longest of the batch                  `pad`
+4. pad to the longest of the batch                  `padded`
 5. encode words as numbers, unknown ones as <unk>   `encode_pairs`, once, before the first batch
 6. keep the lengths                                 `Batch`
 """
@@ -12,13 +12,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from regard.counted import generator
+from regard.data.packing import Packing, moved
 from regard.data.pair import Pair
 from regard.text.vocabulary import EOS, PAD, SOS
 
@@ -38,6 +39,12 @@ class Ragged:
 
     def __getitem__(self, n: int) -> np.ndarray:
         return self.flat[self.offsets[n] : self.offsets[n + 1]]
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """These sequences one after the other, and their lengths. No Python runs for each, since training waits meanwhile."""
+        lengths = self.lengths[rows]
+        starts = np.cumsum(lengths) - lengths
+        return self.flat[np.arange(lengths.sum()) + np.repeat(self.offsets[rows] - starts, lengths)], lengths
 
 
 @dataclass(frozen=True)
@@ -60,10 +67,61 @@ class Batch:
     tokens: int  # target words to predict, <eos> included; known to the host
 
     def to(self, device: torch.device) -> Batch:
-        if device.type == "cpu":
-            return self
-        tensors = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "tokens"}
-        return replace(self, **{name: t.pin_memory().to(device, non_blocking=True) for name, t in tensors.items()})
+        return moved(self, device)
+
+    @property
+    def inputs(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.source_BM, self.source_lengths_B, self.target_in_BL
+
+    def twice(self) -> Batch:
+        source, lengths, target_in, target_out, target_lengths = (
+            torch.cat([part, part])
+            for part in (self.source_BM, self.source_lengths_B, self.target_in_BL, self.target_out_BL, self.target_lengths_B)
+        )
+        return Batch(source, lengths, target_in, target_out, target_lengths, 2 * self.tokens)
+
+
+@dataclass(frozen=True)
+class PackedBatch:
+    """The same pairs without padding: all sources in one row, all targets in another."""
+
+    source_BM: Tensor
+    source: Packing
+    target_in_BL: Tensor
+    target_out_BL: Tensor
+    target: Packing
+    tokens: int
+
+    def to(self, device: torch.device) -> PackedBatch:
+        return moved(self, device)
+
+    @property
+    def inputs(self) -> tuple[Tensor, Packing, Tensor, Packing]:
+        return self.source_BM, self.source, self.target_in_BL, self.target
+
+    def twice(self) -> PackedBatch:
+        source, target_in, target_out = (torch.cat([p, p], 1) for p in (self.source_BM, self.target_in_BL, self.target_out_BL))
+        return PackedBatch(source, self.source.twice(), target_in, target_out, self.target.twice(), 2 * self.tokens)
+
+
+@dataclass(frozen=True)
+class PairBatches:
+    """Pairs as a source of batches: what the loader draws from."""
+
+    data: EncodedPairs
+    tokens: int  # of a batch, on its longer side, padding counted
+    seed: int
+    packed: bool = False
+    fixed_shapes = False
+
+    def plan(self, epoch: int) -> list[np.ndarray]:
+        return plan(self.data, self.tokens, self.seed, epoch)
+
+    def count(self, rows: np.ndarray) -> int:
+        return int(self.data.target.lengths[rows].sum()) + len(rows)
+
+    def batch(self, rows: np.ndarray, epoch: int) -> Batch | PackedBatch:
+        return pack_batch(self.data, rows) if self.packed else make_batch(self.data, rows)
 
 
 def encode_pairs(pairs: Sequence[Pair], source: Encode, target: Encode, maximum: int | None = None) -> EncodedPairs:
@@ -99,19 +157,44 @@ def cuts(lengths: np.ndarray, tokens: int) -> list[tuple[int, int]]:
 
 def make_batch(data: EncodedPairs, rows: np.ndarray) -> Batch:
     """Steps 2, 3, 4 and 6 for these pairs."""
-    sources = [np.append(data.source[n], EOS) for n in rows]
-    inputs = [np.insert(data.target[n], 0, SOS) for n in rows]
-    outputs = [np.append(data.target[n], EOS) for n in rows]
-    source_BM, source_lengths_B = pad(sources)
-    target_in_BL, target_lengths_B = pad(inputs)
-    target_out_BL, _ = pad(outputs)
-    return Batch(source_BM, source_lengths_B, target_in_BL, target_out_BL, target_lengths_B, sum(map(len, outputs)))
+    source_BM, source_lengths_B = padded(*ended(*data.source.take(rows)))
+    target_in_BL, target_lengths_B = padded(*started(*data.target.take(rows)))
+    target_out_BL, _ = padded(*ended(*data.target.take(rows)))
+    tokens = int(data.target.lengths[rows].sum()) + len(rows)
+    return Batch(source_BM, source_lengths_B, target_in_BL, target_out_BL, target_lengths_B, tokens)
+
+
+def pack_batch(data: EncodedPairs, rows: np.ndarray) -> PackedBatch:
+    """Steps 2, 3 and 6, and nothing to pad."""
+    source, source_lengths = ended(*data.source.take(rows))
+    target_in, target_lengths = started(*data.target.take(rows))
+    target_out, _ = ended(*data.target.take(rows))
+    source_BM, target_in_BL, target_out_BL = (torch.from_numpy(part)[None] for part in (source, target_in, target_out))
+    packings = Packing.of(source_lengths), Packing.of(target_lengths)
+    return PackedBatch(source_BM, packings[0], target_in_BL, target_out_BL, packings[1], len(target_out))
+
+
+def ended(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sequences one after the other, each followed by <eos>; and their lengths then."""
+    made = np.full(len(flat) + len(lengths), EOS, np.int64)
+    made[np.arange(len(flat)) + np.repeat(np.arange(len(lengths)), lengths)] = flat
+    return made, lengths + 1
+
+
+def started(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same with <sos> before each."""
+    made = np.full(len(flat) + len(lengths), SOS, np.int64)
+    made[np.arange(len(flat)) + np.repeat(np.arange(len(lengths)), lengths) + 1] = flat
+    return made, lengths + 1
+
+
+def padded(flat: np.ndarray, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Step 4: one rectangle as wide as the longest, filled up with <pad>, and the lengths."""
+    made = np.full((len(lengths), lengths.max()), PAD, np.int64)
+    made[np.arange(made.shape[1]) < lengths[:, None]] = flat
+    return torch.from_numpy(made), torch.from_numpy(lengths)
 
 
 def pad(sequences: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-    """Step 4: one rectangle as wide as the longest, filled up with <pad>, and the lengths."""
-    lengths = [len(s) for s in sequences]
-    padded = np.full((len(sequences), max(lengths)), PAD, np.int64)
-    for row, sequence in enumerate(sequences):
-        padded[row, : len(sequence)] = sequence
-    return torch.from_numpy(padded), torch.tensor(lengths)
+    """Step 4, for sequences that come one by one."""
+    return padded(np.concatenate(sequences), np.array([len(s) for s in sequences]))

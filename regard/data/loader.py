@@ -1,6 +1,6 @@
 """The loader: an endless stream of batches that can start at any step, for any rank, and works ahead in a thread.
 
-Step s of a run is the same sentences whatever the number of processes; each rank takes its share of them. Nothing is carried
+Step s of a run is the same examples whatever the number of processes; each rank takes its share of them. Nothing is carried
 between steps, so resuming is starting at another number.
 """
 
@@ -9,46 +9,87 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
+import torch
 
-from regard.data.batches import Batch, EncodedPairs, make_batch, plan
+from regard.data.packing import pinned
 from regard.errors import UserError
+
+Self = TypeVar("Self")
+
+
+class AnyBatch(Protocol):
+    @property
+    def tokens(self) -> int:
+        """What its loss is summed over; known to the host."""
+        ...
+
+    def to(self: Self, device: torch.device) -> Self: ...
+
+
+class Source(Protocol):
+    """Numbered examples, cut into batches anew for every epoch."""
+
+    fixed_shapes: bool  # all batches but an epoch's last are of one size
+
+    def plan(self, epoch: int) -> list[np.ndarray]:
+        """The examples of each batch; every epoch has as many batches."""
+        ...
+
+    def count(self, rows: np.ndarray) -> int:
+        """What the loss of these examples is summed over."""
+        ...
+
+    def batch(self, rows: np.ndarray, epoch: int) -> AnyBatch: ...
+
+
+class Work(NamedTuple):
+    """One step for one rank."""
+
+    batches: list[AnyBatch]  # its micro-batches
+    tokens: int  # of all ranks together
+    idle: int  # so many of the last count for nothing: every rank has as many micro-batches, if not as many examples
 
 
 class Loader:
     def __init__(
-        self, data: EncodedPairs, *, tokens: int, seed: int, accumulate: int = 1, rank: int = 0, world: int = 1, ahead: int = 8
+        self, source: Source, *, accumulate: int = 1, rank: int = 0, world: int = 1, ahead: int = 8, pin: bool = False
     ) -> None:
-        if not len(data):
-            raise UserError("there are no training pairs left to batch; raise data.maximum_tokens or check data.train.")
-        self.data, self.tokens, self.seed, self.accumulate = data, tokens, seed, accumulate
-        self.rank, self.world, self.ahead = rank, world, ahead
-        self.planned = (0, plan(data, tokens, seed, 0))
+        self.source, self.accumulate, self.rank, self.world, self.ahead, self.pin = source, accumulate, rank, world, ahead, pin
+        self.planned = (0, source.plan(0))
         self.per_epoch = len(self.planned[1])
+        if not self.per_epoch:
+            raise UserError("there is nothing left to train on; raise data.maximum_tokens or check data.train.")
 
     def rows(self, step: int) -> np.ndarray:
-        """The pairs of a step, for all ranks together."""
+        """The examples of a step, for all ranks together."""
         epoch, index = divmod(step, self.per_epoch)
         planned = self.planned  # read and replaced whole, because two threads may stand in different epochs
         if planned[0] != epoch:
-            planned = self.planned = (epoch, plan(self.data, self.tokens, self.seed, epoch))
+            planned = self.planned = (epoch, self.source.plan(epoch))
         return planned[1][index]
 
-    def batch(self, step: int) -> list[Batch]:
-        """This rank's micro-batches of a step."""
-        rows = self.rows(step)[self.rank :: self.world]
-        return [make_batch(self.data, part) for k in range(self.accumulate) if len(part := rows[k :: self.accumulate])]
+    def work(self, step: int, accumulate: int | None = None) -> Work:
+        """This rank's share of a step, in as many micro-batches as asked for."""
+        rows, epoch = self.rows(step), step // self.per_epoch
+        share, largest = rows[self.rank :: self.world], -(-len(rows) // self.world)
+        parts = min(accumulate or self.accumulate, largest)
+        shares = [share[k::parts] for k in range(parts)]
+        idle = sum(not len(part) for part in shares)
+        batches = [self.source.batch(part if len(part) else rows[:1], epoch) for part in shares]
+        return Work([pinned(batch) for batch in batches] if self.pin else batches, self.source.count(rows), idle)
 
-    def start(self, step: int, stop: int) -> Iterator[list[Batch]]:
+    def start(self, step: int, stop: int) -> Iterator[Work]:
         """Steps from `step` up to `stop`, prepared up to `ahead` of the one in use."""
-        ready: queue.Queue[list[Batch] | BaseException] = queue.Queue(self.ahead)
+        ready: queue.Queue[Work | BaseException] = queue.Queue(self.ahead)
         leave = threading.Event()
 
         def fill() -> None:
             try:
                 for s in range(step, stop):
-                    _put(ready, self.batch(s), leave)
+                    _put(ready, self.work(s), leave)
                     if leave.is_set():
                         return
             except BaseException as error:
@@ -64,7 +105,7 @@ class Loader:
             leave.set()
 
 
-def _put(ready: queue.Queue[list[Batch] | BaseException], item: list[Batch] | BaseException, leave: threading.Event) -> None:
+def _put(ready: queue.Queue[Work | BaseException], item: Work | BaseException, leave: threading.Event) -> None:
     while not leave.is_set():
         try:
             ready.put(item, timeout=0.1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from regard.decode.batching import in_batches
 from regard.decode.beam import beam_search
 from regard.decode.config import DecodeConfig
+from regard.decode.graph import Sessions, sessions_on
 from regard.decode.greedy import greedy
 from regard.decode.hypothesis import Hypothesis
 
-__all__ = ["DecodeConfig", "Hypothesis", "beam_search", "greedy", "in_batches"]
+__all__ = ["DecodeConfig", "Hypothesis", "Sessions", "beam_search", "greedy", "in_batches", "sessions_on"]

@@ -22,37 +22,22 @@ import torch
 from torch import Tensor
 
 from regard.decode.config import check_beam
-from regard.decode.hypothesis import Hypothesis, length_divisor, row_limits
+from regard.decode.graph import Sessions
+from regard.decode.hypothesis import Hypothesis, hypothesis, length_divisor, row_limits
+from regard.decode.loop import find
 from regard.decode.offers import Offers
-from regard.decode.paths import Candidates, Paths, choose
-from regard.model.state import State
-
-
-class Search(NamedTuple):
-    """All sentences still searched, and where each stands."""
-
-    sentence_S: Tensor  # its place in the caller's batch
-    limit_S: Tensor
-    live: Paths
-    kept: Paths  # n_best finished ones, best first
-
-    @classmethod
-    def start(cls, limit_S: Tensor, n_best: int) -> Search:
-        """One empty path alive per sentence, and none kept."""
-        rows, device = len(limit_S), limit_S.device
-        live, kept = Paths.empty(rows, 1, 0.0, device), Paths.empty(rows, n_best, -torch.inf, device)
-        return cls(torch.arange(rows, device=device), limit_S, live, kept)
-
-    def only(self, rows: Tensor) -> Search:
-        return Search(self.sentence_S[rows], self.limit_S[rows], self.live.sentences(rows), self.kept.sentences(rows))
+from regard.decode.paths import Candidates, Path, Tree, Twigs, rank
+from regard.decode.progress import Progress
+from regard.decode.rules import Rules
+from regard.model.state import Moves, Reading
 
 
 @torch.no_grad()
 def beam_search(
-    state: State,
+    reading: Reading,
     rows: int,
     *,
-    sos: int,
+    sos: int | Tensor,
     eos: int,
     beam: int,
     alpha: float,
@@ -60,63 +45,120 @@ def beam_search(
     minimum: int = 0,
     n_best: int = 1,
     banned: Sequence[int] = (),
+    sessions: Sessions | None = None,
 ) -> list[list[Hypothesis]]:
-    """Per row of `state`, its n_best hypotheses, best first; fewer only where the model has no more to offer.
+    """Per row of what was read, its n_best hypotheses, best first; fewer only where the model has no more to offer.
 
-    `maximum` limits each row's tokens, eos counted, and says by its device where to run; a hypothesis ends after
-    `minimum` tokens or more; `banned` tokens never come out.
+    `sos` is the first token, of all rows or of each; `maximum` limits each row's tokens, eos counted; a hypothesis ends after
+    `minimum` tokens or more; `banned` tokens never come out. With `sessions`, which belong to the model, steps are recorded
+    and replayed.
     """
     check_beam(beam, alpha, n_best)
-    search = Search.start(row_limits(maximum, rows), n_best)
-    offers = Offers(eos=eos, banned=banned, minimum=minimum, device=search.limit_S.device)
-    newest_SW = torch.full((rows, 1), sos, device=search.limit_S.device)
-    outputs: dict[int, list[Hypothesis]] = {}
-    while len(outputs) < rows:
-        before = search.live
-        position = before.tokens_SWT.shape[-1]
-        logprob_BK, token_BK = offers.best(state.step(newest_SW).flatten(0, 1), 2 * beam, position)
-        candidates = before.candidates(logprob_BK, token_BK, 2 * beam)
-        search, parent_SW, done_S = _advance(search, candidates, beam, alpha, eos)
-        leave, stay = done_S.nonzero().flatten(), (~done_S).nonzero().flatten()
-        if len(leave):
-            found = _hypotheses(search.only(leave), before.sentences(leave), alpha, n_best)
-            outputs.update(zip(search.sentence_S[leave].tolist(), found))
-        if len(stay):
-            state.select(parent_SW[stay], stay if len(leave) else None)
-            search = search.only(stay)
-            newest_SW = search.live.tokens_SWT[..., -1]
-    return [outputs[row] for row in range(rows)]
+    rules = Rules(eos=eos, banned=tuple(banned), minimum=minimum, beam=beam, alpha=alpha, n_best=n_best)
+    return find(Beam, rules, reading, sos, row_limits(maximum, rows), sessions)
 
 
-def _advance(search: Search, candidates: Candidates, beam: int, alpha: float, eos: int) -> tuple[Search, Tensor, Tensor]:
-    """The search one token on, the live path each new one came from, and which sentences are done."""
-    ends_SC = candidates.token_SC == eos
-    alive_SC = ~candidates.total_SC.isneginf()
-    kept = search.kept
-    if ends_SC.any():
-        # Ends ranked beyond the beam do not count: whatever they lost to lives on.
-        first = Candidates(*(part[:, :beam] for part in candidates))
-        ended = first._replace(total_SC=first.total_SC.masked_fill(~ends_SC[:, :beam], -torch.inf))
-        kept = kept.best_with(search.live.follow(ended), alpha)
+class Board(NamedTuple):
+    """Where each sentence stands: its W lanes, best first, and the N best that have finished."""
 
-    slots_SW = ends_SC.long().argsort(dim=1, stable=True)[:, :beam]  # those that go on, best first
-    going = candidates._replace(total_SC=candidates.total_SC.masked_fill(ends_SC, -torch.inf))
-    chosen = choose(going, slots_SW)
-    live = search.live.follow(chosen)
+    newest_SW: Tensor
+    total_SW: Tensor  # float64; a dead lane totals -inf
+    node_SW: Tensor  # the candidate of the latest step that each lane is
+    reach_S: Tensor  # the divisor of the longest that is allowed
+    score_SN: Tensor  # -inf where nothing has finished yet
+    end_SN: Tensor  # step x C + candidate
 
-    all_end_S = ~(alive_SC & ~ends_SC)[:, :beam].any(1)
-    reachable_S = live.total_SW[:, 0] / length_divisor(search.limit_S.double(), alpha)
-    beaten_S = reachable_S <= kept.score(alpha)[:, -1]
-    done_S = all_end_S | beaten_S | (live.tokens_SWT.shape[-1] >= search.limit_S)
-    return search._replace(live=live, kept=kept), chosen.parent_SC, done_S
+    @classmethod
+    def room(cls, sentences: int, lanes: int, kept: int, device: torch.device) -> Board:
+        node_SW = torch.zeros(sentences, lanes, dtype=torch.long, device=device)
+        score_SN = torch.zeros(sentences, kept, dtype=torch.float64, device=device)
+        return cls(node_SW.clone(), node_SW.double(), node_SW, score_SN[:, 0].clone(), score_SN, score_SN.long())
+
+    def first(self, sentences: int) -> Board:
+        return Board(*(part[:sentences] for part in self))
 
 
-def _hypotheses(search: Search, before: Paths, alpha: float, n_best: int) -> list[list[Hypothesis]]:
-    """Finished ones, then unfinished; where nothing at all could follow, the best path up to there."""
-    finished = search.kept.hypotheses(alpha, finished=True)
-    unfinished = search.live.hypotheses(alpha, finished=False)
-    found = [(some + more)[:n_best] for some, more in zip(finished, unfinished)]
-    if not all(found):
-        stuck = before.hypotheses(alpha, finished=False)
-        found = [some or last[:1] for some, last in zip(found, stuck)]
-    return found
+class Beam:
+    def __init__(self, rules: Rules, reading: Reading, sentences: int, tokens: int, fixed: bool) -> None:
+        self.rules, self.width, device = rules, 2 * rules.beam, reading.device
+        self.state = reading.room(sentences, rules.beam, tokens, fixed=fixed)
+        self.progress = Progress(sentences, device)
+        self.offers = Offers(rules, device, fixed=fixed)
+        self.room = self.board = Board.room(sentences, rules.beam, rules.n_best, device)
+        self.forest = self.tree = Tree.room(sentences, self.width, tokens, device)
+        self.rank_W = torch.arange(rules.beam, device=device)
+        self.divisor_T = length_divisor(torch.arange(1, tokens + 1, device=device).double(), rules.alpha)
+
+    def begin(self, reading: Reading, first_S: Tensor, limits: Sequence[int]) -> None:
+        """One empty path alive per sentence: the first lane's."""
+        self.state.take(reading, limits)
+        self.progress.begin(limits)
+        board = self.board = self.room
+        self.tree = self.forest
+        board.newest_SW[: len(limits)] = first_S[:, None]
+        board.total_SW.fill_(-torch.inf)[:, 0] = 0.0
+        board.node_SW.zero_()
+        board.reach_S.copy_(length_divisor(self.progress.limit_S.double(), self.rules.alpha))
+        board.score_SN.fill_(-torch.inf)
+
+    def advance(self) -> None:
+        board, progress, beam = self.board, self.progress, self.rules.beam
+        logits_SWV = self.state.step(board.newest_SW)
+        offered = self.offers.best(logits_SWV.flatten(0, 1), self.width, progress.step_1)
+        candidates = rank(board.total_SW, offered.logprob_BK, offered.token_BK, self.width)
+        self.tree.grow(progress.step_1, candidates, board.node_SW)
+        ends_SC = candidates.token_SC == self.rules.eos
+        self._finish(candidates, ends_SC)
+        self.state.select(self._go_on(candidates, ends_SC))
+        all_end_S = (ends_SC | candidates.total_SC.isneginf())[:, :beam].all(1)
+        beaten_S = board.total_SW[:, 0] / board.reach_S <= board.score_SN[:, -1]
+        progress.advance(all_end_S | beaten_S, offered.broken_B.view_as(board.node_SW).any(1))
+
+    def _finish(self, candidates: Candidates, ends_SC: Tensor) -> None:
+        """Ends ranked beyond the beam do not count: whatever they lost to lives on. Ties: what had finished before."""
+        board, progress, beam = self.board, self.progress, self.rules.beam
+        not_now_SW = ~ends_SC[:, :beam] | progress.done_S[:, None]
+        total_SW = candidates.total_SC[:, :beam].masked_fill(not_now_SW, -torch.inf)
+        score_SW = total_SW / self.divisor_T.index_select(0, progress.step_1)
+        end_SW = (self.rank_W + progress.step_1 * self.width).expand_as(score_SW)
+        score_SM, end_SM = torch.cat([board.score_SN, score_SW], 1), torch.cat([board.end_SN, end_SW], 1)
+        order_SN = score_SM.argsort(dim=1, descending=True, stable=True)[:, : self.rules.n_best]
+        board.score_SN.copy_(score_SM.gather(1, order_SN))
+        board.end_SN.copy_(end_SM.gather(1, order_SN))
+
+    def _go_on(self, candidates: Candidates, ends_SC: Tensor) -> Tensor:
+        """Lanes become the best candidates that do not end; returns the lane that each goes on from."""
+        board, done_S1 = self.board, self.progress.done_S[:, None]
+        node_SW = ends_SC.long().argsort(dim=1, stable=True)[:, : self.rules.beam]
+        total_SW = candidates.total_SC.masked_fill(ends_SC, -torch.inf).gather(1, node_SW)
+        board.total_SW.copy_(torch.where(done_S1, board.total_SW, total_SW))
+        board.node_SW.copy_(torch.where(done_S1, board.node_SW, node_SW))
+        board.newest_SW.copy_(candidates.token_SC.gather(1, node_SW))
+        return candidates.lane_SC.gather(1, node_SW)
+
+    def keep(self, moves: Moves) -> None:
+        for part_S in (*self.board, *self.tree):
+            moves.within(part_S)
+        self.board = self.room.first(moves.stay)
+        self.tree = Tree(*(part[: moves.stay] for part in self.forest))
+        self.state.keep(moves)
+        self.progress.keep(moves)
+
+    def hypotheses(self, rows_R: Tensor) -> list[list[Hypothesis]]:
+        lengths = self.progress.length_S[rows_R].tolist()
+        board = (self.board.score_SN, self.board.end_SN, self.board.total_SW, self.board.node_SW)
+        sentences = zip(self.tree.read(rows_R, max(lengths)), lengths, *(part[rows_R].tolist() for part in board))
+        return [self._hypotheses(*sentence) for sentence in sentences]
+
+    def _hypotheses(
+        self, twigs: Twigs, length: int, scores: list[float], ends: list[int], totals: list[float], nodes: list[int]
+    ) -> list[Hypothesis]:
+        """Finished ones, then unfinished; where nothing at all could follow, the best path up to there."""
+        finished = [twigs.path(end % self.width, end // self.width) for end, score in zip(ends, scores) if score > -torch.inf]
+        alive: list[Path] = [twigs.path(node, length - 1) for node, total in zip(nodes, totals) if total > -torch.inf]
+        if not finished and not alive:
+            alive = [twigs.path(twigs.parents[0][length - 1], length - 2)]
+        alpha = self.rules.alpha
+        found = [hypothesis(*path, finished=True, alpha=alpha) for path in finished]
+        found += [hypothesis(*path, finished=False, alpha=alpha) for path in alive]
+        return found[: self.rules.n_best]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-import torch
 from torch import Tensor
 
 from regard.errors import UserError
@@ -26,11 +25,17 @@ def length_divisor(length: Length, alpha: float) -> Length:
     return ((5 + length) / 6) ** alpha
 
 
-def row_limits(maximum: Tensor | Sequence[int], rows: int) -> Tensor:
-    """The most tokens each row may take, its end token counted. A search runs on the device where they lie."""
-    limits_B = torch.as_tensor(maximum, dtype=torch.long)
-    if limits_B.shape != (rows,):
-        raise UserError(f"{rows} rows are to be decoded, but {limits_B.numel()} maximum lengths came; give one per row.")
-    if rows and int(limits_B.min()) < 1:
-        raise UserError(f"A maximum output length is {int(limits_B.min())}; give 1 or more.")
-    return limits_B
+def hypothesis(tokens: list[int], logprobs: list[float], *, finished: bool, alpha: float) -> Hypothesis:
+    """Of a path; the last token of a finished one is its end token."""
+    logprob = sum(logprobs)
+    return Hypothesis(tokens[: len(tokens) - finished], logprob / length_divisor(len(tokens), alpha), logprob, finished, logprobs)
+
+
+def row_limits(maximum: Tensor | Sequence[int], rows: int) -> list[int]:
+    """The most tokens each row may take, its end token counted."""
+    limits = [int(limit) for limit in (maximum.tolist() if isinstance(maximum, Tensor) else maximum)]
+    if len(limits) != rows:
+        raise UserError(f"{rows} rows are to be decoded, but {len(limits)} maximum lengths came; give one per row.")
+    if rows and min(limits) < 1:
+        raise UserError(f"A maximum output length is {min(limits)}; give 1 or more.")
+    return limits

@@ -1,63 +1,88 @@
 """The tokens a row would go on with: the few most probable of its vocabulary, best first, the same on every device.
 
 Log-probabilities are the model's own: banning a token takes it out of the search but does not raise the others. They
-are computed in float32 whatever the logits are, and returned in float64, so that sums of them keep their terms' order.
+are computed in float32 whatever the logits are; sums of them are kept in float64, so that they keep their terms' order.
+
+A CPU looks first whether a rare case has come up; where looking would make the host wait for the device (`fixed`), every case is
+computed every time. Dims: B rows (lanes of all sentences), V vocabulary, K offered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.errors import UserError
+from regard.decode.rules import Rules
+
+
+class Offered(NamedTuple):
+    logprob_BK: Tensor
+    token_BK: Tensor
+    broken_B: Tensor  # where the model's scores are no numbers
 
 
 class Offers:
     """Turns logits into offers; knows which tokens may not come out, and from which length on a row may end."""
 
-    def __init__(self, *, eos: int, banned: Sequence[int], minimum: int, device: torch.device) -> None:
-        self.minimum = minimum
-        self.banned = torch.tensor(banned, dtype=torch.long, device=device)
-        self.banned_early = torch.tensor([*banned, eos], dtype=torch.long, device=device)
+    def __init__(self, rules: Rules, device: torch.device, *, fixed: bool) -> None:
+        self.eos, self.minimum, self.fixed = rules.eos, rules.minimum, fixed
+        self.banned = torch.tensor(rules.banned, dtype=torch.long, device=device)
 
-    def best(self, logits_BV: Tensor, count: int, position: int) -> tuple[Tensor, Tensor]:
-        """logprob_BK and token_BK, K = min(count, V), for the token at `position` (from 0) of the output."""
-        logprob_BV = log_probabilities(logits_BV)
-        logprob_BV.index_fill_(1, self.banned_early if position < self.minimum else self.banned, -torch.inf)
-        logprob_BK, token_BK = first_largest(logprob_BV, count)
-        return logprob_BK.double(), token_BK
+    def best(self, logits_BV: Tensor, count: int, step_1: Tensor) -> Offered:
+        """K = min(count, V) for the token that comes after `step_1` others. Of equals, the lower id comes first."""
+        logprob_BV, empty_B, broken_B = log_probabilities(logits_BV, fixed=self.fixed)
+        if len(self.banned):
+            logprob_BV.index_fill_(1, self.banned, -torch.inf)
+        if self.minimum:
+            logprob_BV[:, self.eos].masked_fill_(step_1 < self.minimum, -torch.inf)
+        token_BK = self._first_largest(logprob_BV, count)
+        # An empty row is NaN by now, and offers nothing.
+        logprob_BK = logprob_BV.gather(1, token_BK).masked_fill_(empty_B[:, None], -torch.inf)
+        return Offered(logprob_BK, token_BK, broken_B)
+
+    def _first_largest(self, logprob_BV: Tensor, count: int) -> Tensor:
+        if count == 1:
+            return logprob_BV.argmax(1, keepdim=True)  # which promises the first
+        return first_by_key(logprob_BV, count) if self.fixed else first_by_sorting(logprob_BV, count)
 
 
-def log_probabilities(logits_BV: Tensor) -> Tensor:
-    """A row that is minus infinity throughout stays so: nothing can follow. Other non-finite rows are an error."""
+def log_probabilities(logits_BV: Tensor, *, fixed: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """logprob_BV, and which rows are empty (minus infinity throughout: nothing can follow) or broken; those are NaN."""
     logprob_BV = logits_BV.log_softmax(-1, dtype=torch.float32)
-    lost_B = logprob_BV[:, 0].isnan()  # one bad logit spoils its whole row, so the first column tells
-    if lost_B.any():
-        if not logits_BV[lost_B].isneginf().all():
-            raise UserError(
-                "The model's scores for the next token are not numbers (NaN or infinite): its weights or its input are "
-                "broken. Decode from an earlier checkpoint, or in float32."
-            )
-        logprob_BV[lost_B] = -torch.inf
-    return logprob_BV
+    empty_B = lost_B = logprob_BV[:, 0].isnan()  # one bad logit spoils its whole row, so the first column tells
+    if fixed or lost_B.any():
+        empty_B = logits_BV.amax(-1).isneginf()
+    return logprob_BV, empty_B, lost_B & ~empty_B
 
 
-def first_largest(values_BV: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`topk`, the lower index winning a tie. topk itself promises nothing there, and bfloat16 logits tie often."""
+def first_by_key(logprob_BV: Tensor, count: int) -> Tensor:
+    """Indices of the largest, lower first, of numbers that are not positive.
+
+    topk promises nothing where values tie. So it is given keys that never do: the bits of a number's magnitude, which as an
+    integer are ordered as the magnitude is, and below them the index.
+    """
+    magnitude_BV = logprob_BV.abs().view(torch.int32)
+    index_V = torch.arange(logprob_BV.shape[1], device=logprob_BV.device)
+    key_BV = torch.add(index_V, magnitude_BV, alpha=1 << 32)
+    return key_BV.topk(min(count, logprob_BV.shape[1]), largest=False).values & 0xFFFFFFFF
+
+
+def first_by_sorting(values_BV: Tensor, count: int) -> Tensor:
+    """The same, of any numbers: topk, and a second look at those rows where the last let in ties with the first left out."""
     size = values_BV.shape[1]
     count = min(count, size)
     top_BK, index_BK = values_BV.topk(min(count + 1, size))
     if count < size:
         last_B1 = top_BK[:, count - 1 : count]
-        tied_B = top_BK[:, count] == last_B1[:, 0]  # the first left out equals the last let in
+        tied_B = top_BK[:, count] == last_B1[:, 0]
         index_BK = index_BK[:, :count]
         if tied_B.any():
             index_BK[tied_B] = _first_of_ties(values_BV[tied_B], last_B1[tied_B], count)
     index_BK = index_BK.sort(dim=1).values
-    top_BK, order_BK = values_BV.gather(1, index_BK).sort(dim=1, descending=True, stable=True)
-    return top_BK, index_BK.gather(1, order_BK)
+    order_BK = values_BV.gather(1, index_BK).argsort(dim=1, descending=True, stable=True)
+    return index_BK.gather(1, order_BK)
 
 
 def _first_of_ties(values_BV: Tensor, last_B1: Tensor, count: int) -> Tensor:

@@ -16,19 +16,20 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.data.packing import Packing, Words
 from regard.errors import UserError
 from regard.model.attention import KeysValues
 from regard.model.block import BlockConfig
-from regard.model.cache import Cache, Lineage
-from regard.model.count import Part, embedding, learned_positions, linear, stack
+from regard.model.count import Part, embedding, learned_positions, stack, vocabulary_head
 from regard.model.embed import Embed, Join
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
-from regard.model.mixers import MIXERS
+from regard.model.past import Past, Read
 from regard.model.pattern import parse_visibility
 from regard.model.position import PositionKind
 from regard.model.stack import Stack
-from regard.model.visibility import View, causal, padding
+from regard.model.visibility import causal, full
+from regard.model.words import only_words, positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,25 +46,13 @@ class TransformerConfig(BlockConfig):
     tie: Literal["all", "output", "none"] = "all"  # one matrix for source, target and output; target and output; none
 
     def __post_init__(self) -> None:
-        positive = ["width", "heads", "feedforward", "layers", "maximum_length"]
-        for key in positive:
+        super().__post_init__()
+        for key in ("layers", "maximum_length"):
             if getattr(self, key) < 1:
                 raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
         for key in ("encoder_layers", "decoder_layers"):
             if getattr(self, key) < 0:
                 raise UserError(f"model.{key}={getattr(self, key)} must be 0 (as model.layers) or more.")
-        if self.width % self.heads:
-            raise UserError(
-                f"model.width={self.width} does not divide by model.heads={self.heads}; "
-                f"the nearest width that does is {max(1, round(self.width / self.heads)) * self.heads}."
-            )
-        for key in ("dropout", "attention_dropout"):
-            if not 0 <= getattr(self, key) < 1:
-                raise UserError(f"model.{key}={getattr(self, key)} must be at least 0 and less than 1.")
-        if not 0 < self.norm_epsilon < 1:
-            raise UserError(f"model.norm_epsilon={self.norm_epsilon} must be between 0 and 1, such as 1e-5.")
-        if self.mixer not in MIXERS:
-            raise UserError(f"model.mixer={self.mixer!r} is not known; choose one of: {', '.join(MIXERS)}.")
         parse_visibility(self.visibility)
         concat = self.join == "concat"
         if concat and not 0 < self.position_width < self.width:
@@ -112,32 +101,43 @@ class Transformer(nn.Module):
             dropout=c.dropout,
         )
 
-    def forward(self, source_BM: Tensor, lengths_B: Tensor, target_BL: Tensor) -> Tensor:
-        """logits_BLV for every target position at once; position l has seen targets 0..l (teacher forcing)."""
-        memory_BMD, memory_view = self.encode(source_BM, lengths_B, target_BL.shape[1])
-        view = (causal & self.visibility).over(target_BL.shape[1], target_BL.shape[1], device=target_BL.device)
-        x_BLD = self.decoder(self.target(target_BL), view, self.decoder.remember(memory_BMD), memory_view)
-        return self.head(x_BLD)
+    @property
+    def packable(self) -> bool:
+        """Is there a kernel for sequences packed without padding?"""
+        return self.visibility.reach is not None and not self.config.attention_dropout
 
-    def encode(self, source_BM: Tensor, lengths_B: Tensor, queries: int = 1) -> tuple[Tensor, View]:
-        """memory_BMD, and the view of it that `queries` decoder positions have."""
+    def forward(self, source_BM: Tensor, source: Words, target_BL: Tensor, target: Packing | None = None) -> Tensor:
+        """logits_BLV for every target position at once; position l has seen targets 0..l (teacher forcing).
+
+        `source` says what of source_BM are words: lengths_B of padded rows, or how sequences are packed; then `target` does too.
+        """
+        return self.head(self.hidden(source_BM, source, target_BL, target))
+
+    def hidden(self, source_BM: Tensor, source: Words, target_BL: Tensor, target: Packing | None = None) -> Tensor:
+        """The vectors x_BLD that `forward` asks the head about."""
+        (batch, memory), length, device = source_BM.shape, target_BL.shape[1], target_BL.device
+        memory_BMD = self.encode(source_BM, source)
+        pattern = causal & self.visibility & (full if target is None else only_words(target))
+        view = pattern.over(length, length, device=device)
+        memory_view = only_words(source, target).over(length, memory, batch=batch, device=device)
+        return self.decoder(self.target(target_BL, positions(target)), view, self.decoder.remember(memory_BMD), memory_view)
+
+    def encode(self, source_BM: Tensor, source: Words) -> Tensor:
         batch, length = source_BM.shape
-        words = padding(lengths_B)
-        view = (self.visibility & words).over(length, length, batch=batch, device=source_BM.device)
-        memory_BMD = self.encoder(self.source(source_BM), view)
-        return memory_BMD, words.over(queries, length, batch=batch, device=source_BM.device)
+        view = (self.visibility & only_words(source)).over(length, length, batch=batch, device=source_BM.device)
+        return self.encoder(self.source(source_BM, positions(source)), view)
 
     @torch.no_grad()
-    def start(self, source_BM: Tensor, lengths_B: Tensor) -> TransformerState:
-        return TransformerState(self, source_BM, lengths_B)
+    def start(self, source_BM: Tensor, lengths_B: Tensor) -> Read:
+        memories = self.decoder.remember(self.encode(source_BM, lengths_B))
+        no_prompt = [KeysValues(k_BHMK[:, :, :0], v_BHMK[:, :, :0]) for k_BHMK, v_BHMK in memories]
+        return Read(self, self.target.positions, no_prompt, torch.zeros_like(lengths_B), memories, lengths_B)
 
-    def step(
-        self, ids_SW: Tensor, memories: list[KeysValues], memory_view: View, caches: list[Cache], lineage: Lineage
-    ) -> Tensor:
-        """logits_SWV after one more token in every lane: the sums of `forward`, with all before it taken from the caches."""
-        x_SWD = self.target(ids_SW, lineage.position.expand(ids_SW.shape[1]))
-        view = lineage.view(self.visibility)
-        return self.head(self.decoder(x_SWD, view, memories, memory_view, caches))
+    def step(self, ids_SW: Tensor, past: Past) -> Tensor:
+        """logits_SWV after one more token in every lane: the sums of `forward`, with all before it taken from the past."""
+        x_SWD = self.target(ids_SW, past.positions_SW)
+        view = past.view(self.visibility)
+        return self.head(self.decoder(x_SWD, view, past.memories, past.memory_view, past.caches))
 
 
 def count(config: TransformerConfig, source_vocabulary: int, target_vocabulary: int, source: int, target: int) -> Part:
@@ -150,45 +150,5 @@ def count(config: TransformerConfig, source_vocabulary: int, target_vocabulary: 
         wide = c.position_width or c.width
         parts += [learned_positions(f"{side} positions", c.maximum_length, wide) for side in ("source", "target")]
     parts += [stack("encoder", c, encoder_layers, source), stack("decoder", c, decoder_layers, target, source)]
-    head = Part(
-        "vocabulary head",
-        f"D={c.width} -> V={target_vocabulary:,}" + ("" if c.tie == "none" else " (shared)"),
-        "model/heads.py",
-        linear(c.width, target_vocabulary, bias=False) if c.tie == "none" else 0,
-        2 * target * c.width * target_vocabulary,
-    )
+    head = vocabulary_head(c.width, target_vocabulary, target, tied=c.tie != "none")
     return Part("transformer", f"B,M and B,L -> B,L,V={target_vocabulary:,}", "families/transformer.py", children=(*parts, head))
-
-
-class TransformerState:
-    """What the decoder has seen so far: cached keys and values, and the encoder's, which never change."""
-
-    def __init__(self, model: Transformer, source_SM: Tensor, lengths_S: Tensor) -> None:
-        self.model = model
-        memory_SMD, self.memory_view = model.encode(source_SM, lengths_S)
-        self.lengths_S = lengths_S
-        # Laid out head by head once, since every step of the search reads them.
-        self.memories = [KeysValues(k.contiguous(), v.contiguous()) for k, v in model.decoder.remember(memory_SMD)]
-        self.lineage = Lineage(source_SM.shape[0], source_SM.device)
-        heads, head_width = self.memories[0].k_BHMK.shape[1], self.memories[0].k_BHMK.shape[3]
-        self.caches = [Cache(self.lineage, source_SM.shape[0], heads, head_width, memory_SMD) for _ in model.decoder.blocks]
-
-    @torch.no_grad()
-    def step(self, ids_SW: Tensor) -> Tensor:
-        self.model.target.positions.check(self.lineage.length + 1)
-        self.lineage.reserve()
-        for cache in self.caches:
-            cache.reserve()
-        logits_SWV = self.model.step(ids_SW, self.memories, self.memory_view, self.caches, self.lineage)
-        self.lineage.advance()
-        return logits_SWV
-
-    def select(self, parents_SW: Tensor | None = None, sentences: Tensor | None = None) -> None:
-        self.lineage.select(parents_SW, sentences)
-        if sentences is not None:
-            for cache in self.caches:
-                cache.select(sentences)
-            self.memories = [KeysValues(k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in self.memories]
-            self.lengths_S = self.lengths_S[sentences]
-            batch, length = self.lengths_S.shape[0], self.memories[0].k_BHMK.shape[2]
-            self.memory_view = padding(self.lengths_S).over(1, length, batch=batch, device=self.lengths_S.device)

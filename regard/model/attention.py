@@ -14,6 +14,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from regard.model.cache import Cache
+from regard.model.linear import Linear
 from regard.model.mixers import MIXERS, Mixer
 from regard.model.probe import Probe, Seen
 from regard.model.visibility import View
@@ -45,9 +46,9 @@ class Attention(nn.Module):
         self.name, self.width, self.heads = name, width, heads
         self.mixer = MIXERS[mixer]
         self.dropout = dropout
-        self.query = nn.Linear(width, width) if cross else None
-        self.project = nn.Linear(width, (2 if cross else 3) * width)
-        self.out = nn.Linear(width, width)
+        self.query = Linear(width, width) if cross else None
+        self.project = Linear(width, (2 if cross else 3) * width)
+        self.out = Linear(width, width)
         self.probe: Probe | None = None
 
     def forward(self, x_BLD: Tensor, view: View, memory: KeysValues | None = None, cache: Cache | None = None) -> Tensor:

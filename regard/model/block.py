@@ -11,9 +11,12 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from regard.errors import UserError
 from regard.model.attention import Attention, KeysValues
 from regard.model.cache import Cache
 from regard.model.feedforward import Activation, FeedForward
+from regard.model.mixers import MIXERS
+from regard.model.norm import Norm
 from regard.model.visibility import View
 
 
@@ -29,13 +32,30 @@ class BlockConfig:
     norm_epsilon: float = 1e-5
     mixer: str = "softmax"
 
+    def __post_init__(self) -> None:
+        for key in ("width", "heads", "feedforward"):
+            if getattr(self, key) < 1:
+                raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
+        if self.width % self.heads:
+            raise UserError(
+                f"model.width={self.width} does not divide by model.heads={self.heads}; "
+                f"the nearest width that does is {max(1, round(self.width / self.heads)) * self.heads}."
+            )
+        for key in ("dropout", "attention_dropout"):
+            if not 0 <= getattr(self, key) < 1:
+                raise UserError(f"model.{key}={getattr(self, key)} must be at least 0 and less than 1.")
+        if not 0 < self.norm_epsilon < 1:
+            raise UserError(f"model.norm_epsilon={self.norm_epsilon} must be between 0 and 1, such as 1e-5.")
+        if self.mixer not in MIXERS:
+            raise UserError(f"model.mixer={self.mixer!r} is not known; choose one of: {', '.join(MIXERS)}.")
+
 
 class Residual(nn.Module):
     """x + f(norm x), or norm(x + f x): the one expression that differs between GPT-2 and the 2017 paper."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(config.width, eps=config.norm_epsilon)
+        self.norm = Norm(config.width, eps=config.norm_epsilon)
         self.dropout = nn.Dropout(config.dropout)
         self.pre = config.norm == "pre"
 

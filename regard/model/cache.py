@@ -1,90 +1,154 @@
-"""Keys and values kept between decoding steps, in memory allocated ahead, shared by all lanes of a sentence.
+"""Keys and values kept between decoding steps, in slots that all lanes of a sentence share.
 
 A search keeps W hypotheses of a sentence alive, and they share most of their past. So what a step computes is written once,
 into a slot that belongs to the sentence, and never moved: choosing hypotheses only changes which slots a lane descends from.
-That is a visibility like any other, and the W lanes are W queries of one attention. Nothing is copied until a sentence leaves.
+That is a visibility like any other, and the W lanes are W queries of one attention. Nothing moves until a sentence leaves.
 
-The places to write are tensors and the part that kernels look at grows in strides, so a compiled step keeps its shapes for many
-tokens. Dims: S sentences, W lanes, N slots.
+The first P slots hold the prompt, which all lanes see; lane w of step t writes slot P + t W + w. Which step it is a tensor knows,
+so every step does the same; the part that kernels look at grows in strides. Dims: S sentences, W lanes, N slots.
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from regard.model.visibility import Full, View, Visibility, given
+from regard.model.state import Moves
+from regard.model.visibility import Causal, Full, View, Visibility, given
 
-STRIDE = 16  # tokens for which the visible part keeps its size
+STRIDE = 16  # tokens for which the visible part keeps its size, at least
+
+
+def roomy(count: int) -> int:
+    """Rounded up to a multiple of 16, beyond 128 to one of four sizes an octave: few sizes, and at most a quarter too large."""
+    stride = max(STRIDE, 1 << max(0, (count - 1).bit_length() - 3))
+    return -(-count // stride) * stride
+
+
+class Cache(Protocol):
+    def append(self, k_SHLK: Tensor, v_SHLK: Tensor) -> tuple[Tensor, Tensor]:
+        """Take the newest keys and values; return all that may be looked at."""
+        ...
+
+
+class Prompt:
+    """Stands in for a cache while a prompt is read in one pass, and keeps its keys and values."""
+
+    def append(self, k_SHPK: Tensor, v_SHPK: Tensor) -> tuple[Tensor, Tensor]:
+        self.k_SHPK, self.v_SHPK = k_SHPK, v_SHPK
+        return k_SHPK, v_SHPK
 
 
 class Lineage:
-    """Which slots each lane descends from, and where in the sentence each slot stands. One for all layers."""
+    """Which slots each lane descends from, and where in its text it stands. One for all layers."""
 
-    def __init__(self, sentences: int, device: torch.device) -> None:
-        self.ancestors_SWN = torch.zeros(sentences, 1, 0, dtype=torch.bool, device=device)
-        self.positions_N = torch.zeros(0, dtype=torch.long, device=device)
-        self.used = 0  # slots written
-        self.visible = 0  # slots the kernels look at
-        self.length = 0  # tokens so far
-        self.slots_W = self.positions_N
-        self.position = torch.zeros(1, dtype=torch.long, device=device)
+    def __init__(self, sentences: int, lanes: int, prompt: int, steps: int, like: Tensor) -> None:
+        """Room for so many steps, and it stays in place; where none are named, it grows. Types and device are those of `like`."""
+        self.lanes, self.prompt, self.fixed = lanes, prompt, steps > 0
+        self.sentences, self.steps, self.visible = sentences, 0, prompt  # still decoded, reserved, looked at
+        self.ancestors_SWN = torch.zeros(sentences, lanes, prompt + lanes * steps, dtype=torch.bool, device=like.device)
+        self.words_S, self.position_S, self.last_S = (like.new_zeros(sentences, dtype=torch.long) for _ in range(3))
+        self.slots_W = like.new_zeros(lanes, dtype=torch.long)
+        self.own_WW = torch.eye(lanes, dtype=torch.bool, device=like.device)
+        self.seen, self.hidden = like.new_zeros(()), like.new_full((), -torch.inf)
 
-    def reserve(self) -> None:
-        """Before a step: room for one more token in every lane. Known to the host, so nothing waits for the device."""
-        lanes = self.ancestors_SWN.shape[1]
-        if self.used + lanes > self.visible:
-            self.visible = self.used + lanes * STRIDE
-            more = self.visible - self.positions_N.shape[0]
-            self.ancestors_SWN = torch.nn.functional.pad(self.ancestors_SWN, (0, more))
-            self.positions_N = torch.nn.functional.pad(self.positions_N, (0, more))
-        self.slots_W = torch.arange(self.used, self.used + lanes, device=self.positions_N.device)
-        self.positions_N[self.used : self.used + lanes] = self.length
-        self.ancestors_SWN[:, :, self.used : self.used + lanes] = torch.eye(
-            lanes, dtype=torch.bool, device=self.positions_N.device
-        )
+    def restart(self, words_S: Tensor, limits_S: Tensor) -> None:
+        """Of each prompt, so many words; after it, so many steps at most."""
+        for whole_S, given_S in ((self.words_S, words_S), (self.last_S, words_S + limits_S - 1)):
+            whole_S.zero_()[: len(given_S)] = given_S
+        self.position_S.copy_(self.words_S)
+        self.slots_W.copy_(torch.arange(self.prompt, self.prompt + self.lanes))
+        self.sentences, self.steps, self.visible = len(self.words_S), 0, self.prompt
+        in_prompt = torch.arange(self.prompt, device=words_S.device) < self.words_S[:, None, None]
+        self.ancestors_SWN.zero_()[:, :, : self.prompt] = in_prompt
 
-    def advance(self) -> None:
-        self.used += self.ancestors_SWN.shape[1]
-        self.length += 1
-        self.position += 1
+    def reserve(self, steps: int) -> None:
+        self.steps += steps
+        self.visible = self.prompt + self.lanes * roomy(self.steps)
+        if (more := self.visible - self.ancestors_SWN.shape[2]) > 0:
+            self.ancestors_SWN = F.pad(self.ancestors_SWN[: self.sentences], (0, more))
+
+    @property
+    def now_SWN(self) -> Tensor:
+        return self.ancestors_SWN[: self.sentences, :, : self.visible]
+
+    @property
+    def positions_SW(self) -> Tensor:
+        """Where the newest tokens stand. A sentence that is done, and only waits to leave, stays within its limit."""
+        position_S = torch.minimum(self.position_S, self.last_S)[: self.sentences]
+        return position_S[:, None].expand(-1, self.lanes)
+
+    def begin_step(self) -> None:
+        self.now_SWN.index_copy_(2, self.slots_W, self.own_WW.expand(self.sentences, -1, -1))
+
+    def end_step(self) -> None:
+        self.slots_W.add_(self.lanes)
+        self.position_S.add_(1)
 
     def view(self, visibility: Visibility) -> View:
         """What the newest token of each lane sees: its ancestors, where the model's own pattern lets it."""
-        sees_SWN = self.ancestors_SWN
-        if not isinstance(visibility, Full):
-            b = h = self.position.new_zeros(1)
-            sees_SWN = sees_SWN & visibility.sees(b, h, self.position, self.positions_N)
+        sees_SWN = self.now_SWN
+        if not isinstance(visibility, (Full, Causal)):
+            b = h = self.slots_W.new_zeros(1)
+            i_S11 = self.position_S[: self.sentences, None, None]
+            sees_SWN = sees_SWN & visibility.sees(b, h, i_S11, self._positions_SN()[:, None])
+        # On a GPU the mask becomes what is added to scores, here, once for all layers.
+        mask_SWN = torch.where(sees_SWN, self.seen, self.hidden) if sees_SWN.is_cuda else sees_SWN
         sentences, lanes, slots = sees_SWN.shape
-        return View(given(sees_SWN), sentences, lanes, slots, 0, sees_SWN.device, sees_SWN[:, None])
+        return View(given(sees_SWN), sentences, lanes, slots, 0, sees_SWN.device, mask_SWN[:, None])
 
-    def select(self, parents_SW: Tensor | None, sentences: Tensor | None) -> None:
-        if sentences is not None:
-            self.ancestors_SWN = self.ancestors_SWN.index_select(0, sentences)
-        if parents_SW is not None:
-            shape = (*parents_SW.shape, self.ancestors_SWN.shape[2])
-            self.ancestors_SWN = self.ancestors_SWN.gather(1, parents_SW[..., None].expand(shape))
+    def _positions_SN(self) -> Tensor:
+        slots_N = torch.arange(self.visible, device=self.slots_W.device)
+        written_SN = self.words_S[: self.sentences, None] + (slots_N - self.prompt) // self.lanes
+        return torch.where(slots_N < self.prompt, slots_N, written_SN)
+
+    def select(self, parents_SW: Tensor) -> None:
+        selected_SWN = self.now_SWN.gather(1, parents_SW[..., None].expand(-1, -1, self.visible))
+        if self.fixed:
+            self.now_SWN.copy_(selected_SWN)
+        else:
+            self.ancestors_SWN = selected_SWN
+
+    def keep(self, moves: Moves) -> None:
+        for buffer_S in (self.now_SWN, self.words_S, self.position_S, self.last_S):
+            moves.within(buffer_S)
+        self.sentences = moves.stay
 
 
-class Cache:
+class Slots:
     """One attention's keys and values."""
 
-    def __init__(self, lineage: Lineage, sentences: int, heads: int, head_width: int, like: Tensor) -> None:
+    def __init__(self, lineage: Lineage, like_SHPK: Tensor) -> None:
         self.lineage = lineage
-        self.k_SHNK = like.new_zeros(sentences, heads, 0, head_width)
-        self.v_SHNK = like.new_zeros(sentences, heads, 0, head_width)
+        sentences, _, slots = lineage.ancestors_SWN.shape
+        _, heads, _, head_width = like_SHPK.shape
+        self.k_SHNK = like_SHPK.new_zeros(sentences, heads, slots, head_width)
+        self.v_SHNK = like_SHPK.new_zeros(sentences, heads, slots, head_width)
+
+    def restart(self, k_SHPK: Tensor, v_SHPK: Tensor) -> None:
+        sentences, _, prompt, _ = k_SHPK.shape
+        self.k_SHNK[:sentences, :, :prompt] = k_SHPK
+        self.v_SHNK[:sentences, :, :prompt] = v_SHPK
 
     def reserve(self) -> None:
-        """Host-side, outside the compiled step: room for what is visible."""
         if (more := self.lineage.visible - self.k_SHNK.shape[2]) > 0:
-            self.k_SHNK = torch.nn.functional.pad(self.k_SHNK, (0, 0, 0, more))
-            self.v_SHNK = torch.nn.functional.pad(self.v_SHNK, (0, 0, 0, more))
+            staying = slice(self.lineage.sentences)
+            self.k_SHNK, self.v_SHNK = (F.pad(part[staying], (0, 0, 0, more)) for part in (self.k_SHNK, self.v_SHNK))
+
+    @property
+    def now(self) -> tuple[Tensor, Tensor]:
+        sentences, visible = self.lineage.sentences, self.lineage.visible
+        return self.k_SHNK[:sentences, :, :visible], self.v_SHNK[:sentences, :, :visible]
 
     def append(self, k_SHWK: Tensor, v_SHWK: Tensor) -> tuple[Tensor, Tensor]:
         """Write the lanes' newest token and return everything visible."""
-        self.k_SHNK.index_copy_(2, self.lineage.slots_W, k_SHWK.to(self.k_SHNK.dtype))
-        self.v_SHNK.index_copy_(2, self.lineage.slots_W, v_SHWK.to(self.v_SHNK.dtype))
-        return self.k_SHNK, self.v_SHNK
+        for kept_SHNK, new_SHWK in zip(self.now, (k_SHWK, v_SHWK)):
+            kept_SHNK.index_copy_(2, self.lineage.slots_W, new_SHWK.to(kept_SHNK.dtype))
+        return self.now
 
-    def select(self, sentences: Tensor) -> None:
-        self.k_SHNK, self.v_SHNK = self.k_SHNK.index_select(0, sentences), self.v_SHNK.index_select(0, sentences)
+    def keep(self, moves: Moves) -> None:
+        for kept_SHNK in self.now:
+            moves.within(kept_SHNK)

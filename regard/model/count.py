@@ -69,6 +69,12 @@ def feedforward(width: int, inner: int, tokens: int) -> Part:
     return Part("feedforward", f"D={width} F={inner}", "model/feedforward.py", linear(width, inner) + linear(inner, width), flops)
 
 
+def vocabulary_head(width: int, vocabulary: int, tokens: int, tied: bool, bias: bool = False) -> Part:
+    parameters = (0 if tied else width * vocabulary) + (vocabulary if bias else 0)
+    shape = f"D={width} -> V={vocabulary:,}" + (" (shared)" if tied else "")
+    return Part("vocabulary head", shape, "model/heads.py", parameters, 2 * tokens * width * vocabulary)
+
+
 def stack(name: str, config: BlockConfig, layers: int, tokens: int, memory: int | None = None) -> Part:
     """Blocks over `tokens` positions, with cross-attention to `memory` positions where given."""
     c = config

@@ -1,7 +1,7 @@
 """Tokens become vectors: an embedding scaled by sqrt(D), joined with the position, then dropout.
 
-Vaswani et al. 2017, sections 3.4, 3.5 and 5.4. Joined by `add` as in
-the paper, or by `concat`, which gives positions their own P of the D dimensions.
+Vaswani et al. 2017, sections 3.4, 3.5 and 5.4. Joined by `add` as in the paper, or by `concat`, which gives positions their own P
+of the D dimensions. GPT and BERT do not scale; BERT adds the segment a token belongs to, and normalises the sum.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.model.norm import Norm
 from regard.model.position import PositionKind, Positions
 
 Join = Literal["add", "concat"]
@@ -23,20 +24,25 @@ class Embed(nn.Module):
         width: int,
         *,
         position: PositionKind,
-        join: Join,
-        position_width: int,
         maximum_length: int,
         dropout: float,
+        join: Join = "add",
+        position_width: int = 0,
+        scaled: bool = True,
+        segments: int = 0,
+        norm_epsilon: float = 0.0,
     ) -> None:
         super().__init__()
         self.concat = join == "concat" and position != "none"
         self.tokens = nn.Embedding(vocabulary, width - position_width if self.concat else width)
         self.positions = Positions(position, position_width if self.concat else width, maximum_length)
-        self.scale = self.tokens.embedding_dim**0.5
+        self.scale = self.tokens.embedding_dim**0.5 if scaled else 1.0
+        self.segments = nn.Embedding(segments, width) if segments else None
+        self.norm = Norm(width, eps=norm_epsilon) if norm_epsilon else None
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, ids_BL: Tensor, positions_L: Tensor | None = None) -> Tensor:
-        """Tokens at these positions; at 0, 1, 2, ... where none are given."""
+    def forward(self, ids_BL: Tensor, positions_L: Tensor | None = None, segments_BL: Tensor | None = None) -> Tensor:
+        """Tokens at these positions, at 0, 1, 2, ... where none are given; of these segments, the first where none are given."""
         if positions_L is None:
             self.positions.check(ids_BL.shape[1])
             positions_L = torch.arange(ids_BL.shape[1], device=ids_BL.device)
@@ -46,4 +52,11 @@ class Embed(nn.Module):
                 x_BLD = torch.cat([x_BLD, where_LD.to(x_BLD).expand(ids_BL.shape[0], -1, -1)], -1)
             else:
                 x_BLD = x_BLD + where_LD
+        if self.segments is not None:
+            x_BLD = x_BLD + (self.segments.weight[0] if segments_BL is None else self.segments(segments_BL))
+        if self.norm is not None:
+            x_BLD = self.norm(x_BLD)
+        # Residuals add to these vectors all the way up, so their type is the whole stream's.
+        if torch.is_autocast_enabled(x_BLD.device.type):
+            x_BLD = x_BLD.to(torch.get_autocast_dtype(x_BLD.device.type))
         return self.dropout(x_BLD)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Activation = Literal["relu", "gelu"]
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+from regard.model.linear import Linear
+
+Activation = Literal["relu", "gelu", "gelu_tanh"]  # the last is GPT-2's approximation of the second
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+}
 
 
 class FeedForward(nn.Module):
     def __init__(self, width: int, inner: int, activation: Activation) -> None:
         super().__init__()
-        self.expand = nn.Linear(width, inner)
-        self.contract = nn.Linear(inner, width)
+        self.expand = Linear(width, inner)
+        self.contract = Linear(inner, width)
         self.activation = ACTIVATIONS[activation]
 
     def forward(self, x_BLD: Tensor) -> Tensor:

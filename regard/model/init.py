@@ -2,36 +2,42 @@
 
 Matrices: Xavier uniform (Glorot & Bengio 2010), each projection by its own fans, also where several share one matrix.
 Embeddings: normal with deviation D^-1/2, which the sqrt(D) scale turns into unit variance and which suits a tied output layer.
-Biases 0, norms 1.
+Or, as GPT and BERT start, all of them normal with one deviation; GPT-2 divides that of what is added to the residual stream by
+the root of how often something is. Biases 0, norms 1.
 """
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.model.attention import Attention
+from regard.model.feedforward import FeedForward
 
 
-def initialise(model: nn.Module, seed: int) -> None:
+def initialise(model: nn.Module, seed: int, deviation: float | None = None, residual_layers: int = 1) -> None:
+    """Xavier where no deviation is given; with one, it is divided by sqrt(residual_layers) for what residuals add."""
     generator = torch.Generator().manual_seed(seed)
     fused = {id(module.project): module.width for module in model.modules() if isinstance(module, Attention)}
+    residual = {
+        id(m.out if isinstance(m, Attention) else m.contract) for m in model.modules() if isinstance(m, (Attention, FeedForward))
+    }
     drawn: set[int] = set()  # a tied parameter is drawn once, where it is first met
     for module in model.modules():
-        if not isinstance(module, (nn.Embedding, nn.Linear, nn.LayerNorm)) or id(module.weight) in drawn:
+        if not isinstance(module, (nn.Embedding, nn.Linear, nn.LayerNorm)):
+            continue
+        if not isinstance(module, nn.Embedding) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+        if id(module.weight) in drawn:
             continue
         drawn.add(id(module.weight))
-        if isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5, generator=generator)
-        elif isinstance(module, nn.Linear):
+        if isinstance(module, nn.LayerNorm):
+            nn.init.ones_(module.weight)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=deviation or module.embedding_dim**-0.5, generator=generator)
+        elif deviation:
+            share = residual_layers**-0.5 if id(module) in residual else 1.0
+            nn.init.normal_(module.weight, std=deviation * share, generator=generator)
+        else:
             for part in module.weight.split(fused.get(id(module), module.out_features)):
                 nn.init.xavier_uniform_(part, generator=generator)
-            _zero(module.bias)
-        else:
-            nn.init.ones_(module.weight)
-            _zero(module.bias)
-
-
-def _zero(bias: Tensor | None) -> None:
-    if bias is not None:
-        nn.init.zeros_(bias)

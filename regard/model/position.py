@@ -27,8 +27,8 @@ class Sinusoidal(nn.Module):
         self.rate_K: Tensor
 
     def forward(self, positions_L: Tensor) -> Tensor:
-        angles_LK = positions_L[:, None].float() * self.rate_K
-        return torch.stack([angles_LK.sin(), angles_LK.cos()], -1).flatten(1)[:, : self.width]
+        angles_LK = positions_L[..., None].float() * self.rate_K
+        return torch.stack([angles_LK.sin(), angles_LK.cos()], -1).flatten(-2)[..., : self.width]
 
 
 class Learned(nn.Module):

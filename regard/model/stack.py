@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from regard.model.attention import KeysValues
 from regard.model.block import Block, BlockConfig
 from regard.model.cache import Cache
+from regard.model.norm import Norm
 from regard.model.visibility import View
 
 
@@ -18,8 +21,9 @@ class Stack(nn.Module):
         self.blocks: Sequence[Block] = nn.ModuleList(  # type: ignore[assignment]
             Block(config, f"{name}.{n}", cross) for n in range(layers)
         )
+        self.recompute = False  # keep a block's input alone, and compute the rest again when its gradient is asked for
         # A pre-norm stack leaves its sum unnormalised, so it ends with a norm of its own; a post-norm block has done so.
-        self.norm = nn.LayerNorm(config.width, eps=config.norm_epsilon) if config.norm == "pre" else None
+        self.norm = Norm(config.width, eps=config.norm_epsilon) if config.norm == "pre" else None
 
     def forward(
         self,
@@ -30,7 +34,11 @@ class Stack(nn.Module):
         caches: Sequence[Cache] | None = None,
     ) -> Tensor:
         for n, block in enumerate(self.blocks):
-            x_BLD = block(x_BLD, view, memories[n] if memories else None, memory_view, caches[n] if caches else None)
+            rest = (view, memories[n] if memories else None, memory_view, caches[n] if caches else None)
+            if self.recompute and torch.is_grad_enabled():
+                x_BLD = checkpoint(block, x_BLD, *rest, use_reentrant=False)
+            else:
+                x_BLD = block(x_BLD, *rest)
         return x_BLD if self.norm is None else self.norm(x_BLD)
 
     def remember(self, memory_BMD: Tensor) -> list[KeysValues]:

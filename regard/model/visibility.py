@@ -9,9 +9,23 @@ renders a dense mask, and is the mask function FlexAttention asks for. Masking a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from regard.data.packing import Packing
+
+Reach = tuple[int, int]  # how many positions before and after its own a query sees; -1 is any number
+
+
+class Packed(NamedTuple):
+    """What a kernel for variable lengths needs of a pattern: where sequences start, and how far each query reaches in its own."""
+
+    queries: Packing
+    keys: Packing
+    reach: Reach
 
 
 class Visibility:
@@ -20,6 +34,8 @@ class Visibility:
     # What a pattern promises of every query: that it sees its own position, or the first key. Either keeps it from seeing nobody.
     sees_itself: bool = False
     sees_first: bool = False
+    reach: Reach | None = None  # where the pattern is that simple
+    packing: tuple[Packing, Packing] | None = None  # of queries and keys, where sequences are packed into rows
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         raise NotImplementedError
@@ -38,6 +54,8 @@ class Visibility:
             return View(self, batch, length, memory, offset, device)
         if isinstance(self, Causal) and length == memory and isinstance(offset, int) and offset == 0:
             return View(self, batch, length, memory, offset, device, causal=True)
+        if self.packing is not None and self.reach is not None and device.type == "cuda":
+            return View(self, batch, length, memory, offset, device, packed=Packed(*self.packing, self.reach))
         mask = dense(self, torch.arange(length, device=device), memory, batch=batch, offset=offset)
         if self.sees_itself or self.sees_first:
             return View(self, batch, length, memory, offset, device, mask)
@@ -58,6 +76,7 @@ class View:
     mask: Tensor | None = None  # for the kernel: True where a query sees; broadcasts with scores_BHLM; None where none is needed
     blind: Tensor | None = None  # True for a query that sees nobody; its mask row is True, and its answer must be set to zero
     causal: bool = False  # the kernel's own triangle is the whole mask
+    packed: Packed | None = None  # for a kernel of variable lengths, which needs no mask
 
     def rows(self, rows_R: Tensor) -> Tensor:
         """sees_BHRM for some of the queries: what the probe asks for, without rendering the rest."""
@@ -79,6 +98,7 @@ def dense(visibility: Visibility, queries_L: Tensor, memory: int, *, batch: int 
 @dataclass(frozen=True)
 class Full(Visibility):
     sees_itself = sees_first = True
+    reach = (-1, -1)
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return j >= 0
@@ -90,6 +110,7 @@ class Full(Visibility):
 @dataclass(frozen=True)
 class Causal(Visibility):
     sees_itself = sees_first = True
+    reach = (-1, 0)
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return j <= i
@@ -104,6 +125,10 @@ class Window(Visibility):
 
     radius: int
     sees_itself = True
+
+    @property
+    def reach(self) -> Reach:  # type: ignore[override]
+        return self.radius, self.radius
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return (i - j).abs() <= self.radius
@@ -128,13 +153,19 @@ class Padding(Visibility):
 
 @dataclass(frozen=True, eq=False)
 class Documents(Visibility):
-    """Several documents packed into one row: a token sees only its own document. ids_BM numbers each token's document."""
+    """Several documents packed into one row: a token sees only its own. Each token of queries and keys has its document's number.
 
-    ids_BM: Tensor
+    Every query's document must be among the keys.
+    """
+
+    queries_BL: Tensor
+    keys_BM: Tensor
+    packing: tuple[Packing, Packing] | None = None
     sees_itself = True
+    reach = (-1, -1)
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return self.ids_BM[b, i] == self.ids_BM[b, j]
+        return self.queries_BL[b, i] == self.keys_BM[b, j]
 
     def __str__(self) -> str:
         return "documents"
@@ -167,6 +198,17 @@ class Both(Visibility):
     def sees_first(self) -> bool:  # type: ignore[override]
         return self.left.sees_first and self.right.sees_first
 
+    @property
+    def reach(self) -> Reach | None:  # type: ignore[override]
+        if self.left.reach is None or self.right.reach is None:
+            return None
+        before, after = (min(pair, key=lambda n: (n < 0, n)) for pair in zip(self.left.reach, self.right.reach))
+        return before, after
+
+    @property
+    def packing(self) -> tuple[Packing, Packing] | None:  # type: ignore[override]
+        return self.left.packing or self.right.packing
+
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return self.left.sees(b, h, i, j) & self.right.sees(b, h, i, j)
 
@@ -194,9 +236,13 @@ class Either(Visibility):
         return f"({self.left} | {self.right})"
 
 
+def documents(ids_BM: Tensor) -> Documents:
+    """Among tokens of the same rows."""
+    return Documents(ids_BM, ids_BM)
+
+
 full = Full()
 causal = Causal()
 window = Window
 padding = Padding
-documents = Documents
 given = Given

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from torch import Tensor, nn
+from torch import Tensor
+
+from regard.model.heads import VocabularyHead
 
 
 @dataclass(frozen=True)
@@ -15,5 +17,14 @@ class Loss:
     count: int
 
 
+class Model(Protocol):
+    """What an objective asks of a model: vectors, and the head that scores words by them."""
+
+    training: bool
+    head: VocabularyHead
+
+    def hidden(self, *inputs: Any) -> Tensor: ...
+
+
 class Objective(Protocol):
-    def __call__(self, model: nn.Module, batch: Any) -> Loss: ...
+    def __call__(self, model: Any, batch: Any) -> Loss: ...

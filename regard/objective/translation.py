@@ -13,13 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.data.batches import Batch
+from regard.data.batches import Batch, PackedBatch
 from regard.errors import UserError
-from regard.objective.loss import Loss
+from regard.objective.loss import Loss, Model
+from regard.objective.vocabulary import vocabulary_loss
 from regard.text.vocabulary import PAD
 
 
@@ -45,28 +45,31 @@ class TranslationLoss:
     def __init__(self, config: TranslationConfig) -> None:
         self.smoothing, self.agreement = config.smoothing, config.agreement
 
-    def __call__(self, model: nn.Module, batch: Batch) -> Loss:
+    def __call__(self, model: Model, batch: Batch | PackedBatch) -> Loss:
+        targets_N = batch.target_out_BL.flatten()
         if model.training and self.agreement:
-            return self._twice(model, batch)
-        logits_BLV = model(batch.source_BM, batch.source_lengths_B, batch.target_in_BL)
-        total = self._cross_entropy(logits_BLV, batch.target_out_BL, self.smoothing)
+            x_2ND = model.hidden(*batch.twice().inputs).flatten(0, 1).unflatten(0, (2, -1))
+            return Loss(vocabulary_loss(self._agreeing, model.head, x_2ND, targets_N), {}, batch.tokens)
+        x_ND = model.hidden(*batch.inputs).flatten(0, 1)
+        total = vocabulary_loss(self._smoothed, model.head, x_ND, targets_N)
         if model.training:
             return Loss(total, {}, batch.tokens)
-        nll = self._cross_entropy(logits_BLV, batch.target_out_BL, 0.0) if self.smoothing else total
+        nll = vocabulary_loss(_plain, model.head, x_ND, targets_N) if self.smoothing else total
         return Loss(total, {"nll": nll}, batch.tokens)
 
-    @staticmethod
-    def _cross_entropy(logits_BLV: Tensor, targets_BL: Tensor, smoothing: float) -> Tensor:
-        logits, targets = logits_BLV.flatten(0, 1).float(), targets_BL.flatten()
-        return F.cross_entropy(logits, targets, ignore_index=PAD, reduction="sum", label_smoothing=smoothing)
+    def _smoothed(self, logits_NV: Tensor, targets_N: Tensor) -> Tensor:
+        return _cross_entropy(logits_NV, targets_N, self.smoothing)
 
-    def _twice(self, model: nn.Module, batch: Batch) -> Loss:
-        source, lengths, target_in, target_out = (
-            torch.cat([t, t]) for t in (batch.source_BM, batch.source_lengths_B, batch.target_in_BL, batch.target_out_BL)
-        )
-        logits_BLV = model(source, lengths, target_in)
-        p, q = logits_BLV.float().log_softmax(-1).chunk(2)
-        words_BL1 = (batch.target_out_BL != PAD)[..., None]
-        divergence = ((p.exp() - q.exp()) * (p - q)).masked_fill(~words_BL1, 0.0).sum()  # KL(p|q) + KL(q|p)
-        cross_entropy = self._cross_entropy(logits_BLV, target_out, self.smoothing) / 2
-        return Loss(cross_entropy + self.agreement * divergence / 4, {}, batch.tokens)
+    def _agreeing(self, logits_2NV: Tensor, targets_N: Tensor) -> Tensor:
+        p, q = logits_2NV.float().log_softmax(-1)
+        words_N1 = (targets_N != PAD)[..., None]
+        divergence = ((p.exp() - q.exp()) * (p - q)).masked_fill(~words_N1, 0.0).sum()  # KL(p|q) + KL(q|p)
+        return _cross_entropy(logits_2NV.flatten(0, 1), targets_N.repeat(2), self.smoothing) / 2 + self.agreement * divergence / 4
+
+
+def _plain(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
+    return _cross_entropy(logits_NV, targets_N, 0.0)
+
+
+def _cross_entropy(logits_NV: Tensor, targets_N: Tensor, smoothing: float) -> Tensor:
+    return F.cross_entropy(logits_NV.float(), targets_N, ignore_index=PAD, reduction="sum", label_smoothing=smoothing)

@@ -10,14 +10,15 @@ import torch
 from regard import __version__
 from regard.evaluate.bleu import Scores
 from regard.recipe import Recipe
-from regard.tasks.cost import model_tree, training_flops
+from regard.tasks.cost import model_tree, spent
 from regard.tasks.run import Run
 from regard.tasks.translate import Prepared
 from regard.train.loop import Progress
-from regard.train.runlog import clock
 
 
-def write_card(run: Run, recipe: Recipe, progress: Progress, scores: Scores | None, prepared: Prepared) -> None:
+def write_card(
+    run: Run, recipe: Recipe, progress: Progress, scores: Scores | None, prepared: Prepared, device: torch.device
+) -> None:
     about, model, weights = recipe.recipe, recipe.model, run.weights()
     lines = [
         f"# {about.title or about.name}",
@@ -38,9 +39,8 @@ def write_card(run: Run, recipe: Recipe, progress: Progress, scores: Scores | No
         f"- weights used: `{weights.path.relative_to(run.folder)}`",
         "",
         "## Cost",
-        f"- {progress.step:,} steps, {progress.tokens:,} target tokens, {clock(progress.seconds)} of training",
-        f"- about {training_flops(recipe, prepared, progress.tokens):.2e} floating-point operations (closed form)",
-        f"- {_machine()}",
+        *[f"- {line}" for line in spent(recipe, prepared, progress, device).lines()],
+        f"- {_machine(device)}",
         "",
         "## Again",
         "```",
@@ -51,10 +51,9 @@ def write_card(run: Run, recipe: Recipe, progress: Progress, scores: Scores | No
     run.write("README.md", "\n".join(lines) + "\n")
 
 
-def _machine() -> str:
-    device = (
-        torch.cuda.get_device_name()
-        if torch.cuda.is_available()
-        else f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
-    )
-    return f"{device}, Python {platform.python_version()}, torch {torch.__version__}"
+def _machine(device: torch.device) -> str:
+    if device.type == "cuda":
+        chip = torch.cuda.get_device_name(device)
+    else:
+        chip = f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+    return f"{chip}, Python {platform.python_version()}, torch {torch.__version__}"

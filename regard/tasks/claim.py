@@ -6,9 +6,10 @@ that has checkpoints nothing changes until its settings and its data prove to be
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from regard.recipe import Recipe
 from regard.tasks.run import Run, Say
 from regard.tasks.translate import Prepared, data_record
 from regard.tasks.translator import Tokenizers
+from regard.train.config import MAY_CHANGE
+from regard.train.durable import flush_file, flush_folder
+from regard.train.parallel import ALONE, World
 
 
 def check_folder(recipe: Recipe, folder: Path) -> None:
@@ -38,43 +42,64 @@ def check_folder(recipe: Recipe, folder: Path) -> None:
 
 
 @contextmanager
-def claimed(recipe: Recipe, folder: Path, prepared: Prepared, say: Say) -> Iterator[Run]:
-    """The folder as the run of this recipe and this data, and nobody else's meanwhile."""
+def claimed(recipe: Recipe, folder: Path, prepared: Prepared, say: Say, world: World = ALONE) -> Iterator[Run]:
+    """The folder as the run of this recipe and this data, and nobody else's meanwhile. One process claims it for all."""
+    run = Run(folder)
+    with ExitStack() as lock:
+        with world.as_one():
+            if world.leads:
+                _make(folder)
+                lock.enter_context(run.locked())
+                if run.never_saved or not (folder / "recipe.toml").exists():
+                    _begin(run, recipe, prepared)
+                else:
+                    _continue(run, recipe, prepared, say)
+        yield run
+
+
+def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"--out {folder} cannot be made: {error.strerror}; give another folder.") from None
-    run = Run(folder)
-    with run.locked():
-        if run.never_saved or not (folder / "recipe.toml").exists():
-            _begin(run, recipe, prepared)
-        else:
-            _continue(run, recipe, prepared, say)
-        yield run
 
 
 def _begin(run: Run, recipe: Recipe, prepared: Prepared) -> None:
     run.write("recipe.toml", recipe.to_toml())
+    _save_tokenizers(run, recipe, prepared)
+    _record(run, prepared)
+
+
+def _save_tokenizers(run: Run, recipe: Recipe, prepared: Prepared) -> None:
     prepared.tokenizers.save(run.folder, recipe.text.joint)
-    run.write("data.json", data_record(prepared))
+    for name in Tokenizers.files(recipe.text.joint):
+        flush_file(run.folder / name)
+    flush_folder(run.folder)
+
+
+def _record(run: Run, prepared: Prepared) -> None:
+    """What the run was begun with, to be compared whenever it is continued or used."""
+    run.write("data.json", json.dumps({**json.loads(data_record(prepared)), "seals": run.seals()}, indent=2) + "\n")
 
 
 def _continue(run: Run, recipe: Recipe, prepared: Prepared, say: Say) -> None:
     _same_settings(run, recipe)
     _same_data(run, prepared)
+    run.require_sealed()
     if changed := recipe.differences(run.recipe):
         say(f"settings changed since the run began: {'; '.join(changed)}")
         run.write("recipe.toml", recipe.to_toml())
     if not all((run.folder / name).exists() for name in Tokenizers.files(recipe.text.joint)):
-        prepared.tokenizers.save(run.folder, recipe.text.joint)
-    if not (run.folder / "data.json").exists():
-        run.write("data.json", data_record(prepared))
+        _save_tokenizers(run, recipe, prepared)
+    if (run.read_json("data.json") or {}).get("seals") != run.seals():
+        _record(run, prepared)  # it was lost, or another version of Regard has just written the recipe with more keys
 
 
 def _same_settings(run: Run, recipe: Recipe) -> None:
-    """All but the search, and how many steps to take."""
+    """All but the search, how many steps to take, and how they are shared out."""
     before = run.recipe
-    allowed = replace(before, decode=recipe.decode, train=replace(before.train, steps=recipe.train.steps))
+    changed = {key: getattr(recipe.train, key) for key in MAY_CHANGE}
+    allowed = replace(before, decode=recipe.decode, train=replace(before.train, **changed))
     if different := recipe.differences(allowed):
         raise UserError(
             f"{run.folder} was begun with other settings: {'; '.join(different[:6])}{'; ...' if different[6:] else ''}. "
@@ -83,9 +108,12 @@ def _same_settings(run: Run, recipe: Recipe) -> None:
 
 
 def _same_data(run: Run, prepared: Prepared) -> None:
-    record = run.read_json("data.json")
-    if record is not None and record.get("train_sha256") != prepared.fingerprint():
-        raise UserError(
-            f"the training data is not what {run.folder} was begun with ({record.get('train_pairs')} pairs then, "
-            f"{len(prepared.train)} now); give the same data to continue, or another --out for a new run."
-        )
+    record = run.read_json("data.json") or {}
+    now = {"training": len(prepared.train), "validation": len(prepared.valid)}
+    for (key, digest), (kind, pairs) in zip(prepared.fingerprints().items(), now.items()):
+        if record.get(key, digest) != digest:
+            before = record.get(key.replace("sha256", "pairs"))
+            raise UserError(
+                f"the {kind} data is not what {run.folder} was begun with ({before} pairs then, {pairs} now); give the same data "
+                "to continue, or another --out for a new run."
+            )

@@ -1,4 +1,4 @@
-"""What a recipe costs, before it runs and after: parameters, operations, memory, time."""
+"""What a recipe costs, before it runs and after: parameters, operations, memory, time, energy."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from regard.data.batches import make_batch, plan
@@ -14,8 +15,11 @@ from regard.families.transformer import count
 from regard.model.count import Part
 from regard.objective.translation import TranslationLoss
 from regard.recipe import Recipe
+from regard.tasks.ledger import Ledger, grams_per_kwh, peak_flops
 from regard.tasks.translate import Prepared
 from regard.tasks.translator import Tokenizers, build_model
+from regard.train.energy import planned
+from regard.train.loop import Progress
 from regard.train.optimizer import make_optimizer
 
 BYTES_TO_TRAIN = 16  # a parameter, its gradient and two moments, four bytes each
@@ -50,22 +54,37 @@ def must_fit_memory(recipe: Recipe, prepared: Prepared, device: torch.device) ->
         )
 
 
+def spent(recipe: Recipe, prepared: Prepared, progress: Progress, device: torch.device) -> Ledger:
+    """What a run has cost so far, in all its parts; the peak is that of the device it is on now."""
+    return Ledger(
+        steps=progress.step,
+        tokens=progress.tokens,
+        seconds=progress.seconds,
+        flops=training_flops(recipe, prepared, progress.tokens),
+        joules=progress.joules,
+        metered=progress.metered,
+        grams_per_kwh=grams_per_kwh(),
+        peak=peak_flops(device, recipe.train.precision),
+    )
+
+
 @dataclass(frozen=True)
 class Estimate:
     parameters: int
     bytes: int
-    seconds: float
-    flops: float
     batches_per_epoch: int
+    ledger: Ledger
 
-    def lines(self, recipe: Recipe) -> list[str]:
-        steps = recipe.train.steps
+    def lines(self) -> list[str]:
+        ledger, epochs = self.ledger, self.ledger.steps / self.batches_per_epoch
         return [
             f"parameters        {self.parameters:,}",
             f"training memory   about {self.bytes / 2**20:,.0f} MiB (weights, gradients, Adam, activations of one micro-batch)",
-            f"batches an epoch  {self.batches_per_epoch:,}; {steps:,} steps are {steps / self.batches_per_epoch:.1f} epochs",
-            f"operations        about {self.flops:.2e}",
-            f"time              about {self.seconds / 60:.1f} min, from a measured part of a step on this machine",
+            f"batches an epoch  {self.batches_per_epoch:,}; {ledger.steps:,} steps are {epochs:.1f} epochs",
+            f"target tokens     about {ledger.tokens:,}",
+            f"operations        about {ledger.speed()}",
+            f"time              about {ledger.seconds / 60:.1f} min, from a measured part of a step on this machine",
+            f"energy            about {ledger.energy()}",
         ]
 
 
@@ -73,8 +92,28 @@ def estimate(recipe: Recipe, prepared: Prepared, device: torch.device) -> Estima
     """Closed forms for size; for time, two real optimizer steps on at most 1,024 tokens, scaled up by the token count."""
     batches = plan(prepared.train, recipe.train.tokens_per_batch, recipe.train.seed, 0)
     per_batch = sum(int(prepared.train.target.lengths[rows].sum()) + len(rows) for rows in batches) / len(batches)
-    tree = model_tree(recipe, prepared.tokenizers)
-    rows = max(batches, key=len)
+    tokens = round(recipe.train.steps * per_batch)
+    parameters = model_tree(recipe, prepared.tokenizers).parameters
+    seconds = tokens * _seconds_per_token(recipe, prepared, max(batches, key=len), device)
+    watts, how = planned(device)
+    return Estimate(
+        parameters=parameters,
+        bytes=BYTES_TO_TRAIN * parameters + _activations(recipe, len(prepared.tokenizers.target)),
+        batches_per_epoch=len(batches),
+        ledger=Ledger(
+            steps=recipe.train.steps,
+            tokens=tokens,
+            seconds=seconds,
+            flops=training_flops(recipe, prepared, tokens),
+            joules=watts * seconds,
+            metered=how,
+            grams_per_kwh=grams_per_kwh(),
+            peak=peak_flops(device, recipe.train.precision),
+        ),
+    )
+
+
+def _seconds_per_token(recipe: Recipe, prepared: Prepared, rows: np.ndarray, device: torch.device) -> float:
     longest = int(max(prepared.train.source.lengths[rows].max(), prepared.train.target.lengths[rows].max())) + 1
     batch = make_batch(prepared.train, rows[: max(1, 1024 // longest)]).to(device)
     model = build_model(recipe, prepared.tokenizers).to(device)
@@ -88,14 +127,7 @@ def estimate(recipe: Recipe, prepared: Prepared, device: torch.device) -> Estima
         if device.type == "cuda":
             torch.cuda.synchronize()
         seconds = time.perf_counter() - began
-    tokens = recipe.train.steps * per_batch
-    return Estimate(
-        parameters=tree.parameters,
-        bytes=BYTES_TO_TRAIN * tree.parameters + _activations(recipe, len(prepared.tokenizers.target)),
-        seconds=tokens * seconds / batch.tokens,
-        flops=training_flops(recipe, prepared, round(tokens)),
-        batches_per_epoch=len(batches),
-    )
+    return seconds / batch.tokens
 
 
 def _activations(recipe: Recipe, vocabulary: int) -> int:

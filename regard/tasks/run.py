@@ -6,8 +6,10 @@ recipe.toml  tokenizer.json  data.json  metrics.jsonl  curves.png  samples.txt  
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +21,9 @@ import torch
 from regard.errors import UserError
 from regard.recipe import Recipe, read_recipe
 from regard.train.checkpoint import Checkpoint, Store
+from regard.train.config import MAY_CHANGE
+from regard.train.durable import explained, flush_file, flush_folder
+from regard.train.manifest import canonical
 
 Say = Callable[[str], None]
 
@@ -54,6 +59,7 @@ class Run:
 
     def weights(self, say: Say = aside) -> Checkpoint:
         """What the run is used with: the average of its last checkpoints, else its best, else its newest."""
+        self.require_sealed()
         store, damaged = self.store(say), False
         for kind in ("average", "best", "step"):
             if (found := store.newest(kind)) is not None:
@@ -80,10 +86,13 @@ class Run:
         return (self.folder / "data.json").exists() and all(path.name.startswith(".tmp-") for path in left)
 
     def write(self, name: str, text: str) -> None:
-        """A small file, complete or not at all."""
+        """A small file, complete or not at all; when this returns it survives a power cut."""
         temporary = self.folder / f".{name}.tmp"
-        temporary.write_text(text, "utf-8")
-        temporary.replace(self.folder / name)
+        with explained(f"Writing {name}", self.folder):
+            temporary.write_text(text, "utf-8")
+            flush_file(temporary)
+            temporary.replace(self.folder / name)
+            flush_folder(self.folder)
 
     def read_json(self, name: str) -> dict[str, Any] | None:
         path = self.folder / name
@@ -97,13 +106,32 @@ class Run:
             raise UserError(f"{path} is damaged; restore it from a copy, or delete it and run the same command again.")
         return found
 
+    def seals(self) -> dict[str, str]:
+        """Hashes of what the weights mean nothing without: the tokenizers, and all settings but those that may change."""
+        paths = sorted(self.folder.glob("tokenizer*.json"))
+        found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+        tables = tomllib.loads((self.folder / "recipe.toml").read_text("utf-8"))  # as written: a later version may know more keys
+        settings = {section: tables.get(section, {}) for section in ("model", "text", "objective", "train")}
+        settings["train"] = {key: value for key, value in settings["train"].items() if key not in MAY_CHANGE}
+        return found | {"recipe.toml": hashlib.sha256(canonical(settings).encode()).hexdigest()}
+
+    def require_sealed(self) -> None:
+        """A flipped bit in a vocabulary or a recipe can leave both readable, and every output wrong."""
+        kept = (self.read_json("data.json") or {}).get("seals") or {}
+        for name, seal in self.seals().items():
+            if kept.get(name, seal) != seal:
+                raise UserError(
+                    f"the weights in {self.folder} do not fit its {name}: that file is damaged, edited or from another run (its "
+                    "sha256 is not the one in data.json). Copy it again from where the run was made, or train another run."
+                )
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One process trains in a folder at a time."""
         with (self.folder / ".lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise UserError(
                     f"another process is training in {self.folder}; wait for it, stop it, or give another --out."
                 ) from None

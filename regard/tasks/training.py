@@ -7,20 +7,25 @@ from pathlib import Path
 
 import torch
 
+from regard.data.batches import PairBatches
 from regard.data.loader import Loader
 from regard.errors import UserError
 from regard.evaluate.bleu import Scores
+from regard.families.transformer import Transformer
 from regard.objective.translation import TranslationLoss
 from regard.recipe import Recipe
 from regard.tasks.card import write_card
 from regard.tasks.claim import check_folder, claimed
 from regard.tasks.cost import estimate, must_fit_memory
+from regard.tasks.ledger import grams_per_kwh
 from regard.tasks.run import Run
 from regard.tasks.translate import Prepared, Say, evaluate, prepare, validator
 from regard.tasks.translator import Translator, build_model
 from regard.train.interrupt import interruptible
 from regard.train.loop import Progress, average, done, resume, train
+from regard.train.parallel import ALONE, Mute, World
 from regard.train.runlog import RunLog, clock
+from regard.train.spread import Spread
 
 
 @dataclass(frozen=True)
@@ -37,34 +42,43 @@ def train_run(recipe: Recipe, folder: Path, device: torch.device, say: Say) -> O
     return train_prepared(recipe, folder, device, prepare_run(recipe, folder, device, say), say)
 
 
-def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say) -> Prepared:
+def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, world: World = ALONE) -> Prepared:
     """All that can be refused is refused here, before anything is written."""
-    check_folder(recipe, folder)
+    with world.as_one():
+        if world.leads:
+            check_folder(recipe, folder)
+    grams_per_kwh()
     prepared = prepare(recipe, None if Run(folder).never_saved else folder, say)
-    must_fit_memory(recipe, prepared, device)
+    world.must_agree(
+        str(prepared.fingerprints()), "the processes do not read the same training data; put it where all machines see it."
+    )
+    if not (recipe.train.shard and world.size > 1):
+        must_fit_memory(recipe, prepared, device)
     return prepared
 
 
-def train_prepared(recipe: Recipe, folder: Path, device: torch.device, prepared: Prepared, say: Say) -> Outcome:
-    with claimed(recipe, folder, prepared, say) as run:
-        model = build_model(recipe, prepared.tokenizers).to(device)
+def train_prepared(
+    recipe: Recipe, folder: Path, device: torch.device, prepared: Prepared, say: Say, world: World = ALONE
+) -> Outcome:
+    """All of `world` train; the first process alone writes the run and, when they are done, scores it."""
+    with claimed(recipe, folder, prepared, say, world) as run:
+        model = build_model(recipe, prepared.tokenizers)
+        spread = Spread(model, world, recipe.train.shard, device)
         store = run.store(say)
-        optimizer, progress = resume(store, recipe.train, model)
+        optimizer, progress = resume(store, recipe.train, model, spread)
         _must_not_start_over(run, progress)
         if done(recipe.train, progress):
             say(f"{folder} is trained to step {progress.step:,}; nothing left to train, only to score")
         elif progress.step:
             say(f"continuing from step {progress.step:,} of {recipe.train.steps:,}")
-        log = RunLog(folder, recipe.train.steps, progress.step)
+        log = RunLog(folder, recipe.train.steps, progress.step) if world.leads else Mute()
         objective = TranslationLoss(recipe.objective)
-        loader = Loader(
-            prepared.train, tokens=recipe.train.tokens_per_batch, seed=recipe.train.seed, accumulate=recipe.train.accumulate
-        )
+        loader = _loader(recipe, prepared, model, device, progress, world)
         with interruptible() as interrupt:
             validate = validator(recipe, prepared, objective)
-            progress = train(model, objective, loader, validate, recipe.train, store, log, progress, optimizer, interrupt)
-        if interrupt:
-            return Outcome(run, progress, None, [], prepared, interrupt.exit_code)
+            progress = train(model, objective, loader, validate, recipe.train, store, log, progress, optimizer, interrupt, spread)
+        if interrupt or not world.leads:
+            return Outcome(run, progress, None, [], prepared, interrupt.exit_code if interrupt else 0)
         say(f"trained {progress.step:,} steps, {progress.tokens:,} target tokens, in {clock(progress.seconds)}")
         if recipe.train.average > 1:
             average(store, recipe.train.average, progress.step)
@@ -73,15 +87,26 @@ def train_prepared(recipe: Recipe, folder: Path, device: torch.device, prepared:
         if prepared.test_pairs:
             translator = Translator.open(folder, str(device))
             scores, outputs = evaluate(translator, prepared.test_pairs)
-        write_card(run, recipe, progress, scores, prepared)
+        write_card(run, recipe, progress, scores, prepared, device)
         return Outcome(run, progress, scores, outputs, prepared)
+
+
+def _loader(
+    recipe: Recipe, prepared: Prepared, model: Transformer, device: torch.device, progress: Progress, world: World
+) -> Loader:
+    """On a GPU in half precision sentences are packed without padding, where there is a kernel for the model's visibility."""
+    cuda = device.type == "cuda"
+    packed = cuda and recipe.train.precision == "bf16" and model.packable
+    source = PairBatches(prepared.train, recipe.train.tokens_per_batch, recipe.train.seed, packed)
+    accumulate = max(recipe.train.accumulate, progress.accumulate)
+    return Loader(source, accumulate=accumulate, rank=world.rank, world=world.size, pin=cuda)
 
 
 def dry_run_lines(recipe: Recipe, device: torch.device, say: Say) -> list[str]:
     """What a training would read, hold and cost. Nothing is written."""
     prepared = prepare(recipe, None, say)
     must_fit_memory(recipe, prepared, device)
-    return estimate(recipe, prepared, device).lines(recipe)
+    return estimate(recipe, prepared, device).lines()
 
 
 def _must_not_start_over(run: Run, progress: Progress) -> None:

@@ -39,11 +39,16 @@ class Prepared:
     valid_pairs: list[Pair]
     test_pairs: list[Pair]
 
-    def fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for ragged in (self.train.source, self.train.target):
-            digest.update(ragged.offsets.tobytes() + ragged.flat.tobytes())
-        return digest.hexdigest()
+    def fingerprints(self) -> dict[str, str]:
+        """Of what a run must be continued with: another validation set would compare losses that cannot be compared."""
+        return {"train_sha256": _digest(self.train), "valid_sha256": _digest(self.valid)}
+
+
+def _digest(pairs: EncodedPairs) -> str:
+    digest = hashlib.sha256()
+    for ragged in (pairs.source, pairs.target):
+        digest.update(ragged.offsets.tobytes() + ragged.flat.tobytes())
+    return digest.hexdigest()
 
 
 def read_split(recipe: Recipe, split: str) -> list[Pair]:
@@ -130,7 +135,7 @@ def data_record(prepared: Prepared) -> str:
         "train_target_tokens": int(prepared.train.target.lengths.sum()),
         "valid_pairs": len(prepared.valid_pairs),
         "test_pairs": len(prepared.test_pairs),
-        "train_sha256": prepared.fingerprint(),
+        **prepared.fingerprints(),
     }
     return json.dumps(record, indent=2) + "\n"
 
@@ -148,6 +153,8 @@ def validator(recipe: Recipe, prepared: Prepared, objective: Objective) -> Calla
         device = next(model.parameters()).device
         count = sum(batch.tokens for batch in batches)
         nll = sum(objective(model, batch.to(device)).parts["nll"].item() for batch in batches) / count
+        if not np.isfinite(nll):
+            return Validation({"nll": nll}, [])  # weights that broke cannot decode; the loop tells where the good ones are
         greedy = DecodeConfig(search="greedy", maximum_length=128)
         outputs = Translator(model, prepared.tokenizers, greedy)([pair.source for pair in samples])  # type: ignore[arg-type]
         lines = [f"{pair.source}\n  reference  {pair.target}\n  model      {out}" for pair, out in zip(samples, outputs)]

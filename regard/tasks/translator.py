@@ -14,6 +14,7 @@ import torch
 from regard.data.batches import pad
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
+from regard.decode.graph import Sessions, sessions_on
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.search import search
 from regard.errors import UserError
@@ -67,6 +68,10 @@ class Translator:
     model: Transformer
     tokenizers: Tokenizers
     decode: DecodeConfig
+    sessions: Sessions | None = None  # on a GPU: recorded searches, to be replayed
+
+    def __post_init__(self) -> None:
+        self.sessions = sessions_on(self.device)
 
     @classmethod
     def open(cls, folder: Path | str, device: str | None = None, assignments: Sequence[str] = ()) -> Translator:
@@ -133,7 +138,7 @@ class Translator:
         limits = [min(len(ids) + ROOM, longest(self.model.config)) for ids in sources]
         maximum = torch.tensor(c.capped(limits), device=self.device)
         state = self.model.start(source_BM.to(self.device), lengths_B.to(self.device))
-        return search(c, state, len(sources), sos=SOS, eos=EOS, maximum=maximum, banned=(PAD, SOS))
+        return search(c, state, len(sources), sos=SOS, eos=EOS, maximum=maximum, banned=(PAD, SOS), sessions=self.sessions)
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         text = self.tokenizers.target.decode(hypothesis.ids)

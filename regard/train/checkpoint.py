@@ -1,8 +1,8 @@
 """The checkpoint store: one folder per saved state, whole or absent; the reader takes the newest that proves whole.
 
 `checkpoints/step-00000400/` holds `model.safetensors`, `optimizer.safetensors` and what else has tensors, `state.json`
-(counters, hyperparameters) and `MANIFEST.json`. How a folder appears all at once is told in `durable`, how it proves
-itself in `manifest`, what is never saved in `finite`. Nothing is ever unpickled.
+(counters, hyperparameters) and `MANIFEST.json`. How a folder appears all at once is told in `durable`, how it proves itself in
+`manifest`, what is never saved in `finite`, how many processes write one in `sharded`. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from regard.train.durable import building, discard, explained, flush_file, make_
 from regard.train.finite import NonFinite, require_finite_json, require_finite_tensors
 from regard.train.manifest import Damaged, canonical, read_json, seal, verify, write_text
 from regard.train.optimizer_state import flatten_optimizer, restore_optimizer
+from regard.train.sharded import is_sharded, parts_of, read_shards
 from regard.train.tensor_file import read_tensors, write_tensors
 
 __all__ = ["Checkpoint", "NonFinite", "Store", "flatten_optimizer", "restore_optimizer"]
@@ -39,13 +40,19 @@ class Checkpoint:
     step: int
     state: dict[str, Any]
 
+    @property
+    def sharded(self) -> bool:
+        """Written by several processes, each its part."""
+        return is_sharded(self.path)
+
     def tensors(self, name: str) -> dict[str, Tensor]:
-        """The tensors saved under this name, on the CPU."""
+        """The tensors saved under this name, whole and on the CPU."""
         path = self.path / f"{name}{_TENSORS}"
-        if not path.is_file():
-            known = [path.stem for path in self.path.glob(f"*{_TENSORS}")]
-            raise UserError(f"The checkpoint {self.path} holds no tensors called {name!r}{nearest(name, known)}")
-        return read_tensors(path)
+        with explained(f"Reading the checkpoint {self.path.name}", self.path.parent):
+            known = parts_of(self.path) if self.sharded else [path.stem for path in self.path.glob(f"*{_TENSORS}")]
+            if name not in known:
+                raise UserError(f"The checkpoint {self.path} holds no tensors called {name!r}{nearest(name, known)}")
+            return read_shards(self.path, name) if self.sharded else read_tensors(path)
 
 
 class Store:
@@ -56,8 +63,18 @@ class Store:
         self._say = say
         self._said: set[str] = set()
 
-    def save(self, kind: str, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> Path:
-        """Write one checkpoint; when this returns it survives a power cut. Until then, what was there before stands."""
+    def save(
+        self,
+        kind: str,
+        step: int,
+        tensors: Mapping[str, Mapping[str, Tensor]],
+        state: Mapping[str, Any],
+        write: Callable[[Path], None] | None = None,
+    ) -> Path:
+        """Write one checkpoint; when this returns it survives a power cut. Until then, what was there before stands.
+
+        `write` may put more files into the folder, flushed ones, before it is sealed.
+        """
         _require_names(kind, step, tensors)
         for part, named in tensors.items():
             require_finite_tensors(part, named)
@@ -74,6 +91,8 @@ class Store:
                     write_tensors(path, named)
                     shutil.copymode(draft / _STATE, path)
                     flush_file(path)
+                if write is not None:
+                    write(draft)
                 seal(draft, {"kind": kind, "step": step, "regard": __version__, "torch": torch.__version__})
         return final
 

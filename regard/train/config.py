@@ -7,6 +7,8 @@ from typing import Literal
 
 from regard.errors import UserError
 
+MAY_CHANGE = ("steps", "accumulate", "shard")  # when a run is continued; all else decides what its weights will be
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
@@ -23,7 +25,9 @@ class TrainConfig:
     weight_decay: float = 0.0  # adamw only; matrices, not biases and norms
     clip: float = 0.0  # largest gradient norm; 0 is off
     precision: Literal["fp32", "bf16"] = "fp32"
-    compile: bool = False
+    compile: bool = False  # the blocks, into fused kernels: minutes at the start, faster for hours
+    shard: bool = False  # of several processes each holds a part of the model and its moments (FSDP2), not a copy (DDP)
+    recompute: bool = False  # a block's activations in the backward pass: far less memory, a third more time
     seed: int = 1
     log_every: int = 20
     validate_every: int = 500

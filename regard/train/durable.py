@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from regard.errors import UserError
@@ -100,8 +100,9 @@ def sweep(folder: Path) -> None:
         home = folder / _visible_name(path)
         if path.name.startswith(".old-") and not os.path.lexists(home):
             path.rename(home)
-        else:
-            shutil.rmtree(path, ignore_errors=True)  # another user's rubbish must not stop our save
+            continue
+        with suppress(OSError):  # another user's rubbish must not stop our save
+            _remove(path)
 
 
 @contextmanager

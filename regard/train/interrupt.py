@@ -30,8 +30,10 @@ def interruptible() -> Iterator[Interrupt]:
         return
 
     def ask(number: int, _: FrameType | None) -> None:
-        if interrupt:
+        if interrupt and number == signal.SIGINT:  # a second SIGTERM may come from torchrun's or SLURM's own care
             raise KeyboardInterrupt
+        if interrupt:
+            return
         interrupt.signal = number
 
     previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}

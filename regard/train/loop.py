@@ -1,11 +1,12 @@
 """The training loop: one screen that reads from top to bottom, and knows neither families nor tasks.
 
-A step is: draw the batch, sum its micro-batches' gradients, clip, update. Everything a step needs derives from its number, so
-a run killed anywhere and started again ends with the same weights, bit for bit on one CPU.
+What a step is stands in `step`. Everything it needs derives from its number, so a run killed anywhere and started again ends with
+the same weights, bit for bit on one CPU.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,20 +14,24 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from regard.counted import seed_dropout
 from regard.data.loader import Loader
 from regard.errors import UserError
 from regard.objective.loss import Objective
 from regard.train.checkpoint import Store
 from regard.train.config import TrainConfig
+from regard.train.energy import Meter, joined
 from regard.train.finite import NonFinite
+from regard.train.fuse import fuse
 from regard.train.interrupt import Interrupt
-from regard.train.optimizer import make_optimizer, set_learning_rate
-from regard.train.optimizer_state import flatten_optimizer, restore_optimizer
+from regard.train.optimizer import make_optimizer
+from regard.train.optimizer_state import flatten_optimizer
+from regard.train.parallel import Mute, Stopping
 from regard.train.runlog import RunLog
 from regard.train.schedule import learning_rate
+from regard.train.spread import Parts, Spread, weights
+from regard.train.step import Stepper
 
 
 class Validation(NamedTuple):
@@ -47,6 +52,9 @@ class Progress:
     best: float | None = None  # lowest validation loss so far
     best_step: int = 0
     worse: int = 0  # validations since
+    accumulate: int = 0  # micro-batches a step, where memory asked for more than the recipe
+    joules: float = 0.0
+    metered: str = ""  # how the joules were found
 
 
 def train(
@@ -56,52 +64,51 @@ def train(
     validate: Validate,
     config: TrainConfig,
     store: Store,
-    log: RunLog,
+    log: RunLog | Mute,
     progress: Progress,
     optimizer: torch.optim.Optimizer,
     interrupt: Interrupt,
+    spread: Spread | None = None,
 ) -> Progress:
     """From where `progress` stands to the end, an early stop or an interrupt; returns where it stands then."""
-    device = next(model.parameters()).device
-    compiled: nn.Module = torch.compile(model, dynamic=True, fullgraph=True) if config.compile else model  # type: ignore[assignment]
-    began = time.perf_counter() - progress.seconds
-    loss_sum, token_sum, since = 0.0, 0, time.perf_counter()
-    model.train()
     if done(config, progress):
         return progress
-    for step, batches in enumerate(loader.start(progress.step, config.steps), progress.step + 1):
+    fuse(model, config)
+    model.train()
+    spread = spread or Spread(model)
+    stepper, stopping = Stepper(model, objective, loader, optimizer, config, log.say, spread), Stopping(spread.world, interrupt)
+    began, drawn, meter = time.perf_counter() - progress.seconds, progress.joules, Meter.of(stepper.device)
+    since, tokens = time.perf_counter(), progress.tokens
+    for step, work in enumerate(loader.start(progress.step, config.steps), progress.step + 1):
         rate = learning_rate(config, step)
-        set_learning_rate(optimizer, rate)
-        count = sum(batch.tokens for batch in batches)
-        loss = 0.0
-        for micro, batch in enumerate(batches):
-            seed_dropout(config.seed, step, micro, loader.rank)
-            with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bf16"):
-                total = objective(compiled, batch.to(device)).total / count
-            total.backward()
-            loss += total.item()
-        norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip or float("inf"))
-        if not (isfinite(loss) and torch.isfinite(norm)):
-            raise _diverged(f"the loss became {loss} (gradient norm {norm.item():.3g}) at learning rate {rate:.2e}", step, store)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-        progress = replace(progress, step=step, tokens=progress.tokens + count, seconds=time.perf_counter() - began)
-        loss_sum, token_sum = loss_sum + loss * count, token_sum + count
-        if step % config.log_every == 0 or step == config.steps:
-            speed = token_sum / (time.perf_counter() - since)
-            log.record(step=step, loss=loss_sum / token_sum, learning_rate=rate, norm=norm.item(), tokens_per_second=round(speed))
-            log.progress(step, loss_sum / token_sum, rate, speed)
-            loss_sum, token_sum, since = 0.0, 0, time.perf_counter()
-        if step % config.validate_every == 0 or step == config.steps:
+        stepper(step, work, rate)
+        more = loader.accumulate if loader.accumulate > config.accumulate else 0
+        progress = replace(progress, step=step, tokens=progress.tokens + work.tokens, accumulate=more)
+        logs, validates = (step % every == 0 or step == config.steps for every in (config.log_every, config.validate_every))
+        stop = stopping()
+        saves = stop or step % config.checkpoint_every == 0 or step == config.steps
+        if logs or validates or saves:
+            measured = stepper.measured()
+            if measured.burst:
+                raise _diverged(f"the loss or its gradient is not a number at learning rate {rate:.2e}", measured.burst, store)
+            progress = replace(progress, seconds=time.perf_counter() - began, joules=drawn + spread.world.added(meter.joules()))
+            progress = replace(progress, metered=joined(progress.metered, meter.how))
+        if logs:
+            speed = (progress.tokens - tokens) / (time.perf_counter() - since)
+            log.record(step=step, loss=measured.loss, learning_rate=rate, norm=measured.norm, tokens_per_second=round(speed))
+            log.progress(step, measured.loss, rate, speed)
+            since, tokens = time.perf_counter(), progress.tokens
+            stepper.begin()
+        if validates:
             paused = time.perf_counter()
-            progress = _validate(model, validate, store, log, progress)
+            progress = _validate(spread, validate, store, log, progress)
             since += time.perf_counter() - paused
-        stop = bool(interrupt) or done(config, progress)
-        if step % config.checkpoint_every == 0 or stop:
-            save(store, config, model, optimizer, progress)
+        stop = stop or done(config, progress)
+        if saves or stop:
+            save(store, config, spread, optimizer, progress)
         if stop:
             break
+    stopping.settle()
     return progress
 
 
@@ -110,10 +117,14 @@ def done(config: TrainConfig, progress: Progress) -> bool:
     return progress.step >= config.steps or 0 < config.patience <= progress.worse
 
 
-def _validate(model: nn.Module, validate: Validate, store: Store, log: RunLog, progress: Progress) -> Progress:
-    model.eval()
-    metrics, samples = validate(model)
-    model.train()
+def _validate(spread: Spread, validate: Validate, store: Store, log: RunLog | Mute, progress: Progress) -> Progress:
+    world = spread.world
+    # Eagerly: for other shapes and a search, compiling would take longer. By one process, while the others wait for its word.
+    with world.as_one(), spread.whole() as model, torch.compiler.set_stance("force_eager"):
+        model.eval()
+        metrics, samples = validate(model) if world.leads else Validation({}, [])
+        model.train()
+    metrics = json.loads(world.tell(json.dumps(metrics)))
     if not isfinite(metrics["nll"]):
         raise _diverged(f"the validation loss became {metrics['nll']}", progress.step, store)
     better = progress.best is None or metrics["nll"] < progress.best
@@ -124,8 +135,7 @@ def _validate(model: nn.Module, validate: Validate, store: Store, log: RunLog, p
     if not better:
         return replace(progress, worse=progress.worse + 1)
     progress = replace(progress, best=metrics["nll"], best_step=progress.step, worse=0)
-    _save_finite(store, "best", progress.step, {"model": model.state_dict()}, {"metrics": metrics})
-    store.keep("best", 1)
+    _save_finite(spread, store, "best", progress.step, {"model": weights(spread.model)}, {"metrics": metrics}, keep=1, whole=True)
     return progress
 
 
@@ -138,30 +148,39 @@ def _diverged(what: str, step: int, store: Store) -> UserError:
     )
 
 
-def _save_finite(store: Store, kind: str, step: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+def _save_finite(
+    spread: Spread, store: Store, kind: str, step: int, parts: Parts, state: dict[str, Any], *, keep: int, whole: bool
+) -> None:
     """Weights can burst in a step whose loss was still a number."""
     try:
-        store.save(kind, step, tensors, state)
+        spread.save(store, kind, step, parts, state, keep=keep, whole=whole)
     except NonFinite as error:
         raise _diverged(f"the training diverged ({str(error).removesuffix('.')})", step, store) from None
 
 
-def save(store: Store, config: TrainConfig, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+def save(store: Store, config: TrainConfig, spread: Spread, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+    """Where the model is held in shards, in shards; but the last one whole, for whoever uses it."""
     tensors, rest = flatten_optimizer(optimizer)
-    state: dict[str, Any] = {"progress": vars(progress), "optimizer": rest}
-    _save_finite(store, "step", progress.step, {"model": model.state_dict(), "optimizer": tensors}, state)
-    store.keep("step", config.keep)
+    parts, state = {"model": weights(spread.model), "optimizer": tensors}, {"progress": vars(progress), "optimizer": rest}
+    _save_finite(spread, store, "step", progress.step, parts, state, keep=config.keep, whole=done(config, progress))
 
 
-def resume(store: Store, config: TrainConfig, model: nn.Module) -> tuple[torch.optim.Optimizer, Progress]:
+def resume(
+    store: Store, config: TrainConfig, model: nn.Module, spread: Spread | None = None
+) -> tuple[torch.optim.Optimizer, Progress]:
     """The optimizer and progress of the newest good checkpoint, whose weights are put into the model; or of a fresh start."""
-    optimizer = make_optimizer(model, config)
-    if (found := store.newest("step")) is None:
+    spread, optimizer = spread or Spread(model), make_optimizer(model, config)
+    found = store.newest("step")
+    spread.world.must_agree(
+        str(found and found.step),
+        f"the processes do not see the same checkpoints in {store.folder}; give an --out that all machines share.",
+    )
+    if found is None:
         return optimizer, Progress()
-    store.keep("step", config.keep)  # a run killed between saving and tidying has one too many
-    store.keep("best", 1)
-    model.load_state_dict(found.tensors("model"))
-    restore_optimizer(optimizer, found.tensors("optimizer"), found.state["optimizer"])
+    if spread.world.leads:
+        store.keep("step", config.keep)  # a run killed between saving and tidying has one too many
+        store.keep("best", 1)
+    spread.restore(found, optimizer)
     return optimizer, Progress(**found.state["progress"])
 
 

@@ -101,11 +101,11 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_json(path: Path) -> Any:
-    if not os.path.lexists(path):
-        raise Damaged(f"{path.name}: missing")
-    if not stat.S_ISREG(path.lstat().st_mode):
-        raise Damaged(f"{path.name}: not a plain file")
     try:
+        if not os.path.lexists(path):
+            raise Damaged(f"{path.name}: missing")
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise Damaged(f"{path.name}: not a plain file")
         return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
     except OSError as error:
         raise Damaged(f"{path.name}: {error.strerror}") from error

@@ -14,11 +14,14 @@ from regard.train.curves import draw_curves
 class RunLog:
     def __init__(self, folder: Path, steps: int, start: int) -> None:
         self.path, self.steps, self.start = folder / "metrics.jsonl", steps, start
-        self.records = [r for r in read_metrics(self.path) if r["step"] <= start]
+        found, damaged = _records(self.path)
+        self.records = [r for r in found if r["step"] <= start]
         # What a killed process logged beyond its checkpoint is about to be computed again.
         self._rewrite()
         self.began = time.perf_counter()
         self.live = sys.stderr.isatty()
+        if damaged:
+            self.say(f"{self.path}: {damaged} damaged lines are left out; the others are kept, and the training is not affected.")
 
     def _rewrite(self) -> None:
         temporary = self.path.with_suffix(".tmp")
@@ -54,14 +57,24 @@ class RunLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The records of a run; a last line cut off by a kill is left out."""
-    records = []
-    for line in path.read_bytes().splitlines() if path.exists() else []:
-        try:
-            records.append(json.loads(line))
-        except ValueError:  # no JSON, or no text at all
-            break
-    return records
+    """The records of a run."""
+    return _records(path)[0]
+
+
+def _records(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The records that can be read, and how many lines cannot; a last line cut off by a kill is not counted."""
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    found = [_record(line) for line in lines]
+    damaged = sum(record is None and line.endswith(b"\n") for record, line in zip(found, lines))
+    return [record for record in found if record is not None], damaged
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):  # no JSON, or no text at all
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else None
 
 
 def clock(seconds: float) -> str:

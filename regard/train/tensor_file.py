@@ -40,7 +40,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             loaded = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
             aliases: dict[str, str] = json.loads((file.metadata() or {}).get(TIED, "{}"))
         return loaded | {alias: loaded[original] for alias, original in aliases.items()}
-    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+    except (SafetensorError, OSError, RuntimeError, KeyError, json.JSONDecodeError) as error:  # torch maps the file: RuntimeError
         raise UserError(f"{path} cannot be read ({error}); delete its folder to use an older one.") from error
 
 

@@ -13,8 +13,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.batches import Batch, EncodedPairs, Ragged, make_batch
-from regard.data.loader import Loader
+from regard.data.batches import Batch, EncodedPairs, PairBatches, Ragged, make_batch
+from regard.data.loader import Loader, Work
 from regard.errors import UserError
 
 
@@ -27,18 +27,23 @@ DATA = numbered_data()
 
 
 def loader(accumulate: int = 1, rank: int = 0, world: int = 1, ahead: int = 8, seed: int = 1) -> Loader:
-    return Loader(DATA, tokens=24, seed=seed, accumulate=accumulate, rank=rank, world=world, ahead=ahead)
+    return Loader(PairBatches(DATA, 24, seed), accumulate=accumulate, rank=rank, world=world, ahead=ahead)
 
 
-def pairs_in(batches: list[Batch]) -> list[int]:
-    return [number - 4 for batch in batches for number in batch.target_in_BL[:, 1].tolist()]
+def pairs_in(work: Work) -> list[int]:
+    counted = work.batches[: len(work.batches) - work.idle]
+    return [number - 4 for batch in counted for number in batch.target_in_BL[:, 1].tolist()]
 
 
-def same(left: list[Batch], right: list[Batch]) -> bool:
+def same(left: Work, right: Work) -> bool:
     fields = ("source_BM", "source_lengths_B", "target_in_BL", "target_out_BL", "target_lengths_B")
-    return len(left) == len(right) and all(
-        a.tokens == b.tokens and all(torch.equal(getattr(a, name), getattr(b, name)) for name in fields)
-        for a, b in zip(left, right)
+    return (
+        left[1:] == right[1:]
+        and len(left.batches) == len(right.batches)
+        and all(
+            a.tokens == b.tokens and all(torch.equal(getattr(a, name), getattr(b, name)) for name in fields)
+            for a, b in zip(left.batches, right.batches)
+        )
     )
 
 
@@ -77,8 +82,8 @@ def test_one_loader_may_start_again_and_go_back() -> None:
     one = loader()
     ahead = list(one.start(2 * one.per_epoch, 2 * one.per_epoch + 2))
     first = list(one.start(0, 2))
-    assert same(first[0], loader().batch(0))
-    assert same(ahead[1], loader().batch(2 * one.per_epoch + 1))
+    assert same(first[0], loader().work(0))
+    assert same(ahead[1], loader().work(2 * one.per_epoch + 1))
 
 
 def test_two_streams_of_one_loader_do_not_disturb_each_other() -> None:
@@ -86,13 +91,13 @@ def test_two_streams_of_one_loader_do_not_disturb_each_other() -> None:
     one, count = loader(ahead=1), 3 * loader().per_epoch
     early, late = one.start(0, count), one.start(one.per_epoch, one.per_epoch + count)
     for step, (a, b) in enumerate(zip(early, late)):
-        assert same(a, loader().batch(step))
-        assert same(b, loader().batch(step + one.per_epoch))
+        assert same(a, loader().work(step))
+        assert same(b, loader().work(step + one.per_epoch))
 
 
 def test_an_epoch_is_every_pair_once_and_the_next_another_order() -> None:
     one = loader()
-    epochs = [[pair for step in range(one.per_epoch) for pair in pairs_in(one.batch(e * one.per_epoch + step))] for e in range(2)]
+    epochs = [[pair for step in range(one.per_epoch) for pair in pairs_in(one.work(e * one.per_epoch + step))] for e in range(2)]
     assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(len(DATA)))
     assert epochs[0] != epochs[1]
 
@@ -101,7 +106,7 @@ def test_batches_come_in_order_however_many_are_prepared_ahead() -> None:
     for ahead in (1, 2, 64):
         one = loader(ahead=ahead)
         steps = list(one.start(0, 20))
-        assert [pairs_in(batches) for batches in steps] == [one.rows(step).tolist() for step in range(20)]
+        assert [pairs_in(work) for work in steps] == [one.rows(step).tolist() for step in range(20)]
 
 
 def test_an_empty_range_yields_nothing() -> None:
@@ -115,13 +120,13 @@ def test_an_empty_range_yields_nothing() -> None:
 @pytest.mark.parametrize("accumulate", [1, 2, 3])
 def test_ranks_and_micro_batches_share_a_step_out(world: int, accumulate: int) -> None:
     for step in (0, 3, loader().per_epoch + 1):
-        shares = [loader(accumulate, rank, world).batch(step) for rank in range(world)]
+        shares = [loader(accumulate, rank, world).work(step) for rank in range(world)]
         together = [pair for share in shares for pair in pairs_in(share)]
         assert sorted(together) == sorted(loader().rows(step).tolist())
         sizes = [len(pairs_in(share)) for share in shares]
         assert max(sizes) - min(sizes) <= 1
         for share in shares:
-            parts = [len(batch.source_BM) for batch in share]
+            parts = [len(batch.source_BM) for batch in share.batches]
             assert len(parts) <= accumulate
             assert not parts or max(parts) - min(parts) <= 1
 
@@ -129,14 +134,15 @@ def test_ranks_and_micro_batches_share_a_step_out(world: int, accumulate: int) -
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 40))
 @settings(max_examples=40, deadline=None)
 def test_no_part_is_empty_and_no_pair_is_lost(accumulate: int, world: int, step: int) -> None:
-    shares = [loader(accumulate, rank, world).batch(step) for rank in range(world)]
-    assert all(len(batch.source_BM) for share in shares for batch in share)
+    shares = [loader(accumulate, rank, world).work(step) for rank in range(world)]
+    assert all(len(batch.source_BM) for share in shares for batch in share.batches)
+    assert len({len(share.batches) for share in shares}) == 1
     assert sorted(pair for share in shares for pair in pairs_in(share)) == sorted(loader().rows(step).tolist())
 
 
 def test_no_data_is_told_before_training() -> None:
-    with pytest.raises(UserError, match="no training pairs"):
-        Loader(numbered_data(0), tokens=24, seed=1)
+    with pytest.raises(UserError, match="nothing left to train on"):
+        Loader(PairBatches(numbered_data(0), 24, 1))
 
 
 # --------------------------------------------------------------------------------------------------------------- the thread
@@ -154,7 +160,7 @@ def test_a_mistake_in_the_thread_surfaces_at_its_step(monkeypatch: pytest.Monkey
 
     one = loader()
     spoiled_step = next(step for step in range(one.per_epoch) if 7 in one.rows(step))
-    monkeypatch.setattr("regard.data.loader.make_batch", spoiled)
+    monkeypatch.setattr("regard.data.batches.make_batch", spoiled)
     stream = one.start(0, 100)
     assert len([next(stream) for _ in range(spoiled_step)]) == spoiled_step
     with pytest.raises(Spoiled, match="pair 7"):
@@ -183,7 +189,7 @@ def test_the_thread_prepares_as_many_as_it_was_told_and_waits(monkeypatch: pytes
         made.append(len(rows))
         return make_batch(data, rows)
 
-    monkeypatch.setattr("regard.data.loader.make_batch", counting)
+    monkeypatch.setattr("regard.data.batches.make_batch", counting)
     stream = loader(ahead=3).start(0, 10**9)
     next(stream)
     deadline = time.monotonic() + 5

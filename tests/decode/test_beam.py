@@ -161,15 +161,12 @@ def test_a_beam_of_one_is_greedy(seed: int, limits: list[int], alpha: float, min
     ]
 
 
-def test_the_state_steps_once_per_row_then_beams_and_shrinks_as_sentences_leave() -> None:
+def test_all_lanes_step_from_the_start_and_sentences_leave_when_they_are_done() -> None:
     limits, beam = [2, 5, 3], 4
     state = TableState(table(3, 8).index_fill(1, torch.tensor([EOS]), -50.0), [1, 2, 3])
     beam_search(state, 3, sos=SOS, eos=EOS, beam=beam, alpha=0.6, maximum=limits)
-    alive = [sum(limit >= length for limit in limits) for length in range(1, 6)]
-    expected = [("step", 3)]
-    for rows in alive[1:]:
-        expected += [("select", rows * beam), ("step", rows * beam)]
-    assert state.calls == expected
+    step = {rows: ("step", rows * beam) for rows in (1, 2, 3)}
+    assert state.calls == [step[3], step[3], ("keep", 2 * beam), step[2], ("keep", beam), step[1], step[1]]
 
 
 def test_rows_follow_their_hypotheses() -> None:
@@ -189,7 +186,7 @@ def test_stops_as_soon_as_nothing_alive_can_win() -> None:
     state = TableState(certain_end, [0])
     (found,) = beam_search(state, 1, sos=SOS, eos=EOS, beam=4, alpha=0.6, maximum=[500])
     assert found[0].ids == []
-    assert state.calls == [("step", 1)]
+    assert state.calls == [("step", 4)]
 
 
 def test_goes_on_while_a_longer_hypothesis_can_win() -> None:

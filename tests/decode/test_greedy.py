@@ -49,11 +49,11 @@ def test_every_row_is_what_a_plain_loop_finds(seed: int, limits: list[int], mini
         assert one.score == one.logprob == pytest.approx(sum(logprobs), abs=1e-5)
 
 
-def test_rows_leave_as_they_end_and_none_is_selected_in_vain() -> None:
+def test_rows_leave_as_they_end_and_none_is_selected() -> None:
     never_ends = table(1, 5).index_fill(1, torch.tensor([EOS]), -50.0)
     state = TableState(never_ends, [4, 5, 6])
     greedy(state, 3, sos=SOS, eos=EOS, maximum=[3, 1, 3])
-    assert state.calls == [("step", 3), ("select", 2), ("step", 2), ("step", 2)]
+    assert state.calls == [("step", 3), ("keep", 2), ("step", 2), ("step", 2)]
 
 
 def test_ties_go_to_the_lower_id() -> None:

@@ -1,4 +1,7 @@
-"""A language model small enough to enumerate: the next token depends, through a table, on all tokens a row has seen."""
+"""A language model small enough to enumerate: the next token depends, through a table, on all tokens a row has seen.
+
+And a Transformer whose outputs are various enough to search among.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+from regard.families.transformer import Transformer, TransformerConfig
+from regard.model.state import Moves
 
 SOS, EOS = 0, 1
 STATES = 97
@@ -22,37 +28,67 @@ def after(key: int, token: int) -> int:
 
 
 class TableState:
-    """A row is a key that each token moves on. It insists on being asked properly, and remembers what it was asked."""
+    """A row is a key that each token moves on. It insists on being asked properly, and remembers what it was asked.
+
+    It is its own reading: there is nothing to it but the key that each row starts from.
+    """
+
+    device = torch.device("cpu")
+    watched = False
+    likeness = "table"
+    shape = "any"
 
     def __init__(self, logits_NV: Tensor, starts: Sequence[int]) -> None:
         self.logits_NV = logits_NV
-        self.keys_SW = torch.tensor(starts, dtype=torch.long)[:, None]
-        self.histories: list[list[list[int]]] = [[[start]] for start in starts]
+        self.starts = starts
         self.calls: list[tuple[str, int]] = []
+        self.reserved = 0
+        self.spoilt_S = torch.zeros(len(starts), dtype=torch.bool)  # rows whose logits are no numbers
+
+    def room(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> TableState:
+        assert sentences == len(self.starts)
+        self.lanes = lanes
+        return self
+
+    def take(self, reading: TableState, limits: Sequence[int]) -> None:
+        assert reading is self
+        assert len(limits) == len(self.starts)
+        self.keys_SW = torch.tensor(self.starts)[:, None].repeat(1, self.lanes)
+        self.histories = [[[start] for _ in range(self.lanes)] for start in self.starts]
+
+    def reserve(self, tokens: int) -> None:
+        assert self.reserved == 0
+        self.reserved = tokens
 
     def step(self, ids_SW: Tensor) -> Tensor:
         assert ids_SW.dtype == torch.long
         assert ids_SW.shape == self.keys_SW.shape
         assert ids_SW.numel() > 0
+        assert self.reserved > 0
+        self.reserved -= 1
         self.calls.append(("step", ids_SW.numel()))
         self.keys_SW = (self.keys_SW * 31 + ids_SW * 7 + 5) % STATES
-        new = ids_SW.tolist()
-        self.histories = [[[*h, token] for h, token in zip(*both)] for both in zip(self.histories, new)]
-        return self.logits_NV[self.keys_SW]
+        self.histories = [[[*h, token] for h, token in zip(*both)] for both in zip(self.histories, ids_SW.tolist())]
+        return self.logits_NV[self.keys_SW].masked_fill(self.spoilt_S[:, None, None], math.nan)
 
-    def select(self, parents_SW: Tensor | None = None, sentences: Tensor | None = None) -> None:
-        kept = torch.arange(len(self.keys_SW)) if sentences is None else sentences
-        assert kept.dtype == torch.long
-        assert kept.dim() == 1
-        assert len(kept) > 0
-        keys_SW, histories = self.keys_SW[kept], [self.histories[s] for s in kept.tolist()]
-        if parents_SW is not None:
-            assert parents_SW.dtype == torch.long
-            assert len(parents_SW) == len(kept)
-            keys_SW = keys_SW.gather(1, parents_SW)
-            histories = [[lanes[p] for p in parents] for lanes, parents in zip(histories, parents_SW.tolist())]
-        self.keys_SW, self.histories = keys_SW, histories
-        self.calls.append(("select", keys_SW.numel()))
+    def select(self, parents_SW: Tensor) -> None:
+        assert parents_SW.dtype == torch.long
+        assert parents_SW.shape == self.keys_SW.shape
+        self.keys_SW = self.keys_SW.gather(1, parents_SW)
+        self.histories = [[lanes[p] for p in parents] for lanes, parents in zip(self.histories, parents_SW.tolist())]
+
+    def keep(self, moves: Moves) -> None:
+        rows = torch.arange(len(self.keys_SW))
+        moves.within(rows)
+        rows = rows[: moves.stay]
+        assert 0 < len(rows) < len(self.keys_SW)
+        assert len(rows.unique()) == len(rows)
+        self.keys_SW, self.spoilt_S, self.histories = (
+            self.keys_SW[rows],
+            self.spoilt_S[rows],
+            [self.histories[s] for s in rows.tolist()],
+        )
+        self.calls.append(("keep", self.keys_SW.numel()))
 
 
 class Oracle:
@@ -75,3 +111,17 @@ class Oracle:
 
 def divisor(length: int, alpha: float) -> float:
     return math.pow((5.0 + length) / 6.0, alpha)
+
+
+VOCABULARY = 40
+
+
+def lively(visibility: str = "full") -> Transformer:
+    """With plain random weights a Transformer says one word again and again. This one ends early, late, or not at all."""
+    parts = dict(width=32, heads=2, feedforward=48, layers=2, dropout=0.0, norm="pre", tie="none", visibility=visibility)
+    model = Transformer(TransformerConfig(**parts), VOCABULARY, VOCABULARY, seed=3).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.dim() == 2:
+                weight.mul_(4.0 if "decoder" in name else 6.0 if "head" in name else 1.0)
+    return model

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.model.state import Moves, State
+
 
 @dataclass(frozen=True)
 class Family:
@@ -68,44 +70,78 @@ def check_padding_and_batch_change_nothing(family: Family) -> None:
     torch.testing.assert_close(model(garbage, lengths, target), batch, atol=2e-5, rtol=1e-5)
 
 
+def begin(model: nn.Module, source: Tensor, lengths: Tensor, *, tokens: int, lanes: int = 1, fixed: bool = False) -> State:
+    reading = model.start(source, lengths)
+    state = reading.room(len(source), lanes, tokens, fixed=fixed)
+    state.take(reading, [tokens] * len(source))
+    return state
+
+
+def stepped(state: State, target: Tensor) -> Tensor:
+    """logits_BLV of one lane, token by token."""
+    logits = []
+    for t in range(target.shape[1]):
+        state.reserve(1)
+        logits.append(state.step(target[:, t : t + 1]))
+    return torch.cat(logits, 1)
+
+
 def check_cached_decoding_is_the_full_forward(family: Family) -> None:
     model = family.build().eval()
     source, lengths, _ = family.inputs()
     target = torch.randint(4, family.vocabulary, (3, 70), generator=torch.Generator().manual_seed(5))
     expected = model(source, lengths, target)
-    state = model.start(source, lengths)
-    stepped = torch.cat([state.step(target[:, t : t + 1]) for t in range(target.shape[1])], 1)
-    torch.testing.assert_close(stepped, expected, atol=5e-5, rtol=1e-4)
+    for fixed in (False, True):
+        state = begin(model, source, lengths, tokens=70, fixed=fixed)
+        torch.testing.assert_close(stepped(state, target), expected, atol=5e-5, rtol=1e-4)
 
 
 def check_select_follows_the_rows(family: Family) -> None:
     """Lanes that split, swap and die, and sentences that leave, go on as if each had been alone from the start."""
-    model = family.build().eval()
+    for fixed in (False, True):
+        _check_select(family, fixed)
+
+
+def _check_select(family: Family, fixed: bool) -> None:
+    model, lanes, draw = family.build().eval(), 3, torch.Generator().manual_seed(9)
     source, lengths, _ = family.inputs()
-    draw = torch.Generator().manual_seed(9)
-    state = model.start(source, lengths)
-    histories: list[list[list[int]]] = [[[]] for _ in range(3)]
+    state = begin(model, source, lengths, tokens=50, lanes=lanes, fixed=fixed)
+    histories: list[list[list[int]]] = [[[] for _ in range(lanes)] for _ in range(3)]
     owners = [0, 1, 2]
-    moves = {3: (3, None), 6: (2, [2, 0]), 9: (4, None), 40: (1, [1])}  # step -> lanes from now on, sentences kept
     for t in range(50):
-        if t in moves:
-            lanes, kept = moves[t]
-            histories = [histories[s] for s in kept] if kept else histories
-            owners = [owners[s] for s in kept] if kept else owners
-            parents = torch.randint(0, len(histories[0]), (len(histories), lanes), generator=draw)
-            state.select(parents, torch.tensor(kept) if kept else None)
-            histories = [[list(past[p]) for p in row] for past, row in zip(histories, parents.tolist())]
-        elif t % 5 == 4:
-            parents = torch.randint(0, len(histories[0]), (len(histories), len(histories[0])), generator=draw)
+        if kept := {6: [2, 1], 40: [1]}.get(t):
+            state.keep(Moves.of(kept, source.device))
+            histories, owners = [histories[s] for s in kept], [owners[s] for s in kept]
+        if t % 5 == 4:
+            parents = torch.randint(0, lanes, (len(owners), lanes), generator=draw)
             state.select(parents)
             histories = [[list(past[p]) for p in row] for past, row in zip(histories, parents.tolist())]
-        ids = torch.randint(4, family.vocabulary, (len(histories), len(histories[0])), generator=draw)
+        ids = torch.randint(4, family.vocabulary, (len(owners), lanes), generator=draw)
         histories = [[[*h, i] for h, i in zip(past, row)] for past, row in zip(histories, ids.tolist())]
+        state.reserve(1)
         logits = state.step(ids)
         for s, lanes_of in enumerate(histories):
-            rows = [owners[s]] * len(lanes_of)
+            rows = [owners[s]] * lanes
             expected = model(source[rows], lengths[rows], torch.tensor(lanes_of))[:, -1]
             torch.testing.assert_close(logits[s], expected, atol=5e-5, rtol=1e-4)
+
+
+def check_a_state_begins_anew_with_fewer_and_shorter(family: Family) -> None:
+    """Nothing of the sentences a state held before is seen by those it holds now; places without one change nothing."""
+    model = family.build().eval()
+    source, lengths, target = family.inputs()
+    state = begin(model, source, lengths, tokens=20, lanes=2, fixed=True)
+    state.reserve(9)
+    for t in range(9):
+        state.step(target[:, t % 7, None].repeat(1, 2))
+    reading = model.start(source[:1, :2], torch.tensor([2]))
+    state.take(reading, [family.target_length])
+    expected = model(source[:1, :2], torch.tensor([2]), target[:1])
+    for t in range(family.target_length):
+        state.reserve(1)
+        logits = state.step(target[:, t, None].repeat(1, 2))
+        assert logits.isfinite().all()
+        torch.testing.assert_close(logits[0], expected[0, t].expand(2, -1), atol=5e-5, rtol=1e-4)
 
 
 def check_saved_and_loaded_is_equal(family: Family, path) -> None:
@@ -134,10 +170,9 @@ def check_compiles_without_graph_breaks(family: Family) -> None:
     for a, b in zip(found_gradients, expected_gradients):
         torch.testing.assert_close(a, b, atol=1e-3, rtol=1e-3)
     source, lengths, target = inputs
-    state = model.start(source, lengths)
+    state = begin(model, source, lengths, tokens=target.shape[1])
     model.step = torch.compile(model.step, fullgraph=True, backend="aot_eager")
-    stepped = torch.cat([state.step(target[:, t : t + 1]) for t in range(target.shape[1])], 1)
-    torch.testing.assert_close(stepped, expected, atol=5e-5, rtol=1e-4)
+    torch.testing.assert_close(stepped(state, target), expected, atol=5e-5, rtol=1e-4)
 
 
 def check_the_seed_decides_the_weights(family: Family) -> None:

@@ -7,6 +7,7 @@ from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.mixers.softmax import Softmax
 from regard.model.probe import probe
 from regard.model.visibility import causal, documents, full, padding, window
+from tests.families.harness import begin, stepped
 
 pytestmark = pytest.mark.gpu
 LENGTHS = [64, 17, 1]
@@ -61,9 +62,8 @@ def test_gpu_equals_cpu(model, inputs):
 def test_cached_steps_equal_the_full_pass(model, inputs):
     source, lengths, target = inputs
     expected = model(*inputs)
-    state = model.start(source, lengths)
-    stepped = torch.cat([state.step(target[:, t : t + 1]) for t in range(target.shape[1])], 1)
-    torch.testing.assert_close(stepped, expected, atol=1e-4, rtol=1e-4)
+    found = stepped(begin(model, source, lengths, tokens=target.shape[1], fixed=True), target)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
 def test_compiled_whole_training_and_decoding(model, inputs):
@@ -73,10 +73,9 @@ def test_compiled_whole_training_and_decoding(model, inputs):
     torch.testing.assert_close(compiled(*inputs), expected, atol=1e-4, rtol=1e-4)
     compiled(*inputs).sum().backward()
     assert all(p.grad is not None for p in model.parameters())
-    state = model.start(source, lengths)
     model.step = torch.compile(model.step, fullgraph=True)
-    stepped = torch.cat([state.step(target[:, t : t + 1]) for t in range(40)], 1)
-    torch.testing.assert_close(stepped, expected[:, :40], atol=1e-4, rtol=1e-4)
+    found = stepped(begin(model, source, lengths, tokens=40, fixed=True), target[:, :40])
+    torch.testing.assert_close(found, expected[:, :40], atol=1e-4, rtol=1e-4)
 
 
 def test_probe_leaves_bf16_results_alone(model, inputs):

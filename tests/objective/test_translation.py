@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from regard.data.batches import Batch, EncodedPairs, Ragged, make_batch
 from regard.errors import UserError
+from regard.model.heads import VocabularyHead
 from regard.objective.loss import Loss
 from regard.objective.translation import TranslationConfig, TranslationLoss
 from regard.text.vocabulary import PAD
@@ -20,6 +21,13 @@ from regard.text.vocabulary import PAD
 VOCABULARY = 11
 SENTENCES = st.lists(st.integers(4, VOCABULARY - 1), max_size=5)
 PAIRS = st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=5)
+
+
+def unchanged() -> VocabularyHead:
+    """A head that takes vectors for logits."""
+    head = VocabularyHead(VOCABULARY, VOCABULARY)
+    head.project.weight = nn.Parameter(torch.eye(VOCABULARY), requires_grad=False)
+    return head
 
 
 class Bigrams(nn.Module):
@@ -30,8 +38,12 @@ class Bigrams(nn.Module):
         generator = torch.Generator().manual_seed(0)
         self.table = nn.Parameter(torch.randn(VOCABULARY, VOCABULARY, VOCABULARY, generator=generator))
         self.dropout = nn.Dropout(dropout)
+        self.head = unchanged()
 
     def forward(self, source_BM: Tensor, source_lengths_B: Tensor, target_in_BL: Tensor) -> Tensor:
+        return self.hidden(source_BM, source_lengths_B, target_in_BL)
+
+    def hidden(self, source_BM: Tensor, source_lengths_B: Tensor, target_in_BL: Tensor) -> Tensor:
         return self.dropout(self.table[source_BM[:, :1], target_in_BL])
 
 
@@ -105,9 +117,9 @@ class Answer(nn.Module):
 
     def __init__(self, logits_BLV: Tensor) -> None:
         super().__init__()
-        self.logits_BLV = logits_BLV
+        self.logits_BLV, self.head = logits_BLV, unchanged()
 
-    def forward(self, source_BM: Tensor, source_lengths_B: Tensor, target_in_BL: Tensor) -> Tensor:
+    def hidden(self, source_BM: Tensor, source_lengths_B: Tensor, target_in_BL: Tensor) -> Tensor:
         return self.logits_BLV
 
 

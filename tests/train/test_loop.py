@@ -16,9 +16,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.data.batches import Batch, EncodedPairs, Ragged
+from regard.data.batches import Batch, EncodedPairs, PairBatches, Ragged
 from regard.data.loader import Loader
 from regard.errors import UserError
+from regard.model.heads import VocabularyHead
 from regard.objective.loss import Loss, Objective
 from regard.objective.translation import TranslationConfig, TranslationLoss
 from regard.text.vocabulary import PAD
@@ -48,12 +49,15 @@ class Tiny(nn.Module):
         torch.manual_seed(0)
         self.embed = nn.Embedding(VOCABULARY, 8)
         self.dropout = nn.Dropout(dropout)
-        self.out = nn.Linear(8, VOCABULARY)
+        self.head = VocabularyHead(8, VOCABULARY, bias=True)
 
     def forward(self, source_BM: Tensor, source_lengths_B: Tensor, target_in_BL: Tensor) -> Tensor:
+        return self.head(self.hidden(source_BM, source_lengths_B, target_in_BL))
+
+    def hidden(self, source_BM: Tensor, source_lengths_B: Tensor, target_in_BL: Tensor) -> Tensor:
         words_BM1 = (source_BM != PAD)[..., None]
         mean_B1D = (self.embed(source_BM) * words_BM1).sum(1, keepdim=True) / source_lengths_B[:, None, None]
-        return self.out(self.dropout(mean_B1D + self.embed(target_in_BL)))
+        return self.dropout(mean_B1D + self.embed(target_in_BL))
 
 
 class Killed(BaseException):
@@ -84,7 +88,7 @@ def judge(model: nn.Module) -> Validation:
     assert not model.training
     torch.rand(3)
     with torch.no_grad():
-        losses = [TRANSLATION(model, batch) for batch in Loader(DATA, tokens=100, seed=0).batch(0)]
+        losses = [TRANSLATION(model, batch) for batch in Loader(PairBatches(DATA, 100, 0)).work(0).batches]
     return Validation({"nll": sum(loss.parts["nll"].item() / loss.count for loss in losses)}, ["a sample"])
 
 
@@ -108,7 +112,7 @@ def run(
     model = model or Tiny()
     optimizer, progress = resume(store, config, model)
     log = RunLog(folder, config.steps, progress.step)
-    loader = Loader(DATA, tokens=config.tokens_per_batch, seed=config.seed, accumulate=config.accumulate)
+    loader = Loader(PairBatches(DATA, config.tokens_per_batch, config.seed), accumulate=config.accumulate)
     progress = train(model, objective, loader, validate, config, store, log, progress, optimizer, interrupt)
     return model, progress
 
@@ -151,8 +155,8 @@ def test_the_loss_falls_and_everything_is_counted(tmp_path: Path) -> None:
     logged = [record for record in records(tmp_path) if "loss" in record]
     assert [record["step"] for record in logged] == list(range(1, 41))
     assert logged[-1]["loss"] < 0.8 * logged[0]["loss"]
-    loader = Loader(DATA, tokens=20, seed=7)
-    assert progress.tokens == sum(batch.tokens for step in range(40) for batch in loader.batch(step))
+    loader = Loader(PairBatches(DATA, 20, 7))
+    assert progress.tokens == sum(batch.tokens for step in range(40) for batch in loader.work(step).batches)
     assert (progress.step, model.training) == (40, True)
 
 
@@ -161,10 +165,10 @@ def test_each_step_is_the_one_written_out_by_hand(tmp_path: Path) -> None:
     model, _ = run(tmp_path, config, model=Tiny(dropout=0.0))
     reference = Tiny(dropout=0.0)
     optimizer = torch.optim.Adam(reference.parameters(), betas=(0.9, 0.98), eps=1e-9)
-    loader = Loader(DATA, tokens=20, seed=7)
+    loader = Loader(PairBatches(DATA, 20, 7))
     for step in (1, 2, 3):
         optimizer.param_groups[0]["lr"] = 0.05 * step / 3
-        (batch,) = loader.batch(step - 1)
+        (batch,) = loader.work(step - 1).batches
         logits_BLV = reference(batch.source_BM, batch.source_lengths_B, batch.target_in_BL)
         loss = nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=0.1)(logits_BLV.mT, batch.target_out_BL)
         optimizer.zero_grad()
@@ -189,7 +193,7 @@ def test_micro_batches_sum_to_the_whole_batch(tmp_path: Path, accumulate: int) -
     assert [r["loss"] for r in records(tmp_path / "parts") if "loss" in r] == pytest.approx(
         [r["loss"] for r in records(tmp_path / "whole") if "loss" in r], rel=1e-4
     )
-    assert progress.tokens == sum(batch.tokens for step in range(12) for batch in Loader(DATA, tokens=20, seed=7).batch(step))
+    assert progress.tokens == sum(Loader(PairBatches(DATA, 20, 7)).work(step).tokens for step in range(12))
 
 
 def test_micro_batches_do_not_share_a_dropout_mask(tmp_path: Path) -> None:
@@ -202,8 +206,8 @@ def test_micro_batches_do_not_share_a_dropout_mask(tmp_path: Path) -> None:
         return TRANSLATION(model, batch)
 
     run(tmp_path, replace(SHORT, steps=4, accumulate=2), watching, validate=scripted(1.0))
-    loader = Loader(DATA, tokens=20, seed=7, accumulate=2)
-    assert len(masks) == sum(len(loader.batch(step)) for step in range(4)) > 4
+    loader = Loader(PairBatches(DATA, 20, 7), accumulate=2)
+    assert len(masks) == sum(len(loader.work(step).batches) for step in range(4)) > 4
     assert not any(torch.equal(one, other) for one, other in itertools.combinations(masks, 2))
 
 
@@ -221,7 +225,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path, killed_in:
     assert equal(weights(whole), weights(again))
     assert equal(saved(tmp_path / "whole", "best"), saved(tmp_path / "killed", "best"))
     assert equal(saved(tmp_path / "whole", "step", "optimizer"), saved(tmp_path / "killed", "step", "optimizer"))
-    assert replace(told, seconds=0.0) == replace(told_again, seconds=0.0)
+    assert replace(told, seconds=0.0, joules=0.0) == replace(told_again, seconds=0.0, joules=0.0)
     assert records(tmp_path / "whole") == records(tmp_path / "killed")
     assert names(tmp_path / "whole") == names(tmp_path / "killed")
 
@@ -382,8 +386,8 @@ def test_speed_and_time_leave_validation_out_of_one_and_in_the_other(tmp_path: P
 
     _, progress = run(tmp_path, replace(SHORT, log_every=6), takes_a_second, takes_a_minute)
     logged = [r["tokens_per_second"] for r in read_metrics(tmp_path / "metrics.jsonl") if "loss" in r]
-    loader = Loader(DATA, tokens=20, seed=7)
-    tokens = [sum(batch.tokens for batch in loader.batch(step)) for step in range(12)]
+    loader = Loader(PairBatches(DATA, 20, 7))
+    tokens = [sum(batch.tokens for batch in loader.work(step).batches) for step in range(12)]
     assert logged == [round(sum(tokens[:6]) / 6), round(sum(tokens[6:]) / 6)]
     assert progress.seconds == 12 + 2 * 60  # at the last step, the third validation is still to come
 

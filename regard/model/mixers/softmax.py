@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention.varlen import varlen_attn
 
 from regard.model.visibility import View
 
@@ -16,6 +17,12 @@ SHORT = 256  # keys: up to here, products on a CPU measure faster than its fused
 
 class Softmax:
     def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
+        if view.packed is not None:
+            return _variable_lengths(q_BHLK, k_BHMK, v_BHMK, view, dropout)
+        if q_BHLK.dtype == torch.bfloat16 and q_BHLK.device.type == "cpu" and torch.is_grad_enabled():
+            # A CPU's kernel computes bf16 gradients at a quarter of the speed of float32 ones.
+            with torch.autocast("cpu", enabled=False):
+                return self.mix(q_BHLK.float(), k_BHMK.float(), v_BHMK.float(), view, dropout).to(q_BHLK.dtype)
         short = k_BHMK.device.type == "cpu" and k_BHMK.shape[2] <= SHORT
         if short and view.mask is not None and not dropout and not torch.is_grad_enabled():
             context_BHLK = _products(q_BHLK, k_BHMK, v_BHMK, view.mask)
@@ -30,6 +37,19 @@ class Softmax:
         scores_BHLM = q_BHLK @ k_BHMK.mT / q_BHLK.shape[-1] ** 0.5
         weights_BHLM = scores_BHLM.masked_fill(~sees_BHLM, float("-inf")).softmax(-1)
         return weights_BHLM.masked_fill(~sees_BHLM.any(-1, keepdim=True), 0.0)
+
+
+def _variable_lengths(q_1HLK: Tensor, k_1HMK: Tensor, v_1HMK: Tensor, view: View, dropout: float) -> Tensor:
+    """Packed sequences, by the flash kernel that takes them so; it knows half precision and no dropout."""
+    assert view.packed is not None
+    if q_1HLK.dtype == torch.float32 or dropout:
+        sees = view.rows(torch.arange(view.length))
+        return F.scaled_dot_product_attention(q_1HLK, k_1HMK, v_1HMK, attn_mask=sees, dropout_p=dropout)
+    queries, keys, reach = view.packed
+    q, k, v = (part[0].transpose(0, 1) for part in (q_1HLK, k_1HMK, v_1HMK))
+    context = varlen_attn(q, k, v, queries.starts_N, keys.starts_N, queries.longest, keys.longest, window_size=reach)
+    assert isinstance(context, Tensor)
+    return context.transpose(0, 1)[None]
 
 
 def _products(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask: Tensor) -> Tensor:

@@ -1,0 +1,96 @@
+"""Greedy decoding with GPT-2 (124M), the same weights: ours against Hugging Face's, with its default and its static cache."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from benchmarks.measure import Row, alternate, row, versions, write
+from benchmarks.peers.gpt2 import gpt2
+from benchmarks.steps import CUDA, DEVICE
+from regard.decode import greedy
+from regard.decode.graph import sessions_on
+from regard.families.gpt import GPT, GPTConfig
+from regard.model.packed import pack
+
+VOCABULARY, PROMPT, OUTPUT = 50_257, 32, 256 if CUDA else 32
+END = 0  # never comes: as many tokens as asked for are forced
+Outputs = list[list[int]]
+
+
+def prompts(batch: int) -> Tensor:
+    return torch.randint(1, VOCABULARY, (batch, PROMPT), generator=torch.Generator().manual_seed(1)).to(DEVICE)
+
+
+@torch.no_grad()
+def ours(model: GPT, sessions: object, batch: int) -> Outputs:
+    ids = prompts(batch)
+    read = model.start(ids[:, :-1], torch.full((batch,), PROMPT - 1, device=DEVICE))
+    found = greedy(read, batch, sos=ids[:, -1], eos=END, maximum=[OUTPUT] * batch, minimum=OUTPUT, sessions=sessions)
+    return [hypothesis.ids for hypothesis in found]
+
+
+@torch.no_grad()
+def hugging_face(model: object, batch: int, **cache: str) -> Outputs:
+    ids = prompts(batch)
+    seen, lengths = torch.ones_like(ids), dict(min_new_tokens=OUTPUT, max_new_tokens=OUTPUT)
+    found = model.generate(
+        input_ids=ids, attention_mask=seen, do_sample=False, pad_token_id=END, eos_token_id=END, **lengths, **cache
+    )
+    return found[:, PROMPT:].tolist()
+
+
+def contenders() -> dict[str, Callable[[int], Outputs]]:
+    model = GPT(GPTConfig(dropout=0.0), VOCABULARY).to(DEVICE).eval()
+    peer = gpt2(model).eval()
+    _must_agree(model, peer)
+    if CUDA:
+        model, peer = model.bfloat16(), peer.bfloat16()
+        found = {"regard": partial(ours, model, sessions_on(DEVICE))}
+        static = {"hugging face, static cache": partial(hugging_face, copy.deepcopy(peer), cache_implementation="static")}
+        return {**found, **static, "hugging face": partial(hugging_face, peer)}
+    fast, int8 = copy.deepcopy(model), copy.deepcopy(model)
+    pack(fast)
+    pack(int8, "int8")
+    return {
+        "regard": partial(ours, fast, None),
+        "regard int8": partial(ours, int8, None),
+        "hugging face": partial(hugging_face, peer),
+    }
+
+
+def _must_agree(model: GPT, peer: object) -> None:
+    """In float32, where sums in another order do not change which token is largest."""
+    if ours(model, sessions_on(DEVICE), 2) != hugging_face(peer, 2):
+        raise SystemExit("the systems disagree")
+
+
+def bars(batch: int) -> dict[str, dict[str, float]]:
+    if CUDA:
+        return {"regard / hugging face, static cache": {"floor": 3.0, "goal": 4.0} if batch == 1 else {"floor": 2.7, "goal": 4.0}}
+    return {"regard / hugging face": {"floor": 1.5, "goal": 2.5}, "regard int8 / hugging face": {"goal": 4.0}}
+
+
+def main(rounds: int = 5) -> None:
+    torch.manual_seed(0)
+    systems, rows = contenders(), list[Row]()
+    pairs = None if CUDA else [("regard", "hugging face"), ("regard int8", "hugging face")]
+    for batch in (1, 32) if CUDA else (1,):
+        seconds = alternate({name: partial(run, batch) for name, run in systems.items()}, rounds, warm_up=2)
+        rows += [row(f"batch {batch}", "tokens/s", batch * OUTPUT, seconds, bars=bars(batch), pairs=pairs)]
+    write(
+        "decode_greedy",
+        title="GPT-2 (124M), greedy",
+        setting=f"Random weights, {PROMPT} tokens of prompt, {OUTPUT} more forced. The same tokens in float32 first; timed with "
+        "bf16 weights on a GPU, float32 and int8 on a CPU.",
+        rows=rows,
+        versions=versions("transformers"),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""GPT: a decoder alone, trained to continue text.
+
+Radford et al. 2018 and 2019; Brown et al. 2020. GPT-1 normalises after each sublayer, GPT-2 and GPT-3 before.
+
+    GPT-2   12 layers, width  768, 12 heads, 124M parameters;  24, 1024, 16, 355M;  36, 1280, 20, 774M;  48, 1600, 25, 1.56B
+
+Differs from the papers in nothing by default; GPT-3's alternating sparse layers are a choice of visibility.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.packing import Packing
+from regard.errors import UserError
+from regard.model.attention import KeysValues
+from regard.model.block import BlockConfig
+from regard.model.cache import Prompt
+from regard.model.count import Part, embedding, learned_positions, stack, vocabulary_head
+from regard.model.embed import Embed
+from regard.model.feedforward import Activation
+from regard.model.heads import VocabularyHead
+from regard.model.init import initialise
+from regard.model.past import Past, Read
+from regard.model.pattern import parse_visibility
+from regard.model.position import PositionKind
+from regard.model.stack import Stack
+from regard.model.visibility import causal, full
+from regard.model.words import only_words, positions
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPTConfig(BlockConfig):
+    family: Literal["gpt"] = "gpt"
+    width: int = 768
+    heads: int = 12
+    layers: int = 12
+    feedforward: int = 3072
+    activation: Activation = "gelu_tanh"
+    norm: Literal["pre", "post"] = "pre"
+    visibility: str = "full"  # laid over causal
+    position: PositionKind = "learned"
+    maximum_length: int = 1024  # of learned positions
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("layers", "maximum_length"):
+            if getattr(self, key) < 1:
+                raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
+        parse_visibility(self.visibility)
+
+
+class GPT(nn.Module):
+    def __init__(self, config: GPTConfig, vocabulary: int, seed: int = 0) -> None:
+        super().__init__()
+        c = self.config = config
+        self.visibility = causal & parse_visibility(c.visibility)
+        self.embed = Embed(
+            vocabulary, c.width, position=c.position, maximum_length=c.maximum_length, dropout=c.dropout, scaled=False
+        )
+        self.decoder = Stack(c, c.layers, "decoder")
+        self.head = VocabularyHead(c.width, vocabulary, self.embed.tokens)
+        initialise(self, seed, deviation=0.02, residual_layers=2 * c.layers)
+
+    @property
+    def packable(self) -> bool:
+        """Is there a kernel for documents packed without padding?"""
+        return self.visibility.reach is not None and not self.config.attention_dropout
+
+    def forward(self, ids_BL: Tensor, documents: Packing | None = None) -> Tensor:
+        """logits_BLV; position l has seen 0..l, of its own document where several are packed."""
+        return self.head(self.hidden(ids_BL, documents))
+
+    def hidden(self, ids_BL: Tensor, documents: Packing | None = None) -> Tensor:
+        """The vectors x_BLD that `forward` asks the head about."""
+        length = ids_BL.shape[1]
+        pattern = self.visibility & (full if documents is None else only_words(documents))
+        return self.decoder(self.embed(ids_BL, positions(documents)), pattern.over(length, length, device=ids_BL.device))
+
+    @torch.no_grad()
+    def start(self, prompt_BL: Tensor, lengths_B: Tensor) -> Read:
+        """Reads prompts, padded at the right, in one pass. The word that writing starts from is not among them."""
+        caches = [Prompt() for _ in self.decoder.blocks]
+        length = prompt_BL.shape[1]
+        view = self.visibility.over(length, length, device=prompt_BL.device)  # causal, so no word sees the padding behind it
+        self.decoder(self.embed(prompt_BL), view, caches=caches)
+        return Read(self, self.embed.positions, [KeysValues(c.k_SHPK, c.v_SHPK) for c in caches], lengths_B)
+
+    def step(self, ids_SW: Tensor, past: Past) -> Tensor:
+        """logits_SWV after one more token in every lane: the sums of `forward`, with all before it taken from the past."""
+        x_SWD = self.embed(ids_SW, past.positions_SW)
+        return self.head(self.decoder(x_SWD, past.view(self.visibility), caches=past.caches))
+
+
+def count(config: GPTConfig, vocabulary: int, tokens: int) -> Part:
+    """The model as a tree of parts with their parameters and the operations of one text of this length."""
+    c = config
+    parts = [embedding("embedding", vocabulary, c.width)]
+    if c.position == "learned":
+        parts += [learned_positions("positions", c.maximum_length, c.width)]
+    parts += [stack("decoder", c, c.layers, tokens), vocabulary_head(c.width, vocabulary, tokens, tied=True)]
+    return Part("gpt", f"B,L -> B,L,V={vocabulary:,}", "families/gpt.py", children=tuple(parts))

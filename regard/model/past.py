@@ -1,0 +1,160 @@
+"""A decoder's past: what it was given to read, and what its lanes have written since.
+
+An encoder-decoder reads a source, which its cross-attention looks at; a decoder alone reads a prompt, as keys and values of its
+own attention. `Read` holds either as the model computed it; `Past` takes it into buffers that one search after another can use.
+
+Dims: S sentences, W lanes, M memory length, P prompt length; rows of both are padded at the right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from regard.model.attention import KeysValues
+from regard.model.cache import Lineage, Slots, roomy
+from regard.model.position import Positions
+from regard.model.probe import attentions
+from regard.model.state import Moves
+from regard.model.visibility import View, Visibility, padding
+
+
+class Steps(Protocol):
+    def step(self, ids_SW: Tensor, past: Past) -> Tensor:
+        """logits_SWV after one more token in every lane."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """What a model has read; keys and values are one pair a block of its decoder."""
+
+    model: Steps
+    positions: Positions  # of what it writes
+    prompts: Sequence[KeysValues]  # of the decoder's own attention; of length 0 where there is no prompt
+    prompt_words_S: Tensor
+    memories: Sequence[KeysValues] = ()  # for cross-attention, where there is an encoder
+    memory_words_S: Tensor | None = None
+
+    @property
+    def device(self) -> torch.device:
+        return self.prompt_words_S.device
+
+    @property
+    def watched(self) -> bool:
+        assert isinstance(self.model, nn.Module)
+        return any(attention.probe is not None for attention in attentions(self.model).values())
+
+    @property
+    def likeness(self) -> Hashable:
+        """The model, where its weights lie, and sizes as `room` rounds them."""
+        assert isinstance(self.model, nn.Module)
+        sizes = [roomy(parts[0].k_BHMK.shape[2]) if parts else 0 for parts in (self.prompts, self.memories)]
+        weights = tuple(weight.data_ptr() for weight in self.model.parameters())
+        return id(self.model), weights, *sizes, self.prompts[0].k_BHMK.dtype
+
+    def room(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> Past:
+        return Past(self, sentences, lanes, tokens, fixed)
+
+
+class Memory:
+    """What cross-attention looks at: never changed by a step."""
+
+    def __init__(self, like: Sequence[KeysValues], sentences: int, length: int) -> None:
+        (_, heads, _, head_width), like_k = like[0].k_BHMK.shape, like[0].k_BHMK
+        shape = (sentences, heads, length, head_width)
+        self.buffers = [KeysValues(like_k.new_zeros(shape), like_k.new_zeros(shape)) for _ in like]
+        self.words_S = torch.ones(sentences, dtype=torch.long, device=like_k.device)
+        # On a GPU what is added to scores, as in Lineage.view.
+        self.mask_S11M = like_k.new_zeros(sentences, 1, 1, length, dtype=None if like_k.is_cuda else torch.bool)
+
+    def take(self, memories: Sequence[KeysValues], words_S: Tensor) -> None:
+        for buffers, parts in zip(self.buffers, memories):
+            for buffer_SHMK, part_SHMK in zip(buffers, parts):
+                buffer_SHMK[: part_SHMK.shape[0], :, : part_SHMK.shape[2]] = part_SHMK
+        self.words_S.fill_(1)[: len(words_S)] = words_S  # nobody may see nobody, not even where there is no sentence
+        sees_SM = torch.arange(self.mask_S11M.shape[3], device=words_S.device) < self.words_S[:, None]
+        if self.mask_S11M.is_cuda:
+            self.mask_S11M.zero_().masked_fill_(~sees_SM[:, None, None], -torch.inf)
+        else:
+            self.mask_S11M.copy_(sees_SM[:, None, None])
+        self._look(len(self.words_S))
+
+    def keep(self, moves: Moves) -> None:
+        for buffer_S in (*(part for pair in self.buffers for part in pair), self.words_S, self.mask_S11M):
+            moves.within(buffer_S)
+        self._look(moves.stay)
+
+    def _look(self, sentences: int) -> None:
+        """At the first so many."""
+        self.parts = [KeysValues(k[:sentences], v[:sentences]) for k, v in self.buffers]
+        mask_S11M, words_S = self.mask_S11M[:sentences], self.words_S[:sentences]
+        self.view = View(padding(words_S), sentences, 1, mask_S11M.shape[3], 0, words_S.device, mask_S11M)
+
+
+class Past:
+    """The state of a decoder made of blocks. A family's `step` asks it for positions, a view, caches and memories."""
+
+    def __init__(self, read: Read, sentences: int, lanes: int, tokens: int, fixed: bool) -> None:
+        rounded = roomy if fixed else int
+        like_SHPK = read.prompts[0].k_BHMK
+        self.model = read.model
+        self.lineage = Lineage(sentences, lanes, rounded(like_SHPK.shape[2]), roomy(tokens) if fixed else 0, like_SHPK)
+        self.caches = [Slots(self.lineage, like_SHPK) for _ in read.prompts]
+        length = read.memories[0].k_BHMK.shape[2] if read.memories else 0
+        self.memory = Memory(read.memories, sentences, rounded(length)) if read.memories else None
+
+    @property
+    def shape(self) -> Hashable:
+        return self.lineage.sentences, self.lineage.visible
+
+    @property
+    def positions_SW(self) -> Tensor:
+        return self.lineage.positions_SW
+
+    def view(self, visibility: Visibility) -> View:
+        return self.lineage.view(visibility)
+
+    @property
+    def memories(self) -> Sequence[KeysValues] | None:
+        return self.memory.parts if self.memory else None
+
+    @property
+    def memory_view(self) -> View | None:
+        return self.memory.view if self.memory else None
+
+    @torch.no_grad()
+    def take(self, read: Read, limits: Sequence[int]) -> None:
+        for words, limit in zip(read.prompt_words_S.tolist(), limits):
+            read.positions.check(words + limit)
+        self.lineage.restart(read.prompt_words_S, torch.tensor(limits, device=read.device))
+        for cache, prompt in zip(self.caches, read.prompts):
+            cache.restart(*prompt)
+        if self.memory and read.memory_words_S is not None:
+            self.memory.take(read.memories, read.memory_words_S)
+
+    def reserve(self, tokens: int) -> None:
+        self.lineage.reserve(tokens)
+        for cache in self.caches:
+            cache.reserve()
+
+    @torch.no_grad()
+    def step(self, ids_SW: Tensor) -> Tensor:
+        self.lineage.begin_step()
+        logits_SWV = self.model.step(ids_SW, self)
+        self.lineage.end_step()
+        return logits_SWV
+
+    def select(self, parents_SW: Tensor) -> None:
+        self.lineage.select(parents_SW)
+
+    def keep(self, moves: Moves) -> None:
+        for cache in self.caches:
+            cache.keep(moves)
+        self.lineage.keep(moves)
+        if self.memory:
+            self.memory.keep(moves)

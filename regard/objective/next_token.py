@@ -1,0 +1,33 @@
+"""Next token: predict every token from those before it (Radford et al. 2018, equation 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.data.windows import WindowBatch
+from regard.objective.loss import Loss, Model
+from regard.objective.vocabulary import vocabulary_loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextTokenConfig:
+    name: Literal["next_token"] = "next_token"
+    passes = 1
+
+
+class NextTokenLoss:
+    def __init__(self, config: NextTokenConfig) -> None:
+        self.config = config
+
+    def __call__(self, model: Model, batch: WindowBatch) -> Loss:
+        x_ND = model.hidden(batch.ids_BL, batch.documents).flatten(0, 1)
+        total = vocabulary_loss(_cross_entropy, model.head, x_ND, batch.next_BL.flatten(), fill=True)
+        return Loss(total, {"nll": total}, batch.tokens)
+
+
+def _cross_entropy(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
+    return F.cross_entropy(logits_NV.float(), targets_N, reduction="sum")

@@ -1,0 +1,97 @@
+"""A loss over all words, in chunks of tokens: the logits of a whole batch never exist.
+
+A batch of 64 texts of 1,024 tokens has 3.3 billion logits for GPT-2's vocabulary, more than all its other activations. So each
+chunk's logits are made, its loss is taken and its gradient is carried back to the vectors and the word matrix at once; what waits
+for the backward pass is D numbers a token, not V. Nothing is computed twice.
+
+Dims: N tokens, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.model.heads import VocabularyHead
+from regard.model.linear import product
+
+LogitsLoss = Callable[[Tensor, Tensor], Tensor]
+"""(logits_NV, targets_N) -> the loss summed over tokens. Logits may have more dimensions before N."""
+
+CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**30}  # of logits at a time: what a CPU's caches hold; what fills a GPU
+ALIGNED = 64  # words: a GPU multiplies matrices of other widths at a fraction of its speed
+NEVER = -1e30  # the score of a word that is not there
+
+
+def vocabulary_loss(loss: LogitsLoss, head: VocabularyHead, x_ND: Tensor, targets_N: Tensor, fill: bool = False) -> Tensor:
+    """`loss(head(x_ND), targets_N)`, in chunks of the N tokens.
+
+    With `fill`, which is for losses that do not mind words of probability 0, a GPU gets a number of words it likes.
+    """
+    x_ND, project = head.ready(x_ND), head.project
+    words = project.out_features
+    extra = -words % ALIGNED if fill and x_ND.is_cuda else 0
+    return _InChunks.apply(loss, extra, x_ND, project.weight, project.bias, targets_N)
+
+
+class _InChunks(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, loss: LogitsLoss, extra: int, x_ND: Tensor, weight_VD: Tensor, bias_V: Tensor | None, targets_N: Tensor
+    ) -> Tensor:
+        learns, words = any(ctx.needs_input_grad), len(weight_VD)
+        of_chunk = _compiled(loss) if x_ND.is_cuda else loss
+        weight_VD, scores_V = _filled(weight_VD, bias_V, extra, x_ND.dtype)
+        total = torch.zeros((), dtype=torch.float32, device=x_ND.device)
+        x_grad = torch.empty_like(x_ND) if learns else None
+        weight_grad = torch.zeros_like(weight_VD, dtype=torch.float32) if learns else None
+        bias_grad = x_ND.new_zeros(len(weight_VD), dtype=torch.float32) if learns and bias_V is not None else None
+        for begin, end in chunks(x_ND, words):
+            part_ND = x_ND[..., begin:end, :]
+            logits_NV = product(part_ND, weight_VD, scores_V).requires_grad_(learns)
+            with torch.set_grad_enabled(learns):
+                value = of_chunk(logits_NV, targets_N[begin:end])
+            total += value.detach()
+            if x_grad is None or weight_grad is None:
+                continue
+            (grad_NV,) = torch.autograd.grad(value, logits_NV)
+            flat_NV = grad_NV.flatten(0, -2)
+            x_grad[..., begin:end, :] = product(grad_NV, weight_VD.T)
+            weight_grad += product(part_ND.flatten(0, -2).T, flat_NV.T).T
+            if bias_grad is not None:
+                bias_grad += flat_NV.sum(0, dtype=torch.float32)
+        ctx.grads = x_grad, *(None if grad is None else grad[:words] for grad in (weight_grad, bias_grad))
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        x_grad, weight_grad, bias_grad = (None if grad is None else grad * scale.to(grad.dtype) for grad in ctx.grads)
+        return None, None, x_grad, weight_grad, bias_grad, None
+
+
+def _filled(weight_VD: Tensor, bias_V: Tensor | None, extra: int, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+    """The word matrix and what is added to its scores, with `extra` words that nobody says, in the vectors' type."""
+    if extra:
+        bias_V = weight_VD.new_zeros(len(weight_VD)) if bias_V is None else bias_V
+        weight_VD, bias_V = F.pad(weight_VD, (0, 0, 0, extra)), F.pad(bias_V, (0, extra), value=NEVER)
+    return weight_VD.to(dtype), None if bias_V is None else bias_V.to(dtype)
+
+
+def chunks(x_ND: Tensor, words: int) -> list[tuple[int, int]]:
+    """Where to cut the N tokens: a power of two of equal parts, as far as N lets, each with logits of at most CHUNK_BYTES."""
+    tokens = x_ND.shape[-2]
+    logits_bytes = x_ND.shape[:-1].numel() * words * x_ND.element_size()
+    parts = max(1, -(-logits_bytes // CHUNK_BYTES["cuda" if x_ND.is_cuda else "cpu"]))
+    size = max(1, -(-tokens // (1 << (parts - 1).bit_length())))
+    return [(begin, min(begin + size, tokens)) for begin in range(0, tokens, size)]
+
+
+@lru_cache(maxsize=8)
+def _compiled(loss: LogitsLoss) -> LogitsLoss:
+    """One kernel for the sums and one for the gradient, instead of ten that each read all logits."""
+    return torch.compile(loss, fullgraph=True)

@@ -1,0 +1,156 @@
+"""What a training draws, in joules: read from a counter where there is one, else estimated, and which of the two.
+
+A GPU without a counter is taken to draw all that its board may. A CPU without one is estimated by codecarbon where installed;
+else every busy core is taken to draw 12 W, as Green Algorithms does for an unknown processor (Lannelongue et al. 2021). Nothing
+here needs a network, and no meter that fails stops a training.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import torch
+
+from regard.train.counters import POWERCAP, Board, nvml, rapl
+
+WATTS_PER_CORE = 12.0
+WATTS_PER_GPU = 300.0  # where not even the board's limit can be read
+JOULES_PER_KWH = 3.6e6
+
+
+class Part(Protocol):
+    """What one chip draws. `joules` counts from when it was made and never falls; `how` says where the figure is from."""
+
+    how: str
+
+    def joules(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Meter:
+    parts: tuple[Part, ...]
+
+    @staticmethod
+    def of(device: torch.device) -> Meter:
+        """The best there is for a training on `device`; it starts at zero now."""
+        return Meter((*_cpu(), *([_gpu(device)] if device.type == "cuda" else [])))
+
+    def joules(self) -> float:
+        return sum(part.joules() for part in self.parts)
+
+    @property
+    def how(self) -> str:
+        return joined(*(part.how for part in self.parts))
+
+
+def joined(*kinds: str) -> str:
+    """The kinds of figure that a sum is made of, each named once: a run may be continued on another machine."""
+    return " + ".join(dict.fromkeys(kind for several in kinds for kind in several.split(" + ") if kind))
+
+
+def planned(device: torch.device) -> tuple[float, str]:
+    """Watts to reckon with before a run, and how they were found: every thread busy, or one thread and the GPU at its limit."""
+    if device.type != "cuda":
+        return WATTS_PER_CORE * torch.get_num_threads(), BusyCores.how
+    board = AtLimit(_watts_allowed(device))
+    return WATTS_PER_CORE + board.watts, joined(BusyCores.how, board.how)
+
+
+class BusyCores:
+    """By the processor time of this process and of the children it has waited for."""
+
+    how = f"estimated: {WATTS_PER_CORE:.0f} W a busy core"
+
+    def __init__(self) -> None:
+        self.began = self._seconds()
+
+    def joules(self) -> float:
+        return WATTS_PER_CORE * (self._seconds() - self.began)
+
+    @staticmethod
+    def _seconds() -> float:
+        return sum(os.times()[:4])  # user and system, ours and the children's
+
+
+class AtLimit:
+    """A GPU as if it always drew what its board may: too much, never too little."""
+
+    def __init__(self, watts: float) -> None:
+        self.watts, self.how, self.began = watts, f"estimated: {watts:.0f} W a GPU", time.perf_counter()
+
+    def joules(self) -> float:
+        return self.watts * (time.perf_counter() - self.began)
+
+
+class CodeCarbon:
+    """codecarbon's estimate of CPU and memory, handed over as to one of its output handlers; telemetry is off unless asked for.
+
+    It swallows its own errors, so one that has said nothing after its first flush is taken to be unusable.
+    """
+
+    how = "estimated by codecarbon"
+
+    def __init__(self) -> None:
+        os.environ.setdefault("CODECARBON_TELEMETRY_LEVEL", "disabled")
+        self.kwh: float | None = None
+        self.tracker = import_module("codecarbon").OfflineEmissionsTracker(
+            country_iso_code="USA",  # it wants one; grams are reckoned elsewhere
+            tracking_mode="process",
+            save_to_file=False,
+            save_to_api=False,
+            log_level="critical",
+            output_handlers=[self],
+        )
+        self.tracker.start()
+        self.began = self._flushed()
+
+    def joules(self) -> float:
+        return JOULES_PER_KWH * (self._flushed() - self.began)
+
+    def _flushed(self) -> float:
+        self.tracker.flush()
+        if self.kwh is None:
+            raise OSError("codecarbon gives no figure")
+        return self.kwh
+
+    def out(self, total: Any, delta: Any) -> None:
+        self.kwh = total.cpu_energy + total.ram_energy  # a GPU is a part of its own
+
+    live_out = out
+
+    def exit(self) -> None:
+        """Handlers are told when it stops; this one has nothing to close."""
+
+
+def _gpu(device: torch.device) -> Part:
+    try:
+        return nvml(_board(device))
+    except OSError:
+        return AtLimit(_watts_allowed(device))
+
+
+def _watts_allowed(device: torch.device) -> float:
+    try:
+        return _board(device).watts_allowed()
+    except OSError:
+        return WATTS_PER_GPU
+
+
+def _board(device: torch.device) -> Board:
+    return Board(str(torch.cuda.get_device_properties(device).uuid))
+
+
+def _cpu() -> list[Part]:
+    try:
+        return list(rapl(POWERCAP))
+    except OSError:
+        pass
+    try:
+        return [CodeCarbon() if find_spec("codecarbon") else BusyCores()]
+    except OSError:
+        return [BusyCores()]

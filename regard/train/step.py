@@ -1,0 +1,125 @@
+"""One optimizer step: sum the micro-batches' gradients, clip, update; and never wait for the device.
+
+A device runs behind the host, and every number the host asks for makes it wait. So the loss stays on the device until somebody
+logs it, and so does the question whether it is a number: the first step whose gradient is not finite closes a gate there, the
+optimizer lets nothing through any more, and the host finds the weights as they were when it looks.
+
+Where memory runs out, the step is taken again in twice as many micro-batches: the same examples, the same sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from regard.counted import seed_dropout
+from regard.data.loader import Loader, Work
+from regard.errors import UserError
+from regard.objective.loss import Objective
+from regard.train.config import TrainConfig
+from regard.train.optimizer import set_learning_rate
+from regard.train.spread import Spread, full
+
+CUDNN_FIRST = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+
+
+class Measured(NamedTuple):
+    """What the device saw."""
+
+    loss: float  # a token, since the sums began
+    norm: float  # of the last step's gradient
+    burst: int  # the first step whose gradient was not finite; 0 where all were
+
+
+class Stepper:
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        loader: Loader,
+        optimizer: torch.optim.Optimizer,
+        config: TrainConfig,
+        say: Callable[[str], None],
+        spread: Spread | None = None,
+    ) -> None:
+        self.objective, self.loader, self.optimizer = objective, loader, optimizer
+        self.config, self.say, self.spread = config, say, spread or Spread(model)
+        self.device = next(model.parameters()).device
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.burst, self.norm, self.loss_sum = (torch.zeros((), device=self.device) for _ in range(3))
+        self.tokens = 0
+
+    def __call__(self, step: int, work: Work, rate: float) -> None:
+        loss = self._gradients(step, work)
+        self.norm = full(nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None]))
+        if self.config.clip:
+            nn.utils.clip_grads_with_norm_(self.parameters, self.config.clip, self.norm)
+        broken = ~(torch.isfinite(self.norm) & torch.isfinite(loss))
+        self.burst = torch.where((self.burst == 0) & broken, float(step), self.burst)
+        set_learning_rate(self.optimizer, rate)
+        self.optimizer.found_inf = (self.burst > 0).float()  # type: ignore[attr-defined]  # fused optimizers skip where it is 1
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.loss_sum = self.loss_sum + loss * work.tokens
+        self.tokens += work.tokens
+
+    def measured(self) -> Measured:
+        """Waits for the device."""
+        loss_sum, norm, burst = torch.stack([self.loss_sum, self.norm, self.burst]).tolist()
+        return Measured(loss_sum / max(1, self.tokens), norm, int(burst))
+
+    def begin(self) -> None:
+        """Sum the loss anew."""
+        self.loss_sum, self.tokens = torch.zeros_like(self.loss_sum), 0
+
+    def _gradients(self, step: int, work: Work) -> Tensor:
+        """The loss of the step a token, with its gradient in the parameters."""
+        if len(work.batches) < self.loader.accumulate:
+            work = self.loader.work(step - 1)  # prepared before memory ran out
+        while True:
+            try:
+                with self._kernels():
+                    return self._pass(step, work)
+            except torch.OutOfMemoryError:
+                work = self._smaller(step, len(work.batches))
+
+    def _pass(self, step: int, work: Work) -> Tensor:
+        loss, world = torch.zeros((), device=self.device), self.spread.world
+        for left, batch in zip(reversed(range(len(work.batches))), work.batches):
+            micro = len(work.batches) - left - 1
+            seed_dropout(self.config.seed, step, micro, self.loader.rank)
+            with self.spread.alone(last=not left):
+                with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16"):
+                    total = self.spread(self.objective, batch.to(self.device))
+                total = total * (0.0 if left < work.idle else world.size / work.tokens)
+                total.backward()
+            loss += total.detach()
+        return world.total(loss) / world.size
+
+    def _kernels(self) -> AbstractContextManager[object]:
+        """On Hopper cuDNN's attention beats the default, but plans for half a second whenever it meets another length."""
+        hopper = self.device.type == "cuda" and torch.cuda.get_device_capability(self.device)[0] == 9
+        return sdpa_kernel(CUDNN_FIRST, set_priority=True) if hopper and self.loader.source.fixed_shapes else nullcontext()
+
+    def _smaller(self, step: int, parts: int) -> Work:
+        if self.spread.world.size > 1:  # the others are waiting for gradients, and cannot be asked to begin again
+            raise UserError(
+                f"step {step} does not fit into the memory of {self.device}; run the same command again with "
+                f"train.accumulate={2 * self.loader.accumulate}, which changes no sum, or with more processes."
+            )
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.cuda.empty_cache()
+        self.loader.accumulate *= 2
+        work = self.loader.work(step - 1)
+        if len(work.batches) == parts:
+            raise UserError(
+                f"step {step} does not fit into the memory of {self.device}, not even one example at a time; set "
+                "train.recompute=true, lower data.maximum_tokens, or take a smaller model."
+            )
+        self.say(f"out of memory in step {step}: from now on {self.loader.accumulate} micro-batches a step, the same batches")
+        return work

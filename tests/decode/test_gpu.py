@@ -1,0 +1,126 @@
+"""Searches on a GPU, recorded as CUDA graphs and not, against the same searches on a CPU."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.decode import beam_search, greedy
+from regard.decode.graph import Sessions, sessions_on
+from regard.decode.hypothesis import Hypothesis
+from regard.decode.offers import first_by_key, first_by_sorting
+from regard.families.transformer import Transformer
+from regard.model.probe import probe
+from tests.decode.toy import VOCABULARY, lively
+from tests.model.test_past import Alone, prompts
+
+pytestmark = pytest.mark.gpu
+SOS, EOS = 1, 2
+BATCHES = [  # source lengths, limits: sentences leave at different times; sizes that share a session, and others
+    ([9, 3, 7], [40, 17, 33]),
+    ([12, 1, 5, 8], [38, 40, 2, 5]),
+    ([9, 3, 7], [40, 17, 33]),
+    ([20] * 9, [3 * n + 1 for n in range(9)]),
+    ([4], [60]),
+    ([5], [60]),
+]
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    return lively()
+
+
+def batch(number: int) -> tuple[Tensor, Tensor, list[int]]:
+    lengths, limits = BATCHES[number]
+    draw = torch.Generator().manual_seed(number % 2)
+    return torch.randint(4, VOCABULARY, (len(lengths), max(lengths)), generator=draw), torch.tensor(lengths), limits
+
+
+def translate(model: Transformer, number: int, beam: int, sessions: Sessions | None = None) -> list[list[Hypothesis]]:
+    source, lengths, limits = batch(number)
+    device = next(model.parameters()).device
+    reading = model.start(source.to(device), lengths.to(device))
+    words = dict(sos=SOS, eos=EOS, maximum=limits, minimum=1, banned=(0, SOS), sessions=sessions)
+    if beam == 0:
+        return [[found] for found in greedy(reading, len(limits), **words)]
+    return beam_search(reading, len(limits), beam=beam, alpha=0.6, n_best=min(beam, 2), **words)
+
+
+def alike(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
+    for some, others in zip(found, expected, strict=True):
+        assert [(one.ids, one.finished) for one in some] == [(one.ids, one.finished) for one in others]
+        for one, other in zip(some, others):
+            assert one.token_logprobs == pytest.approx(other.token_logprobs, abs=1e-3)
+
+
+@pytest.mark.parametrize("beam", [0, 1, 4])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_gpu_finds_what_a_cpu_finds(model: Transformer, beam: int, recorded: bool) -> None:
+    on_gpu = copy.deepcopy(model).cuda()
+    sessions = sessions_on(torch.device("cuda")) if recorded else None
+    for number in range(len(BATCHES)):
+        alike(translate(on_gpu, number, beam, sessions), translate(model, number, beam))
+
+
+@pytest.mark.parametrize("beam", [0, 4])
+def test_a_session_serves_again_without_another_capture(model: Transformer, beam: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_gpu, sessions = copy.deepcopy(model).cuda(), sessions_on(torch.device("cuda"))
+    assert sessions is not None
+    first = [translate(on_gpu, number, beam, sessions) for number in range(len(BATCHES))]
+    monkeypatch.setattr(sessions.recorder, "record", lambda step: pytest.fail("captured again"))
+    assert [translate(on_gpu, number, beam, sessions) for number in range(len(BATCHES))] == first
+
+
+def test_bfloat16_recorded_is_bfloat16_run(model: Transformer) -> None:
+    half = copy.deepcopy(model).cuda().bfloat16()
+    sessions = sessions_on(torch.device("cuda"))
+    for number in (0, 1, 0):
+        found, plain = translate(half, number, 4, sessions), translate(half, number, 4)
+        assert [[one.ids for one in some] for some in found] == [[one.ids for one in some] for some in plain]
+
+
+def test_autocast_recorded_is_autocast_run(model: Transformer) -> None:
+    on_gpu, sessions = copy.deepcopy(model).cuda(), sessions_on(torch.device("cuda"))
+    for number in (0, 1, 0):
+        with torch.autocast("cuda", torch.bfloat16):
+            found, plain = translate(on_gpu, number, 4, sessions), translate(on_gpu, number, 4)
+        assert [[one.ids for one in some] for some in found] == [[one.ids for one in some] for some in plain]
+
+
+def test_gates_act_although_steps_were_recorded(model: Transformer) -> None:
+    on_gpu, sessions = copy.deepcopy(model).cuda(), sessions_on(torch.device("cuda"))
+    gates = {"decoder.0.cross": torch.zeros(2)}
+    translate(on_gpu, 0, 4, sessions)
+    with probe(model, gates), probe(on_gpu, gates):
+        alike(translate(on_gpu, 0, 4, sessions), translate(model, 0, 4))
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_prompts_are_continued_as_on_a_cpu(recorded: bool) -> None:
+    model = Alone().eval()
+    on_gpu = copy.deepcopy(model).cuda()
+    sessions = sessions_on(torch.device("cuda")) if recorded else None
+    for seed, (lengths, limits) in enumerate(
+        [([60, 3, 30], [5, 50, 7]), ([1, 2, 50], [64, 3, 2]), ([1], [9]), ([60, 9, 3], [5, 44, 7])]
+    ):
+        prompt_BL, lengths_B = prompts(lengths, seed)
+        found = []
+        for one, device in ((model, "cpu"), (on_gpu, "cuda")):
+            ids, many = prompt_BL.to(device), lengths_B.to(device)
+            last_B = ids[torch.arange(len(limits), device=device), many - 1]
+            mine = sessions if device == "cuda" else None
+            found.append(greedy(one.start(ids, many), len(limits), sos=last_B, eos=3, maximum=limits, sessions=mine))
+        assert [hypothesis.ids for hypothesis in found[0]] == [hypothesis.ids for hypothesis in found[1]]
+
+
+@pytest.mark.parametrize("size", [50, 5_000, 50_257])
+@pytest.mark.parametrize("rows", [1, 64])
+def test_the_first_largest_on_a_gpu(size: int, rows: int) -> None:
+    values = -torch.randint(size // 3, (rows, size), generator=torch.Generator().manual_seed(0)).float()
+    expected = first_by_sorting(values, 9)
+    assert torch.equal(first_by_key(values.cuda(), 9).cpu(), expected)
+    assert torch.equal(values.cuda().argmax(1).cpu(), expected[:, 0])

@@ -1,0 +1,98 @@
+"""What is trained and killed: a name, and a function that trains in a folder, or goes on there. To add a kind, add a line.
+
+Each must leave `checkpoints/{step,best,average}-N` in its folder, be the same every time, and take well under a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard.cli import main
+from regard.data.batches import Ragged
+from regard.data.loader import Loader, Source
+from regard.data.masks import MaskedTexts
+from regard.data.windows import Windows
+from regard.families.bert import BERT, BERTConfig
+from regard.families.gpt import GPT, GPTConfig
+from regard.objective.loss import Objective
+from regard.objective.masked import MaskedConfig, MaskedLoss
+from regard.objective.next_token import NextTokenConfig, NextTokenLoss
+from regard.train.checkpoint import Store
+from regard.train.config import TrainConfig
+from regard.train.interrupt import interruptible
+from regard.train.loop import Validation, average, resume, train
+from regard.train.runlog import RunLog
+from tests.command import tiny
+
+Train = Callable[[Path], None]
+STEPS, EVERY = 30, 3  # and a checkpoint after so many of them
+
+BASE = (
+    *(f"train.steps={STEPS}", "train.warmup=5", "train.tokens_per_batch=128", "train.log_every=1", "train.validate_every=15"),
+    *(f"train.checkpoint_every={EVERY}", "train.keep=3", "train.average=3", "model.dropout=0.2", "data.test="),
+)
+
+
+def command(*settings: str) -> Train:
+    """`regard train` on the tiny corpus, as a person would type it."""
+    return lambda folder: main(["train", str(tiny()), *BASE, *settings, "--device", "cpu", "--out", str(folder)])
+
+
+WORDS, MASK = 40, 39
+SMALL = dict(width=32, heads=2, layers=1, feedforward=48, dropout=0.2, maximum_length=32)
+TRAIN = TrainConfig(
+    steps=STEPS, warmup=5, tokens_per_batch=128, log_every=1, validate_every=15, checkpoint_every=EVERY, keep=3, average=3
+)
+
+
+def loop(make: Callable[[], tuple[nn.Module, Objective, Source]]) -> Train:
+    """A family that has no command yet, by the loop that all commands run."""
+
+    def run(folder: Path) -> None:
+        model, objective, source = make()
+        folder.mkdir(parents=True, exist_ok=True)
+        store = Store(folder / "checkpoints")
+        optimizer, progress = resume(store, TRAIN, model)
+        loader, log = Loader(source), RunLog(folder, TRAIN.steps, progress.step)
+
+        @torch.no_grad()
+        def validate(model: nn.Module) -> Validation:
+            (batch,) = loader.work(0).batches
+            return Validation({"nll": objective(model, batch).parts["nll"].item() / batch.tokens}, [])
+
+        with interruptible() as interrupt:
+            progress = train(model, objective, loader, validate, TRAIN, store, log, progress, optimizer, interrupt)
+        if interrupt:
+            raise SystemExit(interrupt.exit_code)
+        average(store, TRAIN.average, progress.step)
+
+    return run
+
+
+def next_token() -> tuple[nn.Module, Objective, Source]:
+    text = np.random.default_rng(1).integers(0, WORDS, 1000)
+    source = Windows(text, 16, TRAIN.tokens_per_batch, seed=1)
+    return GPT(GPTConfig(**SMALL), WORDS, seed=1), NextTokenLoss(NextTokenConfig()), source
+
+
+def masked() -> tuple[nn.Module, Objective, Source]:
+    random = np.random.default_rng(2)
+    texts = Ragged([random.integers(0, MASK, length).tolist() for length in random.integers(4, 20, 60)])
+    source = MaskedTexts(texts, TRAIN.tokens_per_batch, 1, MASK, range(MASK))
+    return BERT(BERTConfig(**SMALL), WORDS, seed=1), MaskedLoss(MaskedConfig()), source
+
+
+KINDS: dict[str, Train] = {
+    "translation": command(),
+    "translation with R-Drop": command("objective.agreement=5"),
+    "translation, post-norm, accumulate 2, learned positions": command(
+        "model.norm=post", "train.accumulate=2", "model.position=learned", "model.maximum_length=64"
+    ),
+    "next token (GPT)": loop(next_token),
+    "masked words (BERT)": loop(masked),
+}
