@@ -28,9 +28,11 @@ lint: setup
 
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-peers.txt
-	$(BIN)/python -m benchmarks.demo
-	$(BIN)/python -m benchmarks.probe_cost
-	$(BIN)/python -m benchmarks.decode_beam
+	for name in attention cost_growth decode_beam decode_greedy demo encode probe_cost train_lm train_mlm train_translate; do $(BIN)/regard bench $$name || exit 1; done
+	$(BIN)/regard bench --render
+
+faults: setup
+	$(BIN)/python -m benchmarks.faults
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

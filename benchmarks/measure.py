@@ -27,6 +27,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 RESULTS = Path(__file__).parent / "results"
+REST = 0.0 if torch.cuda.is_available() else 0.4  # seconds: on a CPU, threads of the contender before go on spinning for a while
 
 
 class Speed(TypedDict):
@@ -86,6 +87,7 @@ def alternate(contenders: Mapping[str, Callable[[], object]], rounds: int, warm_
     for number in range(rounds + warm_up):
         for name in chance.sample(list(contenders), len(contenders)):
             _wait()
+            time.sleep(REST)
             began = time.perf_counter()
             contenders[name]()
             _wait()

@@ -91,8 +91,8 @@ def main(rounds: int = 5) -> None:
         "train_translate",
         title="Training a Transformer to translate",
         setting="Base: 6 + 6 layers, width 512, 32,000 words; small: 3 + 3 layers, width 256, 8,000 words. No dropout, bf16 "
-        "autocast on a GPU, fp32 on a CPU where nothing else is said, fused AdamW, clipping at 1. Peers pad batches as drawn, which is their "
-        "trainers' default; ours sorts by length, and packs on a GPU.",
+        "autocast on a GPU, fp32 on a CPU where nothing else is said, fused AdamW, clipping at 1. Peers pad batches as drawn, "
+        "which is their trainers' default; ours sorts by length, and packs on a GPU.",
         rows=rows,
         versions=versions("transformers"),
     )

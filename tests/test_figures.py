@@ -1,7 +1,6 @@
 """Figures in README come from benchmarks/results, and say what is there."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -29,17 +28,49 @@ def test_multi30k():
     assert f"one of {found['trainings_tried']} trainings tried" in README
 
 
+BEAM, GREEDY, TRAINING = "beam 4, Transformer-base", "GPT-2 124M, greedy, batch 1", "training a small translator"
+
+
 @pytest.mark.parametrize(
-    ("label", "system"),
+    ("what", "peer", "name", "case", "ratio"),
     [
-        ("Regard", "regard"),
-        (r"Hugging Face transformers [\d.]+", "hugging face"),
-        (r"CTranslate2 [\d.]+", "ctranslate2"),
-        ("Regard, int8", "regard int8"),
-        ("CTranslate2, int8", "ctranslate2 int8"),
+        (f"{BEAM}, batch 1", "Hugging Face transformers", "decode_beam", "batch 1", "regard / hugging face"),
+        (f"{BEAM}, batch 16", "Hugging Face transformers", "decode_beam", "batch 16", "regard / hugging face"),
+        (f"{BEAM}, batch 1", "CTranslate2", "decode_beam", "batch 1", "regard / ctranslate2"),
+        (f"{BEAM}, batch 16", "CTranslate2", "decode_beam", "batch 16", "regard / ctranslate2"),
+        ("the same with int8 weights, batch 1", "CTranslate2, int8", "decode_beam", "batch 1", "regard int8 / ctranslate2 int8"),
+        (
+            "the same with int8 weights, batch 16",
+            "CTranslate2, int8",
+            "decode_beam",
+            "batch 16",
+            "regard int8 / ctranslate2 int8",
+        ),
+        (GREEDY, "Hugging Face transformers", "decode_greedy", "batch 1", "regard / hugging face"),
+        (f"{GREEDY}, int8 weights", "Hugging Face transformers", "decode_greedy", "batch 1", "regard int8 / hugging face"),
+        (
+            f"{TRAINING}, lengths 5 to 45",
+            "Hugging Face transformers",
+            "train_translate",
+            "small, 5 to 45 tokens",
+            "regard / marian",
+        ),
+        (
+            f"{TRAINING}, lengths 5 to 45",
+            "torch.nn.Transformer",
+            "train_translate",
+            "small, 5 to 45 tokens",
+            "regard / nn.Transformer",
+        ),
+        (
+            f"{TRAINING}, all lengths 25",
+            "Hugging Face transformers",
+            "train_translate",
+            "small, 25 + 25 tokens",
+            "regard / marian",
+        ),
     ],
 )
-def test_beam_search(label, system):
-    found = result("decode_beam.cpu")
-    (shown,) = re.findall(rf"^\| {label} \| (\d+) \| (\d+) \|$", README, re.MULTILINE)
-    assert shown == tuple(f"{found[f'batch {n}']['tokens_per_second'][system]:.0f}" for n in (1, 16))
+def test_speed(what, peer, name, case, ratio):
+    (row,) = (row for row in result(f"{name}.cpu")["rows"] if row["case"] == case)
+    assert f"| {what} | {peer} | {row['ratios'][ratio]:.2f}× |" in README

@@ -23,7 +23,7 @@ class DecodeConfig:
     minimum_length: int = 0  # its end token not counted
     n_best: int = 1
     batch_tokens: int = 4096
-    weights: Weights = "float32"  # on a CPU; int8 is faster for a little loss
+    weights: Weights = "float32"  # on a CPU; bfloat16 and int8 are faster for a little loss
 
     def __post_init__(self) -> None:
         if self.search not in get_args(Search):

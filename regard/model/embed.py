@@ -51,7 +51,7 @@ class Embed(nn.Module):
             if self.concat:
                 x_BLD = torch.cat([x_BLD, where_LD.to(x_BLD).expand(ids_BL.shape[0], -1, -1)], -1)
             else:
-                x_BLD = x_BLD + where_LD
+                x_BLD = x_BLD + where_LD.to(x_BLD.dtype)
         if self.segments is not None:
             x_BLD = x_BLD + (self.segments.weight[0] if segments_BL is None else self.segments(segments_BL))
         if self.norm is not None:

@@ -21,13 +21,13 @@ class Sinusoidal(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.width = width
-        pairs = (width + 1) // 2
-        exponents = torch.arange(0, 2 * pairs, 2, dtype=torch.float64) / width
-        self.register_buffer("rate_K", (10000.0**-exponents).float(), persistent=False)
-        self.rate_K: Tensor
+        # Whole numbers, which a model in half precision leaves as they are: rates rounded to bf16 would turn far positions wrong.
+        self.register_buffer("even_K", torch.arange(0, width, 2), persistent=False)
+        self.even_K: Tensor
 
     def forward(self, positions_L: Tensor) -> Tensor:
-        angles_LK = positions_L[..., None].float() * self.rate_K
+        rate_K = (10000.0 ** (-self.even_K.double() / self.width)).float()
+        angles_LK = positions_L[..., None].float() * rate_K
         return torch.stack([angles_LK.sin(), angles_LK.cos()], -1).flatten(-2)[..., : self.width]
 
 

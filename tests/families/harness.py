@@ -13,11 +13,12 @@ from regard.model.state import Moves, State
 
 @dataclass(frozen=True)
 class Family:
-    """A model under test and how to call it. `inputs(batch)` draws ids and lengths; `run` gives logits_BLV."""
+    """A model under test: (source_BM, lengths_B, target_BL) -> logits_BLV. What is no encoder-decoder is wrapped to look so."""
 
     name: str
     build: Callable[[], nn.Module]
     vocabulary: int
+    writes: bool = True  # word after word; an encoder alone does not
     source_length: int = 9
     target_length: int = 7
 
@@ -169,9 +170,11 @@ def check_compiles_without_graph_breaks(family: Family) -> None:
     found_gradients = torch.autograd.grad(found.square().sum(), list(model.parameters()))
     for a, b in zip(found_gradients, expected_gradients):
         torch.testing.assert_close(a, b, atol=1e-3, rtol=1e-3)
+    if not family.writes:
+        return
     source, lengths, target = inputs
     state = begin(model, source, lengths, tokens=target.shape[1])
-    model.step = torch.compile(model.step, fullgraph=True, backend="aot_eager")
+    state.model.step = torch.compile(state.model.step, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(stepped(state, target), expected, atol=5e-5, rtol=1e-4)
 
 
@@ -181,3 +184,11 @@ def check_the_seed_decides_the_weights(family: Family) -> None:
     torch.manual_seed(456)
     second = family.build().state_dict()
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+OF_WRITING = {
+    "check_future_tokens_change_nothing",
+    "check_cached_decoding_is_the_full_forward",
+    "check_select_follows_the_rows",
+    "check_a_state_begins_anew_with_fewer_and_shorter",
+}

@@ -3,8 +3,13 @@
 import inspect
 
 import pytest
+import torch
+from torch import Tensor, nn
 
+from regard.families.bert import BERT, BERTConfig
+from regard.families.gpt import GPT, GPTConfig
 from regard.families.transformer import Transformer, TransformerConfig
+from regard.model.past import Read
 from tests.families import harness
 from tests.families.harness import Family
 
@@ -16,12 +21,59 @@ def transformer(name: str, **choices) -> Family:
     return Family(name, lambda: Transformer(config, 31, 31, seed=7), 31)
 
 
+class Prompted(nn.Module):
+    """A decoder alone, with the source as its prompt."""
+
+    def __init__(self, gpt: GPT) -> None:
+        super().__init__()
+        self.gpt = gpt
+
+    def forward(self, source_BM: Tensor, lengths_B: Tensor, target_BL: Tensor) -> Tensor:
+        (batch, prompt), length = source_BM.shape, target_BL.shape[1]
+        place_T = torch.arange(prompt + length).expand(batch, -1)
+        words = source_BM.gather(1, place_T.clamp(max=prompt - 1))
+        after = target_BL.gather(1, (place_T - lengths_B[:, None]).clamp(0, length - 1))
+        logits = self.gpt(torch.where(place_T < lengths_B[:, None], words, after))
+        asked = lengths_B[:, None] + torch.arange(length)
+        return logits.gather(1, asked[..., None].expand(-1, -1, logits.shape[-1]))
+
+    def start(self, source_BM: Tensor, lengths_B: Tensor) -> Read:
+        return self.gpt.start(source_BM, lengths_B)
+
+
+class Followed(nn.Module):
+    """An encoder alone, with the source behind what it is asked for."""
+
+    def __init__(self, bert: BERT) -> None:
+        super().__init__()
+        self.bert = bert
+
+    def forward(self, source_BM: Tensor, lengths_B: Tensor, target_BL: Tensor) -> Tensor:
+        length = target_BL.shape[1]
+        segments = (torch.arange(length + source_BM.shape[1]) >= length).long().expand(len(source_BM), -1)
+        return self.bert(torch.cat([target_BL, source_BM], 1), length + lengths_B, segments)[:, :length]
+
+
+def gpt(name: str, **choices) -> Family:
+    config = GPTConfig(**(SMALL | dict(maximum_length=100) | choices))
+    return Family(name, lambda: Prompted(GPT(config, 31, seed=7)), 31)
+
+
+def bert(name: str, **choices) -> Family:
+    config = BERTConfig(**(SMALL | dict(maximum_length=20) | choices))
+    return Family(name, lambda: Followed(BERT(config, 31, seed=7)), 31, writes=False)
+
+
 FAMILIES = [
     transformer("transformer"),
     transformer("transformer, pre-norm, gelu", norm="pre", activation="gelu"),
     transformer("transformer, learned positions", position="learned", maximum_length=80),
     transformer("transformer, concatenated positions", join="concat", position_width=8, tie="none"),
     transformer("transformer, window", visibility="window(2)", tie="output"),
+    gpt("gpt"),
+    gpt("gpt, post-norm, sinusoidal, window", norm="post", position="sinusoidal", visibility="window(3)"),
+    bert("bert"),
+    bert("bert, pre-norm, window", norm="pre", visibility="window(3)"),
 ]
 CHECKS = {name: check for name, check in inspect.getmembers(harness, inspect.isfunction) if name.startswith("check_")}
 
@@ -29,6 +81,8 @@ CHECKS = {name: check for name, check in inspect.getmembers(harness, inspect.isf
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
 def test_family(family, check, tmp_path):
+    if check in harness.OF_WRITING and not family.writes:
+        pytest.skip("writes nothing")
     if check == "check_saved_and_loaded_is_equal":
         CHECKS[check](family, tmp_path)
     else:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from regard.decode import beam_search
+from regard.errors import UserError
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.mixers.softmax import SHORT, Softmax
 from regard.model.packed import PackedLinear, pack
@@ -59,11 +60,21 @@ def test_gradients_still_flow(model, inputs):
         torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-4, rtol=1e-4, msg=name)
 
 
-def test_int8_is_close_and_not_equal(model, inputs):
+@pytest.mark.parametrize(("weights", "most"), [("bfloat16", 0.02), ("int8", 0.05)])
+def test_fewer_bits_are_close_and_not_equal(model, inputs, weights, most):
+    if weights == "bfloat16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        pytest.skip("this CPU has no instructions for bf16")
     with torch.no_grad():
-        exact, rounded = model(*inputs), packed(model, "int8")(*inputs)
+        exact, rounded = model(*inputs), packed(model, weights)(*inputs)
+    assert rounded.dtype == torch.float32
     error = ((rounded - exact).norm() / exact.norm()).item()
-    assert 1e-5 < error < 0.05
+    assert 1e-5 < error < most
+
+
+def test_a_cpu_without_bf16_is_told_so(model, monkeypatch):
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    with pytest.raises(UserError, match="float32"):
+        pack(model, "bfloat16")
 
 
 def test_a_search_finds_the_same(model, inputs):
