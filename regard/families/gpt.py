@@ -88,7 +88,7 @@ class GPT(nn.Module):
         length = prompt_BL.shape[1]
         view = self.visibility.over(length, length, device=prompt_BL.device)  # causal, so no word sees the padding behind it
         self.decoder(self.embed(prompt_BL), view, caches=caches)
-        return Read(self, self.embed.positions, [KeysValues(c.k_SHPK, c.v_SHPK) for c in caches], lengths_B)
+        return Read(self, self.embed.positions, [KeysValues(*cache.kv_2SHPK) for cache in caches], lengths_B)
 
     def step(self, ids_SW: Tensor, past: Past) -> Tensor:
         """logits_SWV after one more token in every lane: the sums of `forward`, with all before it taken from the past."""

@@ -4,7 +4,7 @@ Vaswani et al. 2017, section 3.2.2: concat(head_1 .. head_H) W_O, head_i = atten
 projected from the same vectors shares a matrix: queries, keys and values in self-attention; keys and values in cross-attention,
 whose queries come from elsewhere. The number of heads does not change the size: H heads of K = D / H.
 
-Dims: B batch, L query length, M memory length, D width, H heads, K head width.
+Dims: B batch, L query length, M memory length, D width, E twice the width, H heads, K head width.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Attention(nn.Module):
             q_BHLK = self._split(self.query(x_BLD))
             k_BHMK, v_BHMK = memory
         else:
-            q_BHLK, k_BHMK, v_BHMK = map(self._split, self.project(x_BLD).split(self.width, -1))
-            if cache is not None:
-                k_BHMK, v_BHMK = cache.append(k_BHMK, v_BHMK)
+            q_BLD, kv_BLE = self.project(x_BLD).split([self.width, 2 * self.width], -1)
+            q_BHLK, kv_2BHLK = self._split(q_BLD), kv_BLE.unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            k_BHMK, v_BHMK = kv_2BHLK if cache is None else cache.append(kv_2BHLK)
         dropout = self.dropout if self.training else 0.0
         context_BHLK = attend(self.probe, self.name, self.mixer, q_BHLK, k_BHMK, v_BHMK, view, dropout)
         return self.out(context_BHLK.transpose(1, 2).flatten(2))

@@ -29,17 +29,17 @@ def roomy(count: int) -> int:
 
 
 class Cache(Protocol):
-    def append(self, k_SHLK: Tensor, v_SHLK: Tensor) -> tuple[Tensor, Tensor]:
-        """Take the newest keys and values; return all that may be looked at."""
+    def append(self, kv_2SHLK: Tensor) -> Tensor:
+        """Take the newest keys and values; return all that may be looked at, kv_2SHNK."""
         ...
 
 
 class Prompt:
     """Stands in for a cache while a prompt is read in one pass, and keeps its keys and values."""
 
-    def append(self, k_SHPK: Tensor, v_SHPK: Tensor) -> tuple[Tensor, Tensor]:
-        self.k_SHPK, self.v_SHPK = k_SHPK, v_SHPK
-        return k_SHPK, v_SHPK
+    def append(self, kv_2SHPK: Tensor) -> Tensor:
+        self.kv_2SHPK = kv_2SHPK
+        return kv_2SHPK
 
 
 class Lineage:
@@ -119,36 +119,31 @@ class Lineage:
 
 
 class Slots:
-    """One attention's keys and values."""
+    """One attention's keys and values, side by side: a step writes both by one kernel."""
 
     def __init__(self, lineage: Lineage, like_SHPK: Tensor) -> None:
         self.lineage = lineage
         sentences, _, slots = lineage.ancestors_SWN.shape
         _, heads, _, head_width = like_SHPK.shape
-        self.k_SHNK = like_SHPK.new_zeros(sentences, heads, slots, head_width)
-        self.v_SHNK = like_SHPK.new_zeros(sentences, heads, slots, head_width)
+        self.kv_2SHNK = like_SHPK.new_zeros(2, sentences, heads, slots, head_width)
 
     def restart(self, k_SHPK: Tensor, v_SHPK: Tensor) -> None:
         sentences, _, prompt, _ = k_SHPK.shape
-        self.k_SHNK[:sentences, :, :prompt] = k_SHPK
-        self.v_SHNK[:sentences, :, :prompt] = v_SHPK
+        for kept_SHNK, given_SHPK in zip(self.kv_2SHNK, (k_SHPK, v_SHPK)):
+            kept_SHNK[:sentences, :, :prompt] = given_SHPK
 
     def reserve(self) -> None:
-        if (more := self.lineage.visible - self.k_SHNK.shape[2]) > 0:
-            staying = slice(self.lineage.sentences)
-            self.k_SHNK, self.v_SHNK = (F.pad(part[staying], (0, 0, 0, more)) for part in (self.k_SHNK, self.v_SHNK))
+        if (more := self.lineage.visible - self.kv_2SHNK.shape[3]) > 0:
+            self.kv_2SHNK = F.pad(self.kv_2SHNK[:, : self.lineage.sentences], (0, 0, 0, more))
 
     @property
-    def now(self) -> tuple[Tensor, Tensor]:
-        sentences, visible = self.lineage.sentences, self.lineage.visible
-        return self.k_SHNK[:sentences, :, :visible], self.v_SHNK[:sentences, :, :visible]
+    def now_2SHNK(self) -> Tensor:
+        return self.kv_2SHNK[:, : self.lineage.sentences, :, : self.lineage.visible]
 
-    def append(self, k_SHWK: Tensor, v_SHWK: Tensor) -> tuple[Tensor, Tensor]:
+    def append(self, kv_2SHWK: Tensor) -> Tensor:
         """Write the lanes' newest token and return everything visible."""
-        for kept_SHNK, new_SHWK in zip(self.now, (k_SHWK, v_SHWK)):
-            kept_SHNK.index_copy_(2, self.lineage.slots_W, new_SHWK.to(kept_SHNK.dtype))
-        return self.now
+        return self.now_2SHNK.index_copy_(3, self.lineage.slots_W, kv_2SHWK.to(self.kv_2SHNK.dtype))
 
     def keep(self, moves: Moves) -> None:
-        for kept_SHNK in self.now:
+        for kept_SHNK in self.now_2SHNK:
             moves.within(kept_SHNK)

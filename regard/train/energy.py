@@ -36,9 +36,9 @@ class Meter:
     parts: tuple[Part, ...]
 
     @staticmethod
-    def of(device: torch.device) -> Meter:
-        """The best there is for a training on `device`; it starts at zero now."""
-        return Meter((*_cpu(), *([_gpu(device)] if device.type == "cuda" else [])))
+    def of(device: torch.device, counts_machine: bool = True) -> Meter:
+        """The best there is for a training on `device`, from zero now. Of several processes of a machine one counts it."""
+        return Meter((*_cpu(counts_machine), *([_gpu(device)] if device.type == "cuda" else [])))
 
     def joules(self) -> float:
         return sum(part.joules() for part in self.parts)
@@ -145,9 +145,10 @@ def _board(device: torch.device) -> Board:
     return Board(str(torch.cuda.get_device_properties(device).uuid))
 
 
-def _cpu() -> list[Part]:
+def _cpu(counts_machine: bool) -> list[Part]:
     try:
-        return list(rapl(POWERCAP))
+        counters = rapl(POWERCAP)
+        return list(counters) if counts_machine else []
     except OSError:
         pass
     try:

@@ -77,7 +77,11 @@ def train(
     model.train()
     spread = spread or Spread(model)
     stepper, stopping = Stepper(model, objective, loader, optimizer, config, log.say, spread), Stopping(spread.world, interrupt)
-    began, drawn, meter = time.perf_counter() - progress.seconds, progress.joules, Meter.of(stepper.device)
+    began, drawn, meter = (
+        time.perf_counter() - progress.seconds,
+        progress.joules,
+        Meter.of(stepper.device, spread.world.local == 0),
+    )
     since, tokens = time.perf_counter(), progress.tokens
     for step, work in enumerate(loader.start(progress.step, config.steps), progress.step + 1):
         rate = learning_rate(config, step)

@@ -136,7 +136,7 @@ def test_advancing_asks_the_device_nothing_and_leaves_buffers_where_they_are(
     def places() -> list[int]:
         state, progress = search.state, search.progress
         memory = [part for pair in state.memory.buffers for part in pair]
-        slots = [part for cache in state.caches for part in (cache.k_SHNK, cache.v_SHNK)]
+        slots = [cache.kv_2SHNK for cache in state.caches]
         lineage = [state.lineage.ancestors_SWN, state.lineage.position_S, state.lineage.slots_W]
         board = [*search.room, *([*search.forest] if isinstance(search, Beam) else [])]
         flags = [progress.flags_S2, progress.length_S, progress.step_1]

@@ -68,6 +68,7 @@ def loop(make: Callable[[], tuple[nn.Module, Objective, Source]]) -> Train:
         with interruptible() as interrupt:
             progress = train(model, objective, loader, validate, TRAIN, store, log, progress, optimizer, interrupt)
         if interrupt:
+            print(f"saved step {progress.step} in {folder}; continue with: regard train")  # as a command would
             raise SystemExit(interrupt.exit_code)
         average(store, TRAIN.average, progress.step)
 

@@ -47,7 +47,7 @@ class Alone(nn.Module):
         """The last word of a prompt is the first to be stepped."""
         prompts = [Prompt() for _ in self.decoder.blocks]
         self(prompt_BL, prompts)
-        return Read(self, self.embed.positions, [KeysValues(p.k_SHPK, p.v_SHPK) for p in prompts], lengths_B - 1)
+        return Read(self, self.embed.positions, [KeysValues(*p.kv_2SHPK) for p in prompts], lengths_B - 1)
 
     def step(self, ids_SW: Tensor, past: Past) -> Tensor:
         x_SWD = self.embed(ids_SW, past.positions_SW)

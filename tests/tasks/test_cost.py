@@ -88,7 +88,7 @@ def test_energy_adds_up_over_the_parts_of_a_run(tmp_path, monkeypatch):
     stopped = Interrupt(signal.SIGINT)
     for joules, how, interrupt in ((5.0, "measured by RAPL", nullcontext(stopped)), (7.0, "measured by NVML", interruptible())):
         meter = SimpleNamespace(joules=lambda joules=joules: joules, how=how)
-        monkeypatch.setattr("regard.train.loop.Meter", SimpleNamespace(of=lambda device, meter=meter: meter))
+        monkeypatch.setattr("regard.train.loop.Meter", SimpleNamespace(of=lambda *_, meter=meter: meter))
         monkeypatch.setattr("regard.tasks.training.interruptible", lambda interrupt=interrupt: interrupt)
         progress = train_run(recipe, tmp_path / "run", CPU, quiet).progress
     assert (progress.step, progress.joules, progress.metered) == (4, 12.0, "measured by RAPL + measured by NVML")

@@ -190,6 +190,17 @@ def test_a_board_without_a_counter_is_taken_at_its_limit(no_counters: Path, monk
     assert limit.joules() == pytest.approx(450 * (time.perf_counter() - began), rel=0.1)
 
 
+def test_of_several_processes_one_counts_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zone = tmp_path / "intel-rapl:0"
+    zone.mkdir()
+    for name, text in (("name", "package-0"), ("energy_uj", "5"), ("max_energy_range_uj", "100")):
+        (zone / name).write_text(text)
+    monkeypatch.setattr("regard.train.energy.POWERCAP", tmp_path)
+    cpu = torch.device("cpu")
+    assert Meter.of(cpu).how == "measured by RAPL"
+    assert Meter.of(cpu, counts_machine=False).parts == ()
+
+
 def test_a_plan_reckons_with_every_thread(no_counters: Path) -> None:
     assert planned(CPU) == (12 * torch.get_num_threads(), "estimated: 12 W a busy core")
 
