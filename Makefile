@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint bench peers clean
 
 setup: .venv/.ready
 
@@ -26,7 +26,18 @@ lint: setup
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 
-bench: setup
+# JoeyNMT wants other versions of much that we have. Its environment holds only what ours lacks, and finds the rest, torch
+# above all, in ours: last, so that pip does not take our packages for its own.
+peers: .peers/joeynmt/.ready
+
+.peers/joeynmt/.ready: requirements-peers-joeynmt.txt .venv/.ready
+	$(BIN)/python -m venv --clear .peers/joeynmt
+	.peers/joeynmt/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-peers-joeynmt.txt
+	packages='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+	  $(BIN)/python -c "$$packages" > "$$(.peers/joeynmt/bin/python -c "$$packages")/ours.pth"
+	@touch $@
+
+bench: setup peers
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-peers.txt
 	for name in attention cost_growth decode_beam decode_greedy demo encode probe_cost train_lm train_mlm train_translate; do $(BIN)/regard bench $$name || exit 1; done
 	$(BIN)/regard bench --render
@@ -35,4 +46,4 @@ faults: setup
 	$(BIN)/python -m benchmarks.faults
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .peers build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

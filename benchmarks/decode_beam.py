@@ -1,7 +1,8 @@
-"""Beam search with the same Transformer-base weights: ours, Hugging Face's Marian and, on a CPU, CTranslate2.
+"""Beam search with the same Transformer-base weights: ours, Hugging Face's Marian and, on a CPU, CTranslate2 and JoeyNMT.
 
 Random weights, 24 source tokens, 32 output tokens forced, beam 4: every system does the same work. Before any clock runs, all
-must find the same tokens in float32; on a GPU bf16 weights are timed then.
+must find the same tokens in float32; on a GPU bf16 weights are timed then. JoeyNMT keeps no keys and values: each of its steps
+reads all earlier tokens again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.measure import Row, alternate, row, versions, write
-from benchmarks.peers.apart import Apart
+from benchmarks.peers import joeynmt
+from benchmarks.peers.apart import Abroad, Apart
 from benchmarks.peers.marian import marian
 from benchmarks.steps import CUDA, DEVICE
 from regard.decode import beam_search
@@ -73,6 +75,11 @@ def ctranslate2_(folder: Path, kind: str, vocabulary: list[str], threads: int) -
     return translate
 
 
+def joeynmt_(translator: Abroad, batch: int) -> Outputs:
+    found: Outputs = translator.ask("translate", ended(batch).tolist(), BEAM, OUTPUT)
+    return found
+
+
 def on_a_gpu(model: Transformer) -> Systems:
     peer = marian(model).to(DEVICE)
     _must_agree({"regard": partial(ours, model, sessions_on(DEVICE)), "hugging face": partial(hugging_face, peer)})
@@ -92,6 +99,8 @@ def on_a_cpu(model: Transformer, folder: Path) -> Systems:
         vocabulary = ctranslate.save(model, folder / kind, None if kind == "float32" else kind)
         name = f"ctranslate2{'' if kind == 'float32' else ' int8'}"
         systems[name] = Apart(ctranslate2_, folder / kind, kind, vocabulary, torch.get_num_threads())
+    if joeynmt.ready():
+        systems["joeynmt"] = partial(joeynmt_, joeynmt.translator(model))
     _must_agree({name: run for name, run in systems.items() if "int8" not in name})
     return systems
 
@@ -104,9 +113,10 @@ def _must_agree(systems: Systems) -> None:
 
 def main(rounds: int = 7) -> None:
     model = Transformer(TransformerConfig(dropout=0.0), VOCABULARY, VOCABULARY).to(DEVICE).eval()
-    pairs = [("regard", "hugging face")]
+    pairs, remark = [("regard", "hugging face")], "" if CUDA else f" {joeynmt.remark()}"
     if not CUDA:
         pairs += [("regard", "ctranslate2"), ("regard int8", "ctranslate2 int8")]
+        pairs += [("regard", "joeynmt")] if joeynmt.ready() else []
     rows = list[Row]()
     with tempfile.TemporaryDirectory() as folder:
         systems = on_a_gpu(model) if CUDA else on_a_cpu(model, Path(folder))
@@ -117,9 +127,9 @@ def main(rounds: int = 7) -> None:
         "decode_beam",
         title="Transformer-base, beam 4",
         setting="Random weights, 24 source tokens, 32 output tokens forced. The same tokens in float32 first; timed with bf16 "
-        "weights on a GPU, float32 and int8 on a CPU. CTranslate2 runs in a process of its own.",
+        "weights on a GPU, float32 and int8 on a CPU. CTranslate2 runs in a process of its own." + remark,
         rows=rows,
-        versions=versions("transformers", *(() if CUDA else ("ctranslate2",))),
+        versions=versions("transformers") if CUDA else versions("transformers", "ctranslate2") | joeynmt.version(),
     )
 
 

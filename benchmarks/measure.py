@@ -27,7 +27,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 RESULTS = Path(__file__).parent / "results"
-REST = 0.0 if torch.cuda.is_available() else 0.4  # seconds: on a CPU, threads of the contender before go on spinning for a while
+REST = 0.0 if torch.cuda.is_available() else 0.4  # seconds: on a CPU, threads of the one before go on spinning for a while
 
 
 class Speed(TypedDict):

@@ -1,19 +1,24 @@
-"""Training a Transformer to translate: ours against Hugging Face's Marian and torch.nn.Transformer, same weights and batches."""
+"""Training a Transformer to translate: ours against Hugging Face's Marian, torch.nn.Transformer and, on a CPU, JoeyNMT.
+
+All start from the same weights and train on the same pairs. Before any clock runs, all must find the same loss.
+"""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from benchmarks.measure import Row, alternate, row, versions, write
+from benchmarks.peers import joeynmt
 from benchmarks.peers.marian import marian
 from benchmarks.peers.torch_transformer import TorchTransformer
 from benchmarks.steps import CUDA, DEVICE, SETTINGS, must_agree, ours, theirs, times
-from regard.data.batches import Batch, EncodedPairs, PairBatches, Ragged
+from regard.data.batches import Batch, EncodedPairs, PairBatches, Ragged, make_batch
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.objective.translation import TranslationConfig, TranslationLoss
 from regard.text.vocabulary import PAD
@@ -61,7 +66,7 @@ def race(
     longer = np.maximum(data.source.lengths, data.target.lengths) + 1
     source = PairBatches(data, round(float(longer.mean()) * pairs * 1.02), 1, packed=CUDA)
     model = Transformer(config, words, words).to(DEVICE)
-    batches = [drawn.batch(rows, 0).to(DEVICE) for rows in drawn.plan(0)]
+    batches = [make_batch(data, rows).to(DEVICE) for rows in drawn.plan(0)]
     settings = replace(SETTINGS, precision="bf16" if bf16 else "fp32")
     contenders = {"regard": times(ours(copy.deepcopy(model), objective, source, settings), len(source.plan(0)))}
     with torch.no_grad():
@@ -72,6 +77,10 @@ def race(
         for compiled in (True, False) if CUDA else (False,):
             step = theirs(build(model).to(DEVICE), loss, batches, compiled, bf16)
             contenders[f"{name}{', compiled' if compiled else ''}"] = times(step, len(batches))
+    if not CUDA and joeynmt.ready():
+        trainer = joeynmt.trainer(model, batches, bf16)
+        must_agree(expected, torch.tensor(trainer.ask("loss")))
+        contenders["joeynmt"] = partial(trainer.ask, "epoch")
     seconds = alternate(contenders, rounds, warm_up=2 if CUDA else 1)
     tokens = int(data.target.lengths.sum()) + len(data)
     floor = {"floor": 2.0, "goal": 4.0} if CUDA else {"floor": 1.3, "goal": 2.5}
@@ -80,6 +89,7 @@ def race(
 
 
 def main(rounds: int = 5) -> None:
+    remark = "" if CUDA else f" {joeynmt.remark()}"
     if CUDA:
         rows = [race("base, 64 + 64 tokens", BASE, 32_000, 512, (64, 64), rounds)]
         rows += [race("base, 8 to 64 tokens", BASE, 32_000, 512, (8, 64), rounds)]
@@ -92,9 +102,9 @@ def main(rounds: int = 5) -> None:
         title="Training a Transformer to translate",
         setting="Base: 6 + 6 layers, width 512, 32,000 words; small: 3 + 3 layers, width 256, 8,000 words. No dropout, bf16 "
         "autocast on a GPU, fp32 on a CPU where nothing else is said, fused AdamW, clipping at 1. Peers pad batches as drawn, "
-        "which is their trainers' default; ours sorts by length, and packs on a GPU.",
+        "which is their trainers' default; ours sorts by length, and packs on a GPU." + remark,
         rows=rows,
-        versions=versions("transformers"),
+        versions=versions("transformers") | ({} if CUDA else joeynmt.version()),
     )
 
 

@@ -26,6 +26,11 @@ STAMP = {"benchmark": "toy", "date": "2026-01-02", "device": "an abacus", "pytho
 seconds = st.lists(st.floats(1e-6, 1e3), min_size=2, max_size=9)
 
 
+@pytest.fixture(autouse=True)
+def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "REST", 0.0)
+
+
 def race() -> dict:
     """A result in which nothing is left to chance: one peer takes twice as long as we, the other half as long."""
     taken = {"regard": [1.0, 2.0, 3.0], "slow": [2.0, 4.0, 6.0], "fast": [0.5, 1.0, 1.5]}

@@ -1,14 +1,22 @@
-"""A contender in a process of its own: some libraries slow down whoever shares a process with them.
+"""A contender in a process of its own: some libraries slow down whoever shares a process with them, some need other versions.
 
-CTranslate2 brings an OpenMP runtime; once it has run, PyTorch's products in the same process take half as long again.
+CTranslate2 brings an OpenMP runtime; once it has run, PyTorch's products in the same process take half as long again. It is
+`Apart`, in our environment. JoeyNMT is `Abroad`, in its own.
 """
 
 from __future__ import annotations
 
+import json
 import multiprocessing
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout, suppress
+from pathlib import Path
+from typing import IO, Any
+
+ROOT = Path(__file__).parents[2]
 
 
 class Apart:
@@ -29,3 +37,56 @@ def _serve(pipe: Any, build: Callable[..., Callable[[Any], Any]], arguments: tup
     with suppress(EOFError):  # nobody asks any more
         while True:
             pipe.send(contender(pipe.recv()))
+
+
+class Abroad:
+    """`module`, run by another Python, answers by name with what it gave to `serve`; questions and answers are lines of JSON.
+
+    It is ready when this is made, and ends when this is dropped.
+    """
+
+    def __init__(self, python: Path, module: str, *arguments: str) -> None:
+        command = [str(python), "-m", module, *arguments]
+        self.module = module
+        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        weakref.finalize(self, _end, self.process)
+        self._hear()
+
+    def ask(self, name: str, *given: Any) -> Any:
+        questions = _open(self.process.stdin)
+        with suppress(BrokenPipeError):  # it has ended, as will be heard
+            questions.write(json.dumps([name, given]) + "\n")
+            questions.flush()
+        return self._hear()
+
+    def _hear(self) -> Any:
+        line = _open(self.process.stdout).readline()
+        if not line:
+            raise SystemExit(f"{self.module} ended with status {self.process.wait()}; what it said is above")
+        return json.loads(line)
+
+
+def serve(answers: Mapping[str, Callable[..., Any]]) -> None:
+    """The other side of `Abroad`. What libraries print goes to where errors go, so that only answers are heard."""
+    heard = sys.stdout
+
+    def say(answer: Any) -> None:
+        print(json.dumps(answer), file=heard, flush=True)
+
+    with redirect_stdout(sys.stderr):
+        say("ready")
+        for line in sys.stdin:
+            name, given = json.loads(line)
+            say(answers[name](*given))
+
+
+def _open(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None  # asked for above
+    return pipe
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    with suppress(BrokenPipeError):
+        _open(process.stdin).close()
+    process.wait()
+    _open(process.stdout).close()
