@@ -14,13 +14,15 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import register_flop_formula
 
 ONEDNN = torch.backends.mkldnn.is_available()
+LARGE = 2**26  # multiplications: in smaller products the time it takes to ask for them counts more than who computes them
 
 
 class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
-        plain = x.device.type == "cpu" and x.dtype == self.weight.dtype == torch.float32 and x.dim() > 1 and x.numel()
+        plain = x.device.type == "cpu" and x.dtype == self.weight.dtype == torch.float32
         traced = torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu")
-        if plain and ONEDNN and torch.is_grad_enabled() and not traced:
+        large = x.numel() * self.out_features >= LARGE and x.dim() > 1
+        if plain and large and ONEDNN and torch.is_grad_enabled() and not traced:
             return _Product.apply(x.reshape(-1, x.shape[-1]), self.weight, self.bias).unflatten(0, x.shape[:-1])
         return F.linear(x, self.weight, self.bias)
 

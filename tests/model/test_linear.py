@@ -9,6 +9,11 @@ from torch import nn
 from regard.model.linear import Linear
 
 
+@pytest.fixture(autouse=True)
+def small_is_large(monkeypatch):
+    monkeypatch.setattr("regard.model.linear.LARGE", 1)
+
+
 @pytest.mark.parametrize("shape", [(5,), (1, 5), (3, 5), (2, 3, 5), (2, 1, 4, 5), (0, 5)])
 @pytest.mark.parametrize("bias", [True, False])
 def test_it_is_pytorchs(shape, bias):
