@@ -71,11 +71,11 @@ class Loader:
             planned = self.planned = (epoch, self.source.plan(epoch))
         return planned[1][index]
 
-    def work(self, step: int, accumulate: int | None = None) -> Work:
-        """This rank's share of a step, in as many micro-batches as asked for."""
+    def work(self, step: int) -> Work:
+        """This rank's share of a step."""
         rows, epoch = self.rows(step), step // self.per_epoch
         share, largest = rows[self.rank :: self.world], -(-len(rows) // self.world)
-        parts = min(accumulate or self.accumulate, largest)
+        parts = min(self.accumulate, largest)
         shares = [share[k::parts] for k in range(parts)]
         idle = sum(not len(part) for part in shares)
         batches = [self.source.batch(part if len(part) else rows[:1], epoch) for part in shares]

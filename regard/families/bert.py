@@ -5,7 +5,8 @@ Devlin et al. 2019.
     base    12 layers, width  768, 12 heads, feed-forward 3072, 110M parameters
     large   24 layers, width 1024, 16 heads, feed-forward 4096, 340M parameters
 
-Here is the body with the head for masked words; what BERT is fine-tuned for comes with its own heads.
+Here is the body with the head for masked words; what BERT is fine-tuned for comes with its own heads. Differs from the paper in:
+no dropout inside attention by default.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from torch import Tensor, nn
 
 from regard.data.packing import Words
 from regard.errors import UserError
-from regard.model.block import BlockConfig
 from regard.model.count import Part, embedding, learned_positions, linear, norm, stack, vocabulary_head
 from regard.model.embed import Embed
 from regard.model.feedforward import Activation
@@ -27,12 +27,12 @@ from regard.model.linear import Linear
 from regard.model.norm import Norm
 from regard.model.pattern import parse_visibility
 from regard.model.position import PositionKind
-from regard.model.stack import Stack
+from regard.model.stack import BodyConfig, Stack
 from regard.model.words import only_words, positions
 
 
 @dataclass(frozen=True, kw_only=True)
-class BERTConfig(BlockConfig):
+class BERTConfig(BodyConfig):
     family: Literal["bert"] = "bert"
     width: int = 768
     heads: int = 12
@@ -40,19 +40,14 @@ class BERTConfig(BlockConfig):
     feedforward: int = 3072
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
-    visibility: str = "full"
     position: PositionKind = "learned"
-    maximum_length: int = 512  # of learned positions
+    maximum_length: int = 512
     segments: int = 2  # sentence A and sentence B
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in ("layers", "maximum_length"):
-            if getattr(self, key) < 1:
-                raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
         if self.segments < 0:
             raise UserError(f"model.segments={self.segments} must be 0 (none) or more.")
-        parse_visibility(self.visibility)
 
 
 class BERT(nn.Module):
@@ -74,11 +69,6 @@ class BERT(nn.Module):
         before = nn.Sequential(Linear(c.width, c.width), nn.GELU(), Norm(c.width, eps=c.norm_epsilon))
         self.head = VocabularyHead(c.width, vocabulary, self.embed.tokens, bias=True, before=before)
         initialise(self, seed, deviation=0.02)
-
-    @property
-    def packable(self) -> bool:
-        """Is there a kernel for sequences packed without padding?"""
-        return self.visibility.reach is not None and not self.config.attention_dropout
 
     def forward(self, ids_BL: Tensor, words: Words, segments_BL: Tensor | None = None) -> Tensor:
         """logits_BLV for every position. `words` says what of the rows are words: lengths_B, or how sequences are packed."""

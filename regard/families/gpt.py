@@ -4,7 +4,8 @@ Radford et al. 2018 and 2019; Brown et al. 2020. GPT-1 normalises after each sub
 
     GPT-2   12 layers, width  768, 12 heads, 124M parameters;  24, 1024, 16, 355M;  36, 1280, 20, 774M;  48, 1600, 25, 1.56B
 
-Differs from the papers in nothing by default; GPT-3's alternating sparse layers are a choice of visibility.
+Visibility is laid over causal. Differs from the papers in: no dropout inside attention by default, and all layers see alike
+(every other layer of GPT-3 is sparse).
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.packing import Packing
-from regard.errors import UserError
 from regard.model.attention import KeysValues
-from regard.model.block import BlockConfig
 from regard.model.cache import Prompt
 from regard.model.count import Part, embedding, learned_positions, stack, vocabulary_head
 from regard.model.embed import Embed
@@ -28,13 +27,13 @@ from regard.model.init import initialise
 from regard.model.past import Past, Read
 from regard.model.pattern import parse_visibility
 from regard.model.position import PositionKind
-from regard.model.stack import Stack
+from regard.model.stack import BodyConfig, Stack
 from regard.model.visibility import causal, full
 from regard.model.words import only_words, positions
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPTConfig(BlockConfig):
+class GPTConfig(BodyConfig):
     family: Literal["gpt"] = "gpt"
     width: int = 768
     heads: int = 12
@@ -42,16 +41,7 @@ class GPTConfig(BlockConfig):
     feedforward: int = 3072
     activation: Activation = "gelu_tanh"
     norm: Literal["pre", "post"] = "pre"
-    visibility: str = "full"  # laid over causal
     position: PositionKind = "learned"
-    maximum_length: int = 1024  # of learned positions
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for key in ("layers", "maximum_length"):
-            if getattr(self, key) < 1:
-                raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
-        parse_visibility(self.visibility)
 
 
 class GPT(nn.Module):
@@ -65,11 +55,6 @@ class GPT(nn.Module):
         self.decoder = Stack(c, c.layers, "decoder")
         self.head = VocabularyHead(c.width, vocabulary, self.embed.tokens)
         initialise(self, seed, deviation=0.02, residual_layers=2 * c.layers)
-
-    @property
-    def packable(self) -> bool:
-        """Is there a kernel for documents packed without padding?"""
-        return self.visibility.reach is not None and not self.config.attention_dropout
 
     def forward(self, ids_BL: Tensor, documents: Packing | None = None) -> Tensor:
         """logits_BLV; position l has seen 0..l, of its own document where several are packed."""

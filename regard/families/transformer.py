@@ -5,7 +5,8 @@ Vaswani et al. 2017, "Attention is all you need", section 3.
     base   6 + 6 layers, width  512,  8 heads, feed-forward 2048, dropout 0.1,  65M parameters
     big    6 + 6 layers, width 1024, 16 heads, feed-forward 4096, dropout 0.3, 213M parameters
 
-Differs from the paper in nothing by default; pre-norm, GELU, learned or concatenated positions and windows are choices of parts.
+Visibility is laid over causal in the decoder and over padding in the encoder. Differs from the paper in nothing by default;
+pre-norm, GELU, learned or concatenated positions and windows are choices of parts.
 """
 
 from __future__ import annotations
@@ -19,41 +20,31 @@ from torch import Tensor, nn
 from regard.data.packing import Packing, Words
 from regard.errors import UserError
 from regard.model.attention import KeysValues
-from regard.model.block import BlockConfig
 from regard.model.count import Part, embedding, learned_positions, stack, vocabulary_head
 from regard.model.embed import Embed, Join
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.past import Past, Read
 from regard.model.pattern import parse_visibility
-from regard.model.position import PositionKind
-from regard.model.stack import Stack
+from regard.model.stack import BodyConfig, Stack
 from regard.model.visibility import causal, full
 from regard.model.words import only_words, positions
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig(BlockConfig):
+class TransformerConfig(BodyConfig):
     family: Literal["transformer"] = "transformer"
-    layers: int = 6  # of encoder and decoder, where the next two are 0
-    encoder_layers: int = 0
+    encoder_layers: int = 0  # as `layers` where 0
     decoder_layers: int = 0
-    visibility: str = "full"  # laid over causal in the decoder and over padding in the encoder
-    position: PositionKind = "sinusoidal"
     join: Join = "add"
     position_width: int = 0  # of the width, with join = "concat"
-    maximum_length: int = 1024  # of learned positions
     tie: Literal["all", "output", "none"] = "all"  # one matrix for source, target and output; target and output; none
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in ("layers", "maximum_length"):
-            if getattr(self, key) < 1:
-                raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
         for key in ("encoder_layers", "decoder_layers"):
             if getattr(self, key) < 0:
                 raise UserError(f"model.{key}={getattr(self, key)} must be 0 (as model.layers) or more.")
-        parse_visibility(self.visibility)
         concat = self.join == "concat"
         if concat and not 0 < self.position_width < self.width:
             raise UserError(
@@ -100,11 +91,6 @@ class Transformer(nn.Module):
             maximum_length=c.maximum_length,
             dropout=c.dropout,
         )
-
-    @property
-    def packable(self) -> bool:
-        """Is there a kernel for sequences packed without padding?"""
-        return self.visibility.reach is not None and not self.config.attention_dropout
 
     def forward(self, source_BM: Tensor, source: Words, target_BL: Tensor, target: Packing | None = None) -> Tensor:
         """logits_BLV for every target position at once; position l has seen targets 0..l (teacher forcing).

@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from regard.errors import UserError
 from regard.model.attention import KeysValues
 from regard.model.block import Block, BlockConfig
 from regard.model.cache import Cache
 from regard.model.norm import Norm
+from regard.model.pattern import parse_visibility
+from regard.model.position import PositionKind
 from regard.model.visibility import View
+
+
+@dataclass(frozen=True, kw_only=True)
+class BodyConfig(BlockConfig):
+    """What every family made of blocks chooses beside them."""
+
+    layers: int = 6
+    visibility: str = "full"
+    position: PositionKind = "sinusoidal"
+    maximum_length: int = 1024  # of learned positions
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("layers", "maximum_length"):
+            if getattr(self, key) < 1:
+                raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
+        parse_visibility(self.visibility)
+
+    @property
+    def packable(self) -> bool:
+        """Is there a kernel for sequences packed without padding?"""
+        return parse_visibility(self.visibility).reach is not None and not self.attention_dropout
 
 
 class Stack(nn.Module):

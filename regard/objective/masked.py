@@ -8,12 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import torch.nn.functional as F
-from torch import Tensor
-
 from regard.data.masks import MaskedBatch
 from regard.objective.loss import Loss, Model
-from regard.objective.vocabulary import vocabulary_loss
+from regard.objective.vocabulary import cross_entropy, vocabulary_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +25,5 @@ class MaskedLoss:
 
     def __call__(self, model: Model, batch: MaskedBatch) -> Loss:
         x_TD = model.hidden(batch.ids_BL, batch.words).flatten(0, 1)
-        total = vocabulary_loss(_cross_entropy, model.head, x_TD[batch.masked_N], batch.targets_N, fill=True)
+        total = vocabulary_loss(cross_entropy, model.head, x_TD[batch.masked_N], batch.targets_N, fill=True)
         return Loss(total, {"nll": total}, batch.tokens)
-
-
-def _cross_entropy(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
-    return F.cross_entropy(logits_NV.float(), targets_N, reduction="sum")

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import torch.nn.functional as F
-from torch import Tensor
-
 from regard.data.windows import WindowBatch
 from regard.objective.loss import Loss, Model
-from regard.objective.vocabulary import vocabulary_loss
+from regard.objective.vocabulary import cross_entropy, vocabulary_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +22,5 @@ class NextTokenLoss:
 
     def __call__(self, model: Model, batch: WindowBatch) -> Loss:
         x_ND = model.hidden(batch.ids_BL, batch.documents).flatten(0, 1)
-        total = vocabulary_loss(_cross_entropy, model.head, x_ND, batch.next_BL.flatten(), fill=True)
+        total = vocabulary_loss(cross_entropy, model.head, x_ND, batch.next_BL.flatten(), fill=True)
         return Loss(total, {"nll": total}, batch.tokens)
-
-
-def _cross_entropy(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
-    return F.cross_entropy(logits_NV.float(), targets_N, reduction="sum")

@@ -39,6 +39,10 @@ def vocabulary_loss(loss: LogitsLoss, head: VocabularyHead, x_ND: Tensor, target
     return _InChunks.apply(loss, extra, x_ND, project.weight, project.bias, targets_N)
 
 
+def cross_entropy(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
+    return F.cross_entropy(logits_NV.float(), targets_N, reduction="sum")
+
+
 class _InChunks(torch.autograd.Function):
     @staticmethod
     def forward(

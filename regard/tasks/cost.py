@@ -14,6 +14,7 @@ from regard.errors import UserError
 from regard.families.transformer import count
 from regard.model.count import Part
 from regard.objective.translation import TranslationLoss
+from regard.objective.vocabulary import CHUNK_BYTES
 from regard.recipe import Recipe
 from regard.tasks.ledger import Ledger, grams_per_kwh, peak_flops
 from regard.tasks.translate import Prepared
@@ -98,7 +99,7 @@ def estimate(recipe: Recipe, prepared: Prepared, device: torch.device) -> Estima
     watts, how = planned(device)
     return Estimate(
         parameters=parameters,
-        bytes=BYTES_TO_TRAIN * parameters + _activations(recipe, len(prepared.tokenizers.target)),
+        bytes=BYTES_TO_TRAIN * parameters + _activations(recipe, len(prepared.tokenizers.target), device),
         batches_per_epoch=len(batches),
         ledger=Ledger(
             steps=recipe.train.steps,
@@ -130,10 +131,14 @@ def _seconds_per_token(recipe: Recipe, prepared: Prepared, rows: np.ndarray, dev
     return seconds / batch.tokens
 
 
-def _activations(recipe: Recipe, vocabulary: int) -> int:
-    """Bytes kept for the backward pass: about 10 vectors of width D and 2 of F a sublayer pair, and the logits three times."""
+def _activations(recipe: Recipe, vocabulary: int, device: torch.device) -> int:
+    """Bytes kept for the backward pass: about 10 vectors of width D and 2 of F a sublayer pair, or a block's input alone where
+    the rest is computed again; and a chunk of logits three times.
+    """
     model, tokens = recipe.model, recipe.objective.passes * recipe.train.tokens_per_batch // recipe.train.accumulate
     encoder, decoder = model.depth
     per_token = encoder * (10 * model.width + 2 * model.feedforward) + decoder * (16 * model.width + 2 * model.feedforward)
+    if recipe.train.recompute:
+        per_token = (encoder + decoder) * model.width
     size = 2 if recipe.train.precision == "bf16" else 4
-    return tokens * (per_token * size + 3 * vocabulary * 4)
+    return tokens * per_token * size + 3 * min(tokens * vocabulary * 4, CHUNK_BYTES[device.type])

@@ -11,7 +11,6 @@ from regard.data.batches import PairBatches
 from regard.data.loader import Loader
 from regard.errors import UserError
 from regard.evaluate.bleu import Scores
-from regard.families.transformer import Transformer
 from regard.objective.translation import TranslationLoss
 from regard.recipe import Recipe
 from regard.tasks.card import write_card
@@ -73,7 +72,7 @@ def train_prepared(
             say(f"continuing from step {progress.step:,} of {recipe.train.steps:,}")
         log = RunLog(folder, recipe.train.steps, progress.step) if world.leads else Mute()
         objective = TranslationLoss(recipe.objective)
-        loader = _loader(recipe, prepared, model, device, progress, world)
+        loader = _loader(recipe, prepared, device, progress, world)
         with interruptible() as interrupt:
             validate = validator(recipe, prepared, objective)
             progress = train(model, objective, loader, validate, recipe.train, store, log, progress, optimizer, interrupt, spread)
@@ -91,12 +90,10 @@ def train_prepared(
         return Outcome(run, progress, scores, outputs, prepared)
 
 
-def _loader(
-    recipe: Recipe, prepared: Prepared, model: Transformer, device: torch.device, progress: Progress, world: World
-) -> Loader:
+def _loader(recipe: Recipe, prepared: Prepared, device: torch.device, progress: Progress, world: World) -> Loader:
     """On a GPU in half precision sentences are packed without padding, where there is a kernel for the model's visibility."""
     cuda = device.type == "cuda"
-    packed = cuda and recipe.train.precision == "bf16" and model.packable
+    packed = cuda and recipe.train.precision == "bf16" and recipe.model.packable
     source = PairBatches(prepared.train, recipe.train.tokens_per_batch, recipe.train.seed, packed)
     accumulate = max(recipe.train.accumulate, progress.accumulate)
     return Loader(source, accumulate=accumulate, rank=world.rank, world=world.size, pin=cuda)
