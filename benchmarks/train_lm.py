@@ -20,7 +20,8 @@ PEAK = {"NVIDIA H200": 989e12, "NVIDIA H100 80GB HBM3": 989e12, "NVIDIA A100-SXM
 
 
 def loss(model: nn.Module, ids_BL: Tensor) -> Tensor:
-    return model(input_ids=ids_BL[:, :-1], labels=ids_BL[:, :-1], shift_labels=ids_BL[:, 1:], use_cache=False).loss
+    inputs, aims = ids_BL[:, :-1].contiguous(), ids_BL[:, 1:].contiguous()
+    return model(input_ids=inputs, labels=inputs, shift_labels=aims, use_cache=False).loss
 
 
 def main(rounds: int = 10) -> None:

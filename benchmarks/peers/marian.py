@@ -42,7 +42,7 @@ def marian(ours: Transformer) -> MarianMTModel:
     theirs.generation_config.bad_words_ids = None
     body = theirs.model
     body.shared.weight.data.copy_(ours.source.tokens.weight.data)
-    positions = ours.source.positions(torch.arange(LONGEST))
+    positions = ours.source.positions(torch.arange(LONGEST, device=ours.source.tokens.weight.device))
     assert positions is not None
     for side, stack in ((body.encoder, ours.encoder), (body.decoder, ours.decoder)):
         side.embed_positions.weight.data.copy_(positions)

@@ -38,6 +38,11 @@ class Part:
             yield from child.walk(depth + 1)
 
 
+def keys_and_values(width: int, layers: int) -> int:
+    """Numbers that decoding keeps of every token it has read: a key and a value as wide as the model, in every layer."""
+    return 2 * layers * width
+
+
 def linear(inputs: int, outputs: int, bias: bool = True) -> int:
     return inputs * outputs + (outputs if bias else 0)
 

@@ -1,18 +1,24 @@
-"""Tables for people: the recipes, and a model as a tree of parts."""
+"""Tables for people: the recipes; a model as a tree of parts and what it needs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.errors import UserError, nearest
+from regard.families.sizes import SIZES, Config, Size, context, counted, depth
 from regard.model.count import Part
 from regard.model.pattern import parse_visibility
 from regard.model.visibility import causal
-from regard.recipe import Recipe, load_recipe
+from regard.recipe import Recipe, builtin_names, load_recipe
 from regard.tasks.cost import TYPICAL, model_tree
 from regard.tasks.run import Run
+from regard.tasks.sizes import Footprint, sized
 from regard.tasks.translator import Tokenizers
+
+UNITS = (("MFLOP", 1e6), ("GFLOP", 1e9), ("TFLOP", 1e12))  # of the operations' column: the first that keeps it readable
 
 
 def recipe_rows(recipes: Sequence[Recipe]) -> list[dict[str, Any]]:
@@ -46,26 +52,33 @@ def recipe_table(recipes: Sequence[Recipe]) -> str:
 
 
 def explain_tree(target: str, settings: Sequence[str]) -> str:
-    """Every part with its shape in our letters, parameters, operations for a typical pair, and file."""
-    recipe, tree = _tree(target, settings)
-    rows = [("  " * depth + part.name, part.shape, part) for depth, part in tree.walk()]
+    """Every part with its shape in our letters, parameters, operations for a typical text, and file; then what it all needs."""
+    model = _explained(target, settings)
+    rows = [("  " * depth + part.name, part.shape, part) for depth, part in model.footprint.tree.walk()]
     first, second = (max(len(row[n]) for row in rows) + 2 for n in (0, 1))  # type: ignore[arg-type]
+    unit, scale = next((u for u in UNITS if model.footprint.tree.flops < 1e5 * u[1]), UNITS[-1])
     lines = [
-        f"{recipe.recipe.title or recipe.recipe.name}: {recipe.recipe.paper}",
-        "B batch, L target length, M source length, D width, H heads, K head width, F feed-forward width, V vocabulary",
+        f"{model.title}: {model.paper}",
+        "B batch, L length (of the target), M source length, D width, H heads, K head width, F feed-forward width, V vocabulary",
         "",
-        f"{'part':<{first}}{'shape':<{second}}{'parameters':>14}{'MFLOP':>10}  file",
+        f"{'part':<{first}}{'shape':<{second}}{'parameters':>16}{unit:>11}  file",
     ]
-    lines += [f"{n:<{first}}{s:<{second}}{p.parameters:>14,}{p.flops / 1e6:>10,.1f}  regard/{p.file}" for n, s, p in rows]
-    lines += ["", f"operations: forward, one pair of {TYPICAL} + {TYPICAL} tokens; training costs three times as much"]
-    seen, model = parse_visibility(recipe.model.visibility), recipe.model
-    lines += [f"visibility: encoder {seen} & padding, decoder {causal & seen}; mixer: {model.mixer}; position: {model.position}"]
+    lines += [f"{n:<{first}}{s:<{second}}{p.parameters:>16,}{p.flops / scale:>11,.1f}  regard/{p.file}" for n, s, p in rows]
+    lines += ["", *model.footprint.lines(), f"{'looks':<12}{_looks(model.footprint.config)}"]
     return "\n".join(lines)
 
 
 def explain_rows(target: str, settings: Sequence[str]) -> dict[str, Any]:
-    _, tree = _tree(target, settings)
-    return _as_dict(tree)
+    """The tree for machines, with all figures at its root."""
+    model = _explained(target, settings)
+    return _as_dict(model.footprint.tree) | {"title": model.title, "paper": model.paper, "figures": model.footprint.figures()}
+
+
+def _looks(config: Config) -> str:
+    """Who looks at whom, and how."""
+    seen, (readers, writers) = parse_visibility(config.visibility), depth(config)
+    sides = ([f"encoder {seen} & padding"] if readers else []) + ([f"decoder {causal & seen}"] if writers else [])
+    return f"{', '.join(sides)}; mixer {config.mixer}; position {config.position}"
 
 
 def _as_dict(part: Part) -> dict[str, Any]:
@@ -79,10 +92,38 @@ def _as_dict(part: Part) -> dict[str, Any]:
     return own | ({"parts": [_as_dict(child) for child in part.children]} if part.children else {})
 
 
-def _tree(target: str, settings: Sequence[str]) -> tuple[Recipe, Part]:
+@dataclass(frozen=True)
+class _Explained:
+    title: str
+    paper: str
+    footprint: Footprint
+
+
+def _explained(target: str, settings: Sequence[str]) -> _Explained:
+    """A run by its folder, a recipe by its name or file, or a published size; of a size and a recipe of one name, the recipe."""
     if Path(target).is_dir():
         run = Run.open(target)
         recipe = run.recipe_with(list(settings))
-        return recipe, model_tree(recipe, Tokenizers.load(run.folder, recipe.text.joint))
+        return _of_recipe(recipe, model_tree(recipe, Tokenizers.load(run.folder, recipe.text.joint)))
+    recipes = builtin_names()
+    if target in SIZES and target not in recipes:
+        return _of_size(*sized(target, settings))
+    if Path(target).name == target and Path(target).suffix != ".toml" and target not in recipes:
+        raise UserError(
+            f"there is no recipe and no size {target!r}{nearest(target, [*recipes, *SIZES])} Give a recipe ('regard recipes' "
+            "lists them), a size such as gpt3-175b, the folder of a run, or a .toml file."
+        )
     recipe = load_recipe(target, settings)
-    return recipe, model_tree(recipe)
+    return _of_recipe(recipe, model_tree(recipe))
+
+
+def _of_recipe(recipe: Recipe, tree: Part) -> _Explained:
+    about = recipe.recipe
+    return _Explained(about.title or about.name, about.paper, Footprint(recipe.model, tree, TYPICAL))
+
+
+def _of_size(size: Size, as_published: bool) -> _Explained:
+    tokens = context(size.config) or TYPICAL
+    tree = counted(size.config, size.vocabulary, tokens)
+    title = size.title if as_published else f"{size.title} with other settings"
+    return _Explained(title, size.paper, Footprint(size.config, tree, tokens, size if as_published else None))

@@ -8,8 +8,9 @@ from typing import Literal, get_args
 from regard.errors import UserError
 from regard.text.vocabulary import SPECIALS
 
-Kind = Literal["bpe", "wordpiece", "unigram", "word", "character", "byte"]
+Kind = Literal["bpe", "wordpiece", "unigram", "word", "character", "byte", "byte-bpe"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+BYTES = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,5 +29,11 @@ def check_size(kind: Kind, size: int, minimum_count: int) -> None:
     """What can be known before the text is read; the config and the tokenizer itself both insist on it."""
     if kind != "byte" and size <= len(SPECIALS):
         raise UserError(f"text.size={size} leaves no room beside the {len(SPECIALS)} specials. Set it to 5 or more.")
+    least = len(SPECIALS) + BYTES
+    if kind == "byte-bpe" and size < least:
+        raise UserError(
+            f"text.size={size} is too small for byte-bpe, which begins with {len(SPECIALS)} specials + {BYTES} bytes = {least}. "
+            f"Set it above {least}, or use text.tokenizer=byte, which has nothing to learn."
+        )
     if minimum_count < 1:
         raise UserError(f"text.minimum_count={minimum_count} is not a count. Set it to 1 or more.")

@@ -1,8 +1,9 @@
 """How each kind of tokenizer learns its pieces from text: the trainers of `tokenizers`, made to give the same answer twice.
 
-BPE (Sennrich et al. 2016) merges the most frequent neighbours; WordPiece (Schuster & Nakajima 2012, as used by BERT)
-does so with pieces that know whether they begin a word; unigram (Kudo 2018) starts from many pieces and drops those the
-likelihood of the text misses least; word and character keep the most frequent; byte has nothing to learn.
+BPE (Sennrich et al. 2016) merges the most frequent neighbours, characters to begin with, or bytes (byte-bpe, Radford et
+al. 2019); WordPiece (Schuster & Nakajima 2012, as used by BERT) does so with pieces that know whether they begin a word;
+unigram (Kudo 2018) starts from many pieces and drops those the likelihood of the text misses least; word and character
+keep the most frequent; byte has nothing to learn.
 """
 
 from __future__ import annotations
@@ -28,6 +29,18 @@ def learn_bpe(how: Cut, texts: list[str], size: int, minimum_count: int) -> mode
         vocab_size=size, min_frequency=minimum_count, special_tokens=list(SPECIALS), show_progress=False
     )
     return _train(models.BPE(unk_token=UNKNOWN), trainer, how, texts).model
+
+
+def learn_byte_bpe(how: Cut, texts: list[str], size: int, minimum_count: int) -> models.Model:
+    """All 256 bytes are pieces, whether this text has them or not: there is nothing such a vocabulary cannot spell."""
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=minimum_count,
+        special_tokens=list(SPECIALS),
+        initial_alphabet=list(BYTE_LETTERS),
+        show_progress=False,
+    )
+    return _train(models.BPE(), trainer, how, texts).model
 
 
 def learn_wordpiece(how: Cut, texts: list[str], size: int, minimum_count: int) -> models.Model:
@@ -86,6 +99,7 @@ LEARNERS: dict[Kind, Learner] = {
     "word": learn_frequent,
     "character": learn_frequent,
     "byte": learn_bytes,
+    "byte-bpe": learn_byte_bpe,
 }
 
 

@@ -7,11 +7,13 @@
     wordpiece   parce qu ' il dort .  then ## pieces     readable text; spaces around punctuation are guessed
     character   every character, the space too           the text, every space kept
     byte        every UTF-8 byte                         the text, every space kept
+    byte-bpe    parce Ġqu ' il Ġdort .  then merges      the very same text, every space kept, nothing composed
 
-"The text" means its Unicode NFC form, lowercased if asked. Where "▁" stands for the space (bpe, unigram, word), a run of
+"The text" means its Unicode NFC form, lowercased if asked. The cut of byte-bpe is GPT-2's, and Ġ is how it writes the byte
+of the space: every byte has a visible letter. Where "▁" stands for the space (bpe, unigram, word), a run of
 white space counts as one space, none is kept at either end, and a "▁" that was in the text is read as a space.
 
-Every cut falls between "<" and what follows it. A line in which somebody wrote "<eos>" can therefore never match the
+Every cut falls between "<" and a letter that follows it. A line in which somebody wrote "<eos>" can therefore never match the
 special piece of that name: it is ordinary text.
 """
 
@@ -62,6 +64,9 @@ def cut(kind: Kind, lowercase: bool) -> Cut:
         case "byte":
             utf8 = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
             return Cut(normalizers.Sequence(letters), utf8, decoders.ByteLevel())
+        case "byte-bpe":
+            untouched = normalizers.Sequence([normalizers.Lowercase()] if lowercase else [])
+            return Cut(untouched, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True), decoders.ByteLevel())
 
 
 def _byte_letters() -> dict[str, int]:
@@ -81,9 +86,11 @@ def visible(piece: str) -> str:
 
 
 def visible_bytes(piece: str) -> str:
-    """A byte-level piece for people to read: as text if its bytes are text by themselves, else as <0xC3>."""
-    content = bytes(BYTE_LETTERS[letter] for letter in piece)
-    try:
-        return visible(content.decode())
-    except UnicodeDecodeError:
-        return "".join(f"<0x{byte:02X}>" for byte in content)
+    """A byte-level piece for people to read: as text where its bytes are text by themselves, else as <0xC3>.
+
+    A piece that has other letters was added to the vocabulary as text, and the decoder takes it as that.
+    """
+    if not BYTE_LETTERS.keys() >= set(piece):
+        return visible(piece)
+    content = bytes(BYTE_LETTERS[letter] for letter in piece).decode(errors="surrogateescape")
+    return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else visible(c) for c in content)

@@ -1,7 +1,8 @@
 """A tokenizer turns text into ids and ids into text; it is learned once from the training text and stored with the run.
 
 The work is done by Hugging Face `tokenizers`, and `tokenizer.json` is its format, so that other programs can read it.
-Ids 0 to 3 are always <pad>, <sos>, <eos> and <unk>. Encoding adds none of them: the batch does, where it is needed.
+Ids 0 to 3 are always <pad>, <sos>, <eos> and <unk>; a public checkpoint's tokenizer (see `foreign`) has its own, and `roles`
+says which. Encoding adds none of them: the batch does, where it is needed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from regard.errors import UserError, nearest
 from regard.text.config import KINDS, Kind, check_size
 from regard.text.learn import LEARNERS
 from regard.text.pieces import cut, visible, visible_bytes
-from regard.text.vocabulary import SPECIALS
+from regard.text.vocabulary import SPECIALS, find_roles
 
 # Data loaders fork, and threads do not survive that. Whoever wants threads can set the variable before starting.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -27,10 +28,16 @@ class Tokenizer:
     def __init__(self, raw: tokenizers.Tokenizer) -> None:
         self.raw = raw
         self.raw.encode_special_tokens = True  # "<eos>" written by a person is text; `tokenizer.json` does not keep this
-        self._visible = visible_bytes if isinstance(raw.decoder, tokenizers.decoders.ByteLevel) else visible
+        self.raw.no_truncation()  # published files often carry the settings of their last use, which cut text short unasked
+        self.raw.no_padding()
+        self.roles = find_roles(raw.token_to_id)
+        self.specials = frozenset(i for i, piece in raw.get_added_tokens_decoder().items() if piece.special)
+        self._length = 1 + max(raw.get_vocab(with_added_tokens=True).values(), default=-1)  # public ones may have gaps
+        self._visible = visible_bytes if self.decodes("ByteLevel") else visible
 
     def __len__(self) -> int:
-        return int(self.raw.get_vocab_size(with_added_tokens=True))
+        """One more than the highest id: as many rows as a model's table of embeddings needs."""
+        return self._length
 
     @property
     def size(self) -> int:
@@ -53,15 +60,19 @@ class Tokenizer:
     def decode_batch(self, ids: Sequence[Sequence[int]]) -> list[str]:
         return list(self.raw.decode_batch([list(row) for row in ids], skip_special_tokens=True))
 
+    def decodes(self, step: str) -> bool:
+        """Whether such a step, by its name in `tokenizer.json`, is among those that make text of pieces."""
+        return self.raw.decoder is not None and f'"{step}"'.encode() in self.raw.decoder.__getstate__()
+
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Each piece as a string for people to read: spaces as ▁, bytes that are not text by themselves as <0xC3>."""
         return [self._token(i) for i in ids]
 
     def _token(self, i: int) -> str:
-        if not 0 <= i < len(self):
+        piece = self.raw.id_to_token(i) if 0 <= i < len(self) else None
+        if piece is None:
             raise UserError(f"Id {i} is not in this vocabulary, whose ids go from 0 to {len(self) - 1}.")
-        piece = str(self.raw.id_to_token(i))
-        return piece if piece in SPECIALS else self._visible(piece)
+        return str(piece) if i in self.specials else self._visible(piece)
 
     def save(self, path: str | Path) -> None:
         """Whole or not at all: a kill in the middle must not leave half a vocabulary under this name."""
@@ -71,21 +82,16 @@ class Tokenizer:
         temporary.replace(path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Tokenizer:
+    def load(cls, path: str | Path, *, foreign: bool = False) -> Tokenizer:
+        """What `save` wrote. Only where a run looks at `roles` instead of PAD, SOS, EOS and UNK may it be a `foreign` one."""
         path = Path(path)
         if not path.is_file():
             raise UserError(
                 f"There is no tokenizer at {path}. Copy it back, or make it again by the same 'regard train' command."
             )
-        try:
-            raw = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-        except Exception as error:  # `tokenizers` raises plain Exception for whatever it cannot read
-            raise UserError(
-                f"{path} is not a tokenizer.json that can be read ({error}). Copy it again from where it was made, or delete "
-                "it and train again: the same command makes the same tokenizer."
-            ) from error
+        raw = read_json(path, "or delete it and train again: the same command makes the same tokenizer.")
         found = [raw.token_to_id(special) for special in SPECIALS]
-        if found != list(range(len(SPECIALS))):
+        if found != list(range(len(SPECIALS))) and not foreign:
             raise UserError(
                 f"{path} is a tokenizer, but not one of ours: {', '.join(SPECIALS)} must have the ids 0 to 3 and have "
                 f"{', '.join(map(str, found))}. Use a tokenizer.json written by regard train."
@@ -95,6 +101,16 @@ class Tokenizer:
     def fingerprint(self) -> str:
         """The same for two tokenizers exactly if they do the same: the sha256 of their json."""
         return hashlib.sha256(self.raw.to_str().encode()).hexdigest()
+
+
+def read_json(path: Path, otherwise: str) -> tokenizers.Tokenizer:
+    """`otherwise` ends the sentence for a damaged file: what else can be done than to copy it again."""
+    try:
+        return tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+    except Exception as error:  # `tokenizers` raises plain Exception for whatever it cannot read
+        raise UserError(
+            f"{path} is not a tokenizer.json that can be read ({error}). Copy it again from where it was made, {otherwise}"
+        ) from error
 
 
 def train_tokenizer(kind: Kind, texts: Iterable[str], size: int, *, lowercase: bool = False, minimum_count: int = 1) -> Tokenizer:

@@ -1,6 +1,47 @@
-"""The four ids every vocabulary here begins with, so that a model never has to ask which number means "stop"."""
+"""The ids that are not text but say something about it: the four every vocabulary made here begins with, and other people's.
+
+A model of ours never has to ask which number means "stop": it is EOS. Public vocabularies number and name such pieces
+their own way, and few have all of them; `Roles` says which id plays which part.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 SPECIALS = ("<pad>", "<sos>", "<eos>", "<unk>")
 PAD, SOS, EOS, UNK = range(len(SPECIALS))
+
+
+class Roles(NamedTuple):
+    """The id that plays each part, None where a vocabulary has none for it."""
+
+    pad: int | None = None  # fills up short rows of a batch
+    sos: int | None = None  # starts a text
+    eos: int | None = None  # ends it
+    unk: int | None = None  # stands for what the vocabulary cannot spell
+    mask: int | None = None  # hides a piece to be guessed (BERT)
+    cls: int | None = None  # starts a text and gathers what it is about (BERT)
+    sep: int | None = None  # ends each of two sentences (BERT)
+
+
+# What vocabularies call each part, ours first; of several that are there, the first is meant. GPT-2 has one piece that
+# ends a document and, being the end of the one before, starts the next.
+NAMES: dict[str, tuple[str, ...]] = {
+    "pad": ("<pad>", "[PAD]", "<|pad|>"),
+    "sos": ("<sos>", "<s>", "<|startoftext|>", "<|endoftext|>"),
+    "eos": ("<eos>", "</s>", "<|endoftext|>"),
+    "unk": ("<unk>", "[UNK]"),
+    "mask": ("<mask>", "[MASK]"),
+    "cls": ("[CLS]",),
+    "sep": ("[SEP]",),
+}
+
+
+def find_roles(id_of: Callable[[str], int | None]) -> Roles:
+    """Look every name up: `id_of` gives a piece's id, or None if the vocabulary does not have it."""
+
+    def first(names: tuple[str, ...]) -> int | None:
+        return next((found for name in names if (found := id_of(name)) is not None), None)
+
+    return Roles(**{role: first(names) for role, names in NAMES.items()})

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import unicodedata
-from functools import cache
 from pathlib import Path
 from typing import get_type_hints
 
@@ -20,28 +19,13 @@ from hypothesis import strategies as st
 from regard.errors import UserError
 from regard.text.config import KINDS, Kind, TextConfig
 from regard.text.tokenizer import Tokenizer, train_tokenizer
-from regard.text.vocabulary import EOS, PAD, SOS, SPECIALS, UNK
+from regard.text.vocabulary import EOS, PAD, SOS, SPECIALS, UNK, Roles
+from tests.text.samples import SIZES, TEXTS, any_text, mixed_lines, seen_text, trained
 
-TEXTS = [
-    "the animal did not cross the street because it was too tired.",
-    "l'animal n'a pas traversé la rue parce qu'il était trop fatigué !",
-    "parce qu'il dort. « Où est-elle ? » Elle dort, elle aussi.",
-    "die Straße war zu breit; 3,5 m <breit>, zu breit für das Tier (groß)",
-    "das Tier war müde, the street was wide, la rue était large",
-] * 3
-SEEN = "".join(sorted(set("".join(TEXTS))))
-SIZES: dict[Kind, int] = {"bpe": 150, "wordpiece": 200, "unigram": 150, "word": 150, "character": 150, "byte": 0}
-EXACT_WITH_SPACES: tuple[Kind, ...] = ("character", "byte")
 ONE_SPACE: tuple[Kind, ...] = ("bpe", "unigram")
+COMPOSED: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind != "byte-bpe")
 
-seen_text = st.text(alphabet=SEEN, max_size=60)
-any_text = st.text(alphabet=st.characters(exclude_categories=["Cs", "Cn", "Co"]), max_size=40)
 examples = settings(max_examples=60, deadline=None)
-
-
-@cache
-def trained(kind: Kind) -> Tokenizer:
-    return train_tokenizer(kind, TEXTS, SIZES[kind])
 
 
 def normal(text: str) -> str:
@@ -82,6 +66,19 @@ def test_bytes_take_any_text_at_all(text: str) -> None:
     ids = trained("byte").encode(text)
     assert ids == [4 + byte for byte in text.encode()]
     assert trained("byte").decode(ids) == text
+
+
+@given(text=st.one_of(any_text, st.text(alphabet=" \n\r\t'sé\u0301<>|aZ9日", max_size=40)))
+@examples
+def test_byte_bpe_gives_back_the_very_same_text(text: str) -> None:
+    ids = trained("byte-bpe").encode(text)
+    assert trained("byte-bpe").decode(ids) == text
+    assert not set(ids) & set(range(len(SPECIALS)))
+
+
+def test_byte_bpe_gives_back_lines_of_every_script() -> None:
+    lines = mixed_lines(500, seed=3)
+    assert trained("byte-bpe").decode_batch(trained("byte-bpe").encode_batch(lines)) == lines
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -138,6 +135,16 @@ def test_bpe_finds_undo_in_other_words() -> None:
     assert tokenizer.tokens(tokenizer.encode("undo")) == ["▁un", "do"]
 
 
+def test_byte_bpe_learns_what_gpt2s_makers_library_learns() -> None:
+    theirs = tokenizers.ByteLevelBPETokenizer(add_prefix_space=False)
+    theirs.train_from_iterator(TEXTS, vocab_size=340, min_frequency=2, special_tokens=list(SPECIALS), show_progress=False)
+    ours = train_tokenizer("byte-bpe", TEXTS, 340, minimum_count=2)
+    assert ours.raw.get_vocab() == theirs.get_vocab()
+    assert len(ours) == 340 == len(SPECIALS) + 256 + len(json.loads(ours.raw.to_str())["model"]["merges"])
+    for line in [*TEXTS, *mixed_lines(200, seed=4)]:
+        assert ours.encode(line) == theirs.encode(line).ids
+
+
 @given(word=st.text(alphabet=sorted(set("".join(TEXTS)) - set(" ,.;?!'()<>«»-")), min_size=1, max_size=12))
 @examples
 def test_wordpiece_takes_the_longest_piece_first(word: str) -> None:
@@ -173,6 +180,9 @@ def test_pieces_are_readable() -> None:
     character, byte = trained("character"), trained("byte")
     assert character.tokens(character.encode("è où\n")) == ["<unk>", "▁", "o", "ù", "<unk>"]
     assert byte.tokens(byte.encode("a é\n")) == ["a", "▁", "<0xC3>", "<0xA9>", "\\n"]
+    byte_bpe = train_tokenizer("byte-bpe", ["la rue était \u3042 \u3044 \u3046"] * 9, 300)
+    tokens = byte_bpe.tokens([SOS, *byte_bpe.encode("la rue était \u304b\n")])
+    assert tokens == ["<sos>", "la", "▁rue", "▁était", "▁<0xE3><0x81>", "<0x8B>", "\\n"]
 
 
 def test_a_broken_byte_spoils_only_itself() -> None:
@@ -181,10 +191,15 @@ def test_a_broken_byte_spoils_only_itself() -> None:
 
 
 def test_letters_are_composed_and_lowercased_if_asked() -> None:
-    for kind in KINDS:
+    for kind in COMPOSED:
         tokenizer = train_tokenizer(kind, TEXTS, SIZES[kind], lowercase=True)
         assert tokenizer.encode("E\u0301TAIT") == tokenizer.encode("était")
         assert trained(kind).encode("e\u0301tait") == trained(kind).encode("était") != trained(kind).encode("Était")
+
+
+def test_byte_bpe_lowercases_if_asked_but_never_composes() -> None:
+    tokenizer = train_tokenizer("byte-bpe", TEXTS, 300, lowercase=True)
+    assert tokenizer.decode(tokenizer.encode(" E\u0301TAIT\n")) == " e\u0301tait\n"
 
 
 def test_size_is_an_upper_bound_and_the_frequent_stay() -> None:
@@ -195,7 +210,16 @@ def test_size_is_an_upper_bound_and_the_frequent_stay() -> None:
     assert words.tokens([4, 5]) == ["▁a", "▁b"]
     assert len(train_tokenizer("word", ["a a a b b c"], 100, minimum_count=2)) == 6
     assert len(train_tokenizer("character", ["aaabbc"], 100, minimum_count=3)) == 5
-    assert len(trained("byte")) == 260
+    assert len(trained("byte")) == 260 == len(train_tokenizer("byte-bpe", ["abab"], 260))
+    assert len(train_tokenizer("byte-bpe", ["ab ab"], 400)) == 261 + 1  # "ab" and "Ġab" are all there is to merge
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_vocabulary_made_here_has_the_same_roles(kind: Kind) -> None:
+    asking_for_more = train_tokenizer(kind, [*TEXTS, *["[CLS] <mask> [SEP] </s> <|endoftext|>"] * 50], SIZES[kind])
+    for tokenizer in (trained(kind), asking_for_more):
+        assert tokenizer.roles == Roles(pad=PAD, sos=SOS, eos=EOS, unk=UNK, mask=None, cls=None, sep=None)
+        assert tokenizer.specials == {PAD, SOS, EOS, UNK}
 
 
 # the same twice, here and elsewhere -------------------------------------------------------------------------------
@@ -256,6 +280,8 @@ def test_no_warning_after_a_fork_and_the_same_everywhere() -> None:
         ("unigram", TEXTS, 150, 2, r"minimum_count=2 .*Leave it at 1"),
         ("byte", TEXTS, 0, 2, r"minimum_count=2 .*Leave it at 1"),
         ("byte", TEXTS, 8000, 1, r"260 pieces, but text\.size is 8000\. Set text\.size=0"),
+        ("byte-bpe", TEXTS, 259, 1, r"size=259 .*4 specials \+ 256 bytes = 260"),
+        ("byte-bpe", [" \n"], 300, 1, r"no text"),
         ("bpe", ["fine", "half \ud83d"], 100, 1, r"Text 2 .*lone surrogate"),
     ],
 )
@@ -295,8 +321,12 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
     path.write_bytes(whole.replace(b"<eos>", b"</s>"))
     with pytest.raises(UserError, match=r"<eos>.*have 0, 1, None, 3"):
         Tokenizer.load(path)
+    assert Tokenizer.load(path, foreign=True).roles == Roles(pad=0, sos=1, eos=2, unk=3)
 
 
 def test_the_recipe_section_names_the_kinds_that_can_be_trained() -> None:
     assert get_type_hints(TextConfig)["tokenizer"] == Kind
+    assert TextConfig(tokenizer="byte-bpe", size=300).tokenizer in KINDS
+    with pytest.raises(UserError, match=r"size=200 is too small for byte-bpe"):
+        TextConfig(tokenizer="byte-bpe", size=200)
     assert train_tokenizer(TextConfig().tokenizer, TEXTS, TextConfig().size).decode([]) == ""

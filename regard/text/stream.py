@@ -1,0 +1,54 @@
+"""Text while it is being written: from ids as they come, whatever of their text can no longer change.
+
+The text of an id depends on its neighbours: a character may take several bytes, each an id of its own; the first piece
+loses its leading space; "##s" joins the word before it. So the last few ids are decoded again with what comes, and what is
+new in their text is given out. Everything together is what `decode` makes of all the ids, and since only the last few are
+decoded, the thousandth costs as much as the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from regard.text.tokenizer import Tokenizer
+
+KEPT = 3  # ids: a character has at most four bytes, so that many may wait for the one that completes it
+UNFINISHED = "\ufffd"  # the decoder's sign for bytes that are no character, or none yet
+BYTE_PIECE = re.compile(r"<0x[0-9A-F]{2}>")
+
+
+class Stream:
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._falls_back_to_bytes = tokenizer.decodes("ByteFallback")
+        self._tail: list[int] = []
+        self._given = 0  # characters of the tail's text
+
+    def add(self, ids: Sequence[int]) -> str:
+        """The text that has become certain; often none for a while."""
+        self._tail += [i for i in ids if self._speaks(i)]
+        if self._in_a_run_of_bytes():
+            return ""
+        text = self._tokenizer.decode(self._tail)
+        unsure = 1 if text.endswith(UNFINISHED) else 0  # an unfinished character is one sign, however many bytes it has
+        new = text[self._given : len(text) - unsure]
+        self._tail = self._tail[-KEPT:]
+        self._given = len(self._tokenizer.decode(self._tail)) - unsure
+        return new
+
+    def end(self) -> str:
+        """The rest: nothing comes after it. The next `add` begins a new text."""
+        rest = self._tokenizer.decode(self._tail)[self._given :]
+        self._tail, self._given = [], 0
+        return rest
+
+    def _speaks(self, i: int) -> bool:
+        """Specials, and ids beyond the vocabulary, have no text, and must not push out of the tail what has."""
+        return i not in self._tokenizer.specials and self._tokenizer.raw.id_to_token(i) is not None
+
+    def _in_a_run_of_bytes(self) -> bool:
+        """Pieces like <0xC3> become characters only if all that follow each other do: wait until they end."""
+        if not self._falls_back_to_bytes or not self._tail:
+            return False
+        return BYTE_PIECE.fullmatch(str(self._tokenizer.raw.id_to_token(self._tail[-1]))) is not None
