@@ -1,0 +1,12 @@
+"""Public checkpoints: folders that Hugging Face transformers writes and opens, read and written without it.
+
+A model is public as a `config.json` and named tensors. A layout (`gpt.py`) says as data what both mean here; `settings.py` and
+`tensors.py` translate by it, in both directions; `reading.py` and `writing.py` are about files.
+"""
+
+from __future__ import annotations
+
+from regard.families.public.reading import Public, read_public
+from regard.families.public.writing import write_public
+
+__all__ = ["Public", "read_public", "write_public"]

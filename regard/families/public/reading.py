@@ -1,0 +1,114 @@
+"""Reads a public model from its folder: `config.json`, and `model.safetensors` or the parts that its index names.
+
+Nothing is ever unpickled: a folder with other weights gets a sentence that says how to convert them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from regard.errors import UserError, nearest
+from regard.families.gpt import GPTConfig
+from regard.families.public.gpt import LAYOUTS
+from regard.families.public.layout import Layout
+from regard.families.public.settings import understand
+from regard.families.public.tensors import from_public
+
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
+OTHER_FRAMEWORKS = {".h5": ", from_tf=True", ".msgpack": ", from_flax=True"}  # which transformers 4 could still read
+
+
+@dataclass(frozen=True, eq=False)
+class Public:
+    family: str  # as a recipe calls it
+    config: GPTConfig
+    vocabulary: int
+    weights: dict[str, Tensor]  # as the family's `state_dict` calls them
+    raw: Mapping[str, Any]  # config.json as it stands, with the ids of special tokens
+    notes: tuple[str, ...]  # sentences for whoever will train it further
+
+
+def read_public(folder: Path) -> Public:
+    if not folder.is_dir():
+        raise UserError(f"There is no folder {folder}; give one with {CONFIG} and {WEIGHTS}.")
+    raw = _json(folder / CONFIG)
+    layout = _layout(raw, folder / CONFIG)
+    config, vocabulary, notes = understand(raw, layout, str(folder / CONFIG))
+    weights = from_public(_tensors(folder), layout, config, vocabulary, str(folder))
+    return Public(config.family, config, vocabulary, weights, raw, notes)
+
+
+def how_to_convert(source: str, suffix: str = ".bin") -> str:
+    """The end of a sentence; `source` is a folder or a hub id."""
+    options = OTHER_FRAMEWORKS.get(suffix, "")
+    return (
+        "convert it once where transformers is installed: "
+        f'python -c "from transformers import AutoModelForCausalLM as Model; '
+        f"Model.from_pretrained({source!r}{options}).save_pretrained('converted', safe_serialization=True)\""
+    )
+
+
+def _layout(raw: Mapping[str, Any], path: Path) -> Layout:
+    kind = raw.get("model_type")
+    if not isinstance(kind, str):
+        raise UserError(f"{path} has no model_type, so it does not say what model it is; add one{nearest('', LAYOUTS)}")
+    if kind not in LAYOUTS:
+        raise UserError(f"{path} has model_type={kind!r}, which this version of Regard cannot open{nearest(kind, LAYOUTS)}")
+    return LAYOUTS[kind]
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"There is no {path}; download or copy it from where the weights come from.") from None
+    except (ValueError, RecursionError, OSError) as error:  # of JSON or of UTF-8
+        raise UserError(f"{path} cannot be read as JSON ({error}); download or copy it again.") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{path} holds a {type(found).__name__}; a JSON object is expected.")
+    return found
+
+
+def _tensors(folder: Path) -> dict[str, Tensor]:
+    if (folder / WEIGHTS).is_file():
+        return _file(folder / WEIGHTS, None)
+    if not (folder / INDEX).is_file():
+        raise _no_weights(folder)
+    parts = _json(folder / INDEX).get("weight_map")
+    if not isinstance(parts, dict) or not parts or not all(isinstance(part, str) for part in parts.values()):
+        raise UserError(f"{folder / INDEX} has no weight_map from names of tensors to files; download or copy it again.")
+    tensors: dict[str, Tensor] = {}
+    for part in sorted(set(parts.values())):
+        if Path(part).name != part or not (folder / part).is_file():
+            raise UserError(f"{folder / INDEX} names {part!r}, which is no file of {folder}; download or copy that part too.")
+        tensors |= _file(folder / part, [name for name in parts if parts[name] == part])
+    return tensors
+
+
+def _file(path: Path, names: list[str] | None) -> dict[str, Tensor]:
+    """All tensors of a file, or those of these names; they may be maps of the file."""
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            present = file.keys()
+            for name in names or ():
+                if name not in present:
+                    raise UserError(f"{path} has no tensor {name}, though {INDEX} says so; download or copy both again.")
+            return {name: file.get_tensor(name) for name in names or present}
+    except (SafetensorError, OSError, RuntimeError) as error:  # torch maps the file: RuntimeError
+        raise UserError(f"{path} cannot be read ({error}); it is damaged or cut short: download or copy it again.") from error
+
+
+def _no_weights(folder: Path) -> UserError:
+    others = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
+    if not others:
+        return UserError(f"There is neither {WEIGHTS} nor {INDEX} in {folder}; download or copy the weights too.")
+    how = how_to_convert(str(folder), Path(others[0]).suffix)
+    return UserError(f"{folder} has {others[0]} but no {WEIGHTS}; Regard reads safetensors only, which cannot run code: {how}")

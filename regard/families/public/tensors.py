@@ -1,0 +1,100 @@
+"""Public tensors into ours and back, by a layout's table of entries: each is found, fits, and is the only one of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.errors import UserError
+from regard.families.gpt import GPTConfig
+from regard.families.public.layout import Entry, Layout, sizes
+
+
+class Stored(NamedTuple):
+    name: str  # as in the file
+    tensor: Tensor
+
+
+def from_public(
+    tensors: Mapping[str, Tensor], layout: Layout, config: GPTConfig, vocabulary: int, where: str
+) -> dict[str, Tensor]:
+    """Ours by name, in float32; tied ones are the same tensor under two names. `where` names the folder in sentences."""
+    stored = _learned(tensors, layout, where)
+    size = sizes(config, vocabulary)
+    weights: dict[str, Tensor] = {}
+    for entry in layout.entries(config.layers):
+        if entry.tied and not any(name in stored for name in entry.theirs):
+            weights[entry.ours] = weights[entry.tied]
+            continue
+        parts = [_part(stored, name, entry, size, where) for name in entry.theirs]
+        weights[entry.ours] = torch.cat(parts) if len(parts) > 1 else parts[0].contiguous()
+        if entry.tied:
+            if not torch.equal(weights[entry.ours], weights[entry.tied]):
+                raise UserError(
+                    f"In {where} the tensor {' and '.join(entry.theirs)} is not the embedding of words; this version of Regard "
+                    f"has {layout.model_type} only with one matrix for both."
+                )
+            weights[entry.ours] = weights[entry.tied]
+    if stored:
+        others = f" and {len(stored) - 1} more" if len(stored) > 1 else ""
+        raise UserError(
+            f"{where} has the tensor {next(iter(stored.values())).name}{others}, which this version of Regard does not know in a "
+            f"{layout.model_type} of {config.layers} layers."
+        )
+    return weights
+
+
+def to_public(weights: Mapping[str, Tensor], layout: Layout, config: GPTConfig, vocabulary: int) -> dict[str, Tensor]:
+    """Theirs by name, dense, in float32 and each in memory of its own; what is tied is written once."""
+    size = sizes(config, vocabulary)
+    left = dict(weights)
+    public: dict[str, Tensor] = {}
+    for entry in layout.entries(config.layers):
+        shape = tuple(size[letter] for letter in entry.shape)
+        if entry.ours not in left or left[entry.ours].shape != shape:
+            found = f"of shape {tuple(left[entry.ours].shape)}" if entry.ours in left else "missing"
+            raise UserError(f"The weight {entry.ours} is {found}; a model of these settings has it of shape {shape}.")
+        ours = left.pop(entry.ours)
+        if entry.tied:
+            if not torch.equal(ours, weights[entry.tied]):
+                raise UserError(f"{entry.ours} is not {entry.tied}; {layout.model_type} of transformers has one matrix for both.")
+            continue
+        for name, part in zip(entry.theirs, ours.detach().chunk(len(entry.theirs))):
+            dense = (part.T if entry.transposed else part).to("cpu", torch.float32).contiguous()
+            public[layout.prefix + name] = dense.clone() if dense.data_ptr() == part.data_ptr() else dense
+    if left:
+        raise UserError(f"The weight {next(iter(left))} has no place in a {layout.model_type} of transformers.")
+    return public
+
+
+def _learned(tensors: Mapping[str, Tensor], layout: Layout, where: str) -> dict[str, Stored]:
+    """By name without the prefix, and without what is not learned."""
+    stored: dict[str, Stored] = {}
+    for name, tensor in tensors.items():
+        if name.endswith(layout.buffers):
+            continue
+        short = name.removeprefix(layout.prefix)
+        if short in stored:
+            raise UserError(f"{where} has two tensors for one, {stored[short].name} and {name}; delete one of them.")
+        stored[short] = Stored(name, tensor)
+    return stored
+
+
+def _part(stored: dict[str, Stored], name: str, entry: Entry, size: Mapping[str, int], where: str) -> Tensor:
+    """One of theirs, turned as ours are and taken out of `stored`."""
+    if name not in stored:
+        raise UserError(f"{where} has no tensor {name}; its weights are not all there, or not those of its config.json.")
+    full, tensor = stored.pop(name)
+    rows, *columns = (size[letter] for letter in entry.shape)
+    ours = (rows // len(entry.theirs), *columns)
+    expected = ours[::-1] if entry.transposed else ours
+    if tensor.shape != expected:
+        raise UserError(f"In {where} the tensor {full} has shape {tuple(tensor.shape)}; its config.json asks for {expected}.")
+    if not tensor.is_floating_point():
+        kind = str(tensor.dtype).removeprefix("torch.")
+        raise UserError(f"In {where} the tensor {full} is of {kind}; this version of Regard reads floating-point weights only.")
+    own = tensor.to(torch.float32, copy=True)  # what came may be a map of a file that is gone tomorrow
+    return own.T if entry.transposed else own
