@@ -73,14 +73,14 @@ def train(
     Data is a .tsv, .csv or .jsonl file, or two aligned text files joined by a comma; 'regard explain RECIPE' shows the model.
     On N GPUs: 'torchrun --nproc-per-node N -m regard train RECIPE ...'.
     """
-    from regard.recipe import load_recipe
     from regard.tasks.run import choose_device
+    from regard.tasks.start import load_recipe_to_train
     from regard.tasks.training import dry_run_lines, prepare_run, train_prepared
     from regard.train.launch import together
 
     with together() as world:
         say = _say if world.leads else _say_nothing
-        resolved = load_recipe(recipe, settings or [])
+        resolved = load_recipe_to_train(recipe, settings or [])
         folder = out or Path("runs") / resolved.recipe.name
         where = world.place(choose_device(device))
         if dry_run:
@@ -95,7 +95,7 @@ def train(
         raise typer.Exit(outcome.interrupted)
     if not world.leads:
         return
-    for line in outcome.scores.lines() if outcome.scores else []:
+    for line in outcome.result.lines() if outcome.result else []:
         print(line)
     print(f'run: {folder}    try: regard predict {folder} "..."    look: regard lens {folder} "..."')
 
@@ -117,7 +117,7 @@ def evaluate(
     from regard.tasks.scoring import score_run
 
     scored = score_run(run, settings or [], device, output)
-    print(json.dumps(scored.as_dict(), indent=2) if as_json else "\n".join(scored.scores.lines()))
+    print(json.dumps(scored.as_dict(), indent=2) if as_json else "\n".join(scored.result.lines()))
 
 
 @app.command(
@@ -143,13 +143,11 @@ def predict(
     Results come as they are ready, one for each text in its order; an empty line gives an empty line. A text that
     begins with - goes after --.
     """
-    from regard.tasks.predict import predict_lines
+    from regard.tasks import predict as predicting
 
     if text and input is not None:
         raise UserError(f"both a text and --input {input} were given; give one of them.")
-    with predict_lines(run, text, input, output, setting or [], device, as_json) as lines:
-        for line in lines:
-            print(line, flush=True)
+    predicting.predict(run, text, input, output, setting or [], device, as_json, _show)
 
 
 @app.command(
@@ -208,6 +206,10 @@ def doctor(as_json: Json = False) -> None:
 
     findings = examine()
     print(json.dumps(findings, indent=2) if as_json else report(findings))
+
+
+def _show(piece: str) -> None:
+    print(piece, end="", flush=True)
 
 
 def _say(line: str) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.config import as_typed, build, override, to_toml
-from regard.data.config import DataConfig
+from regard.data.config import PairsConfig, TextsConfig
 from regard.decode.config import DecodeConfig
 from regard.errors import UserError, nearest
 from regard.families import FAMILIES
-from regard.families.transformer import TransformerConfig
+from regard.objective.next_token import NextTokenConfig
 from regard.objective.translation import TranslationConfig
-from regard.text.config import TextConfig
+from regard.text.config import PairTextConfig, TextConfig
 from regard.train.config import TrainConfig
 
 
@@ -34,17 +34,20 @@ class About:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig:
-    name: Literal["translate"] = "translate"
+    name: Literal["translate", "write"] = "translate"
+    start: str = ""  # a run, a Hugging Face folder or a hub id: training begins with its weights, settings and vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
+    """What `data`, `text`, `model` and `objective` hold depends on the task, and is `TASKS`' to say."""
+
     recipe: About
     task: TaskConfig
-    data: DataConfig
-    text: TextConfig
-    model: TransformerConfig
-    objective: TranslationConfig
+    data: Any
+    text: Any
+    model: Any
+    objective: Any
     train: TrainConfig
     decode: DecodeConfig
 
@@ -62,65 +65,97 @@ class Recipe:
         ]
 
 
+@dataclass(frozen=True)
+class Sections:
+    """What the sections of a task's recipe hold; of families and objectives, one of these, the first where none is named."""
+
+    data: type
+    text: type
+    families: tuple[str, ...]
+    objectives: dict[str, type]
+
+
 SECTIONS = [field.name for field in fields(Recipe)]
-OBJECTIVES = {"translation": TranslationConfig}
+TASKS = {
+    "translate": Sections(PairsConfig, PairTextConfig, ("transformer",), {"translation": TranslationConfig}),
+    "write": Sections(TextsConfig, TextConfig, ("gpt",), {"next_token": NextTokenConfig}),
+}
+
+
+Tables = dict[str, dict[str, Any]]  # the sections of a recipe, as they are written
 
 
 def load_recipe(name: str, assignments: Sequence[str] = ()) -> Recipe:
     """A built-in recipe by name, or a TOML file by path, with `section.key=value` settings on top."""
-    path = Path(name)
-    if path.suffix == ".toml" or path.parent != Path():
-        return read_recipe(path, assignments)
-    names = builtin_names()
-    if name not in names:
-        raise UserError(f"there is no recipe {name!r}{nearest(name, names)} Or give the path of a .toml file.")
-    text = resources.files("regard.recipes").joinpath(f"{name}.toml").read_text("utf-8")
-    return parse_recipe(text, f"recipe {name}", assignments)
+    return made(named_tables(name, assignments))
 
 
 def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
     """The recipe in a TOML file, such as the one a run keeps."""
-    return parse_recipe(_read(path), str(path), assignments)
+    return made(parsed(_read(path), str(path), assignments))
 
 
 def builtin_names() -> list[str]:
     return sorted(e.name.removesuffix(".toml") for e in resources.files("regard.recipes").iterdir() if e.name.endswith(".toml"))
 
 
-def parse_recipe(text: str, origin: str, assignments: Sequence[str] = ()) -> Recipe:
+def named_tables(name: str, assignments: Sequence[str] = ()) -> Tables:
+    path = Path(name)
+    if path.suffix == ".toml" or path.parent != Path():
+        return parsed(_read(path), str(path), assignments)
+    names = builtin_names()
+    if name not in names:
+        raise UserError(f"there is no recipe {name!r}{nearest(name, names)} Or give the path of a .toml file.")
+    text = resources.files("regard.recipes").joinpath(f"{name}.toml").read_text("utf-8")
+    return parsed(text, f"recipe {name}", assignments)
+
+
+def parsed(text: str, origin: str, assignments: Sequence[str] = ()) -> Tables:
     try:
-        tables: dict[str, Any] = tomllib.loads(text)
+        found: dict[str, Any] = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # numbers of 5,000 digits and lists a thousand deep included
         raise UserError(f"{origin} is not valid TOML: {error}. Mend that place, or copy the file again.") from None
-    for section, table in tables.items():
+    for section, table in found.items():
         if section not in SECTIONS:
             raise UserError(f"{origin}: there is no section [{section}]{nearest(section, SECTIONS)}")
         if not isinstance(table, dict):
             raise UserError(f"{origin}: {section} must be a section, [{section}], not a value.")
-    tables = {section: dict(tables.get(section, {})) for section in SECTIONS}
+    tables = {section: dict(found.get(section, {})) for section in SECTIONS}
     tables["recipe"].setdefault("name", Path(origin).stem)
     override(tables, list(assignments))
-    family, objective = tables["model"].get("family", "transformer"), tables["objective"].get("name", "translation")
-    if str(family) not in FAMILIES:
-        raise UserError(f"model.family={family} is not known{nearest(str(family), FAMILIES)}")
-    if str(objective) not in OBJECTIVES:
-        raise UserError(f"objective.name={objective} is not known{nearest(str(objective), OBJECTIVES)}")
+    return tables
+
+
+def made(tables: Tables) -> Recipe:
+    """Every section as its task has it, checked."""
+    task = _chosen(tables, "task", "name", list(TASKS))
+    sections = TASKS[task]
+    family = _chosen(tables, "model", "family", sections.families, f" for task.name={task}")
+    objective = _chosen(tables, "objective", "name", list(sections.objectives), f" for task.name={task}")
     kinds: dict[str, type] = {
         "recipe": About,
         "task": TaskConfig,
-        "data": DataConfig,
-        "text": TextConfig,
-        "model": FAMILIES[family][0],
-        "objective": OBJECTIVES[objective],
+        "data": sections.data,
+        "text": sections.text,
+        "model": FAMILIES[family],
+        "objective": sections.objectives[objective],
         "train": TrainConfig,
         "decode": DecodeConfig,
     }
     recipe = Recipe(**{section: build(kinds[section], table, section) for section, table in tables.items()})
-    if recipe.model.tie == "all" and not recipe.text.joint:
+    if family == "transformer" and recipe.model.tie == "all" and not recipe.text.joint:
         raise UserError(
             "model.tie=all shares one embedding between both languages, so it needs text.joint=true; or set model.tie=output."
         )
     return recipe
+
+
+def _chosen(tables: Tables, section: str, key: str, choices: Sequence[str], where: str = "") -> str:
+    """What a section says of its own kind, the first choice where it says nothing."""
+    given = str(tables[section].setdefault(key, choices[0]))
+    if given not in choices:
+        raise UserError(f"{section}.{key}={given} is not known{where}{nearest(given, choices)}")
+    return given
 
 
 def _read(path: Path) -> str:

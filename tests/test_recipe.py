@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import UserError
-from regard.recipe import Recipe, builtin_names, load_recipe, parse_recipe
+from regard.recipe import Recipe, builtin_names, load_recipe, made, parsed
 
 SMALL = """
 [data]
@@ -23,6 +23,10 @@ steps = 10
 """
 ROOT = Path(__file__).parents[1]
 RECIPES = ROOT / "regard" / "recipes"
+
+
+def parse_recipe(*arguments):
+    return made(parsed(*arguments))
 
 
 def field_types() -> list[tuple[str, str, Any]]:

@@ -8,7 +8,9 @@ from regard.errors import UserError
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class PairsConfig:
+    """Pairs of texts, such as sentences and their translations."""
+
     train: tuple[str, ...]
     valid: tuple[str, ...]
     test: tuple[str, ...] = ()
@@ -26,3 +28,27 @@ class DataConfig:
             raise UserError(f"data.maximum_tokens={self.maximum_tokens} must be at least 1.")
         if self.limit < 0:
             raise UserError(f"data.limit={self.limit} must be 0 (all) or more.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextsConfig:
+    """Running text: documents to be continued."""
+
+    train: tuple[str, ...]
+    valid: tuple[str, ...] = ()  # none: the last part of train, `held_out` of its tokens
+    test: tuple[str, ...] = ()
+    column: str = "text"  # of JSONL and hub data
+    window: int = 0  # tokens that are seen together; 0: model.maximum_length
+    apart: bool = True  # documents that share a window do not see each other
+    held_out: float = 0.05
+    stride: int = 0  # when a test is scored: tokens by which windows move on; 0: half a window
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise UserError("data.train is empty; give a text file, a folder, a pattern such as 'books/*.txt', or hf:NAME.")
+        if self.window < 0:
+            raise UserError(f"data.window={self.window} must be 0 (model.maximum_length) or more.")
+        if self.stride < 0:
+            raise UserError(f"data.stride={self.stride} must be 0 (half a window) or more.")
+        if not 0 < self.held_out < 1:
+            raise UserError(f"data.held_out={self.held_out} must be between 0 and 1, such as 0.05.")

@@ -32,7 +32,10 @@ class AnyBatch(Protocol):
 class Source(Protocol):
     """Numbered examples, cut into batches anew for every epoch."""
 
-    fixed_shapes: bool  # all batches but an epoch's last are of one size
+    @property
+    def fixed_shapes(self) -> bool:
+        """Are all batches but an epoch's last of one size?"""
+        ...
 
     def plan(self, epoch: int) -> list[np.ndarray]:
         """The examples of each batch; every epoch has as many batches."""

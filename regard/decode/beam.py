@@ -16,6 +16,7 @@ Differs from the papers in: no coverage penalty, no pruning by relative score.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -23,12 +24,13 @@ from torch import Tensor
 
 from regard.decode.config import check_beam
 from regard.decode.graph import Sessions
-from regard.decode.hypothesis import Hypothesis, hypothesis, length_divisor, row_limits
+from regard.decode.hypothesis import Hypothesis, hypothesis, length_divisor
 from regard.decode.loop import find
 from regard.decode.offers import Offers
+from regard.decode.openings import Openings, openings
 from regard.decode.paths import Candidates, Path, Tree, Twigs, rank
 from regard.decode.progress import Progress
-from regard.decode.rules import Rules
+from regard.decode.rules import Room, Rules
 from regard.model.state import Moves, Reading
 
 
@@ -45,23 +47,28 @@ def beam_search(
     minimum: int = 0,
     n_best: int = 1,
     banned: Sequence[int] = (),
+    banned_sequences: Sequence[Sequence[int]] = (),
+    prompts: Sequence[Sequence[int]] | None = None,
+    forced: Sequence[Sequence[int]] | None = None,
     sessions: Sessions | None = None,
 ) -> list[list[Hypothesis]]:
     """Per row of what was read, its n_best hypotheses, best first; fewer only where the model has no more to offer.
 
     `sos` is the first token, of all rows or of each; `maximum` limits each row's tokens, eos counted; a hypothesis ends after
-    `minimum` tokens or more; `banned` tokens never come out. With `sessions`, which belong to the model, steps are recorded
-    and replayed.
+    `minimum` tokens or more. What is banned and forced, and `sessions`, are as in `greedy`; lanes part where nothing is forced.
     """
     check_beam(beam, alpha, n_best)
-    rules = Rules(eos=eos, banned=tuple(banned), minimum=minimum, beam=beam, alpha=alpha, n_best=n_best)
-    return find(Beam, rules, reading, sos, row_limits(maximum, rows), sessions)
+    bans = Rules(eos=eos, banned=tuple(banned), banned_sequences=tuple(map(tuple, banned_sequences)), minimum=minimum)
+    rules = replace(bans, beam=beam, alpha=alpha, n_best=n_best)
+    return find(Beam, rules, reading, openings(reading, rows, sos, maximum, prompts=prompts, forced=forced), sessions)
 
 
 class Board(NamedTuple):
     """Where each sentence stands: its W lanes, best first, and the N best that have finished."""
 
     newest_SW: Tensor
+    tail_SWN: Tensor  # as many of the latest tokens as banned sequences look back on
+    forced_ST: Tensor  # of no width where nothing is forced
     total_SW: Tensor  # float64; a dead lane totals -inf
     node_SW: Tensor  # the candidate of the latest step that each lane is
     reach_S: Tensor  # the divisor of the longest that is allowed
@@ -69,33 +76,45 @@ class Board(NamedTuple):
     end_SN: Tensor  # step x C + candidate
 
     @classmethod
-    def room(cls, sentences: int, lanes: int, kept: int, device: torch.device) -> Board:
-        node_SW = torch.zeros(sentences, lanes, dtype=torch.long, device=device)
-        score_SN = torch.zeros(sentences, kept, dtype=torch.float64, device=device)
-        return cls(node_SW.clone(), node_SW.double(), node_SW, score_SN[:, 0].clone(), score_SN, score_SN.long())
+    def room(cls, rules: Rules, room: Room, device: torch.device) -> Board:
+        def part(*shape: int, dtype: torch.dtype = torch.long) -> Tensor:
+            return torch.zeros(room.sentences, *shape, dtype=dtype, device=device)
+
+        return cls(
+            newest_SW=part(rules.beam),
+            tail_SWN=part(rules.beam, rules.look_back),
+            forced_ST=part(room.tokens if room.forced else 0),
+            total_SW=part(rules.beam, dtype=torch.float64),
+            node_SW=part(rules.beam),
+            reach_S=part(dtype=torch.float64),
+            score_SN=part(rules.n_best, dtype=torch.float64),
+            end_SN=part(rules.n_best),
+        )
 
     def first(self, sentences: int) -> Board:
         return Board(*(part[:sentences] for part in self))
 
 
 class Beam:
-    def __init__(self, rules: Rules, reading: Reading, sentences: int, tokens: int, fixed: bool) -> None:
+    def __init__(self, rules: Rules, reading: Reading, room: Room) -> None:
         self.rules, self.width, device = rules, 2 * rules.beam, reading.device
-        self.state = reading.room(sentences, rules.beam, tokens, fixed=fixed)
-        self.progress = Progress(sentences, device)
-        self.offers = Offers(rules, device, fixed=fixed)
-        self.room = self.board = Board.room(sentences, rules.beam, rules.n_best, device)
-        self.forest = self.tree = Tree.room(sentences, self.width, tokens, device)
+        self.state = reading.room(room.sentences, rules.beam, room.tokens, fixed=room.fixed)
+        self.progress = Progress(room.sentences, device)
+        self.offers = Offers(rules, device, fixed=room.fixed)
+        self.room = self.board = Board.room(rules, room, device)
+        self.forest = self.tree = Tree.room(room.sentences, self.width, room.tokens, device)
         self.rank_W = torch.arange(rules.beam, device=device)
-        self.divisor_T = length_divisor(torch.arange(1, tokens + 1, device=device).double(), rules.alpha)
+        self.divisor_T = length_divisor(torch.arange(1, room.tokens + 1, device=device).double(), rules.alpha)
 
-    def begin(self, reading: Reading, first_S: Tensor, limits: Sequence[int]) -> None:
+    def begin(self, reading: Reading, openings: Openings) -> None:
         """One empty path alive per sentence: the first lane's."""
-        self.state.take(reading, limits)
-        self.progress.begin(limits)
         board = self.board = self.room
         self.tree = self.forest
-        board.newest_SW[: len(limits)] = first_S[:, None]
+        openings.take(self.state, reading, len(board.newest_SW))
+        self.progress.begin(openings.limits)
+        board.newest_SW[: len(openings.limits)] = openings.first_S[:, None]
+        openings.write_prompts(board.tail_SWN[:, 0])
+        openings.write_forced(board.forced_ST)
         board.total_SW.fill_(-torch.inf)[:, 0] = 0.0
         board.node_SW.zero_()
         board.reach_S.copy_(length_divisor(self.progress.limit_S.double(), self.rules.alpha))
@@ -103,8 +122,9 @@ class Beam:
 
     def advance(self) -> None:
         board, progress, beam = self.board, self.progress, self.rules.beam
-        logits_SWV = self.state.step(board.newest_SW)
-        offered = self.offers.best(logits_SWV.flatten(0, 1), self.width, progress.step_1)
+        logits_BV = self.state.step(board.newest_SW).flatten(0, 1)
+        tail_BN = board.tail_SWN.flatten(0, 1) if self.rules.banned_sequences else None
+        offered = self.offers.best(logits_BV, self.width, progress.step_1, tail_BN, self._forced_B1())
         candidates = rank(board.total_SW, offered.logprob_BK, offered.token_BK, self.width)
         self.tree.grow(progress.step_1, candidates, board.node_SW)
         ends_SC = candidates.token_SC == self.rules.eos
@@ -113,6 +133,13 @@ class Beam:
         all_end_S = (ends_SC | candidates.total_SC.isneginf())[:, :beam].all(1)
         beaten_S = board.total_SW[:, 0] / board.reach_S <= board.score_SN[:, -1]
         progress.advance(all_end_S | beaten_S, offered.broken_B.view_as(board.node_SW).any(1))
+
+    def _forced_B1(self) -> Tensor | None:
+        """For all lanes of a sentence the same, so of what the first offers one goes on, and no other lane is alive."""
+        board = self.board
+        if not board.forced_ST.shape[1]:
+            return None
+        return board.forced_ST.index_select(1, self.progress.step_1).expand_as(board.newest_SW).reshape(-1, 1)
 
     def _finish(self, candidates: Candidates, ends_SC: Tensor) -> None:
         """Ends ranked beyond the beam do not count: whatever they lost to lives on. Ties: what had finished before."""
@@ -134,7 +161,11 @@ class Beam:
         board.total_SW.copy_(torch.where(done_S1, board.total_SW, total_SW))
         board.node_SW.copy_(torch.where(done_S1, board.node_SW, node_SW))
         board.newest_SW.copy_(candidates.token_SC.gather(1, node_SW))
-        return candidates.lane_SC.gather(1, node_SW)
+        lane_SW = candidates.lane_SC.gather(1, node_SW)
+        if self.rules.look_back:
+            tail_SWN = board.tail_SWN.gather(1, lane_SW[..., None].expand_as(board.tail_SWN))
+            board.tail_SWN.copy_(torch.cat([tail_SWN[..., 1:], board.newest_SW[..., None]], 2))
+        return lane_SW
 
     def keep(self, moves: Moves) -> None:
         for part_S in (*self.board, *self.tree):
@@ -143,6 +174,10 @@ class Beam:
         self.tree = Tree(*(part[: moves.stay] for part in self.forest))
         self.state.keep(moves)
         self.progress.keep(moves)
+
+    def written(self, rows_R: Tensor, since: int) -> list[list[int]]:
+        """Any lane may still lose to any other, so nothing is settled before a sentence is done."""
+        return [[] for _ in rows_R]
 
     def hypotheses(self, rows_R: Tensor) -> list[list[Hypothesis]]:
         lengths = self.progress.length_S[rows_R].tolist()

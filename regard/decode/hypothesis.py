@@ -16,7 +16,7 @@ class Hypothesis(NamedTuple):
     ids: list[int]  # without the start and the end token
     score: float  # what hypotheses are ranked by: logprob / length_divisor
     logprob: float  # the sum of token_logprobs
-    finished: bool  # False: cut at its maximum, or nothing could follow
+    finished: bool  # False: cut at its maximum, stopped by a listener, or nothing could follow
     token_logprobs: list[float]  # one per id and, where finished, one more for the end token
 
 

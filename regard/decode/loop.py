@@ -11,35 +11,41 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from torch import Tensor
 
 from regard.decode.graph import Sessions
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.rules import Kind, Rules, Search
+from regard.decode.openings import Openings
+from regard.decode.rules import Kind, Listener, Room, Rules, Search
 from regard.errors import UserError
-from regard.model.cache import roomy
 from regard.model.state import Moves, Reading
 
 LOOK_EVERY = 8  # tokens, where looking makes the device wait
 
 
 def find(
-    kind: Kind, rules: Rules, reading: Reading, sos: int | Tensor, limits: list[int], sessions: Sessions | None
+    kind: Kind,
+    rules: Rules,
+    reading: Reading,
+    openings: Openings,
+    sessions: Sessions | None,
+    listener: Listener | None = None,
 ) -> list[list[Hypothesis]]:
-    """Per sentence of the reading, what this kind of search finds by these rules."""
-    if not limits:
+    """Per sentence, what this kind of search finds by these rules. The listener hears of every sentence whenever the host looks.
+
+    Where it stops one, the hypothesis still holds all that was written until that look: on a GPU up to seven tokens more than the
+    listener may want. Only the listener knows where in the text it would have stopped, so cutting the rest off is its own affair.
+    """
+    if not openings.limits:
         return []
-    first_S = torch.as_tensor(sos, device=reading.device).expand(len(limits))
     if sessions is None or reading.watched:
         fixed = reading.device.type == "cuda" and not reading.watched
-        search = kind(rules, reading, len(limits), max(limits), fixed)
-        search.begin(reading, first_S, limits)
-        return complete(search, limits, partial(repeat, search.advance), patient=fixed)
-    sentences, tokens = 1 << (len(limits) - 1).bit_length(), roomy(max(limits))
-    key = (kind, rules, reading.likeness, sentences, tokens)
-    with sessions.lend(key, lambda: kind(rules, reading, sentences, tokens, True)) as session:
-        session.search.begin(reading, first_S, limits)
-        return complete(session.search, limits, session.advance, patient=True)
+        search = kind(rules, reading, Room.of(openings, rules, fixed=fixed))
+        search.begin(reading, openings)
+        return complete(search, openings.limits, partial(repeat, search.advance), patient=fixed, listener=listener)
+    room = Room.of(openings, rules, fixed=True).rounded()
+    with sessions.lend((kind, rules, reading.likeness, room), lambda: kind(rules, reading, room)) as session:
+        session.search.begin(reading, openings)
+        return complete(session.search, openings.limits, session.advance, patient=True, listener=listener)
 
 
 def repeat(advance: Callable[[], None], times: int) -> None:
@@ -47,7 +53,9 @@ def repeat(advance: Callable[[], None], times: int) -> None:
         advance()
 
 
-def complete(search: Search, limits: list[int], advance: Callable[[int], None], *, patient: bool) -> list[list[Hypothesis]]:
+def complete(
+    search: Search, limits: list[int], advance: Callable[[int], None], *, patient: bool, listener: Listener | None = None
+) -> list[list[Hypothesis]]:
     """Advance until all are done. Patient: look, and let sentences go, seldom."""
     found: dict[int, list[Hypothesis]] = {}
     held = list(range(len(limits)))  # the sentence in each row
@@ -60,6 +68,9 @@ def complete(search: Search, limits: list[int], advance: Callable[[int], None], 
         taken += tokens
         done, broken = search.progress.look()
         _must_be_numbers(broken)
+        if listener is not None:
+            for row in _tell(listener, search, held, going, taken - tokens):
+                done[row] = True
         going = [row for row in going if not done[row]]
         size = 1 << (len(going) - 1).bit_length() if patient and going else len(going)
         if going and size >= search.progress.sentences:
@@ -72,6 +83,15 @@ def complete(search: Search, limits: list[int], advance: Callable[[int], None], 
             search.keep(Moves.of(rows, rows_R.device))
             held, going = [held[row] for row in rows], [place for place, row in enumerate(rows) if not done[row]]
     return [found[sentence] for sentence in range(len(limits))]
+
+
+def _tell(listener: Listener, search: Search, held: list[int], going: list[int], since: int) -> list[int]:
+    """The rows that are to end, of those that were going on when so many tokens were taken."""
+    written = search.written(torch.tensor(going, device=search.progress.step_1.device), since)
+    stopped = [row for row, tokens in zip(going, written) if tokens and listener(held[row], tokens)]
+    if stopped:
+        search.progress.stop(stopped)
+    return stopped
 
 
 def _places(going: list[int], size: int) -> list[int]:

@@ -14,7 +14,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from regard.decode.bars import Bars
 from regard.decode.rules import Rules
+
+
+class Allowed(NamedTuple):
+    """Each token's log-probability, minus infinity where it may not come. Empty and broken rows are NaN."""
+
+    logprob_BV: Tensor
+    empty_B: Tensor
+    broken_B: Tensor
+
+    def of(self, token_BK: Tensor) -> Tensor:
+        """logprob_BK of these. An empty row offers nothing."""
+        return self.logprob_BV.gather(1, token_BK).masked_fill_(self.empty_B[:, None], -torch.inf)
 
 
 class Offered(NamedTuple):
@@ -24,23 +37,26 @@ class Offered(NamedTuple):
 
 
 class Offers:
-    """Turns logits into offers; knows which tokens may not come out, and from which length on a row may end."""
+    """Turns logits into offers; knows what may not come out."""
 
     def __init__(self, rules: Rules, device: torch.device, *, fixed: bool) -> None:
-        self.eos, self.minimum, self.fixed = rules.eos, rules.minimum, fixed
-        self.banned = torch.tensor(rules.banned, dtype=torch.long, device=device)
+        self.bars, self.fixed = Bars(rules, device), fixed
 
-    def best(self, logits_BV: Tensor, count: int, step_1: Tensor) -> Offered:
-        """K = min(count, V) for the token that comes after `step_1` others. Of equals, the lower id comes first."""
-        logprob_BV, empty_B, broken_B = log_probabilities(logits_BV, fixed=self.fixed)
-        if len(self.banned):
-            logprob_BV.index_fill_(1, self.banned, -torch.inf)
-        if self.minimum:
-            logprob_BV[:, self.eos].masked_fill_(step_1 < self.minimum, -torch.inf)
-        token_BK = self._first_largest(logprob_BV, count)
-        # An empty row is NaN by now, and offers nothing.
-        logprob_BK = logprob_BV.gather(1, token_BK).masked_fill_(empty_B[:, None], -torch.inf)
-        return Offered(logprob_BK, token_BK, broken_B)
+    def allowed(
+        self, logits_BV: Tensor, step_1: Tensor, tail_BN: Tensor | None = None, forced_B1: Tensor | None = None
+    ) -> Allowed:
+        """For the token that comes after `step_1` others, the latest of which are `tail_BN`; where one is forced, only that."""
+        allowed = Allowed(*log_probabilities(logits_BV, fixed=self.fixed))
+        self.bars.lower(allowed.logprob_BV, step_1, tail_BN, forced_B1)
+        return allowed
+
+    def best(
+        self, logits_BV: Tensor, count: int, step_1: Tensor, tail_BN: Tensor | None = None, forced_B1: Tensor | None = None
+    ) -> Offered:
+        """K = min(count, V). Of equals, the lower id comes first."""
+        allowed = self.allowed(logits_BV, step_1, tail_BN, forced_B1)
+        token_BK = self._first_largest(allowed.logprob_BV, count)
+        return Offered(allowed.of(token_BK), token_BK, allowed.broken_B)
 
     def _first_largest(self, logprob_BV: Tensor, count: int) -> Tensor:
         if count == 1:

@@ -49,6 +49,10 @@ class Progress:
         done, broken = zip(*self.flags_S2[: self.sentences].tolist())
         return list(done), list(broken)
 
+    def stop(self, rows: Sequence[int]) -> None:
+        """These are done, as they are."""
+        self.flags_S2[torch.tensor(rows, device=self.flags_S2.device), DONE] = True
+
     def keep(self, moves: Moves) -> None:
         for buffer_S in (self.limit_S, self.length_S, self.flags_S2):
             moves.within(buffer_S)

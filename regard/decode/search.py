@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from regard.counted import counted
 from regard.decode.beam import beam_search
 from regard.decode.config import DecodeConfig
 from regard.decode.graph import Sessions
-from regard.decode.greedy import greedy
 from regard.decode.hypothesis import Hypothesis
+from regard.decode.rules import Listener
+from regard.decode.sample import sample
+from regard.errors import UserError
 from regard.model.state import Reading
 
 
@@ -23,23 +26,60 @@ def search(
     eos: int,
     maximum: Tensor | Sequence[int],
     banned: Sequence[int],
+    banned_sequences: Sequence[Sequence[int]] = (),
+    prompts: Sequence[Sequence[int]] | None = None,
+    forced: Sequence[Sequence[int]] | None = None,
+    numbers: Sequence[int] | None = None,
     sessions: Sessions | None = None,
+    listener: Listener | None = None,
 ) -> list[list[Hypothesis]]:
-    """Per row of what was read its n_best hypotheses, best first; greedy search has one."""
+    """Per row of what was read: its n_best hypotheses, best first; the one that greedy search has; or its samples.
+
+    `numbers` says which prompt of all each row is, so that its samples are the same in whatever batch it comes; without, rows are
+    counted from 0. A listener counts texts: sample n of row r is number r x samples + n.
+    """
     minimum = config.minimum_length
-    if config.search == "greedy":
-        found = greedy(reading, rows, sos=sos, eos=eos, maximum=maximum, minimum=minimum, banned=banned, sessions=sessions)
-        return [[hypothesis] for hypothesis in found]
-    return beam_search(
+    if config.search == "beam":
+        if listener is not None:
+            raise UserError(
+                "A beam settles on a text only when it ends, so none can be shown or stopped while it is written; "
+                "give decode.search=sample or decode.search=greedy."
+            )
+        return beam_search(
+            reading,
+            rows,
+            sos=sos,
+            eos=eos,
+            beam=config.beam,
+            alpha=config.length_penalty,
+            maximum=maximum,
+            minimum=minimum,
+            n_best=config.n_best,
+            banned=banned,
+            banned_sequences=banned_sequences,
+            prompts=prompts,
+            forced=forced,
+            sessions=sessions,
+        )
+    found = sample(
         reading,
         rows,
         sos=sos,
         eos=eos,
-        beam=config.beam,
-        alpha=config.length_penalty,
         maximum=maximum,
+        choice=config.choice,
+        seeds=seeds(config, range(rows) if numbers is None else numbers),
         minimum=minimum,
-        n_best=config.n_best,
         banned=banned,
+        banned_sequences=banned_sequences,
+        prompts=prompts,
+        forced=forced,
         sessions=sessions,
+        listener=listener,
     )
+    return [found[first : first + config.samples] for first in range(0, len(found), config.samples)]
+
+
+def seeds(config: DecodeConfig, numbers: Sequence[int]) -> list[int]:
+    """Of every sample of every prompt; a prompt's are side by side."""
+    return [counted(config.seed, "sample", number, nth) for number in numbers for nth in range(config.samples)]

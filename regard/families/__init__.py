@@ -1,7 +1,8 @@
-"""Families only choose parts. Their settings and builders, by the name a recipe uses."""
+"""Families only choose parts. Their settings, by the name a recipe uses."""
 
 from __future__ import annotations
 
-from regard.families.transformer import Transformer, TransformerConfig
+from regard.families.gpt import GPTConfig
+from regard.families.transformer import TransformerConfig
 
-FAMILIES = {"transformer": (TransformerConfig, Transformer)}
+FAMILIES = {"transformer": TransformerConfig, "gpt": GPTConfig}

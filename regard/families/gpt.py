@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.data.packing import Packing
+from regard.data.packing import Packing, Pieces
 from regard.model.attention import KeysValues
 from regard.model.cache import Prompt
 from regard.model.count import Part, embedding, learned_positions, stack, vocabulary_head
@@ -24,6 +24,7 @@ from regard.model.embed import Embed
 from regard.model.feedforward import Activation
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
+from regard.model.kernels import step as kernels
 from regard.model.past import Past, Read
 from regard.model.pattern import parse_visibility
 from regard.model.position import PositionKind
@@ -56,15 +57,16 @@ class GPT(nn.Module):
         self.head = VocabularyHead(c.width, vocabulary, self.embed.tokens)
         initialise(self, seed, deviation=0.02, residual_layers=2 * c.layers)
 
-    def forward(self, ids_BL: Tensor, documents: Packing | None = None) -> Tensor:
+    def forward(self, ids_BL: Tensor, documents: Packing | Pieces | None = None) -> Tensor:
         """logits_BLV; position l has seen 0..l, of its own document where several are packed."""
         return self.head(self.hidden(ids_BL, documents))
 
-    def hidden(self, ids_BL: Tensor, documents: Packing | None = None) -> Tensor:
+    def hidden(self, ids_BL: Tensor, documents: Packing | Pieces | None = None) -> Tensor:
         """The vectors x_BLD that `forward` asks the head about."""
         length = ids_BL.shape[1]
         pattern = self.visibility & (full if documents is None else only_words(documents))
-        return self.decoder(self.embed(ids_BL, positions(documents)), pattern.over(length, length, device=ids_BL.device))
+        view = pattern.over(length, length, batch=len(ids_BL), device=ids_BL.device)
+        return self.decoder(self.embed(ids_BL, positions(documents)), view)
 
     @torch.no_grad()
     def start(self, prompt_BL: Tensor, lengths_B: Tensor) -> Read:
@@ -78,7 +80,7 @@ class GPT(nn.Module):
     def step(self, ids_SW: Tensor, past: Past) -> Tensor:
         """logits_SWV after one more token in every lane: the sums of `forward`, with all before it taken from the past."""
         x_SWD = self.embed(ids_SW, past.positions_SW)
-        return self.head(self.decoder(x_SWD, past.view(self.visibility), caches=past.caches))
+        return kernels.logits(self.decoder, self.head, x_SWD, past.view(self.visibility), None, None, past.caches)
 
 
 def count(config: GPTConfig, vocabulary: int, tokens: int) -> Part:

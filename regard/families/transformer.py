@@ -24,6 +24,7 @@ from regard.model.count import Part, embedding, learned_positions, stack, vocabu
 from regard.model.embed import Embed, Join
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
+from regard.model.kernels import step as kernels
 from regard.model.past import Past, Read
 from regard.model.pattern import parse_visibility
 from regard.model.stack import BodyConfig, Stack
@@ -123,7 +124,7 @@ class Transformer(nn.Module):
         """logits_SWV after one more token in every lane: the sums of `forward`, with all before it taken from the past."""
         x_SWD = self.target(ids_SW, past.positions_SW)
         view = past.view(self.visibility)
-        return self.head(self.decoder(x_SWD, view, past.memories, past.memory_view, past.caches))
+        return kernels.logits(self.decoder, self.head, x_SWD, view, past.memories, past.memory_view, past.caches)
 
 
 def count(config: TransformerConfig, source_vocabulary: int, target_vocabulary: int, source: int, target: int) -> Part:

@@ -8,38 +8,39 @@ from datetime import date
 import torch
 
 from regard import __version__
-from regard.evaluate.bleu import Scores
-from regard.recipe import Recipe
-from regard.tasks.cost import model_tree, spent
+from regard.families.sizes import depth
+from regard.tasks.cost import spent
 from regard.tasks.run import Run
-from regard.tasks.translate import Prepared
+from regard.tasks.task import Prepared, Result
 from regard.train.loop import Progress
 
 
-def write_card(
-    run: Run, recipe: Recipe, progress: Progress, scores: Scores | None, prepared: Prepared, device: torch.device
-) -> None:
+def write_card(run: Run, progress: Progress, result: Result | None, prepared: Prepared, device: torch.device) -> None:
+    recipe, amounts = prepared.recipe, prepared.amounts()
     about, model, weights = recipe.recipe, recipe.model, run.weights()
+    layers = "+".join(str(number) for number in depth(model) if number)
+    sizes = " and ".join(f"{len(tokenizer):,}" for tokenizer in prepared.vocabularies.values())
     lines = [
         f"# {about.title or about.name}",
         "",
         f"Trained with Regard {__version__} on {date.today()}. Paper: {about.paper or 'none named'}.",
         "",
         "## Scores",
-        *([f"- {line}" for line in scores.lines()] if scores else ["- no test set was given (`data.test`)"]),
+        *([f"- {line}" for line in result.lines()] if result else ["- no test set was given (`data.test`)"]),
         f"- lowest validation loss {progress.best:.4f} nats a token, at step {progress.best_step:,}",
         "",
         "## Data",
         *[f"- {split}: `{', '.join(where)}`" for split in ("train", "valid", "test") if (where := getattr(recipe.data, split))],
-        f"- {len(prepared.train):,} training pairs; {recipe.text.tokenizer} vocabulary of {len(prepared.tokenizers.target):,}",
+        f"- {amounts['train']} to train on, {amounts['valid']} to validate with; {recipe.text.tokenizer} vocabulary of {sizes}",
         "",
         "## Model",
-        f"- {model.family}: width {model.width}, {model.heads} heads, {model.depth[0]}+{model.depth[1]} layers, "
-        f"feed-forward {model.feedforward}, {model_tree(recipe, prepared.tokenizers).parameters:,} parameters",
+        *([f"- began with the weights of `{recipe.task.start}`"] if recipe.task.start else []),
+        f"- {model.family}: width {model.width}, {model.heads} heads, {layers} layers, feed-forward {model.feedforward}, "
+        f"{prepared.example()[0].parameters:,} parameters",
         f"- weights used: `{weights.path.relative_to(run.folder)}`",
         "",
         "## Cost",
-        *[f"- {line}" for line in spent(recipe, prepared, progress, device).lines()],
+        *[f"- {line}" for line in spent(prepared, progress, device).lines()],
         f"- {_machine(device)}",
         "",
         "## Again",

@@ -16,8 +16,7 @@ from pathlib import Path
 from regard.errors import UserError
 from regard.recipe import Recipe
 from regard.tasks.run import Run, Say
-from regard.tasks.translate import Prepared, data_record
-from regard.tasks.translator import Tokenizers
+from regard.tasks.task import Prepared
 from regard.train.config import MAY_CHANGE
 from regard.train.durable import flush_file, flush_folder
 from regard.train.parallel import ALONE, World
@@ -66,20 +65,21 @@ def _make(folder: Path) -> None:
 
 def _begin(run: Run, recipe: Recipe, prepared: Prepared) -> None:
     run.write("recipe.toml", recipe.to_toml())
-    _save_tokenizers(run, recipe, prepared)
+    _save_vocabularies(run, prepared)
     _record(run, prepared)
 
 
-def _save_tokenizers(run: Run, recipe: Recipe, prepared: Prepared) -> None:
-    prepared.tokenizers.save(run.folder, recipe.text.joint)
-    for name in Tokenizers.files(recipe.text.joint):
+def _save_vocabularies(run: Run, prepared: Prepared) -> None:
+    for name, tokenizer in prepared.vocabularies.items():
+        tokenizer.save(run.folder / name)
         flush_file(run.folder / name)
     flush_folder(run.folder)
 
 
 def _record(run: Run, prepared: Prepared) -> None:
     """What the run was begun with, to be compared whenever it is continued or used."""
-    run.write("data.json", json.dumps({**json.loads(data_record(prepared)), "seals": run.seals()}, indent=2) + "\n")
+    record = {"amounts": prepared.amounts(), "sha256": prepared.fingerprints(), "seals": run.seals()}
+    run.write("data.json", json.dumps(record, indent=2) + "\n")
 
 
 def _continue(run: Run, recipe: Recipe, prepared: Prepared, say: Say) -> None:
@@ -89,8 +89,8 @@ def _continue(run: Run, recipe: Recipe, prepared: Prepared, say: Say) -> None:
     if changed := recipe.differences(run.recipe):
         say(f"settings changed since the run began: {'; '.join(changed)}")
         run.write("recipe.toml", recipe.to_toml())
-    if not all((run.folder / name).exists() for name in Tokenizers.files(recipe.text.joint)):
-        _save_tokenizers(run, recipe, prepared)
+    if not all((run.folder / name).exists() for name in prepared.vocabularies):
+        _save_vocabularies(run, prepared)
     if (run.read_json("data.json") or {}).get("seals") != run.seals():
         _record(run, prepared)  # it was lost, or another version of Regard has just written the recipe with more keys
 
@@ -109,11 +109,11 @@ def _same_settings(run: Run, recipe: Recipe) -> None:
 
 def _same_data(run: Run, prepared: Prepared) -> None:
     record = run.read_json("data.json") or {}
-    now = {"training": len(prepared.train), "validation": len(prepared.valid)}
-    for (key, digest), (kind, pairs) in zip(prepared.fingerprints().items(), now.items()):
-        if record.get(key, digest) != digest:
-            before = record.get(key.replace("sha256", "pairs"))
+    kept, before, now = record.get("sha256", {}), record.get("amounts", {}), prepared.amounts()
+    for split, digest in prepared.fingerprints().items():
+        if kept.get(split, digest) != digest:
+            kind = {"train": "training", "valid": "validation"}[split]
             raise UserError(
-                f"the {kind} data is not what {run.folder} was begun with ({before} pairs then, {pairs} now); give the same data "
-                "to continue, or another --out for a new run."
+                f"the {kind} data is not what {run.folder} was begun with ({before.get(split)} then, {now[split]} now); give the "
+                "same data to continue, or another --out for a new run."
             )

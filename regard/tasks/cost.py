@@ -6,19 +6,18 @@ import os
 import time
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
-from regard.data.batches import make_batch, plan
+from regard.data.loader import Source
 from regard.errors import UserError
-from regard.families.transformer import count
+from regard.families.sizes import context, counted, depth
+from regard.families.transformer import TransformerConfig, count
 from regard.model.count import Part
-from regard.objective.translation import TranslationLoss
 from regard.objective.vocabulary import CHUNK_BYTES
 from regard.recipe import Recipe
 from regard.tasks.ledger import Ledger, grams_per_kwh, peak_flops
-from regard.tasks.translate import Prepared
-from regard.tasks.translator import Tokenizers, build_model
+from regard.tasks.task import Prepared
+from regard.text.learn import BYTE_SIZE
 from regard.train.energy import planned
 from regard.train.loop import Progress
 from regard.train.optimizer import make_optimizer
@@ -27,22 +26,30 @@ BYTES_TO_TRAIN = 16  # a parameter, its gradient and two moments, four bytes eac
 TYPICAL = 25  # tokens in a sentence, where no data says otherwise
 
 
-def model_tree(recipe: Recipe, tokenizers: Tokenizers | None = None, source: int = TYPICAL, target: int = TYPICAL) -> Part:
-    """The model as a tree; without tokenizers their planned size is taken."""
-    sizes = (len(tokenizers.source), len(tokenizers.target)) if tokenizers else (recipe.text.size, recipe.text.size)
-    return count(recipe.model, *sizes, source, target)
+def typical(recipe: Recipe) -> int:
+    """Tokens of a text to count operations for: a sentence, or where a model reads windows, a whole one."""
+    if isinstance(recipe.model, TransformerConfig):
+        return TYPICAL
+    return getattr(recipe.data, "window", 0) or context(recipe.model) or TYPICAL
 
 
-def training_flops(recipe: Recipe, prepared: Prepared, target_tokens: int) -> float:
+def model_tree(recipe: Recipe, *sizes: int) -> Part:
+    """The model as a tree; without the sizes of its vocabularies, their planned size is taken."""
+    sizes = sizes or (recipe.text.size or BYTE_SIZE,)
+    if isinstance(recipe.model, TransformerConfig):
+        return count(recipe.model, sizes[0], sizes[-1], TYPICAL, TYPICAL)
+    return counted(recipe.model, sizes[0], typical(recipe))
+
+
+def training_flops(prepared: Prepared, tokens: int) -> float:
     """A backward pass costs twice a forward one; an objective may pass every batch more than once."""
-    source, target = prepared.train.source.lengths.mean() + 1, prepared.train.target.lengths.mean() + 1
-    tree = model_tree(recipe, prepared.tokenizers, round(source), round(target))
-    return 3 * recipe.objective.passes * tree.flops * target_tokens / round(target)
+    tree, counted_tokens = prepared.example()
+    return 3 * prepared.recipe.objective.passes * tree.flops * tokens / counted_tokens
 
 
-def must_fit_memory(recipe: Recipe, prepared: Prepared, device: torch.device) -> None:
+def must_fit_memory(prepared: Prepared, device: torch.device) -> None:
     """Refuse what could never be: weights, gradients and both Adam moments alone fill more than the whole memory."""
-    parameters = model_tree(recipe, prepared.tokenizers).parameters
+    parameters = prepared.example()[0].parameters
     if device.type == "cuda":
         memory = torch.cuda.get_device_properties(device).total_memory
     else:
@@ -55,17 +62,18 @@ def must_fit_memory(recipe: Recipe, prepared: Prepared, device: torch.device) ->
         )
 
 
-def spent(recipe: Recipe, prepared: Prepared, progress: Progress, device: torch.device) -> Ledger:
+def spent(prepared: Prepared, progress: Progress, device: torch.device) -> Ledger:
     """What a run has cost so far, in all its parts; the peak is that of the device it is on now."""
     return Ledger(
         steps=progress.step,
         tokens=progress.tokens,
         seconds=progress.seconds,
-        flops=training_flops(recipe, prepared, progress.tokens),
+        unit=prepared.unit,
+        flops=training_flops(prepared, progress.tokens),
         joules=progress.joules,
         metered=progress.metered,
         grams_per_kwh=grams_per_kwh(),
-        peak=peak_flops(device, recipe.train.precision),
+        peak=peak_flops(device, prepared.recipe.train.precision),
     )
 
 
@@ -82,30 +90,32 @@ class Estimate:
             f"parameters        {self.parameters:,}",
             f"training memory   about {self.bytes / 2**20:,.0f} MiB (weights, gradients, Adam, activations of one micro-batch)",
             f"batches an epoch  {self.batches_per_epoch:,}; {ledger.steps:,} steps are {epochs:.1f} epochs",
-            f"target tokens     about {ledger.tokens:,}",
+            f"{ledger.unit:<17} about {ledger.tokens:,}",
             f"operations        about {ledger.speed()}",
             f"time              about {ledger.seconds / 60:.1f} min, from a measured part of a step on this machine",
             f"energy            about {ledger.energy()}",
         ]
 
 
-def estimate(recipe: Recipe, prepared: Prepared, device: torch.device) -> Estimate:
-    """Closed forms for size; for time, two real optimizer steps on at most 1,024 tokens, scaled up by the token count."""
-    batches = plan(prepared.train, recipe.train.tokens_per_batch, recipe.train.seed, 0)
-    per_batch = sum(int(prepared.train.target.lengths[rows].sum()) + len(rows) for rows in batches) / len(batches)
-    tokens = round(recipe.train.steps * per_batch)
-    parameters = model_tree(recipe, prepared.tokenizers).parameters
-    seconds = tokens * _seconds_per_token(recipe, prepared, max(batches, key=len), device)
+def estimate(prepared: Prepared, device: torch.device) -> Estimate:
+    """Closed forms for size; for time, two real optimizer steps on about 1,024 tokens, scaled up by the token count."""
+    recipe, source = prepared.recipe, prepared.source(packed=False)
+    batches = source.plan(0)
+    tokens = round(recipe.train.steps * sum(source.count(rows) for rows in batches) / len(batches))
+    parameters = prepared.example()[0].parameters
+    seconds = tokens * _seconds_per_token(prepared, source, device)
+    vocabulary = max(len(tokenizer) for tokenizer in prepared.vocabularies.values())
     watts, how = planned(device)
     return Estimate(
         parameters=parameters,
-        bytes=BYTES_TO_TRAIN * parameters + _activations(recipe, len(prepared.tokenizers.target), device),
+        bytes=BYTES_TO_TRAIN * parameters + _activations(recipe, vocabulary, device),
         batches_per_epoch=len(batches),
         ledger=Ledger(
             steps=recipe.train.steps,
             tokens=tokens,
+            unit=prepared.unit,
             seconds=seconds,
-            flops=training_flops(recipe, prepared, tokens),
+            flops=training_flops(prepared, tokens),
             joules=watts * seconds,
             metered=how,
             grams_per_kwh=grams_per_kwh(),
@@ -114,14 +124,14 @@ def estimate(recipe: Recipe, prepared: Prepared, device: torch.device) -> Estima
     )
 
 
-def _seconds_per_token(recipe: Recipe, prepared: Prepared, rows: np.ndarray, device: torch.device) -> float:
-    longest = int(max(prepared.train.source.lengths[rows].max(), prepared.train.target.lengths[rows].max())) + 1
-    batch = make_batch(prepared.train, rows[: max(1, 1024 // longest)]).to(device)
-    model = build_model(recipe, prepared.tokenizers).to(device)
-    objective, optimizer = TranslationLoss(recipe.objective), make_optimizer(model, recipe.train)
+def _seconds_per_token(prepared: Prepared, source: Source, device: torch.device) -> float:
+    train, rows = prepared.recipe.train, max(source.plan(0), key=len)
+    batch = source.batch(rows[: max(1, 1024 * len(rows) // source.count(rows))], 0).to(device)
+    model, objective = prepared.model().to(device), prepared.objective()
+    optimizer = make_optimizer(model, train)
     for _ in range(2):  # the first warms up
         began = time.perf_counter()
-        with torch.autocast(device.type, torch.bfloat16, enabled=recipe.train.precision == "bf16"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=train.precision == "bf16"):
             total = objective(model, batch).total
         total.backward()
         optimizer.step()
@@ -136,7 +146,7 @@ def _activations(recipe: Recipe, vocabulary: int, device: torch.device) -> int:
     the rest is computed again; and a chunk of logits three times.
     """
     model, tokens = recipe.model, recipe.objective.passes * recipe.train.tokens_per_batch // recipe.train.accumulate
-    encoder, decoder = model.depth
+    encoder, decoder = depth(model)
     per_token = encoder * (10 * model.width + 2 * model.feedforward) + decoder * (16 * model.width + 2 * model.feedforward)
     if recipe.train.recompute:
         per_token = (encoder + decoder) * model.width

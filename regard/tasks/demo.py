@@ -7,9 +7,8 @@ from pathlib import Path
 from regard.data.builtin.english_french import pronoun_accuracy
 from regard.lens import picture
 from regard.recipe import load_recipe
-from regard.tasks.run import choose_device
+from regard.tasks.run import Say, choose_device
 from regard.tasks.training import train_run
-from regard.tasks.translate import Say
 from regard.tasks.translator import Translator
 
 SENTENCES = (
@@ -25,11 +24,11 @@ def run_demo(folder: Path, device: str | None, say: Say) -> None:
     if outcome.interrupted:
         say(f"saved step {outcome.progress.step:,} in {folder}; continue with: regard demo --out {folder}")
         raise SystemExit(outcome.interrupted)
-    assert outcome.scores is not None
+    assert outcome.result is not None
     print("\nOn 1,000 test sentences, half of them with combinations of words that training never showed:")
-    for line in outcome.scores.lines():
+    for line in outcome.result.lines():
         print(f"  {line}")
-    right, total = pronoun_accuracy(outcome.prepared.test_pairs, outcome.outputs)
+    right, total = pronoun_accuracy(outcome.prepared.test, outcome.result.outputs)
     print(f"  it -> il or elle   {right} of {total} right ({right / total:.1%})")
     translator = Translator.open(folder, str(where))
     print("\nWhat does 'it' refer to?")

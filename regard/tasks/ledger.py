@@ -57,6 +57,7 @@ class Ledger:
     metered: str
     grams_per_kwh: float
     peak: float | None  # operations a second
+    unit: str = "target tokens"
 
     @property
     def watt_hours(self) -> float:
@@ -88,7 +89,7 @@ class Ledger:
         return [self.work(), self.speed(), self.energy()]
 
     def work(self) -> str:
-        return f"{self.steps:,} steps, {self.tokens:,} target tokens, {clock(self.seconds)} of training"
+        return f"{self.steps:,} steps, {self.tokens:,} {self.unit}, {clock(self.seconds)} of training"
 
     def speed(self) -> str:
         operations = f"{self.flops:.2e}".replace("e+", "e")

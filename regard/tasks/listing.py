@@ -13,10 +13,9 @@ from regard.model.count import Part
 from regard.model.pattern import parse_visibility
 from regard.model.visibility import causal
 from regard.recipe import Recipe, builtin_names, load_recipe
-from regard.tasks.cost import TYPICAL, model_tree
+from regard.tasks.cost import TYPICAL, model_tree, typical
 from regard.tasks.run import Run
 from regard.tasks.sizes import Footprint, sized
-from regard.tasks.translator import Tokenizers
 
 UNITS = (("MFLOP", 1e6), ("GFLOP", 1e9), ("TFLOP", 1e12))  # of the operations' column: the first that keeps it readable
 
@@ -104,7 +103,7 @@ def _explained(target: str, settings: Sequence[str]) -> _Explained:
     if Path(target).is_dir():
         run = Run.open(target)
         recipe = run.recipe_with(list(settings))
-        return _of_recipe(recipe, model_tree(recipe, Tokenizers.load(run.folder, recipe.text.joint)))
+        return _of_recipe(recipe, model_tree(recipe, *run.vocabulary_sizes()))
     recipes = builtin_names()
     if target in SIZES and target not in recipes:
         return _of_size(*sized(target, settings))
@@ -119,7 +118,7 @@ def _explained(target: str, settings: Sequence[str]) -> _Explained:
 
 def _of_recipe(recipe: Recipe, tree: Part) -> _Explained:
     about = recipe.recipe
-    return _Explained(about.title or about.name, about.paper, Footprint(recipe.model, tree, TYPICAL))
+    return _Explained(about.title or about.name, about.paper, Footprint(recipe.model, tree, typical(recipe)))
 
 
 def _of_size(size: Size, as_published: bool) -> _Explained:

@@ -1,26 +1,25 @@
-"""`regard predict`: texts, a file or standard input in; lines or JSON out, as they are ready."""
+"""`regard predict`: texts, a file or standard input in; what the run was trained for out, as it is ready."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from io import BufferedReader
 from pathlib import Path
 
 from regard.errors import UserError
 from regard.tasks.outputs import growing
-from regard.tasks.translator import Translation, Translator
+from regard.tasks.table import open_run
+from regard.tasks.telling import Emit
 
-CHUNK = 64  # lines translated together: enough to sort by length, few enough to watch
+CHUNK = 64  # lines answered together: enough to sort by length, few enough to watch
 BLOCK = 1 << 16  # bytes
 
 Lines = Iterable[Sequence[str]]  # a few at a time
 
 
-@contextmanager
-def predict_lines(
+def predict(
     run: Path,
     texts: Sequence[str] | None,
     input: Path | None,
@@ -28,17 +27,17 @@ def predict_lines(
     settings: Sequence[str],
     device: str | None,
     as_json: bool,
-) -> Iterator[Iterator[str]]:
-    """Lines for the terminal; with `output` they go to that file instead, and none is left to print."""
+    emit: Emit,
+) -> None:
+    """Tell what the run answers; with `output`, tell it to that file instead."""
     with ExitStack() as opened:
         sources = _sources(texts, input, opened)
-        file = opened.enter_context(growing(output, "--output")) if output is not None else None
-        lines = _lines(Translator.open(run, device, settings), sources, as_json)
-        if file is None:
-            yield lines
-        else:
-            file.writelines(f"{line}\n" for line in lines)
-            yield iter(())
+        if output is not None:
+            emit = opened.enter_context(growing(output, "--output")).write
+        answers, number = open_run(run, device, settings), 0
+        for some in sources:
+            answers.predict(some, number, as_json, emit)
+            number += len(some)
 
 
 def _sources(texts: Sequence[str] | None, input: Path | None, opened: ExitStack) -> Lines:
@@ -77,18 +76,3 @@ def _decoded(line: bytes, name: str, number: int) -> str:
             f"{name}, line {number:,}: byte {error.start + 1} (0x{line[error.start]:02X}) is not UTF-8; convert the text first, "
             "for instance with iconv -f LATIN1 -t UTF-8."
         ) from None
-
-
-def _lines(translator: Translator, sources: Lines, as_json: bool) -> Iterator[str]:
-    for texts in sources:
-        for source, found in zip(texts, translator.translate(texts)):
-            if as_json:
-                yield json.dumps({"source": source, "outputs": [_as_dict(t) for t in found]}, ensure_ascii=False)
-            elif translator.decode.n_best == 1:
-                yield found[0].text
-            else:
-                yield from (f"{t.score:.4f}\t{t.text}" for t in found)
-
-
-def _as_dict(translation: Translation) -> dict[str, object]:
-    return {name: getattr(translation, name) for name in ("text", "score", "logprob", "finished")}

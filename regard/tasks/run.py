@@ -20,6 +20,7 @@ import torch
 
 from regard.errors import UserError
 from regard.recipe import Recipe, read_recipe
+from regard.text.tokenizer import Tokenizer
 from regard.train.checkpoint import Checkpoint, Store
 from regard.train.config import MAY_CHANGE
 from regard.train.durable import explained, flush_file, flush_folder
@@ -53,6 +54,13 @@ class Run:
 
     def recipe_with(self, assignments: Sequence[str]) -> Recipe:
         return read_recipe(self.folder / "recipe.toml", assignments)
+
+    def vocabulary_sizes(self) -> list[int]:
+        """Of the source and the target, where there are two."""
+        paths = sorted(self.folder.glob("tokenizer*.json"))
+        if not paths:
+            raise UserError(f"{self.folder} has no tokenizer.json. Copy it back, or make it again by the same command.")
+        return [len(Tokenizer.load(path, foreign=True)) for path in paths]
 
     def store(self, say: Say = aside) -> Store:
         return Store(self.folder / "checkpoints", say)

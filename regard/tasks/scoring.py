@@ -7,32 +7,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.evaluate.bleu import Scores
+from regard.errors import UserError
 from regard.tasks.outputs import check_place, growing
 from regard.tasks.run import Run, choose_device
-from regard.tasks.translate import evaluate, read_test
-from regard.tasks.translator import Translator
+from regard.tasks.table import TASKS
+from regard.tasks.task import Result
 
 
 @dataclass(frozen=True)
 class Scored:
     run: Path
-    sentences: int
-    scores: Scores
+    result: Result
 
     def as_dict(self) -> dict[str, Any]:
-        return {"run": str(self.run), "sentences": self.sentences, **self.scores.as_dict()}
+        return {"run": str(self.run), **self.result.as_dict()}
 
 
 def score_run(folder: Path, settings: Sequence[str], device: str | None, output: Path | None) -> Scored:
-    """Settings may choose another test set and another search; `output` gets the translations, a line each."""
+    """Settings may choose another test set and another search; `output` gets what the model said, a line each."""
     run = Run.open(folder)
     recipe, where = run.recipe_with(settings), choose_device(device)
     if output is not None:
         check_place(output, "--output")
-    pairs = read_test(recipe)
-    scores, outputs = evaluate(Translator.of(run, recipe, where), pairs)
+    if not recipe.data.test:
+        raise UserError("there is nothing to score: the run has no test set; give data.test=FILE, or two aligned files as a,b.")
+    task = TASKS[recipe.task.name]
+    test = task.read_test(recipe)
+    result = task.open(run, recipe, where).evaluate(test)
     if output is not None:
+        if not result.outputs:
+            raise UserError(f"--output {output}: this task's score has no outputs to write; leave the option out.")
         with growing(output, "--output") as file:
-            file.writelines(f"{text}\n" for text in outputs)
-    return Scored(folder, len(pairs), scores)
+            file.writelines(f"{text}\n" for text in result.outputs)
+    return Scored(folder, result)

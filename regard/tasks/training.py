@@ -7,19 +7,16 @@ from pathlib import Path
 
 import torch
 
-from regard.data.batches import PairBatches
 from regard.data.loader import Loader
 from regard.errors import UserError
-from regard.evaluate.bleu import Scores
-from regard.objective.translation import TranslationLoss
 from regard.recipe import Recipe
 from regard.tasks.card import write_card
 from regard.tasks.claim import check_folder, claimed
 from regard.tasks.cost import estimate, must_fit_memory
 from regard.tasks.ledger import grams_per_kwh
-from regard.tasks.run import Run
-from regard.tasks.translate import Prepared, Say, evaluate, prepare, validator
-from regard.tasks.translator import Translator, build_model
+from regard.tasks.run import Run, Say
+from regard.tasks.table import TASKS
+from regard.tasks.task import Prepared, Result
 from regard.train.interrupt import interruptible
 from regard.train.loop import Progress, average, done, resume, train
 from regard.train.parallel import ALONE, Mute, World
@@ -31,8 +28,7 @@ from regard.train.spread import Spread
 class Outcome:
     run: Run
     progress: Progress
-    scores: Scores | None
-    outputs: list[str]
+    result: Result | None
     prepared: Prepared
     interrupted: int = 0  # exit code of the signal that stopped it
 
@@ -47,12 +43,12 @@ def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, wo
         if world.leads:
             check_folder(recipe, folder)
     grams_per_kwh()
-    prepared = prepare(recipe, None if Run(folder).never_saved else folder, say)
+    prepared = TASKS[recipe.task.name].prepare(recipe, None if Run(folder).never_saved else folder, say)
     world.must_agree(
         str(prepared.fingerprints()), "the processes do not read the same training data; put it where all machines see it."
     )
     if not (recipe.train.shard and world.size > 1):
-        must_fit_memory(recipe, prepared, device)
+        must_fit_memory(prepared, device)
     return prepared
 
 
@@ -61,7 +57,7 @@ def train_prepared(
 ) -> Outcome:
     """All of `world` train; the first process alone writes the run and, when they are done, scores it."""
     with claimed(recipe, folder, prepared, say, world) as run:
-        model = build_model(recipe, prepared.tokenizers)
+        model = prepared.model()
         spread = Spread(model, world, recipe.train.shard, device)
         store = run.store(say)
         optimizer, progress = resume(store, recipe.train, model, spread)
@@ -71,39 +67,35 @@ def train_prepared(
         elif progress.step:
             say(f"continuing from step {progress.step:,} of {recipe.train.steps:,}")
         log = RunLog(folder, recipe.train.steps, progress.step) if world.leads else Mute()
-        objective = TranslationLoss(recipe.objective)
+        objective = prepared.objective()
         loader = _loader(recipe, prepared, device, progress, world)
         with interruptible() as interrupt:
-            validate = validator(recipe, prepared, objective)
+            validate = prepared.validator(objective)
             progress = train(model, objective, loader, validate, recipe.train, store, log, progress, optimizer, interrupt, spread)
         if interrupt or not world.leads:
-            return Outcome(run, progress, None, [], prepared, interrupt.exit_code if interrupt else 0)
-        say(f"trained {progress.step:,} steps, {progress.tokens:,} target tokens, in {clock(progress.seconds)}")
+            return Outcome(run, progress, None, prepared, interrupt.exit_code if interrupt else 0)
+        say(f"trained {progress.step:,} steps, {progress.tokens:,} {prepared.unit}, in {clock(progress.seconds)}")
         if recipe.train.average > 1:
             average(store, recipe.train.average, progress.step)
-        scores: Scores | None = None
-        outputs: list[str] = []
-        if prepared.test_pairs:
-            translator = Translator.open(folder, str(device))
-            scores, outputs = evaluate(translator, prepared.test_pairs)
-        write_card(run, recipe, progress, scores, prepared, device)
-        return Outcome(run, progress, scores, outputs, prepared)
+        answers = TASKS[recipe.task.name].open(run, recipe, device) if prepared.test else None
+        result = answers.evaluate(prepared.test) if answers else None
+        write_card(run, progress, result, prepared, device)
+        return Outcome(run, progress, result, prepared)
 
 
 def _loader(recipe: Recipe, prepared: Prepared, device: torch.device, progress: Progress, world: World) -> Loader:
-    """On a GPU in half precision sentences are packed without padding, where there is a kernel for the model's visibility."""
+    """On a GPU in half precision texts are packed without padding, where there is a kernel for the model's visibility."""
     cuda = device.type == "cuda"
-    packed = cuda and recipe.train.precision == "bf16" and recipe.model.packable
-    source = PairBatches(prepared.train, recipe.train.tokens_per_batch, recipe.train.seed, packed)
+    source = prepared.source(packed=cuda and recipe.train.precision == "bf16" and recipe.model.packable)
     accumulate = max(recipe.train.accumulate, progress.accumulate)
     return Loader(source, accumulate=accumulate, rank=world.rank, world=world.size, pin=cuda)
 
 
 def dry_run_lines(recipe: Recipe, device: torch.device, say: Say) -> list[str]:
     """What a training would read, hold and cost. Nothing is written."""
-    prepared = prepare(recipe, None, say)
-    must_fit_memory(recipe, prepared, device)
-    return estimate(recipe, prepared, device).lines()
+    prepared = TASKS[recipe.task.name].prepare(recipe, None, say)
+    must_fit_memory(prepared, device)
+    return estimate(prepared, device).lines()
 
 
 def _must_not_start_over(run: Run, progress: Progress) -> None:

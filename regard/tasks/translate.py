@@ -1,10 +1,9 @@
-"""The task `translate`: read pairs, build vocabularies, train, validate, score. What the training loop is given, and by whom."""
+"""The task `translate`: pairs of sentences, vocabularies, and a Transformer that reads the one and writes the other."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,36 +11,65 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.data.batches import EncodedPairs, cuts, encode_pairs, make_batch
+from regard.data.batches import EncodedPairs, PairBatches, cuts, encode_pairs, make_batch
 from regard.data.check import check_pairs, overlap
 from regard.data.pair import Pair
 from regard.data.sources import read_pairs
 from regard.decode.config import DecodeConfig
 from regard.errors import UserError
-from regard.evaluate.bleu import Scores, corpus_scores
+from regard.families.transformer import Transformer, count
+from regard.model.count import Part
 from regard.objective.loss import Objective
+from regard.objective.translation import TranslationLoss
 from regard.recipe import Recipe
 from regard.tasks.run import Say
-from regard.tasks.translator import Tokenizers, Translator, longest
+from regard.tasks.task import Task
+from regard.tasks.translator import Tokenizers, Translator, build_model, longest
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 from regard.train.loop import Validation
-
-__all__ = ["Prepared", "Say", "data_record", "evaluate", "prepare", "read_split", "read_test", "validator"]
 
 SAMPLES = 4
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Pairs:
+    """Prepared pairs (see `task.Prepared`)."""
+
+    recipe: Recipe
     tokenizers: Tokenizers
     train: EncodedPairs
     valid: EncodedPairs
     valid_pairs: list[Pair]
-    test_pairs: list[Pair]
+    test: list[Pair]
+    unit = "target tokens"
+
+    @property
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return dict(zip(Tokenizers.files(self.recipe.text.joint), self.tokenizers))
+
+    def model(self) -> Transformer:
+        return build_model(self.recipe, self.tokenizers)
+
+    def objective(self) -> TranslationLoss:
+        return TranslationLoss(self.recipe.objective)
+
+    def source(self, *, packed: bool) -> PairBatches:
+        return PairBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
+
+    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
+        return validator(self, objective)
+
+    def example(self) -> tuple[Part, int]:
+        source, target = (round(side.lengths.mean() + 1) for side in (self.train.source, self.train.target))
+        sizes = [len(tokenizer) for tokenizer in self.tokenizers]
+        return count(self.recipe.model, sizes[0], sizes[1], source, target), target
+
+    def amounts(self) -> dict[str, str]:
+        return {"train": f"{len(self.train):,} pairs", "valid": f"{len(self.valid):,} pairs"}
 
     def fingerprints(self) -> dict[str, str]:
-        """Of what a run must be continued with: another validation set would compare losses that cannot be compared."""
-        return {"train_sha256": _digest(self.train), "valid_sha256": _digest(self.valid)}
+        """Another validation set would compare losses that cannot be compared."""
+        return {"train": _digest(self.train), "valid": _digest(self.valid)}
 
 
 def _digest(pairs: EncodedPairs) -> str:
@@ -62,12 +90,10 @@ def read_split(recipe: Recipe, split: str) -> list[Pair]:
 
 
 def read_test(recipe: Recipe) -> list[Pair]:
-    if not recipe.data.test:
-        raise UserError("there is nothing to score: the run has no test set; give data.test=FILE or data.test=a.en,a.de.")
     return read_split(recipe, "test")
 
 
-def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Prepared:
+def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
     """Read and check the data, then take the vocabularies of the run's folder or learn them. Nothing is written."""
     train, valid = read_split(recipe, "train"), read_split(recipe, "valid")
     test = read_split(recipe, "test") if recipe.data.test else []
@@ -85,7 +111,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Prepared:
     _must_fit(recipe, "valid", np.maximum(validation.source.lengths, validation.target.lengths))
     if test:
         _must_fit(recipe, "test", np.array([len(ids) for ids in encode[0]([pair.source for pair in test])]))
-    return Prepared(tokenizers, _training_pairs(recipe, train, tokenizers, say), validation, valid, test)
+    return Pairs(recipe, tokenizers, _training_pairs(recipe, train, tokenizers, say), validation, valid, test)
 
 
 def _training_pairs(recipe: Recipe, train: Sequence[Pair], tokenizers: Tokenizers, say: Say) -> EncodedPairs:
@@ -127,25 +153,12 @@ def _tokenizers(recipe: Recipe, train: Sequence[Pair], folder: Path | None) -> T
     return Tokenizers(made[0], made[-1])
 
 
-def data_record(prepared: Prepared) -> str:
-    record = {
-        "train_pairs": len(prepared.train),
-        "train_dropped": prepared.train.dropped,
-        "train_source_tokens": int(prepared.train.source.lengths.sum()),
-        "train_target_tokens": int(prepared.train.target.lengths.sum()),
-        "valid_pairs": len(prepared.valid_pairs),
-        "test_pairs": len(prepared.test_pairs),
-        **prepared.fingerprints(),
-    }
-    return json.dumps(record, indent=2) + "\n"
-
-
-def validator(recipe: Recipe, prepared: Prepared, objective: Objective) -> Callable[[nn.Module], Validation]:
+def validator(prepared: Pairs, objective: Objective) -> Callable[[nn.Module], Validation]:
     """Loss on the validation pairs, and the first few of them translated."""
     data = prepared.valid
     longest = np.maximum(data.source.lengths, data.target.lengths) + 1
     order = np.argsort(longest, kind="stable")
-    batches = [make_batch(data, order[a:b]) for a, b in cuts(longest[order], recipe.train.tokens_per_batch)]
+    batches = [make_batch(data, order[a:b]) for a, b in cuts(longest[order], prepared.recipe.train.tokens_per_batch)]
     samples = prepared.valid_pairs[:SAMPLES]
 
     @torch.no_grad()
@@ -163,6 +176,4 @@ def validator(recipe: Recipe, prepared: Prepared, objective: Objective) -> Calla
     return validate
 
 
-def evaluate(translator: Translator, pairs: Sequence[Pair]) -> tuple[Scores, list[str]]:
-    outputs = translator([pair.source for pair in pairs])
-    return corpus_scores(outputs, [pair.target for pair in pairs]), outputs
+TASK = Task(prepare, read_test, Translator.of)

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
 
 from regard.data.batches import pad
+from regard.data.pair import Pair
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.decode.graph import Sessions, sessions_on
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.search import search
 from regard.errors import UserError
-from regard.families import FAMILIES
+from regard.evaluate.bleu import Scores, corpus_scores
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.lens.alignment import Alignment
-from regard.model.packed import pack
 from regard.model.probe import not_recording, probe
 from regard.recipe import Recipe
+from regard.tasks.opening import fill, must_be_as_trained, ready
 from regard.tasks.run import Run, choose_device
+from regard.tasks.telling import Emit
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary import EOS, PAD, SOS
-from regard.train.checkpoint import Checkpoint
 
 ROOM = 50  # an output may be so many tokens longer than its source (Vaswani et al. 2017, section 6.1)
 
@@ -60,6 +62,19 @@ class Translation(NamedTuple):
     ids: list[int]
 
 
+class Translated(NamedTuple):
+    """A test set's translations and what they score."""
+
+    scores: Scores
+    outputs: list[str]
+
+    def lines(self) -> list[str]:
+        return self.scores.lines()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"sentences": len(self.outputs), **self.scores.as_dict()}
+
+
 NOTHING = Translation("", 0.0, 0.0, True, [])  # what an empty text says, in any language
 
 
@@ -81,15 +96,13 @@ class Translator:
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Translator:
         """The run's translator; of its recipe, the search and the data may have been set anew."""
-        _must_be_as_trained(run, recipe)
+        must_be_as_trained(run, recipe)
+        if recipe.decode.stop or recipe.decode.slide:
+            raise UserError("decode.stop and decode.slide are for language models; a translation ends by itself. Leave them out.")
         tokenizers = Tokenizers.load(run.folder, recipe.text.joint)
         model = build_model(recipe, tokenizers)
-        _fill(model, run.weights())
-        if device.type == "cpu":
-            pack(model, recipe.decode.weights)
-        elif recipe.decode.weights != "float32":
-            raise UserError(f"decode.weights={recipe.decode.weights} is for a CPU; give --device cpu, or leave it out on a GPU.")
-        return cls(model.to(device).eval(), tokenizers, recipe.decode)
+        fill(model, run.weights())
+        return cls(ready(model, recipe.decode.weights, device), tokenizers, recipe.decode)
 
     @property
     def device(self) -> torch.device:
@@ -108,8 +121,8 @@ class Translator:
             self._look(texts, found)
         return found[0].text if isinstance(text, str) else [translation.text for translation in found]
 
-    def translate(self, texts: Sequence[str]) -> list[list[Translation]]:
-        """The n_best of each text, best first, in the order given, decoded in batches of similar length.
+    def translate(self, texts: Sequence[str], first: int = 0) -> list[list[Translation]]:
+        """The n_best or the samples of each text, in the order given, decoded in batches of similar length.
 
         An empty text has one translation, the empty one.
         """
@@ -118,9 +131,25 @@ class Translator:
         sources = [[*ids, EOS] for ids in self.tokenizers.source.encode_batch([texts[row] for row in written])]
         self._must_fit([texts[row] for row in written], sources)
         for batch in in_batches([len(ids) for ids in sources], self.decode.batch_tokens):
-            for n, hypotheses in zip(batch, self._search([sources[n] for n in batch])):
+            numbers = [first + written[n] for n in batch]
+            for n, hypotheses in zip(batch, self._search([sources[n] for n in batch], numbers)):
                 results[written[n]] = [self._translation(hypothesis) for hypothesis in hypotheses]
         return results
+
+    def predict(self, texts: Sequence[str], first: int, as_json: bool, emit: Emit) -> None:
+        """A line for each text, or one for each of its n_best."""
+        for source, found in zip(texts, self.translate(texts, first)):
+            if as_json:
+                outputs = [{name: getattr(t, name) for name in ("text", "score", "logprob", "finished")} for t in found]
+                emit(json.dumps({"source": source, "outputs": outputs}, ensure_ascii=False) + "\n")
+            elif self.decode.n_best == self.decode.samples == 1:
+                emit(f"{found[0].text}\n")
+            else:
+                emit("".join(f"{t.score:.4f}\t{t.text}\n" for t in found))
+
+    def evaluate(self, test: Sequence[Pair]) -> Translated:
+        outputs = self([pair.source for pair in test])
+        return Translated(corpus_scores(outputs, [pair.target for pair in test]), outputs)
 
     def _must_fit(self, texts: Sequence[str], sources: list[list[int]]) -> None:
         room = longest(self.model.config)
@@ -132,13 +161,26 @@ class Translator:
                     f"split it, or train with model.maximum_length={len(ids)} or model.position=sinusoidal."
                 )
 
-    def _search(self, sources: list[list[int]]) -> list[list[Hypothesis]]:
+    def _search(self, sources: list[list[int]], numbers: Sequence[int]) -> list[list[Hypothesis]]:
         c = self.decode
         source_BM, lengths_B = pad([np.array(ids) for ids in sources])
         limits = [min(len(ids) + ROOM, longest(self.model.config)) for ids in sources]
         maximum = torch.tensor(c.capped(limits), device=self.device)
         state = self.model.start(source_BM.to(self.device), lengths_B.to(self.device))
-        return search(c, state, len(sources), sos=SOS, eos=EOS, maximum=maximum, banned=(PAD, SOS), sessions=self.sessions)
+        encode = self.tokenizers.target.encode
+        return search(
+            c,
+            state,
+            len(sources),
+            sos=SOS,
+            eos=EOS,
+            maximum=maximum,
+            banned=(PAD, SOS),
+            banned_sequences=[ids for word in c.banned if (ids := encode(word))],
+            forced=[encode(c.prefix)] * len(sources) if c.prefix else None,
+            numbers=numbers,
+            sessions=self.sessions,
+        )
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         text = self.tokenizers.target.decode(hypothesis.ids)
@@ -178,25 +220,5 @@ def longest(config: TransformerConfig) -> int:
     return config.maximum_length if config.position == "learned" else sys.maxsize
 
 
-def _must_be_as_trained(run: Run, recipe: Recipe) -> None:
-    changed = [setting for setting in recipe.differences(run.recipe) if not setting.startswith(("data.", "decode."))]
-    if changed:
-        raise UserError(
-            f"{changed[0]} cannot be set for a trained run; set decode.KEY=VALUE here, or train another run with it: "
-            f"'regard train {run.folder / 'recipe.toml'} {changed[0].split(' ')[0]} --out ANOTHER_FOLDER'."
-        )
-
-
-def _fill(model: Transformer, weights: Checkpoint) -> None:
-    try:
-        model.load_state_dict(weights.tensors("model"))
-    except RuntimeError:  # torch lists every tensor that differs
-        raise UserError(
-            f"the weights in {weights.path} do not fit the model that recipe.toml and the tokenizer of the run describe; one of "
-            "them is from another run, or another version of Regard. Copy the whole run again, or train it again."
-        ) from None
-
-
 def build_model(recipe: Recipe, tokenizers: Tokenizers) -> Transformer:
-    _, family = FAMILIES[recipe.model.family]
-    return family(recipe.model, len(tokenizers.source), len(tokenizers.target), seed=recipe.train.seed)
+    return Transformer(recipe.model, len(tokenizers.source), len(tokenizers.target), seed=recipe.train.seed)

@@ -8,21 +8,26 @@ from typing import Literal, get_args
 from regard.errors import UserError
 from regard.text.vocabulary import SPECIALS
 
-Kind = Literal["bpe", "wordpiece", "unigram", "word", "character", "byte", "byte-bpe"]
+Kind = Literal["bpe", "wordpiece", "unigram", "word", "character", "byte", "byte-bpe", "spaced"]  # those that are learned here
 KINDS: tuple[Kind, ...] = get_args(Kind)
 BYTES = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextConfig:
-    tokenizer: Kind = "bpe"
+    tokenizer: Kind | Literal["public"] = "bpe"  # public: it came with the checkpoint that training started from
     size: int = 8000  # the most pieces a vocabulary may hold, specials included; byte needs none: 0
     lowercase: bool = False
     minimum_count: int = 1  # words, characters or merges seen less often are not kept
-    joint: bool = True  # one vocabulary for source and target, or one each
 
     def __post_init__(self) -> None:
-        check_size(self.tokenizer, self.size, self.minimum_count)
+        if self.tokenizer != "public":
+            check_size(self.tokenizer, self.size, self.minimum_count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairTextConfig(TextConfig):
+    joint: bool = True  # one vocabulary for source and target, or one each
 
 
 def check_size(kind: Kind, size: int, minimum_count: int) -> None:

@@ -80,7 +80,10 @@ def learn_frequent(how: Cut, texts: list[str], size: int, minimum_count: int) ->
     trained = _train(models.WordLevel(unk_token=UNKNOWN), trainer, how, texts)
     if trained.get_vocab_size() == len(SPECIALS):
         raise UserError(f"Nothing in this text is seen text.minimum_count={minimum_count} times. Set it lower.")
-    return trained.model
+    vocabulary = trained.get_vocab()
+    words = [word for word in sorted(vocabulary, key=vocabulary.__getitem__) if word not in SPECIALS]
+    # In prepared text "<unk>" is a word, which the trainer would number a second time.
+    return models.WordLevel({word: number for number, word in enumerate([*SPECIALS, *words])}, unk_token=UNKNOWN)
 
 
 def learn_bytes(how: Cut, texts: list[str], size: int, minimum_count: int) -> models.Model:
@@ -98,6 +101,7 @@ LEARNERS: dict[Kind, Learner] = {
     "unigram": learn_unigram,
     "word": learn_frequent,
     "character": learn_frequent,
+    "spaced": learn_frequent,
     "byte": learn_bytes,
     "byte-bpe": learn_byte_bpe,
 }

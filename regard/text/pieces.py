@@ -8,13 +8,14 @@
     character   every character, the space too           the text, every space kept
     byte        every UTF-8 byte                         the text, every space kept
     byte-bpe    parce Ġqu ' il Ġdort .  then merges      the very same text, every space kept, nothing composed
+    spaced      parce qu'il dort.                        the text; a line end is a word of its own
 
 "The text" means its Unicode NFC form, lowercased if asked. The cut of byte-bpe is GPT-2's, and Ġ is how it writes the byte
 of the space: every byte has a visible letter. Where "▁" stands for the space (bpe, unigram, word), a run of
 white space counts as one space, none is kept at either end, and a "▁" that was in the text is read as a space.
 
 Every cut falls between "<" and a letter that follows it. A line in which somebody wrote "<eos>" can therefore never match the
-special piece of that name: it is ordinary text.
+special piece of that name: it is ordinary text. Only "spaced", for text whose words are prepared, takes "<unk>" at its word.
 """
 
 from __future__ import annotations
@@ -64,6 +65,12 @@ def cut(kind: Kind, lowercase: bool) -> Cut:
         case "byte":
             utf8 = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
             return Cut(normalizers.Sequence(letters), utf8, decoders.ByteLevel())
+        case "spaced":
+            lines = pre_tokenizers.Split(Regex(r"\n"), "isolated")
+            specials = pre_tokenizers.Split(Regex(r"<(?=(pad|sos|eos)>)"), "isolated")
+            words = [lines, pre_tokenizers.Split(Regex(r"[^\S\n]+"), "removed"), specials]
+            joined = decoders.WordPiece(prefix="\0", cleanup=False)  # a space between all, since no word has this prefix
+            return Cut(normalizers.Sequence(letters), pre_tokenizers.Sequence(words), joined)
         case "byte-bpe":
             untouched = normalizers.Sequence([normalizers.Lowercase()] if lowercase else [])
             return Cut(untouched, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True), decoders.ByteLevel())

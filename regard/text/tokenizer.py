@@ -30,8 +30,9 @@ class Tokenizer:
         self.raw.encode_special_tokens = True  # "<eos>" written by a person is text; `tokenizer.json` does not keep this
         self.raw.no_truncation()  # published files often carry the settings of their last use, which cut text short unasked
         self.raw.no_padding()
-        self.roles = find_roles(raw.token_to_id)
-        self.specials = frozenset(i for i, piece in raw.get_added_tokens_decoder().items() if piece.special)
+        special = {piece.content: i for i, piece in raw.get_added_tokens_decoder().items() if piece.special}
+        self.specials = frozenset(special.values())
+        self.roles = find_roles(special.get)  # a word that merely looks like one of their names plays no role
         self._length = 1 + max(raw.get_vocab(with_added_tokens=True).values(), default=-1)  # public ones may have gaps
         self._visible = visible_bytes if self.decodes("ByteLevel") else visible
 

@@ -8,12 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.decode import beam_search, greedy
+from regard.decode import Choice, beam_search, greedy, sample
+from regard.decode.draws import draw, splitmix, uniform, weights
 from regard.decode.graph import Sessions, sessions_on
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.offers import first_by_key, first_by_sorting
 from regard.families.transformer import Transformer
 from regard.model.probe import probe
+from tests.decode.test_draws import logits
 from tests.decode.toy import VOCABULARY, lively
 from tests.model.test_past import Alone, prompts
 
@@ -124,3 +126,67 @@ def test_the_first_largest_on_a_gpu(size: int, rows: int) -> None:
     expected = first_by_sorting(values, 9)
     assert torch.equal(first_by_key(values.cuda(), 9).cpu(), expected)
     assert torch.equal(values.cuda().argmax(1).cpu(), expected[:, 0])
+
+
+CHOICES = [
+    Choice(),
+    Choice(temperature=0.7, top_k=10),
+    Choice(temperature=1.3, top_k=20, top_p=0.9, min_p=0.01, repetition_penalty=1.2),
+]
+
+
+def test_draws_are_those_of_a_cpu() -> None:
+    seeds, steps = torch.arange(-500, 500)[:, None] << 40, torch.arange(300)
+    assert torch.equal(splitmix(seeds.cuda(), steps.cuda()).cpu(), splitmix(seeds, steps))
+    assert torch.equal(uniform(seeds.cuda(), steps.cuda()).cpu(), uniform(seeds, steps))
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=str)
+@pytest.mark.parametrize("size", [50, 50_257])
+def test_the_same_scores_draw_the_same_tokens_as_on_a_cpu(choice: Choice, size: int) -> None:
+    scores, drawn = logits(0, size, 2.0, 0), uniform(torch.arange(4)[:, None], torch.tensor([0]))
+    weight = weights(scores, choice, fixed=False)
+    on_gpu = weights(scores.cuda(), choice, fixed=True)
+    torch.testing.assert_close(on_gpu.cpu().double(), weight.double(), rtol=1e-5, atol=2**40 * 1e-6)
+    assert torch.equal(draw(weight.cuda(), drawn.cuda()).cpu(), draw(weight, drawn))
+
+
+def sampled(model: Transformer, number: int, choice: Choice, sessions: Sessions | None = None) -> list[Hypothesis]:
+    source, lengths, limits = batch(number)
+    device = next(model.parameters()).device
+    rows, forced = len(limits), [[5, 6], *[[]] * (len(limits) - 1)]
+    words = dict(
+        sos=SOS, eos=EOS, maximum=limits, minimum=1, banned=(0, SOS), banned_sequences=[(7, 7), (8, 9, 10)], forced=forced
+    )
+    reading = model.start(source.to(device), lengths.to(device))
+    return sample(reading, rows, choice=choice, seeds=range(2 * rows), sessions=sessions, **words)
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=str)
+def test_recorded_samples_are_the_plain_ones(model: Transformer, choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In double precision, so that rounding does not move a draw across an edge."""
+    on_cpu = copy.deepcopy(model).double()
+    on_gpu, sessions = copy.deepcopy(on_cpu).cuda(), sessions_on(torch.device("cuda"))
+    assert sessions is not None
+    for number in range(len(BATCHES)):
+        found = [one.ids for one in sampled(on_gpu, number, choice, sessions)]
+        assert found == [one.ids for one in sampled(on_gpu, number, choice)]
+        assert found == [one.ids for one in sampled(on_cpu, number, choice)]
+    monkeypatch.setattr(sessions.recorder, "record", lambda step: pytest.fail("captured again"))
+    assert [one.ids for one in sampled(on_gpu, len(BATCHES) - 1, choice, sessions)] == found
+
+
+def test_a_listener_hears_what_is_found_and_stops_it(model: Transformer) -> None:
+    on_gpu, sessions = copy.deepcopy(model).cuda(), sessions_on(torch.device("cuda"))
+    source, lengths, limits = batch(0)
+    words = dict(sos=SOS, eos=EOS, maximum=limits, minimum=12, sessions=sessions)
+    for _ in range(3):
+        heard: dict[int, list[int]] = {row: [] for row in range(len(limits))}
+
+        def listen(row: int, tokens: list[int], heard: dict[int, list[int]] = heard) -> bool:
+            heard[row] += tokens
+            return row == 1
+
+        found = greedy(on_gpu.start(source.cuda(), lengths.cuda()), len(limits), listener=listen, **words)
+        assert [one.ids for one in found] == list(heard.values())
+        assert (len(found[1].ids), found[1].finished) == (8, False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -11,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.decode import beam_search, greedy
+from regard.decode import Choice, beam_search, greedy, sample
 from regard.decode.beam import Beam
 from regard.decode.graph import Sessions, sessions_on
-from regard.decode.greedy import Greedy
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.loop import complete, repeat
-from regard.decode.rules import Rules
+from regard.decode.openings import Openings
+from regard.decode.rules import Room, Rules
+from regard.decode.single import Single
 from regard.errors import UserError
 from regard.families.transformer import Transformer
 from regard.model.probe import probe
@@ -31,6 +31,8 @@ Found = list[list[Hypothesis]]
 
 
 MODEL = lively()
+SAMPLED = -1  # in place of a beam: two samples of each sentence
+EVERYTHING = Choice(temperature=1.3, top_k=20, top_p=0.95, min_p=0.01, repetition_penalty=1.1)
 
 
 def batch(seed: int, sentences: int, longest: int) -> tuple[Tensor, Tensor]:
@@ -44,6 +46,11 @@ def translate(
 ) -> Found:
     reading = model.start(*batch(seed, len(limits), longest))
     words = dict(sos=SOS, eos=EOS, maximum=limits, banned=(0, SOS), sessions=sessions, minimum=1)
+    if beam == SAMPLED:
+        texts = sample(
+            reading, len(limits), choice=EVERYTHING, seeds=range(2 * len(limits)), banned_sequences=[(5, 6), (7,)], **words
+        )
+        return [texts[row : row + 2] for row in range(0, len(texts), 2)]
     if beam == 0:
         return [[found] for found in greedy(reading, len(limits), **words)]
     return beam_search(reading, len(limits), beam=beam, alpha=0.6, n_best=min(beam, 2), **words)
@@ -65,7 +72,7 @@ def alike(found: Found, expected: Found) -> None:
     seed=st.integers(0, 1000),
     batches=st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=6), min_size=1, max_size=3),
     longest=st.integers(1, 20),
-    beam=st.integers(0, 4),
+    beam=st.integers(SAMPLED, 4),
 )
 def test_recorded_searches_find_what_plain_ones_find(seed: int, batches: list[list[int]], longest: int, beam: int) -> None:
     """Ragged limits, so sentences leave at different times; several batches, so sessions are used again by others."""
@@ -75,29 +82,29 @@ def test_recorded_searches_find_what_plain_ones_find(seed: int, batches: list[li
         alike(translate(seed + number, limits, sessions=sessions, **options), translate(seed + number, limits, **options))
 
 
-@pytest.mark.parametrize("kind", [Beam, Greedy])
+@pytest.mark.parametrize("kind", [Beam, Single])
 @pytest.mark.parametrize("limits", [[40, 1, 30], [9, 9, 3, 33, 20, 2, 1], [12]])
-def test_looking_seldom_finds_what_looking_always_finds(kind: type[Beam | Greedy], limits: list[int]) -> None:
+def test_looking_seldom_finds_what_looking_always_finds(kind: type[Beam | Single], limits: list[int]) -> None:
     """On a GPU without sessions: any number of sentences, which leave in halves."""
     rules = Rules(eos=EOS, banned=(0, SOS), beam=3 if kind is Beam else 1, alpha=0.6)
     found = []
     for patient in (False, True):
         reading = MODEL.start(*batch(4, len(limits), 9))
-        search = kind(rules, reading, len(limits), max(limits), patient)
-        search.begin(reading, torch.full((len(limits),), SOS), limits)
+        search = kind(rules, reading, Room(len(limits), max(limits), fixed=patient))
+        search.begin(reading, Openings(first_S=torch.full((len(limits),), SOS), limits=limits))
         with torch.no_grad():
             found.append(complete(search, limits, partial(repeat, search.advance), patient=patient))
     alike(*found)
 
 
-@pytest.mark.parametrize("beam", [0, 3])
+@pytest.mark.parametrize("beam", [SAMPLED, 0, 3])
 def test_windows_too(beam: int) -> None:
     model = lively("window(3)")
     options = dict(beam=beam, model=model)
     alike(translate(0, [40, 3, 25], sessions=Sessions(TapeRecorder()), **options), translate(0, [40, 3, 25], **options))
 
 
-@pytest.mark.parametrize("beam", [0, 3])
+@pytest.mark.parametrize("beam", [SAMPLED, 0, 3])
 def test_a_batch_of_the_same_size_records_nothing_anew(beam: int) -> None:
     recorder = TapeRecorder()
     sessions = Sessions(recorder)
@@ -118,20 +125,24 @@ def test_few_sessions_are_kept_and_the_latest_used_of_them() -> None:
     sessions = Sessions(TapeRecorder(), most=2)
     for seed, sentences in enumerate([1, 2, 1, 4]):
         translate(seed, [3] * sentences, sessions=sessions)
-    assert [key[-2] for key in sessions.idle] == [1, 4]
+    assert [key[-1].sentences for key in sessions.idle] == [1, 4]
 
 
-def searches() -> list[Callable[..., Beam | Greedy]]:
-    return [partial(Beam, Rules(eos=EOS, banned=(0,), minimum=2, beam=3, alpha=0.6)), partial(Greedy, Rules(eos=EOS, minimum=2))]
+SEARCHES: dict[str, tuple[type[Beam | Single], Rules]] = {
+    "beam": (Beam, Rules(eos=EOS, banned=(0,), banned_sequences=((5, 6), (7, 8, 9)), minimum=2, beam=3, alpha=0.6)),
+    "greedy": (Single, Rules(eos=EOS, minimum=2)),
+    "sample": (Single, Rules(eos=EOS, banned=(0,), banned_sequences=((5, 6), (7, 8, 9)), minimum=2, choice=EVERYTHING)),
+}
 
 
-@pytest.mark.parametrize("kind", searches(), ids=["beam", "greedy"])
-def test_advancing_asks_the_device_nothing_and_leaves_buffers_where_they_are(
-    kind: Callable[..., Beam | Greedy], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", SEARCHES)
+def test_advancing_asks_the_device_nothing_and_leaves_buffers_where_they_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reading = MODEL.start(*batch(0, 4, 9))
-    search = kind(reading, 4, 40, True)
-    search.begin(reading, torch.full((4,), SOS), [40, 20, 7, 1])
+    kind, rules = SEARCHES[name]
+    search = kind(rules, reading, Room(4, 40, prompt=16, forced=name != "greedy", fixed=True))
+    forced = [[5], [6, 7], [], [8]]
+    texts = Openings(first_S=torch.full((4,), SOS), limits=[40, 20, 7, 1], seeds=range(4), forced=forced)
+    search.begin(reading, texts)
 
     def places() -> list[int]:
         state, progress = search.state, search.progress
@@ -153,20 +164,23 @@ def test_advancing_asks_the_device_nothing_and_leaves_buffers_where_they_are(
                     search.advance()
     assert places() == before
     reading = MODEL.start(*batch(1, 3, 5))
-    search.begin(reading, torch.full((3,), SOS), [5, 5, 5])
+    search.begin(reading, Openings(first_S=torch.full((3,), SOS), limits=[5, 5, 5], seeds=range(3)))
     assert places() == before
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 1000), limits=st.lists(st.integers(1, 8), min_size=2, max_size=4), beam=st.integers(0, 4))
+@given(seed=st.integers(0, 1000), limits=st.lists(st.integers(1, 8), min_size=2, max_size=4), beam=st.integers(SAMPLED, 4))
 def test_a_sentence_that_is_done_does_not_change_any_more(seed: int, limits: list[int], beam: int) -> None:
     """Not even where the model has nothing to say, or nonsense, about what would come after its end."""
     logits_NV = table(seed, 5)
     logits_NV[::4] = -torch.inf
     reading = TableState(logits_NV, [(seed + 11 * row) % 97 for row in range(len(limits))])
     rules = Rules(eos=toy.EOS, beam=max(beam, 1), alpha=0.6, n_best=max(beam, 1))
-    search = (Beam if beam else Greedy)(rules, reading, len(limits), max(limits), True)
-    search.begin(reading, torch.full((len(limits),), toy.SOS), limits)
+    if beam == SAMPLED:
+        rules = Rules(eos=toy.EOS, choice=Choice())
+    search = (Beam if beam > 0 else Single)(rules, reading, Room(len(limits), max(limits), fixed=True))
+    texts = Openings(first_S=torch.full((len(limits),), toy.SOS), limits=limits, seeds=range(seed, seed + len(limits)))
+    search.begin(reading, texts)
     found: dict[int, list[Hypothesis]] = {}
     for _ in range(max(limits)):
         search.state.reserve(1)

@@ -43,18 +43,19 @@ class TableState:
         self.starts = starts
         self.calls: list[tuple[str, int]] = []
         self.reserved = 0
-        self.spoilt_S = torch.zeros(len(starts), dtype=torch.bool)  # rows whose logits are no numbers
 
     def room(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> TableState:
-        assert sentences == len(self.starts)
-        self.lanes = lanes
+        assert sentences % len(self.starts) == 0
+        self.lanes, self.places = lanes, sentences
         return self
 
     def take(self, reading: TableState, limits: Sequence[int]) -> None:
         assert reading is self
         assert len(limits) == len(self.starts)
-        self.keys_SW = torch.tensor(self.starts)[:, None].repeat(1, self.lanes)
-        self.histories = [[[start] for _ in range(self.lanes)] for start in self.starts]
+        starts = [*self.starts, *[0] * (self.places - len(self.starts))]
+        self.keys_SW = torch.tensor(starts)[:, None].repeat(1, self.lanes)
+        self.histories = [[[start] for _ in range(self.lanes)] for start in starts]
+        self.spoilt_S = torch.zeros(self.places, dtype=torch.bool)  # rows whose logits are no numbers
 
     def reserve(self, tokens: int) -> None:
         assert self.reserved == 0
@@ -81,8 +82,12 @@ class TableState:
         rows = torch.arange(len(self.keys_SW))
         moves.within(rows)
         rows = rows[: moves.stay]
-        assert 0 < len(rows) < len(self.keys_SW)
-        assert len(rows.unique()) == len(rows)
+        if self.calls:
+            assert 0 < len(rows) < len(self.keys_SW)
+            assert len(rows.unique()) == len(rows)
+        else:  # before the first step rows are copied, not let go
+            assert len(rows) == self.places
+            assert set(rows.tolist()) == set(range(len(self.starts)))
         self.keys_SW, self.spoilt_S, self.histories = (
             self.keys_SW[rows],
             self.spoilt_S[rows],

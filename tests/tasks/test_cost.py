@@ -33,7 +33,7 @@ def test_two_passes_cost_twice():
     """R-Drop puts every batch through the model twice."""
     once, twice = (load_recipe("translate", [*TINY, f"objective.agreement={a}"]) for a in (0, 5))
     prepared = prepare(once, None, quiet)
-    assert training_flops(twice, prepared, 1000) == 2 * training_flops(once, prepared, 1000) > 0
+    assert training_flops(replace(prepared, recipe=twice), 1000) == 2 * training_flops(prepared, 1000) > 0
 
 
 def test_compiled_training_is_the_same_training(tmp_path, monkeypatch):
@@ -67,7 +67,7 @@ def test_operations_are_those_that_torch_counts():
     batch = make_batch(prepared.train, rows)
     with FlopCounterMode(display=False) as counted:
         TranslationLoss(recipe.objective)(build_model(recipe, prepared.tokenizers), batch).total.backward()
-    assert training_flops(recipe, prepared, batch.tokens) == pytest.approx(counted.get_total_flops(), rel=0.05)
+    assert training_flops(prepared, batch.tokens) == pytest.approx(counted.get_total_flops(), rel=0.05)
 
 
 def test_a_run_states_what_it_has_spent(tmp_path):
@@ -75,7 +75,7 @@ def test_a_run_states_what_it_has_spent(tmp_path):
     progress = outcome.progress
     assert progress.metered
     assert 0 < progress.joules < 1000 * (1 + progress.seconds)
-    ledger = spent(load_recipe("translate", [*TINY, *SHORT]), outcome.prepared, progress, CPU)
+    ledger = spent(outcome.prepared, progress, CPU)
     assert (ledger.steps, ledger.tokens, ledger.joules, ledger.peak) == (4, progress.tokens, progress.joules, None)
     card = (tmp_path / "run" / "README.md").read_text().split("## Cost\n")[1].split("\n\n")[0]
     assert card.splitlines()[:-1] == [f"- {line}" for line in ledger.lines()]
@@ -97,15 +97,15 @@ def test_energy_adds_up_over_the_parts_of_a_run(tmp_path, monkeypatch):
 def test_parts_of_several_kinds_are_one_sum():
     recipe = load_recipe("translate", TINY)
     progress = Progress(step=4, tokens=1000, seconds=2.0, joules=7.2e6, metered="measured by RAPL + measured by NVML")
-    line = spent(recipe, prepare(recipe, None, quiet), progress, CPU).energy()
+    line = spent(prepare(recipe, None, quiet), progress, CPU).energy()
     assert line.startswith("2.00 kWh (measured by RAPL + measured by NVML), ")
 
 
 def test_a_plan_states_the_same_before_the_run():
     recipe = load_recipe("translate", [*TINY, *SHORT])
     prepared = prepare(recipe, None, quiet)
-    plan = estimate(recipe, prepared, CPU)
-    assert plan.ledger.flops == training_flops(recipe, prepared, plan.ledger.tokens)
+    plan = estimate(prepared, CPU)
+    assert plan.ledger.flops == training_flops(prepared, plan.ledger.tokens)
     assert plan.ledger.joules == pytest.approx(12 * torch.get_num_threads() * plan.ledger.seconds)
     lines = plan.lines()
     labels = [re.split(r"  +", line)[0] for line in lines]
@@ -118,9 +118,11 @@ def test_planned_tokens_are_those_of_an_epoch():
     """Every batch of an epoch is of another size; a whole epoch has every target token once, and an end for every pair."""
     recipe = load_recipe("translate", [*TINY, "train.tokens_per_batch=400"])
     prepared = prepare(recipe, None, quiet)
-    batches = estimate(recipe, prepared, CPU).batches_per_epoch
+    batches = estimate(prepared, CPU).batches_per_epoch
     epoch = replace(recipe, train=replace(recipe.train, steps=batches, warmup=1))
-    assert estimate(epoch, prepared, CPU).ledger.tokens == prepared.train.target.lengths.sum() + len(prepared.train)
+    assert estimate(replace(prepared, recipe=epoch), CPU).ledger.tokens == prepared.train.target.lengths.sum() + len(
+        prepared.train
+    )
 
 
 def test_a_plan_takes_the_grid_of_the_setting(monkeypatch):

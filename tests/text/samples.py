@@ -26,6 +26,7 @@ SIZES: dict[Kind, int] = {
     "character": 150,
     "byte": 0,
     "byte-bpe": 340,
+    "spaced": 150,
 }
 
 seen_text = st.text(alphabet=SEEN, max_size=60)

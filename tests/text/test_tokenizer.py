@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unicodedata
 from pathlib import Path
-from typing import get_type_hints
+from typing import Literal, get_type_hints
 
 import pytest
 import tokenizers
@@ -95,7 +95,7 @@ def test_any_text_encodes_the_same_alone_and_in_a_batch(kind: Kind, texts: list[
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_specials_written_by_a_person_are_text(kind: Kind) -> None:
-    texts = ["<eos> <pad><sos>", "a<unk>b <eos>"]
+    texts = ["<eos> <pad><sos>", "a<unk>b <eos>"]  # "<unk>" between spaces is a word of prepared text, but these are not
     tokenizer = train_tokenizer(kind, [*TEXTS, *texts * 50], SIZES[kind])
     for text in texts:
         ids = tokenizer.encode(text)
@@ -107,8 +107,9 @@ def test_specials_written_by_a_person_are_text(kind: Kind) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_special_ids_are_left_out_of_text_and_shown_to_people(kind: Kind) -> None:
     tokenizer = trained(kind)
-    ids = tokenizer.encode("elle dort")
-    assert tokenizer.decode([SOS, *ids, EOS, PAD, PAD]) == "elle dort"
+    text = "la rue" if kind == "spaced" else "elle dort"
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode([SOS, *ids, EOS, PAD, PAD]) == text
     assert tokenizer.tokens([SOS, EOS, PAD, UNK]) == ["<sos>", "<eos>", "<pad>", "<unk>"]
 
 
@@ -325,8 +326,20 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
 
 
 def test_the_recipe_section_names_the_kinds_that_can_be_trained() -> None:
-    assert get_type_hints(TextConfig)["tokenizer"] == Kind
+    assert get_type_hints(TextConfig)["tokenizer"] == Kind | Literal["public"]
     assert TextConfig(tokenizer="byte-bpe", size=300).tokenizer in KINDS
     with pytest.raises(UserError, match=r"size=200 is too small for byte-bpe"):
         TextConfig(tokenizer="byte-bpe", size=200)
     assert train_tokenizer(TextConfig().tokenizer, TEXTS, TextConfig().size).decode([]) == ""
+
+
+def test_words_as_given_are_cut_at_white_space_alone() -> None:
+    """As language modelling corpora are counted: every word, "<unk>" among them, and every line end."""
+    corpus = " \n = Robert <unk> = \n \n He is an actor @-@ singer .\n"
+    tokenizer = train_tokenizer("spaced", [corpus], 100)
+    expected = [token for line in corpus.splitlines() for token in (*line.split(), "\n")]
+    ids = tokenizer.encode(corpus)
+    assert [tokenizer.raw.id_to_token(i) for i in ids] == expected
+    assert ids[expected.index("<unk>")] == UNK
+    assert tokenizer.encode("zebra") == [UNK]
+    assert tokenizer.decode(tokenizer.encode("an actor @-@ singer")) == "an actor @-@ singer"

@@ -1,0 +1,98 @@
+"""The language reference that every CPython carries for its `help()`: real English prose, offline, on every machine.
+
+`pydoc_data.topics` holds it by topic, and topics overlap: "else" is the section that "if" is, and "compound" has both. So the
+topics are taken apart into their sections, and each section is kept once, as one document: some 150 of them, 370 kB. The text
+belongs to the Python that runs, so another version has a slightly different one: `described` says which.
+
+The splits share no ten words in a row. Sections that do, such as those on "while" and "for", are kept together; a twentieth of
+the text goes to validation and another to the test, by a hash of the titles, so that most sections stay where they are from
+version to version.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Iterator
+from functools import cache
+from hashlib import blake2b, sha256
+
+from regard.errors import UserError, nearest
+
+SPLITS = ("train", "valid", "test")
+HELD_OUT = 0.05  # of the characters, for valid and for test
+MOST_AT_ONCE = 0.25  # of that, from one group of sections, lest a score hang on a single subject
+SHARED = 10  # words in a row that no two splits have both
+LEAST_WORDS = 20  # in a section; shorter ones only lead to others
+HEADING = re.compile(r"^(?P<title>\S.*)\n(?P<line>(?P<mark>[*=\-~^\"])(?P=mark)+)\n", re.MULTILINE)
+
+
+def python_reference(split: str) -> list[str]:
+    """The documents of "train", "valid" or "test"."""
+    if split not in SPLITS:
+        raise UserError(f"The Python reference has no split {split!r}{nearest(split, SPLITS)}")
+    return list(_splits()[split])
+
+
+def described() -> str:
+    """For a model card, and for whoever keeps what was made of the text: changes whenever the text does."""
+    digest = sha256("\0".join(text for split in SPLITS for text in _splits()[split]).encode()).hexdigest()
+    return f"the language reference of CPython {platform.python_version()} (pydoc_data), sha256 {digest[:12]}"
+
+
+@cache
+def _splits() -> dict[str, list[str]]:
+    groups = _related(_sections())
+    room = HELD_OUT * sum(len(text) for group in groups for text in group)
+    kept: dict[str, list[str]] = {split: [] for split in SPLITS}
+    left = {"valid": room, "test": room}
+    for group in sorted(groups, key=_order):
+        size = sum(map(len, group))
+        split = next((split for split in left if size <= min(left[split], MOST_AT_ONCE * room)), "train")
+        if split in left:
+            left[split] -= size
+        kept[split] += group
+    return kept
+
+
+def _order(group: list[str]) -> bytes:
+    """By the title that comes first in the alphabet: as good as random, and the same again."""
+    return blake2b(min(text.partition("\n")[0] for text in group).encode()).digest()
+
+
+def _sections() -> list[str]:
+    """Each section of each topic, once."""
+    try:
+        from pydoc_data.topics import topics
+    except ImportError as error:
+        raise UserError(
+            "This Python came without pydoc_data, the text of its reference. Install the whole standard library, or name a text "
+            "of your own: data.train=FILE."
+        ) from error
+    titles: dict[str, str] = {}  # by the text alone, since a section is underlined differently where it lies deeper
+    for _, topic in sorted(topics.items()):
+        for title, text in _sections_of(topic):
+            if len(text.split()) >= LEAST_WORDS:
+                titles.setdefault(text, title)
+    return [f"{title}\n{'=' * len(title)}\n\n{text}\n" for text, title in titles.items()]
+
+
+def _sections_of(topic: str) -> Iterator[tuple[str, str]]:
+    headings = [heading for heading in HEADING.finditer(topic) if len(heading["line"]) >= len(heading["title"])]
+    ends = [heading.start() for heading in headings[1:]] + [len(topic)]
+    for heading, end in zip(headings, ends):
+        yield heading["title"], topic[heading.end() : end].strip()
+
+
+def _related(texts: list[str]) -> list[list[str]]:
+    """The texts in groups, such that no two groups have SHARED words in a row in common."""
+    group_of = {n: [n] for n in range(len(texts))}
+    first: dict[tuple[str, ...], int] = {}
+    for n, text in enumerate(texts):
+        words = text.split()
+        for row in zip(*(words[shift:] for shift in range(SHARED))):
+            ours, theirs = group_of[n], group_of[first.setdefault(row, n)]
+            if ours is not theirs:
+                theirs += ours
+                group_of |= dict.fromkeys(ours, theirs)
+    return [[texts[n] for n in sorted(group)] for group in {id(group): group for group in group_of.values()}.values()]

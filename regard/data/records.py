@@ -1,0 +1,63 @@
+"""Records, each a mapping from column to value, from JSON lines or from the hub; each with its place, for complaints."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from regard.data.files import numbered_lines
+from regard.errors import UserError, nearest
+
+Record = tuple[str, Mapping[str, object]]
+HUB = re.compile(r"hf:(?P<name>[^@:]+)(@(?P<config>[^:]+))?(:(?P<split>.+))?")
+
+
+def json_records(path: Path, example: str) -> Iterator[Record]:
+    """One object on each line. `example` shows whoever wrote something else what a line should look like."""
+    for number, line in numbered_lines(path):
+        place = f"{path}, line {number}"
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{place}: this is not JSON ({error}). Write one whole object on each line.") from error
+        if not isinstance(record, dict):
+            raise UserError(f"{place}: {type(record).__name__} found, object expected. Write lines like {example}.")
+        yield place, record
+
+
+def hub_records(where: str) -> Iterator[Record]:
+    """hf:NAME@CONFIG:SPLIT, where @CONFIG and :SPLIT (train) may be left out. `datasets` maps it into memory, and keeps it."""
+    parts = HUB.fullmatch(where)
+    if parts is None:
+        raise UserError(
+            f"{where} is not hf:NAME, hf:NAME:SPLIT or hf:NAME@CONFIG:SPLIT. Type, for instance, hf:wmt14@de-en:test."
+        )
+    try:
+        from datasets import load_dataset
+    except ImportError as error:
+        raise UserError(f'{where} needs the package `datasets`. Type: pip install "regard[data]"') from error
+    try:
+        rows = load_dataset(parts["name"], parts["config"], split=parts["split"] or "train")
+    except Exception as error:  # no network, no such name, no such split, ...: `datasets` raises many things and says which
+        raise UserError(
+            f"{where} could not be opened: {error}. Check name, configuration and split (hf:NAME@CONFIG:SPLIT) and the network."
+        ) from error
+    for number, record in enumerate(rows):
+        yield f"{where}, row {number}", record
+
+
+def text_of(record: Record, column: str, choose: str) -> str:
+    """The text in this column; `choose` is what to type to name another."""
+    place, values = record
+    if column not in values:
+        raise UserError(f"{place}: there is no column {column!r}{nearest(column, values)} Choose with {choose}.")
+    text = values[column]
+    if not isinstance(text, str):
+        raise UserError(f"{place}: column {column!r} holds {type(text).__name__}, but text is needed. Put it in quotes.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(f"{place}: column {column!r} holds half a character (a lone surrogate). Take it out.") from error
+    return text

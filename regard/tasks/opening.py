@@ -1,0 +1,46 @@
+"""Opening a trained run: the settings it was trained with, its weights, and the form they compute fastest in."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+from regard.errors import UserError
+from regard.model.packed import Weights, pack
+from regard.recipe import Recipe
+from regard.tasks.run import Run
+from regard.train.checkpoint import Checkpoint
+
+Body = TypeVar("Body", bound=nn.Module)
+
+
+def must_be_as_trained(run: Run, recipe: Recipe) -> None:
+    changed = [setting for setting in recipe.differences(run.recipe) if not setting.startswith(("data.", "decode."))]
+    if changed:
+        raise UserError(
+            f"{changed[0]} cannot be set for a trained run; set decode.KEY=VALUE here, or train another run with it: "
+            f"'regard train {run.folder / 'recipe.toml'} {changed[0].split(' ')[0]} --out ANOTHER_FOLDER'."
+        )
+
+
+def fill(model: nn.Module, weights: Checkpoint) -> None:
+    try:
+        model.load_state_dict(weights.tensors("model"))
+    except RuntimeError:  # torch lists every tensor that differs
+        raise UserError(
+            f"the weights in {weights.path} do not fit the model that recipe.toml and the tokenizer of the run describe; one of "
+            "them is from another run, or another version of Regard. Copy the whole run again, or train it again."
+        ) from None
+
+
+def ready(model: Body, weights: Weights, device: torch.device) -> Body:
+    """Where it is to compute, in the form that `decode.weights` asks for."""
+    if device.type == "cpu":
+        pack(model, weights)
+    elif weights == "int8":
+        raise UserError("decode.weights=int8 is for a CPU; give --device cpu, or decode.weights=bfloat16 on a GPU.")
+    elif weights == "bfloat16":
+        model = model.bfloat16()
+    return model.to(device).eval()

@@ -1,0 +1,61 @@
+"""How well a language model predicts a test text: perplexity and bits per byte, beside compressors and trigrams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from regard.data.texts import documents
+from regard.data.token_file import Tokens, tokenise
+from regard.evaluate.baselines import baselines
+from regard.evaluate.likelihood import Ids, Likelihood
+from regard.text.tokenizer import Tokenizer
+
+SMALL = 20_000_000  # bytes of training text: up to here the comparisons take seconds
+
+Score = Callable[[Sequence[Ids], int], list[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class TestText:
+    """Where the test text is, and the training text, which others may learn from too."""
+
+    test: tuple[str, ...]
+    train: tuple[str, ...]
+    column: str
+    apart: bool  # each document is predicted by itself
+    stride: int
+
+    def tokens(self, where: tuple[str, ...], tokenizer: Tokenizer) -> Tokens:
+        return tokenise(where, self.column, tokenizer, eos=tokenizer.roles.eos, say=lambda line: None)
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    likelihood: Likelihood
+    others: dict[str, float] = field(default_factory=dict)  # bits per byte
+    outputs: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: TestText, tokenizer: Tokenizer, start: int, score: Score) -> Perplexity:
+        tokens = text.tokens(text.test, tokenizer)
+        parts = np.split(tokens.ids, tokens.starts[1:]) if text.apart else [tokens.ids]
+        scores, written = score(parts, text.stride), list(documents(text.test, text.column))
+        return cls(Likelihood.of(scores, written), _others(text, tokens, "\n".join(written), tokenizer, start))
+
+    def lines(self) -> list[str]:
+        return [*self.likelihood.lines(), *(f"                 {bits:.4f}  {name}" for name, bits in self.others.items())]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self.likelihood.as_dict(), "others_bits_per_byte": self.others}
+
+
+def _others(text: TestText, test: Tokens, written: str, tokenizer: Tokenizer, start: int) -> dict[str, float]:
+    train = text.tokens(text.train, tokenizer) if text.train else None
+    if train is None or train.bytes > SMALL:
+        return {}
+    training = "\n".join(documents(text.train, text.column))
+    return baselines(training, written, np.asarray(train.ids), np.asarray(test.ids), len(tokenizer), start)

@@ -1,0 +1,99 @@
+"""What a task is to everything around it: how its data is prepared, what is trained on it, and what a trained run answers.
+
+Training, resuming, the cost ledger, the model card, `predict` and `evaluate` are written once, against these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from regard.data.loader import Source
+from regard.model.count import Part
+from regard.objective.loss import Objective
+from regard.recipe import Recipe
+from regard.tasks.run import Run, Say
+from regard.tasks.telling import Emit
+from regard.text.tokenizer import Tokenizer
+from regard.train.loop import Validate
+
+
+class Result(Protocol):
+    """Scores on a test set."""
+
+    @property
+    def outputs(self) -> Sequence[str]:
+        """What the model said, a line each; empty where it was only asked how likely the test set is."""
+        ...
+
+    def lines(self) -> list[str]: ...
+
+    def as_dict(self) -> dict[str, Any]: ...
+
+
+class Prepared(Protocol):
+    """A recipe and its data, read, checked and numbered: all that a training needs. Nothing has been written."""
+
+    @property
+    def recipe(self) -> Recipe: ...
+
+    @property
+    def test(self) -> Any:
+        """What to score in the end; None or empty where there is nothing."""
+        ...
+
+    @property
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        """By the name of their file in the run."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """What the loss is counted in."""
+        ...
+
+    def model(self) -> nn.Module: ...
+
+    def objective(self) -> Objective: ...
+
+    def source(self, *, packed: bool) -> Source:
+        """Of the training's batches."""
+        ...
+
+    def validator(self, objective: Objective) -> Validate: ...
+
+    def example(self) -> tuple[Part, int]:
+        """The model's parts for one typical example, and how much of the unit that is."""
+        ...
+
+    def amounts(self) -> dict[str, str]:
+        """How much there is to train on and to validate with, for people: `train` and `valid`."""
+        ...
+
+    def fingerprints(self) -> dict[str, str]:
+        """Of the same two: what a run must be continued with."""
+        ...
+
+
+class Answers(Protocol):
+    """A trained run, ready to do what it was trained for."""
+
+    model: Any
+
+    def predict(self, texts: Sequence[str], first: int, as_json: bool, emit: Emit) -> None:
+        """Tell pieces of output as they are ready, line ends included, for texts of which the first is number `first`."""
+        ...
+
+    def evaluate(self, test: Any) -> Result: ...
+
+
+@dataclass(frozen=True)
+class Task:
+    prepare: Callable[[Recipe, Path | None, Say], Prepared]  # with the vocabularies of this folder, if it has any
+    read_test: Callable[[Recipe], Any]
+    open: Callable[[Run, Recipe, torch.device], Answers]

@@ -1,0 +1,57 @@
+"""A text while it is written: told piece by piece, never half a character, and never beyond where it is to stop.
+
+What might be the beginning of a stop is held back until it is known whether it is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from regard.text.stream import Stream
+from regard.text.tokenizer import Tokenizer
+
+Emit = Callable[[str], object]
+
+
+def silent(piece: str) -> None:
+    """For texts that nobody watches."""
+
+
+class Telling:
+    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str], emit: Emit = silent) -> None:
+        self.stream, self.stops, self.emit = Stream(tokenizer), stops, emit
+        self.text, self.told, self.ids = "", 0, list[int]()
+        self.stopped = False
+
+    def add(self, ids: Sequence[int]) -> bool:
+        """Is it to stop here? Tokens are looked at one by one, so that none behind the stop is kept."""
+        for i in ids:
+            if self.stopped:
+                break
+            self.ids.append(i)
+            self._grow(self.stream.add([i]))
+        return self.stopped
+
+    def end(self) -> None:
+        """Nothing comes any more."""
+        if not self.stopped:
+            self._grow(self.stream.end())
+        self._tell(len(self.text))
+
+    def _grow(self, piece: str) -> None:
+        begin = len(self.text)
+        self.text += piece
+        found = [at for stop in self.stops if (at := self.text.find(stop, max(0, begin - len(stop) + 1))) >= 0]
+        if found:
+            self.text, self.stopped = self.text[: min(found)], True
+        self._tell(len(self.text) - (0 if self.stopped else self._unsure()))
+
+    def _tell(self, end: int) -> None:
+        if end > self.told:
+            self.emit(self.text[self.told : end])
+            self.told = end
+
+    def _unsure(self) -> int:
+        """How much of the end may be the beginning of a stop."""
+        sizes = (size for stop in self.stops for size in range(1, len(stop)) if self.text.endswith(stop[:size]))
+        return max(sizes, default=0)

@@ -1,0 +1,202 @@
+"""A trained language model: it goes on from a prompt, and says how likely it finds a text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, overload
+
+import torch
+
+from regard.decode.batching import in_batches
+from regard.decode.config import DecodeConfig
+from regard.decode.graph import Sessions, sessions_on
+from regard.decode.hypothesis import Hypothesis
+from regard.errors import UserError
+from regard.evaluate.likelihood import Ids, log_probabilities
+from regard.evaluate.multiple_choice import Choice, choose
+from regard.families.gpt import GPT
+from regard.lens.alignment import Alignment
+from regard.model.probe import not_recording, probe
+from regard.recipe import Recipe
+from regard.tasks.drafts import Draft, Pen
+from regard.tasks.opening import fill, must_be_as_trained, ready
+from regard.tasks.perplexity import Perplexity, TestText
+from regard.tasks.run import Run
+from regard.tasks.telling import Emit, Telling, silent
+from regard.text.tokenizer import Tokenizer
+
+
+class Token(NamedTuple):
+    token: str
+    logprob: float
+
+
+class Written(NamedTuple):
+    """One continuation."""
+
+    text: str
+    logprob: float
+    finished: bool  # it ended by itself
+    stopped: bool  # at one of decode.stop
+    ids: list[int]
+    tokens: list[Token]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self._asdict(), "tokens": [token._asdict() for token in self.tokens]}
+
+
+@dataclass
+class Writer:
+    model: GPT
+    tokenizer: Tokenizer
+    decode: DecodeConfig
+    window: int  # tokens that it sees
+    sessions: Sessions | None = None  # on a GPU: recorded searches, to be replayed
+
+    def __post_init__(self) -> None:
+        self.sessions = sessions_on(self.device)
+
+    @classmethod
+    def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Writer:
+        must_be_as_trained(run, recipe)
+        tokenizer = Tokenizer.load(run.folder / "tokenizer.json", foreign=True)
+        weights = run.weights()
+        model = GPT(recipe.model, recipe.text.size if recipe.text.tokenizer == "public" else len(tokenizer))
+        fill(model, weights)
+        return cls(ready(model, recipe.decode.weights, device), tokenizer, recipe.decode, window_of(recipe))
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @property
+    def start(self) -> int:
+        """What a text without a prompt starts from, and what the first token of a text is predicted from."""
+        roles = self.tokenizer.roles
+        return next(i for i in (roles.eos, roles.sos, roles.unk, 0) if i is not None)
+
+    @overload
+    def __call__(self, prompt: str) -> str: ...
+    @overload
+    def __call__(self, prompt: list[str]) -> list[str]: ...
+    def __call__(self, prompt: str | list[str]) -> str | list[str]:
+        """What comes after one prompt or many. Under a probe the text is seen in one pass when it is written."""
+        prompts = [prompt] if isinstance(prompt, str) else prompt
+        with not_recording(self.model) as looking:
+            found = [texts[0] for texts in self.write(prompts)]
+        if looking:
+            for begun, written in zip(prompts, found):
+                self._look(self._encode(begun), written.ids)
+        return found[0].text if isinstance(prompt, str) else [written.text for written in found]
+
+    def write(self, prompts: Sequence[str], first: int = 0, emit: Emit = silent) -> list[list[Written]]:
+        """The samples of each prompt, or its n_best. `emit` hears the first text of the first prompt as it is written."""
+        pen = Pen(self.model, self.tokenizer, self.decode, self.window, self.sessions)
+        ids = [self._encode(prompt) for prompt in prompts]
+        for prompt in ids:
+            pen.check(prompt)
+        results: list[list[Written]] = [[] for _ in prompts]
+        lengths = [(min(len(prompt), self.window) + pen.wanted) * self.decode.samples for prompt in ids]
+        for batch in in_batches(lengths, self.decode.batch_tokens * 4):
+            if self.decode.search == "beam":
+                for n, ranked in zip(batch, pen.rank([ids[n] for n in batch])):
+                    results[n] = [self._ranked(hypothesis) for hypothesis in ranked]
+                continue
+            groups = [self._drafts(first + n, ids[n], emit if n == 0 else silent) for n in batch]
+            pen.write(groups)
+            for n, group in zip(batch, groups):
+                results[n] = [self._written(draft) for draft in group]
+        return results
+
+    def _encode(self, prompt: str) -> list[int]:
+        return self.tokenizer.encode(prompt) or [self.start]
+
+    def _drafts(self, number: int, prompt: list[int], emit: Emit) -> list[Draft]:
+        stops = self.decode.stop
+        return [
+            Draft(number, nth, prompt, Telling(self.tokenizer, stops, emit if nth == 0 else silent))
+            for nth in range(self.decode.samples)
+        ]
+
+    def _written(self, draft: Draft) -> Written:
+        draft.telling.end()
+        tokens = [Token(*pair) for pair in zip(self.tokenizer.tokens(draft.ids), draft.logprobs)]
+        text = draft.telling.text
+        return Written(text, sum(draft.logprobs), draft.finished, draft.telling.stopped, draft.ids, tokens)
+
+    def _ranked(self, found: Hypothesis) -> Written:
+        tokens = [Token(*pair) for pair in zip(self.tokenizer.tokens(found.ids), found.token_logprobs)]
+        return Written(self.tokenizer.decode(found.ids), found.logprob, found.finished, False, found.ids, tokens)
+
+    def predict(self, texts: Sequence[str], first: int, as_json: bool, emit: Emit) -> None:
+        """One prompt is answered as it is written. Of several, each text is a line, its own line ends written as \\n."""
+        if as_json:
+            for prompt, found in zip(texts, self.write(texts, first)):
+                emit(json.dumps({"prompt": prompt, "outputs": [w.as_dict() for w in found]}, ensure_ascii=False) + "\n")
+        elif len(texts) == 1 and first == 0 and self.decode.samples == self.decode.n_best == 1:
+            (((written,),)) = self.write(texts, first, emit)
+            emit(f"{written.text}\n" if self.decode.search == "beam" else "\n")
+        else:
+            for found in self.write(texts, first):
+                for written in found:
+                    emit(written.text.replace("\\", "\\\\").replace("\n", "\\n") + "\n")
+
+    def score(self, texts: Sequence[Ids], stride: int = 0) -> list[Any]:
+        """log p of every token of each text, given those before it that the window lets it see."""
+        stride = stride or max(1, self.window // 2)
+        return log_probabilities(self.model, texts, start=self.start, window=self.window, stride=stride)
+
+    def choose(self, context: str, options: Sequence[str], aside: str = "") -> Choice:
+        """How likely each option is after the context; a space is put between them where neither has one."""
+        gap = "" if not context or context[-1].isspace() else " "
+        spaced = [option if option[:1].isspace() else f"{gap}{option}" for option in options]
+        encode, sizes = self.tokenizer.encode, [len(option.encode()) for option in spaced]
+        ids = [encode(option) for option in spaced]
+        return choose(
+            self.model,
+            encode(context),
+            ids,
+            sizes,
+            start=self.start,
+            window=self.window,
+            aside_ids=encode(aside) if aside else (),
+        )
+
+    def evaluate(self, test: TestText) -> Perplexity:
+        return Perplexity.of(test, self.tokenizer, self.start, self.score)
+
+    @torch.no_grad()
+    def _look(self, prompt: list[int], written: Sequence[int]) -> list[int]:
+        """One pass over a text: what each step of writing it attended to, for training and decoding give the same numbers."""
+        ids = [*prompt, *written][-self.window :]
+        self.model(torch.tensor([ids], device=self.device))
+        return ids
+
+    def attention(self, text: str, part: str = "decoder") -> tuple[str, Alignment]:
+        """What comes after the text, and what every token of both attended to."""
+        if part != "decoder":
+            raise UserError(f"--part {part}: a language model is a decoder alone; give --part decoder, or leave it out.")
+        with probe(self.model) as seen:
+            with not_recording(self.model):
+                written = self.write([text])[0][0]
+            ids = self._look(self._encode(text), written.ids)
+        weights = torch.stack([seen[name].weights()[0] for name in seen]).cpu().numpy()
+        words = tuple(self.tokenizer.tokens(ids))
+        return written.text, Alignment(f"{text}|{written.text}", words, words, weights, tuple(seen))
+
+    @classmethod
+    def validating(cls, model: GPT, tokenizer: Tokenizer, window: int, tokens: int) -> Writer:
+        """For a look at what a model writes while it is trained."""
+        return cls(model, tokenizer, DecodeConfig(search="sample", top_p=0.95, maximum_length=min(tokens, window // 2)), window)
+
+
+def window_of(recipe: Recipe) -> int:
+    """Tokens that are seen together: learned positions end, others do not."""
+    window = recipe.data.window or recipe.model.maximum_length
+    if recipe.model.position == "learned" and window > recipe.model.maximum_length:
+        raise UserError(
+            f"data.window={window} is more than model.maximum_length={recipe.model.maximum_length} positions; set them alike."
+        )
+    return int(window)
