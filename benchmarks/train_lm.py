@@ -26,11 +26,12 @@ def loss(model: nn.Module, ids_BL: Tensor) -> Tensor:
 
 def main(rounds: int = 10) -> None:
     model = GPT(GPTConfig(dropout=0.0, maximum_length=LENGTH), VOCABULARY).to(DEVICE)
-    text = np.random.default_rng(1).integers(0, VOCABULARY, 8 * WINDOWS * LENGTH + 1)
+    text = np.random.default_rng(1).integers(0, VOCABULARY, (8 * WINDOWS + 1) * LENGTH + 1)
     source, objective = Windows(text, LENGTH, WINDOWS * LENGTH, seed=1), NextTokenLoss(NextTokenConfig())
     peer, eager = gpt2(model), gpt2(model)
     plan = source.plan(0)
-    batches = [torch.stack([torch.from_numpy(text[n * LENGTH : (n + 1) * LENGTH + 1]) for n in rows]).to(DEVICE) for rows in plan]
+    drawn = [source.batch(rows, 0) for rows in plan]
+    batches = [torch.cat([batch.ids_BL, batch.next_BL[:, -1:]], 1).to(DEVICE) for batch in drawn]
     few = source.batch(plan[0][:2], 0).to(DEVICE)
     with torch.no_grad():
         must_agree(objective(copy.deepcopy(model), few).total / few.tokens, loss(peer, batches[0][:2]))

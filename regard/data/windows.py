@@ -37,9 +37,10 @@ class WindowBatch:
 
 @dataclass(frozen=True)
 class Windows:
-    """One flat array of token numbers, cut into windows that do not overlap; what is left over at the end is not trained on.
+    """One flat array of token numbers, cut into windows that do not overlap.
 
-    The array may be a mapped file of any size: only what a batch needs is read.
+    Every epoch cuts it in other places, so that a token is not always met with the same ones before it; what is left over, less
+    than two windows, is not trained on in that epoch. The array may be a mapped file of any size: only what a batch needs is read.
     """
 
     ids: np.ndarray
@@ -56,7 +57,13 @@ class Windows:
         return not (self.apart and self.packed)
 
     def __len__(self) -> int:
-        return (len(self.ids) - 1) // self.length
+        """Windows of an epoch: one fewer than there could be, to have room to cut elsewhere."""
+        whole = (len(self.ids) - 1) // self.length
+        return whole - 1 if whole > 1 else whole
+
+    def _first(self, epoch: int) -> int:
+        """Where the first window of an epoch begins."""
+        return int(generator(self.seed, "cut", epoch).integers(len(self.ids) - len(self) * self.length))
 
     def plan(self, epoch: int) -> list[np.ndarray]:
         if len(self) < 1:
@@ -69,13 +76,14 @@ class Windows:
         return len(rows) * self.length
 
     def batch(self, rows: np.ndarray, epoch: int) -> WindowBatch:
-        return self._cut(rows * self.length, self.length)
+        return self._cut(self._first(epoch) + rows * self.length, self.length)
 
     def in_order(self) -> Iterator[WindowBatch]:
         """For scoring: every token but the very first is an aim once, so the last window is as short as it must be."""
-        for rows in self._batches(np.arange(len(self))):
+        whole = (len(self.ids) - 1) // self.length
+        for rows in self._batches(np.arange(whole)):
             yield self._cut(rows * self.length, self.length)
-        done = len(self) * self.length
+        done = whole * self.length
         if rest := len(self.ids) - 1 - done:
             yield self._cut(np.array([done]), rest)
 

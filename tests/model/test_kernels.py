@@ -30,6 +30,7 @@ if step.HAS_TRITON:
     from regard.model.kernels import pick as picking
     from regard.model.kernels.attend import attend_memory, attend_own
     from regard.model.kernels.products import Pending, product
+    from regard.model.kernels.sums import add_norm
 
 INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
 RUNS = step.HAS_TRITON and (INTERPRETING or torch.cuda.is_available())
@@ -83,22 +84,33 @@ def normed(width: int, on: bool) -> nn.LayerNorm | None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(rows=SIZES, outputs=SIZES, inputs=st.sampled_from([16, 48, 160]), data=st.data())
-def test_products_with_all_that_stands_around_them(dtype: torch.dtype, rows: int, outputs: int, inputs: int, data: st.DataObject):
-    flag = st.booleans()
-    activation = data.draw(st.sampled_from([None, *ACTIVATIONS]))
-    check_product(dtype, rows, outputs, inputs, activation, data.draw(flag), data.draw(flag), data.draw(flag), data.draw(flag))
+@given(rows=SIZES, width=SIZES, adds=st.booleans())
+def test_sums_and_their_norms(dtype: torch.dtype, rows: int, width: int, adds: bool) -> None:
+    torch.manual_seed(rows + width)
+    x_RD, y_RD = (torch.randn(2, rows, width) * 3 + 10).to(DEVICE, dtype)
+    norm = lively(nn.LayerNorm(width)).to(DEVICE, dtype)
+    sum_RD, normed_RD = add_norm(x_RD, y_RD if adds else None, norm)
+    exact_RD = x_RD.double() + (y_RD.double() if adds else 0)
+    close(sum_RD, exact_RD, dtype)
+    close(normed_RD, norm.double()(sum_RD.double()), dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
-@pytest.mark.parametrize("rows", [1, 2])
-def test_products_of_several_tiles(rows: int, dtype: torch.dtype) -> None:
-    check_product(dtype, rows, 140, 1040, "gelu", True, True, True, True)
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(outputs=SIZES, inputs=st.sampled_from([16, 48, 160]), data=st.data())
+def test_products_with_all_that_stands_around_them(dtype: torch.dtype, outputs: int, inputs: int, data: st.DataObject):
+    flag = st.booleans()
+    activation = data.draw(st.sampled_from([None, *ACTIVATIONS]))
+    check_product(dtype, outputs, inputs, activation, data.draw(flag), data.draw(flag), data.draw(flag), data.draw(flag))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+def test_products_of_several_tiles(dtype: torch.dtype) -> None:
+    check_product(dtype, 140, 1040, "gelu", True, True, True, True)
 
 
 def check_product(
     dtype: torch.dtype,
-    rows: int,
     outputs: int,
     inputs: int,
     activation: str | None,
@@ -107,10 +119,10 @@ def check_product(
     adds: bool,
     late: bool,
 ) -> None:
-    torch.manual_seed(rows + outputs)
+    torch.manual_seed(outputs)
     linear = nn.Linear(inputs, outputs, bias=bias).to(DEVICE)
-    x = (3 * torch.randn(rows, inputs) + 10).to(DEVICE)
-    residual = (torch.randn(rows, outputs) - 5).to(DEVICE) if adds else None
+    x = (3 * torch.randn(1, inputs) + 10).to(DEVICE)
+    residual = (torch.randn(1, outputs) - 5).to(DEVICE) if adds else None
     norms = (normed(inputs, norm), normed(outputs, late))
     parts = [linear, *(norm for norm in norms if norm is not None)]
     x, residual = x.to(dtype), None if residual is None else residual.to(dtype)
@@ -298,7 +310,7 @@ def test_the_modules_step_where_kernels_would_not_serve() -> None:
     model = gpt().to(DEVICE)
     x_SWD = torch.zeros(1, 1, 32, device=DEVICE)
     assert step.suits(model.decoder, model.head, x_SWD) is not INTERPRETING
-    assert not step.suits(model.decoder, model.head, x_SWD.expand(65, 1, 32))
+    assert not step.suits(model.decoder, model.head, x_SWD.expand(257, 1, 32))
     assert not step.suits(model.decoder, model.head, x_SWD.bfloat16())
     assert not step.suits(gpt(width=24).to(DEVICE).decoder, model.head, x_SWD[..., :24])  # not a multiple of 16
     with probe(model):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.data.packing import Packing, Pieces
+from regard.data.packing import Packing, Pieces, moved
 from regard.families.gpt import GPT, GPTConfig
 from regard.model.visibility import causal, dense
 from regard.model.words import only_words, positions
@@ -83,3 +83,16 @@ def test_positions() -> None:
 def test_the_longest_is_a_power_of_two_unless_it_is_known() -> None:
     assert [Packing.of([length]).longest for length in (1, 33, 64, 65)] == [32, 64, 64, 128]
     assert Packing.of([3, 5], longest=100).longest == 100
+
+
+@pytest.mark.gpu
+def test_packed_on_a_gpu_too(gpt: GPT) -> None:
+    """In half precision, where a kernel for variable lengths serves."""
+    flat = [5, 7, 12, 1, 3]
+    ids_T = torch.arange(sum(flat), device="cuda") % VOCABULARY
+    model = GPT(gpt.config, VOCABULARY).cuda().eval()
+    model.load_state_dict(gpt.state_dict())
+    with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
+        alone = torch.cat([model(ids[None])[0] for ids in ids_T.split(flat)]).float()
+        packed = model(ids_T[None], moved(Packing.of(flat), torch.device("cuda")))[0].float()
+    assert (packed - alone).norm() < 0.02 * alone.norm()
