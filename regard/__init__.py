@@ -22,11 +22,11 @@ __version__ = "0.1.0"
 __all__ = ["Translator", "UserError", "__version__", "load", "probe"]
 
 
-def load(run: str, device: str | None = None) -> Translator:
-    """Open a run folder, ready to be called."""
-    from regard.tasks.translator import Translator
+def load(run: str, device: str | None = None) -> Any:
+    """Open a run folder, a Hugging Face folder, or hf:NAME on its hub, ready to be called."""
+    from regard.tasks.table import open_run
 
-    return Translator.open(run, device)
+    return open_run(run, device)
 
 
 def __getattr__(name: str) -> Any:

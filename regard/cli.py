@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,8 +24,10 @@ Mistyped: type[typer.BadParameter] = typer.BadParameter.__bases__[0]
 """What typer raises for every wrong command line; this is the one way to say it that all its versions share."""
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="a name from 'regard recipes', or a .toml file")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="a run, a Hugging Face folder, or hf:NAME on its hub")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="the folder of a run")]
 Settings = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="such as train.steps=500 or decode.beam=8")]
+Choices = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="such as decode.beam=8")]
 Device = Annotated[str | None, typer.Option(metavar="NAME", help="cpu, cuda or cuda:N; by default a GPU where there is one")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 
@@ -128,13 +131,13 @@ def evaluate(
     )
 )
 def predict(
-    run: RunFolder,
+    run: RunName,
     text: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT", help="without any: lines of --input or standard input")
     ] = None,
     input: Annotated[Path | None, typer.Option("--input", metavar="FILE", help="one text on each line")] = None,
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="a file for the results")] = None,
-    setting: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="such as decode.beam=8")] = None,
+    setting: Choices = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -150,6 +153,73 @@ def predict(
     predicting.predict(run, text, input, output, setting or [], device, as_json, _show)
 
 
+@app.command(epilog=_examples("regard chat runs/gpt", 'regard chat hf:gpt2 --before "A talk between two old friends."'))
+def chat(
+    run: RunName,
+    you: Annotated[str, typer.Option(metavar="NAME", help="what you are called in the transcript")] = "You",
+    it: Annotated[str, typer.Option(metavar="NAME", help="what the model is called")] = "Model",
+    before: Annotated[str, typer.Option(metavar="TEXT", help="what stands above the transcript")] = "",
+    setting: Choices = None,
+    device: Device = None,
+) -> None:
+    """Converse with a language model in the terminal.
+
+    It continues the transcript of your talk; what no longer fits what it sees is forgotten, oldest first.
+    """
+    from regard.tasks.chat import chat as converse
+
+    converse(run, you, it, before, setting or [], device, _typed_lines(f"{you}: "), _show, _say)
+
+
+@app.command(
+    epilog=_examples(
+        "regard score runs/gpt book.txt",
+        "regard score runs/gpt posts.jsonl --each --json",
+        "regard score hf:gpt2 questions.jsonl --by per_byte",
+    )
+)
+def score(
+    run: RunName,
+    what: Annotated[str, typer.Argument(metavar="FILE", help="text, a folder, a pattern, JSONL, hf:NAME, or questions in JSONL")],
+    settings: Settings = None,
+    each: Annotated[bool, typer.Option("--each", help="a line for each document: perplexity, bits per byte, text")] = False,
+    by: Annotated[str, typer.Option(metavar="SCALE", help="of answers: total, per_token, per_byte or above_aside")] = "per_byte",
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """How likely a language model finds a text, or which answer.
+
+    A line of questions is {"context": "The sky is", "options": ["blue", "a fish"], "answer": 0}; the answer may be left out.
+    """
+    from regard.tasks.likelihoods import score as scored
+
+    for line in scored(run, what, device, settings or [], each=each, scale=by, as_json=as_json):
+        print(line)
+
+
+@app.command(name="import", epilog=_examples("regard import gpt2 runs/gpt2", "regard import models/my-gpt2 runs/mine"))
+def import_(
+    source: Annotated[str, typer.Argument(metavar="FOLDER|HUB_ID", help="a Hugging Face folder, or a name on its hub")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="where the run goes")],
+) -> None:
+    """Make a run of a public checkpoint (GPT-1, GPT-2)."""
+    from regard.tasks.exchange import import_public
+
+    import_public(source, folder, _say)
+
+
+@app.command(epilog=_examples("regard export runs/gpt exported --to hf"))
+def export(
+    run: RunFolder,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a new folder")],
+    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="hf: what transformers opens")] = "hf",
+) -> None:
+    """Write a run as a folder that other programs open."""
+    from regard.tasks.exchange import export_run
+
+    export_run(run, folder, to, _say)
+
+
 @app.command(
     epilog=_examples(
         'regard lens runs/translate "the animal did not cross the street because it was too tired"',
@@ -157,22 +227,27 @@ def predict(
     )
 )
 def lens(
-    run: RunFolder,
+    run: RunName,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="the text to look into")],
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="a picture: .png, .svg, .html or .json")] = None,
-    part: Annotated[str, typer.Option(metavar="PART", help="cross, decoder or encoder")] = "cross",
+    part: Annotated[str | None, typer.Option(metavar="PART", help="cross, decoder or encoder")] = None,
     device: Device = None,
 ) -> None:
-    """Draw what each word of a translation attended to."""
+    """Draw what each word of a translation, or of a continuation, attended to."""
     from regard.tasks.look import look
 
     for line in look(run, text, part, out, device):
         print(line)
 
 
-@app.command(epilog=_examples("regard explain translate-base", "regard explain runs/translate --json"))
+@app.command(
+    epilog=_examples("regard explain translate-base", "regard explain gpt3-175b", "regard explain runs/translate --json")
+)
 def explain(
-    target: Annotated[str, typer.Argument(metavar="RECIPE|RUN", help="a recipe's name, a .toml file or a run folder")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="RECIPE|RUN|SIZE", help="a recipe, a .toml file, a run, or a size such as gpt3-175b"),
+    ],
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
@@ -206,6 +281,15 @@ def doctor(as_json: Json = False) -> None:
 
     findings = examine()
     print(json.dumps(findings, indent=2) if as_json else report(findings))
+
+
+def _typed_lines(prompt: str) -> Iterator[str]:
+    """What a person types, asked for by name; what a program pipes, as it comes."""
+    while True:
+        try:
+            yield input(prompt if sys.stdin.isatty() else "")
+        except EOFError:
+            return
 
 
 def _show(piece: str) -> None:

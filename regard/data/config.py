@@ -34,7 +34,7 @@ class PairsConfig:
 class TextsConfig:
     """Running text: documents to be continued."""
 
-    train: tuple[str, ...]
+    train: tuple[str, ...] = ()
     valid: tuple[str, ...] = ()  # none: the last part of train, `held_out` of its tokens
     test: tuple[str, ...] = ()
     column: str = "text"  # of JSONL and hub data
@@ -44,8 +44,6 @@ class TextsConfig:
     stride: int = 0  # when a test is scored: tokens by which windows move on; 0: half a window
 
     def __post_init__(self) -> None:
-        if not self.train:
-            raise UserError("data.train is empty; give a text file, a folder, a pattern such as 'books/*.txt', or hf:NAME.")
         if self.window < 0:
             raise UserError(f"data.window={self.window} must be 0 (model.maximum_length) or more.")
         if self.stride < 0:

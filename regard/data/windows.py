@@ -40,7 +40,7 @@ class Windows:
     """One flat array of token numbers, cut into windows that do not overlap.
 
     Every epoch cuts it in other places, so that a token is not always met with the same ones before it; what is left over, less
-    than two windows, is not trained on in that epoch. The array may be a mapped file of any size: only what a batch needs is read.
+    than two windows, is not trained on then. The array may be a mapped file of any size: only what a batch needs is read.
     """
 
     ids: np.ndarray

@@ -1,4 +1,4 @@
-"""`regard lens`: what each word of a translation attended to, as lines for the terminal and as a picture."""
+"""`regard lens`: what each word a model wrote attended to, as lines for the terminal and as a picture."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pathlib import Path
 from regard.errors import UserError, nearest
 from regard.lens import picture
 from regard.tasks.outputs import check_place
-from regard.tasks.translator import Translator
+from regard.tasks.table import open_run
 
 PARTS = ("cross", "decoder", "encoder")
 
 
-def look(run: Path, text: str, part: str, out: Path | None, device: str | None) -> Iterator[str]:
+def look(run: str, text: str, part: str | None, out: Path | None, device: str | None) -> Iterator[str]:
     """Checks first: nobody should wait for a model to hear that a file's name is wrong."""
-    if part not in PARTS:
+    if part is not None and part not in PARTS:
         raise UserError(f"--part {part} is not a part of the model{nearest(part, PARTS)}")
     if not text.strip():
         raise UserError("the text is empty; give a sentence to look into.")
     if out is not None:
         picture.check_suffix(out)
         check_place(out, "--out")
-    translation, alignment = Translator.open(run, device).attention(text, part)
-    yield translation
+    written, alignment = open_run(run, device).attention(text, *([part] if part else []))
+    yield written
     yield picture.text(alignment)
     if out is not None:
         picture.save(alignment, out)

@@ -20,7 +20,7 @@ Lines = Iterable[Sequence[str]]  # a few at a time
 
 
 def predict(
-    run: Path,
+    run: str,
     texts: Sequence[str] | None,
     input: Path | None,
     output: Path | None,

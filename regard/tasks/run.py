@@ -43,7 +43,7 @@ class Run:
         folder = Path(folder)
         if not folder.is_dir():
             what = "is a file, not a run folder" if folder.exists() else "does not exist"
-            raise UserError(f"{folder} {what}; give a run such as runs/translate, or make one with 'regard train translate'.")
+            raise UserError(f"{folder} {what}; give a run such as runs/translate, made by 'regard train', or hf:NAME.")
         if not (folder / "recipe.toml").is_file():
             raise UserError(f"{folder} is not a run: it has no recipe.toml. Runs are made by 'regard train RECIPE --out FOLDER'.")
         return cls(folder)

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from regard.data.loader import Source
+from regard.lens.alignment import Alignment
 from regard.model.count import Part
 from regard.objective.loss import Objective
 from regard.recipe import Recipe
@@ -90,6 +91,10 @@ class Answers(Protocol):
         ...
 
     def evaluate(self, test: Any) -> Result: ...
+
+    def attention(self, text: str, part: str = ...) -> tuple[str, Alignment]:
+        """What it writes, and what that attended to, in one part of the model."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,8 @@ class Texts:
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Texts:
     """Learn or take the vocabulary, number the text, cut off what is held out. Nothing is written but the cache of numbers."""
     data = recipe.data
+    if not data.train:
+        raise UserError("data.train is empty; give a text file, a folder, a pattern such as 'books/*.txt', or hf:NAME.")
     start = start_of(recipe.task.start) if recipe.task.start else None
     tokenizer = _tokenizer(recipe, folder, start, say)
     eos = tokenizer.roles.eos

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, overload
 
 import torch
@@ -24,8 +24,12 @@ from regard.tasks.drafts import Draft, Pen
 from regard.tasks.opening import fill, must_be_as_trained, ready
 from regard.tasks.perplexity import Perplexity, TestText
 from regard.tasks.run import Run
+from regard.tasks.start import Start
 from regard.tasks.telling import Emit, Telling, silent
 from regard.text.tokenizer import Tokenizer
+
+
+LOOKED_AT = 16  # tokens of a continuation that is drawn
 
 
 class Token(NamedTuple):
@@ -66,6 +70,13 @@ class Writer:
         model = GPT(recipe.model, recipe.text.size if recipe.text.tokenizer == "public" else len(tokenizer))
         fill(model, weights)
         return cls(ready(model, recipe.decode.weights, device), tokenizer, recipe.decode, window_of(recipe))
+
+    @classmethod
+    def of_start(cls, start: Start, recipe: Recipe, device: torch.device) -> Writer:
+        """A public checkpoint as it is."""
+        model = GPT(recipe.model, start.vocabulary)
+        start.fill(model)
+        return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe.decode, window_of(recipe))
 
     @property
     def device(self) -> torch.device:
@@ -179,8 +190,9 @@ class Writer:
         if part != "decoder":
             raise UserError(f"--part {part}: a language model is a decoder alone; give --part decoder, or leave it out.")
         with probe(self.model) as seen:
+            short = replace(self, decode=replace(self.decode, maximum_length=LOOKED_AT, minimum_length=0, stop=(), samples=1))
             with not_recording(self.model):
-                written = self.write([text])[0][0]
+                written = short.write([text])[0][0]
             ids = self._look(self._encode(text), written.ids)
         weights = torch.stack([seen[name].weights()[0] for name in seen]).cpu().numpy()
         words = tuple(self.tokenizer.tokens(ids))

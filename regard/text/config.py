@@ -15,7 +15,7 @@ BYTES = 256
 
 @dataclass(frozen=True, kw_only=True)
 class TextConfig:
-    tokenizer: Kind | Literal["public"] = "bpe"  # public: it came with the checkpoint that training started from
+    tokenizer: Literal[Kind, "public"] = "bpe"  # public: it came with the checkpoint that training started from
     size: int = 8000  # the most pieces a vocabulary may hold, specials included; byte needs none: 0
     lowercase: bool = False
     minimum_count: int = 1  # words, characters or merges seen less often are not kept

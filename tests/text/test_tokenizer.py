@@ -326,7 +326,7 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
 
 
 def test_the_recipe_section_names_the_kinds_that_can_be_trained() -> None:
-    assert get_type_hints(TextConfig)["tokenizer"] == Kind | Literal["public"]
+    assert get_type_hints(TextConfig)["tokenizer"] == Literal[Kind, "public"]
     assert TextConfig(tokenizer="byte-bpe", size=300).tokenizer in KINDS
     with pytest.raises(UserError, match=r"size=200 is too small for byte-bpe"):
         TextConfig(tokenizer="byte-bpe", size=200)
