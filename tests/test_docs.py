@@ -16,7 +16,9 @@ import torch
 import typer
 
 from regard.cli import app
+from regard.families.sizes import SIZES
 from regard.recipe import builtin_names, load_recipe
+from regard.tasks.sizes import sized
 from regard.tasks.training import train_run
 
 ROOT = Path(__file__).parents[1]
@@ -181,7 +183,9 @@ def check_command(line: str) -> None:
     values = commands[verb].make_context(verb, list(arguments)).params
     recipe = values.get("recipe") or values.get("target") or "translate"
     settings = [*(values.get("settings") or []), *(values.get("setting") or [])]
-    if not PLACEHOLDER.fullmatch(recipe):
+    if verb == "explain" and recipe in SIZES:
+        sized(recipe, settings)
+    elif not PLACEHOLDER.fullmatch(recipe):
         load_recipe(recipe, settings)
 
 

@@ -9,6 +9,8 @@ from regard.errors import UserError, nearest
 from regard.lens import picture
 from regard.tasks.outputs import check_place
 from regard.tasks.table import open_run
+from regard.tasks.translator import Translator
+from regard.tasks.writer import Writer
 
 PARTS = ("cross", "decoder", "encoder")
 
@@ -22,7 +24,12 @@ def look(run: str, text: str, part: str | None, out: Path | None, device: str | 
     if out is not None:
         picture.check_suffix(out)
         check_place(out, "--out")
-    written, alignment = open_run(run, device).attention(text, *([part] if part else []))
+    answers = open_run(run, device)
+    if not isinstance(answers, (Translator, Writer)):
+        raise UserError(
+            f"{run} does not write, and lens draws what written words attended to; give a translator or a language model."
+        )
+    written, alignment = answers.attention(text, part) if part else answers.attention(text)
     yield written
     yield picture.text(alignment)
     if out is not None:

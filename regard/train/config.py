@@ -15,14 +15,14 @@ class TrainConfig:
     steps: int
     tokens_per_batch: int = 4096  # on the longer side of a batch, padding counted
     accumulate: int = 1  # split each batch into so many parts to save memory; the sum is the same
-    optimizer: Literal["adam", "adamw"] = "adam"
+    optimizer: Literal["adam", "adamw", "muon"] = "adam"
     learning_rate: float = 7e-4  # at its highest
     schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
     warmup: int = 4000
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-9
-    weight_decay: float = 0.0  # adamw only; matrices, not biases and norms
+    weight_decay: float = 0.0  # adamw and muon; matrices, not biases and norms
     clip: float = 0.0  # largest gradient norm; 0 is off
     precision: Literal["fp32", "bf16"] = "fp32"
     compile: bool = False  # the blocks, into fused kernels: minutes at the start, faster for hours
@@ -61,6 +61,10 @@ class TrainConfig:
                 raise UserError(f"train.{key}={getattr(self, key)} must be at least 0 and less than 1.")
         if self.weight_decay and self.optimizer == "adam":
             raise UserError(f"train.weight_decay={self.weight_decay} needs train.optimizer=adamw.")
+        if self.shard and self.optimizer == "muon":
+            raise UserError(
+                "train.optimizer=muon needs whole matrices, which train.shard=true cuts up; set one of them otherwise."
+            )
         if self.average > self.keep:
             raise UserError(f"train.average={self.average} needs as many checkpoints kept; set train.keep={self.average}.")
         if self.schedule in ("cosine", "linear") and self.warmup >= self.steps:

@@ -1,19 +1,27 @@
-"""Adam as in the paper (Kingma & Ba 2015), or AdamW (Loshchilov & Hutter 2019), with torch's fused kernels."""
+"""Adam as in the paper (Kingma & Ba 2015), AdamW (Loshchilov & Hutter 2019), with torch's fused kernels, or Muon over AdamW."""
 
 from __future__ import annotations
 
 import torch
 from torch import nn
 
+from regard.model.stack import Stack
 from regard.train.config import TrainConfig
+from regard.train.muon import Muon
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
+    if config.optimizer == "muon":
+        inner = [p for module in model.modules() if isinstance(module, Stack) for p in module.parameters() if p.dim() == 2]
+        matrices = [p for p in matrices if not any(p is q for q in inner)]
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    adam = dict(lr=0.0, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=True)
+    if config.optimizer == "muon":
+        return Muon(inner, groups, config.weight_decay, **adam)
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
-    return kind(groups, lr=0.0, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=True)
+    return kind(groups, **adam)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
