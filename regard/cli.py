@@ -83,7 +83,7 @@ def train(
 
     with together() as world:
         say = _say if world.leads else _say_nothing
-        resolved = load_recipe_to_train(recipe, settings or [])
+        resolved = load_recipe_to_train(recipe, settings or [], out or Path("runs") / Path(recipe).stem)
         folder = out or Path("runs") / resolved.recipe.name
         where = world.place(choose_device(device))
         if dry_run:
@@ -100,7 +100,8 @@ def train(
         return
     for line in outcome.result.lines() if outcome.result else []:
         print(line)
-    print(f'run: {folder}    try: regard predict {folder} "..."    look: regard lens {folder} "..."')
+    look = f'    look: regard lens {folder} "..."' if resolved.task.name in ("translate", "write") else ""
+    print(f'run: {folder}    try: regard predict {folder} "..."{look}')
 
 
 @app.command(
@@ -233,7 +234,7 @@ def lens(
     part: Annotated[str | None, typer.Option(metavar="PART", help="cross, decoder or encoder")] = None,
     device: Device = None,
 ) -> None:
-    """Draw what each word of a translation, or of a continuation, attended to."""
+    """Draw what each written word attended to."""
     from regard.tasks.look import look
 
     for line in look(run, text, part, out, device):

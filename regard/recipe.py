@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.config import as_typed, build, override, to_toml
-from regard.data.config import PairsConfig, TextsConfig
-from regard.decode.config import DecodeConfig
+from regard.data.config import LabelledConfig, PairsConfig, TextsConfig
+from regard.decode.config import ONLY_FOR, DecodeConfig
 from regard.errors import UserError, nearest
 from regard.families import FAMILIES
+from regard.objective.classification import ClassificationConfig
 from regard.objective.next_token import NextTokenConfig
 from regard.objective.translation import TranslationConfig
 from regard.text.config import PairTextConfig, TextConfig
@@ -34,7 +35,7 @@ class About:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig:
-    name: Literal["translate", "write"] = "translate"
+    name: Literal["translate", "write", "classify"] = "translate"
     start: str = ""  # a run, a Hugging Face folder or a hub id: training begins with its weights, settings and vocabulary
 
 
@@ -79,9 +80,11 @@ SECTIONS = [field.name for field in fields(Recipe)]
 TASKS = {
     "translate": Sections(PairsConfig, PairTextConfig, ("transformer",), {"translation": TranslationConfig}),
     "write": Sections(TextsConfig, TextConfig, ("gpt",), {"next_token": NextTokenConfig}),
+    "classify": Sections(LabelledConfig, TextConfig, ("gpt", "bert"), {"classification": ClassificationConfig}),
 }
 
 
+BUILTIN = "builtin:"
 Tables = dict[str, dict[str, Any]]  # the sections of a recipe, as they are written
 
 
@@ -123,7 +126,21 @@ def parsed(text: str, origin: str, assignments: Sequence[str] = ()) -> Tables:
     tables = {section: dict(found.get(section, {})) for section in SECTIONS}
     tables["recipe"].setdefault("name", Path(origin).stem)
     override(tables, list(assignments))
+    _yield_to_typed(tables, {assignment.partition("=")[0].strip() for assignment in assignments})
     return tables
+
+
+def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
+    """Who types other training data does not mean the built-in test, nor who types another search, the first one's settings."""
+    data, decode = tables["data"], tables["decode"]
+    if "data.train" in typed and data["train"] and not str(data["train"]).startswith(BUILTIN):
+        for split in ("valid", "test"):
+            if f"data.{split}" not in typed and any(str(where).startswith(BUILTIN) for where in data.get(split, ())):
+                del data[split]
+    if "decode.search" in typed:
+        for key, searches in ONLY_FOR.items():
+            if f"decode.{key}" not in typed and decode["search"] not in searches:
+                decode.pop(key, None)
 
 
 def made(tables: Tables) -> Recipe:

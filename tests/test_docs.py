@@ -181,7 +181,8 @@ def check_command(line: str) -> None:
     if not arguments:
         return  # the verb's name in a sentence
     values = commands[verb].make_context(verb, list(arguments)).params
-    recipe = values.get("recipe") or values.get("target") or "translate"
+    run = Path(str(values.get("run") or "")).name  # runs are called like their recipes
+    recipe = values.get("recipe") or values.get("target") or (run if run in builtin_names() else "translate")
     settings = [*(values.get("settings") or []), *(values.get("setting") or [])]
     if verb == "explain" and recipe in SIZES:
         sized(recipe, settings)

@@ -221,3 +221,18 @@ def test_overridden_recipes_come_back_from_their_resolved_form(title: str, rate:
     recipe = parse_recipe(SMALL, "small.toml", [f"recipe.title={title}", f"train.learning_rate={rate}", f"train.seed={seed}"])
     assert parse_recipe(recipe.to_toml(), "elsewhere.toml") == recipe
     assert (recipe.recipe.title, recipe.train.learning_rate, recipe.train.seed) == (title.strip(), rate, seed)
+
+
+def test_own_training_data_are_not_validated_on_the_built_in_text():
+    assert load_recipe("gpt", ["data.train=mine.txt"]).data.valid == ()
+    assert load_recipe("gpt", ["data.train=mine.txt", "data.test=builtin:python-reference/test"]).data.test
+    assert load_recipe("gpt", ["data.train=builtin:python-reference/valid"]).data.test
+    with pytest.raises(UserError, match=r"data\.valid"):
+        load_recipe("translate", ["data.train=a.en,a.de"])
+
+
+def test_another_search_leaves_the_settings_of_the_first_behind():
+    assert load_recipe("gpt").decode.temperature != 1
+    assert load_recipe("gpt", ["decode.search=greedy"]).decode.temperature == 1
+    with pytest.raises(UserError, match=r"decode\.top_k is 3"):
+        load_recipe("gpt", ["decode.search=greedy", "decode.top_k=3"])

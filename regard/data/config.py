@@ -50,3 +50,28 @@ class TextsConfig:
             raise UserError(f"data.stride={self.stride} must be 0 (half a window) or more.")
         if not 0 < self.held_out < 1:
             raise UserError(f"data.held_out={self.held_out} must be between 0 and 1, such as 0.05.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledConfig:
+    """Texts, or pairs of texts, each with a label."""
+
+    train: tuple[str, ...]
+    valid: tuple[str, ...]
+    test: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # text and label, or text, second text and label
+    maximum_tokens: int = 0  # a longer text is cut to so many, its marks counted; 0: none is, and none may be too long
+    limit: int = 0  # use only so many training texts; 0 is all
+
+    def __post_init__(self) -> None:
+        for key in ("train", "valid"):
+            if not getattr(self, key):
+                raise UserError(f"data.{key} is empty; give a .tsv, .csv or .jsonl file with texts and labels, or hf:NAME.")
+        if len(self.columns) not in (0, 2, 3):
+            raise UserError(f"data.columns has {len(self.columns)} names; give two, text,label, or three, text,second,label.")
+        if len(set(self.columns)) < len(self.columns):
+            raise UserError(f"data.columns={','.join(self.columns)} names a column twice; give text,label or text,second,label.")
+        if self.maximum_tokens and self.maximum_tokens < 8:
+            raise UserError(f"data.maximum_tokens={self.maximum_tokens} must be 0 (nothing is cut) or at least 8.")
+        if self.limit < 0:
+            raise UserError(f"data.limit={self.limit} must be 0 (all) or more.")

@@ -45,7 +45,7 @@ class DecodeConfig:
     repetition_penalty: float = 1.0
     seed: int = 0  # the same seed draws the same texts
     samples: int = 1  # texts of each prompt
-    stop: tuple[str, ...] = ()  # a text ends where one of these would begin
+    stop: tuple[str, ...] = ()  # a text ends where one of these would begin; \\n is a line end
     banned: tuple[str, ...] = ()  # words that must not come out
     prefix: str = ""  # what every output must begin with
     slide: bool = False  # beyond what a model sees at once, go on from the last half of it

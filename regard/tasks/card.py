@@ -19,7 +19,8 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
     recipe, amounts = prepared.recipe, prepared.amounts()
     about, model, weights = recipe.recipe, recipe.model, run.weights()
     layers = "+".join(str(number) for number in depth(model) if number)
-    sizes = " and ".join(f"{len(tokenizer):,}" for tokenizer in prepared.vocabularies.values())
+    sizes = " and ".join(f"{len(pieces):,}" for name, pieces in prepared.vocabularies.items() if name.startswith("tokenizer"))
+    each = prepared.unit.split()[-1].removesuffix("s")
     lines = [
         f"# {about.title or about.name}",
         "",
@@ -27,7 +28,7 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
         "",
         "## Scores",
         *([f"- {line}" for line in result.lines()] if result else ["- no test set was given (`data.test`)"]),
-        f"- lowest validation loss {progress.best:.4f} nats a token, at step {progress.best_step:,}",
+        f"- lowest validation loss {progress.best:.4f} nats a {each}, at step {progress.best_step:,}",
         "",
         "## Data",
         *[f"- {split}: `{', '.join(where)}`" for split in ("train", "valid", "test") if (where := getattr(recipe.data, split))],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from regard.decode.sample import sample
 from regard.errors import UserError
 from regard.families.gpt import GPT
 from regard.model.state import Reading
+from regard.tasks.spellings import spellings
 from regard.tasks.telling import Telling
 from regard.text.tokenizer import Tokenizer
 
@@ -34,20 +36,22 @@ class Draft:
     nth: int  # of that prompt's drafts
     prompt: list[int]
     telling: Telling
-    logprobs: list[float] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)  # one per id and, where finished, one more for the end token
     ids: list[int] = field(default_factory=list)
     finished: bool = False  # it ended by itself
+    stuck: bool = False  # nothing may come next
 
     @property
     def done(self) -> bool:
-        return self.finished or self.telling.stopped
+        return self.finished or self.stuck or self.telling.stopped
 
     def take(self, found: Hypothesis) -> None:
         """What a round has written; tokens behind a stop are not kept."""
-        kept = len(self.telling.ids) - len(self.ids) if self.telling.stopped else len(found.ids)
+        kept = len(self.telling.ids) - len(self.ids) if self.telling.stopped else len(found.token_logprobs)
         self.ids += found.ids[:kept]
         self.logprobs += found.token_logprobs[:kept]
         self.finished = found.finished and not self.telling.stopped
+        self.stuck = not found.token_logprobs
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,12 @@ class Pen:
 
     def check(self, prompt: Sequence[int]) -> None:
         room = self.window + 1 - len(prompt)  # the last token written is not read again
+        limit = self.wanted if self.config.slide else min(self.wanted, room)
+        if 0 < limit < len(self.prefix):
+            raise UserError(
+                f"decode.prefix has {len(self.prefix):,} tokens, but after a prompt of {len(prompt):,} there is room for "
+                f"{limit:,}; shorten one of them{', or raise decode.maximum_length' if limit == self.wanted else ''}."
+            )
         if self.config.slide:
             return
         if room < 1:
@@ -84,9 +94,17 @@ class Pen:
         """Each group has the drafts of one prompt; all groups have as many."""
         nth = 0
         while groups:
-            self._round(groups, nth)
+            for minimum, alike in self._by_minimum(groups).items():
+                self._round(alike, nth, minimum)
             going = [draft for group in groups for draft in group if not draft.done and len(draft.ids) < self.wanted]
             groups, nth = [[draft] for draft in going] if self.config.slide else [], nth + 1
+
+    def _by_minimum(self, groups: list[list[Draft]]) -> dict[int, list[list[Draft]]]:
+        """Where the window has ended, some have written more than others."""
+        found: dict[int, list[list[Draft]]] = {}
+        for group in groups:
+            found.setdefault(self._minimum(len(group[0].ids)), []).append(group)
+        return found
 
     def rank(self, prompts: list[list[int]]) -> list[list[Hypothesis]]:
         """By beam search, whose texts are whole when they are known."""
@@ -119,13 +137,13 @@ class Pen:
         beyond = range(len(self.tokenizer), self.model.embed.tokens.num_embeddings)
         return (*sorted(self.tokenizer.specials - {self.end}), *beyond)
 
-    @property
+    @cached_property
     def banned_words(self) -> tuple[tuple[int, ...], ...]:
-        """With and without the space that comes before a word."""
+        """In all their spellings, with and without the space that comes before a word."""
         forms = (form for word in self.config.banned for form in (word, f" {word}"))
-        return tuple(dict.fromkeys(tuple(ids) for form in forms if (ids := self.tokenizer.encode(form))))
+        return tuple(dict.fromkeys(ids for form in forms for ids in spellings(self.tokenizer, form)))
 
-    @property
+    @cached_property
     def prefix(self) -> list[int]:
         return self.tokenizer.encode(self.config.prefix) if self.config.prefix else []
 
@@ -147,7 +165,7 @@ class Pen:
         first_S = torch.tensor([prompt[-1] for prompt in prompts], device=device)
         return self.model.start(ids_BL.to(device), lengths_B.to(device)), first_S
 
-    def _round(self, groups: list[list[Draft]], nth: int) -> None:
+    def _round(self, groups: list[list[Draft]], nth: int, minimum: int) -> None:
         drafts = [draft for group in groups for draft in group]
         seen = [self._seen(group[0]) for group in groups]
         reading, first_S = self._read(seen)
@@ -160,11 +178,11 @@ class Pen:
             maximum=[self._limit(text, len(group[0].ids)) for text, group in zip(seen, groups)],
             choice=self.config.choice,
             seeds=seeds,
-            minimum=self._minimum(len(drafts[0].ids)),
+            minimum=minimum,
             banned=self.banned,
             banned_sequences=self.banned_words,
             prompts=seen,
-            forced=[self.prefix] * len(groups) if self.prefix and nth == 0 else None,
+            forced=[self.prefix[len(group[0].ids) :] for group in groups],
             sessions=self.sessions,
             listener=lambda n, ids: drafts[n].telling.add(ids),
         )

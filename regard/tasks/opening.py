@@ -11,6 +11,7 @@ from regard.errors import UserError
 from regard.model.packed import Weights, pack
 from regard.recipe import Recipe
 from regard.tasks.run import Run
+from regard.text.tokenizer import Tokenizer
 from regard.train.checkpoint import Checkpoint
 
 Body = TypeVar("Body", bound=nn.Module)
@@ -33,6 +34,21 @@ def fill(model: nn.Module, weights: Checkpoint) -> None:
             f"the weights in {weights.path} do not fit the model that recipe.toml and the tokenizer of the run describe; one of "
             "them is from another run, or another version of Regard. Copy the whole run again, or train it again."
         ) from None
+
+
+def window_of(recipe: Recipe) -> int:
+    """Tokens that are seen together: learned positions end, others do not."""
+    window = recipe.data.window or recipe.model.maximum_length
+    if recipe.model.position == "learned" and window > recipe.model.maximum_length:
+        raise UserError(
+            f"data.window={window} is more than model.maximum_length={recipe.model.maximum_length} positions; set them alike."
+        )
+    return int(window)
+
+
+def vocabulary_of(recipe: Recipe, tokenizer: Tokenizer) -> int:
+    """Rows of a model's table of tokens: of a public one there may be more than its tokenizer has pieces."""
+    return int(recipe.text.size) if recipe.text.tokenizer == "public" else len(tokenizer)
 
 
 def ready(model: Body, weights: Weights, device: torch.device) -> Body:

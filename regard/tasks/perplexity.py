@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.texts import documents
+from regard.data.texts import documents, files
 from regard.data.token_file import Tokens, tokenise
+from regard.errors import UserError
 from regard.evaluate.baselines import baselines
 from regard.evaluate.likelihood import Ids, Likelihood
 from regard.text.tokenizer import Tokenizer
@@ -37,6 +38,7 @@ class TestText:
 class Perplexity:
     likelihood: Likelihood
     others: dict[str, float] = field(default_factory=dict)  # bits per byte
+    unread: str = ""  # why there are no others, where the training text could not be read
     outputs: tuple[str, ...] = ()
 
     @classmethod
@@ -44,18 +46,25 @@ class Perplexity:
         tokens = text.tokens(text.test, tokenizer)
         parts = np.split(tokens.ids, tokens.starts[1:]) if text.apart else [tokens.ids]
         scores, written = score(parts, text.stride), list(documents(text.test, text.column))
-        return cls(Likelihood.of(scores, written), _others(text, tokens, "\n".join(written), tokenizer, start))
+        likelihood = Likelihood.of(scores, written)
+        try:
+            return cls(likelihood, _others(text, tokens, "\n".join(written), tokenizer, start))
+        except UserError as error:
+            return cls(likelihood, unread=str(error))
 
     def lines(self) -> list[str]:
-        return [*self.likelihood.lines(), *(f"                 {bits:.4f}  {name}" for name, bits in self.others.items())]
+        others = [f"                 {bits:.4f}  {name}" for name, bits in self.others.items()]
+        return [*self.likelihood.lines(), *others, *([f"not compared with others: {self.unread}"] if self.unread else [])]
 
     def as_dict(self) -> dict[str, Any]:
         return {**self.likelihood.as_dict(), "others_bits_per_byte": self.others}
 
 
 def _others(text: TestText, test: Tokens, written: str, tokenizer: Tokenizer, start: int) -> dict[str, float]:
-    train = text.tokens(text.train, tokenizer) if text.train else None
-    if train is None or train.bytes > SMALL:
+    if not text.train or sum(path.stat().st_size for entry in text.train for path in files(entry)) > SMALL:
+        return {}
+    train = text.tokens(text.train, tokenizer)
+    if train.bytes > SMALL:
         return {}
     training = "\n".join(documents(text.train, text.column))
     return baselines(training, written, np.asarray(train.ids), np.asarray(test.ids), len(tokenizer), start)

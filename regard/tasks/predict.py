@@ -36,7 +36,7 @@ def predict(
             emit = opened.enter_context(growing(output, "--output")).write
         answers, number = open_run(run, device, settings), 0
         for some in sources:
-            answers.predict(some, number, as_json, emit)
+            answers.predict(some, None if texts else number, as_json, emit)
             number += len(some)
 
 

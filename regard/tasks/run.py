@@ -43,7 +43,7 @@ class Run:
         folder = Path(folder)
         if not folder.is_dir():
             what = "is a file, not a run folder" if folder.exists() else "does not exist"
-            raise UserError(f"{folder} {what}; give a run such as runs/translate, made by 'regard train', or hf:NAME.")
+            raise UserError(f"{folder} {what}; give a run, such as 'regard train translate' makes, or hf:NAME.")
         if not (folder / "recipe.toml").is_file():
             raise UserError(f"{folder} is not a run: it has no recipe.toml. Runs are made by 'regard train RECIPE --out FOLDER'.")
         return cls(folder)
@@ -60,7 +60,9 @@ class Run:
         paths = sorted(self.folder.glob("tokenizer*.json"))
         if not paths:
             raise UserError(f"{self.folder} has no tokenizer.json. Copy it back, or make it again by the same command.")
-        return [len(Tokenizer.load(path, foreign=True)) for path in paths]
+        if self.recipe.text.tokenizer == "public":
+            return [self.recipe.text.size]  # its model's table may be larger
+        return [len(Tokenizer.load(path)) for path in paths]
 
     def store(self, say: Say = aside) -> Store:
         return Store(self.folder / "checkpoints", say)
@@ -115,8 +117,8 @@ class Run:
         return found
 
     def seals(self) -> dict[str, str]:
-        """Hashes of what the weights mean nothing without: the tokenizers, and all settings but those that may change."""
-        paths = sorted(self.folder.glob("tokenizer*.json"))
+        """Hashes of what the weights mean nothing without: tokenizers, labels, and all settings but those that may change."""
+        paths = sorted([*self.folder.glob("tokenizer*.json"), *self.folder.glob("labels.json")])
         found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
         tables = tomllib.loads((self.folder / "recipe.toml").read_text("utf-8"))  # as written: a later version may know more keys
         settings = {section: tables.get(section, {}) for section in ("model", "text", "objective", "train")}

@@ -27,16 +27,18 @@ def score_run(folder: Path, settings: Sequence[str], device: str | None, output:
     """Settings may choose another test set and another search; `output` gets what the model said, a line each."""
     run = Run.open(folder)
     recipe, where = run.recipe_with(settings), choose_device(device)
+    task = TASKS[recipe.task.name]
     if output is not None:
         check_place(output, "--output")
+        if not task.says:
+            raise UserError(
+                f"--output {output}: task {recipe.task.name} is scored without outputs to write; leave the option out."
+            )
     if not recipe.data.test:
         raise UserError("there is nothing to score: the run has no test set; give data.test=FILE, or two aligned files as a,b.")
-    task = TASKS[recipe.task.name]
     test = task.read_test(recipe)
     result = task.open(run, recipe, where).evaluate(test)
     if output is not None:
-        if not result.outputs:
-            raise UserError(f"--output {output}: this task's score has no outputs to write; leave the option out.")
         with growing(output, "--output") as file:
             file.writelines(f"{text}\n" for text in result.outputs)
     return Scored(folder, result)

@@ -10,19 +10,25 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from regard.config import Typed, as_typed
 from regard.errors import UserError
 from regard.families.hub import local_folder
 from regard.families.public import read_public
 from regard.recipe import Recipe, made, named_tables
+from regard.tasks.opening import vocabulary_of
 from regard.tasks.run import Run
+from regard.text.config import TextConfig
 from regard.text.foreign import read_foreign
 from regard.text.tokenizer import Tokenizer
+
+Settings = dict[str, dict[str, Any]]
+MAY_BE_OTHER = ("model.dropout", "model.attention_dropout", "model.visibility", "model.mixer")  # the weights mean the same
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
     name: str
-    settings: dict[str, dict[str, Any]]  # the sections of a recipe that come with the weights: model and text
+    settings: Settings  # the sections of a recipe that come with the weights: model and text
     vocabulary: int
     tokenizer: Tokenizer
     weights: dict[str, Tensor]
@@ -31,19 +37,41 @@ class Start:
     def fill(self, model: nn.Module) -> None:
         """Every weight that both have; what only the model has, such as a new head, stays as it was drawn."""
         own = model.state_dict()
+        if not self.weights.keys() & own.keys():
+            raise UserError(f"task.start={self.name}: none of its weights is one of this model's; start from the same family.")
         for name, tensor in self.weights.items():
             if name in own and own[name].shape != tensor.shape:
                 raise UserError(
                     f"task.start={self.name}: {name} is {tuple(tensor.shape)} there and {tuple(own[name].shape)} here; leave out "
                     "the model.* settings that change its size."
                 )
-        if not self.weights.keys() & own.keys():
-            raise UserError(f"task.start={self.name}: none of its weights is one of this model's; start from the same family.")
+        shared = {_part(name) for name in self.weights} & {_part(name) for name in own}
+        if other := sorted(name for name in self.weights.keys() ^ own.keys() if _part(name) in shared):
+            raise UserError(
+                f"task.start={self.name}: {other[0]} is only {'here' if other[0] in own else 'there'}; leave out the model.* "
+                "settings that change its layers."
+            )
         model.load_state_dict({name: tensor for name, tensor in self.weights.items() if name in own}, strict=False)
 
 
-@lru_cache(maxsize=1)  # a recipe's settings are read first, its weights later
+def _part(name: str) -> str:
+    """The module of a model that a weight belongs to; a body is shared, a head may be new."""
+    return name.partition(".")[0]
+
+
 def start_of(name: str) -> Start:
+    """By its folder, or by its name on the hub, with hf: before it or not."""
+    name = name.removeprefix("hf:")
+    return _start_of(name, _state(Path(name)))
+
+
+def _state(folder: Path) -> tuple[tuple[str, int], ...]:
+    """Other than before where a file is: a run may have been trained on since it was last read."""
+    return tuple(sorted((str(path), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()))
+
+
+@lru_cache(maxsize=1)  # a recipe's settings are read first, its weights later
+def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> Start:
     if (Path(name) / "recipe.toml").is_file():
         return _of_run(Path(name))
     folder = local_folder(name)
@@ -53,27 +81,52 @@ def start_of(name: str) -> Start:
         raise UserError(
             f"{name}: its tokenizer has {len(tokenizer):,} pieces, its model {public.vocabulary:,}; they do not belong together."
         )
-    settings = {"model": asdict(public.config), "text": {"tokenizer": "public", "size": public.vocabulary}}
+    text = TextConfig(tokenizer="public", size=public.vocabulary)
+    settings = {"model": asdict(public.config), "text": asdict(text)}
     return Start(name, settings, public.vocabulary, tokenizer, public.weights, public.notes)
 
 
 def _of_run(folder: Path) -> Start:
     run = Run.open(folder)
-    settings = {"model": asdict(run.recipe.model), "text": asdict(run.recipe.text)}
     tokenizer = Tokenizer.load(folder / "tokenizer.json", foreign=True)
-    size = run.recipe.text.size if run.recipe.text.tokenizer == "public" else len(tokenizer)
-    return Start(str(folder), settings, size, tokenizer, run.weights().tensors("model"))
+    size = vocabulary_of(run.recipe, tokenizer)
+    weights = {name.removeprefix("body."): tensor for name, tensor in run.weights().tensors("model").items()}  # of a classifier
+    return Start(str(folder), _settings(run), size, tokenizer, weights)
 
 
-def load_recipe_to_train(name: str, assignments: Sequence[str]) -> Recipe:
+def _settings(run: Run) -> Settings:
+    return {"model": asdict(run.recipe.model), "text": asdict(run.recipe.text)}
+
+
+def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | None = None) -> Recipe:
     """As `load_recipe`; where training begins with a checkpoint, with the model and the vocabulary that it has.
 
-    Of the model's settings some may be set anew (dropout, say), of the vocabulary's none.
+    Of the model's settings some may be set anew (dropout, say), of the vocabulary's none. Where the run in `folder` has begun so,
+    it remembers them, and its start may be gone.
     """
     tables = named_tables(name, assignments)
-    if start := str(tables["task"].get("start", "")):
-        settings = start_of(start).settings
-        if other := [f"text.{key}" for key, value in tables["text"].items() if value != settings["text"].get(key)]:
-            raise UserError(f"{other[0]} cannot be set with task.start={start}, whose vocabulary is taken; leave it out.")
-        tables["model"], tables["text"] = settings["model"] | tables["model"], settings["text"]
-    return made(tables)
+    if not (start := str(tables["task"].get("start", ""))):
+        return made(tables)
+    settings = _remembered(folder, start) or start_of(start).settings
+    if isinstance(tables["task"]["start"], Typed):
+        tables |= {section: _still_chosen(section, tables[section]) for section in ("text", "model")}
+    recipe = made(tables | {section: settings[section] | tables[section] for section in ("text", "model")})
+    for section, theirs in settings.items():
+        for key, value in asdict(getattr(recipe, section)).items():
+            if value != theirs[key] and f"{section}.{key}" not in MAY_BE_OTHER:
+                raise UserError(
+                    f"{section}.{key}={as_typed(value)} cannot be set with task.start={start}, which has {as_typed(theirs[key])};"
+                    " leave it out of the command and of the recipe."
+                )
+    return recipe
+
+
+def _still_chosen(section: str, table: dict[str, Any]) -> dict[str, Any]:
+    """A recipe's own body and vocabulary are for training from scratch: a start that is typed is asked for in their stead."""
+    return {key: value for key, value in table.items() if isinstance(value, Typed) or f"{section}.{key}" in MAY_BE_OTHER}
+
+
+def _remembered(folder: Path | None, start: str) -> Settings | None:
+    if folder is None or not (folder / "recipe.toml").is_file() or (run := Run(folder)).never_saved:
+        return None
+    return _settings(run) if run.recipe.task.start == start else None

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.tasks import translate, write
+from regard.tasks import classify, translate, write
 from regard.tasks.exchange import recipe_of
 from regard.tasks.run import Run, choose_device
 from regard.tasks.start import start_of
 from regard.tasks.task import Answers, Task
 from regard.tasks.writer import Writer
 
-TASKS: dict[str, Task] = {"translate": translate.TASK, "write": write.TASK}
+TASKS: dict[str, Task] = {"translate": translate.TASK, "write": write.TASK, "classify": classify.TASK}
 HUB = "hf:"
 
 

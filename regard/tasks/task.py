@@ -14,13 +14,11 @@ import torch
 from torch import nn
 
 from regard.data.loader import Source
-from regard.lens.alignment import Alignment
 from regard.model.count import Part
 from regard.objective.loss import Objective
 from regard.recipe import Recipe
 from regard.tasks.run import Run, Say
 from regard.tasks.telling import Emit
-from regard.text.tokenizer import Tokenizer
 from regard.train.loop import Validate
 
 
@@ -37,6 +35,14 @@ class Result(Protocol):
     def as_dict(self) -> dict[str, Any]: ...
 
 
+class Vocabulary(Protocol):
+    """What the model's numbers stand for: pieces of text, or labels. It is kept and sealed with the run."""
+
+    def __len__(self) -> int: ...
+
+    def save(self, path: Path) -> None: ...
+
+
 class Prepared(Protocol):
     """A recipe and its data, read, checked and numbered: all that a training needs. Nothing has been written."""
 
@@ -49,7 +55,7 @@ class Prepared(Protocol):
         ...
 
     @property
-    def vocabularies(self) -> Mapping[str, Tokenizer]:
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
         """By the name of their file in the run."""
         ...
 
@@ -86,15 +92,14 @@ class Answers(Protocol):
 
     model: Any
 
-    def predict(self, texts: Sequence[str], first: int, as_json: bool, emit: Emit) -> None:
-        """Tell pieces of output as they are ready, line ends included, for texts of which the first is number `first`."""
+    def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
+        """Tell pieces of output as they are ready, line ends included.
+
+        The first of the texts is number `first` of many that come; None: these are all there are.
+        """
         ...
 
     def evaluate(self, test: Any) -> Result: ...
-
-    def attention(self, text: str, part: str = ...) -> tuple[str, Alignment]:
-        """What it writes, and what that attended to, in one part of the model."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -102,3 +107,4 @@ class Task:
     prepare: Callable[[Recipe, Path | None, Say], Prepared]  # with the vocabularies of this folder, if it has any
     read_test: Callable[[Recipe], Any]
     open: Callable[[Run, Recipe, torch.device], Answers]
+    says: bool = True  # does its score have outputs, a line each?

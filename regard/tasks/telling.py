@@ -18,10 +18,13 @@ def silent(piece: str) -> None:
 
 
 class Telling:
-    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str], emit: Emit = silent) -> None:
+    """Where it comes `after` a prompt, the space between the two is its own, also with pieces that lose it at a beginning."""
+
+    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str], emit: Emit = silent, after: Sequence[int] = ()) -> None:
         self.stream, self.stops, self.emit = Stream(tokenizer), stops, emit
         self.text, self.told, self.ids = "", 0, list[int]()
         self.stopped = False
+        self.owed = len(tokenizer.decode(list(after))) - len(self.stream.add(after))  # characters of the prompt yet to come
 
     def add(self, ids: Sequence[int]) -> bool:
         """Is it to stop here? Tokens are looked at one by one, so that none behind the stop is kept."""
@@ -40,10 +43,12 @@ class Telling:
 
     def _grow(self, piece: str) -> None:
         begin = len(self.text)
-        self.text += piece
-        found = [at for stop in self.stops if (at := self.text.find(stop, max(0, begin - len(stop) + 1))) >= 0]
-        if found:
-            self.text, self.stopped = self.text[: min(found)], True
+        own = piece[self.owed :]
+        self.owed -= len(piece) - len(own)
+        self.text += own
+        found = [(at + len(stop), at) for stop in self.stops if (at := self.text.find(stop, max(0, begin - len(stop) + 1))) >= 0]
+        if found:  # the one that is whole first, however many characters come at once
+            self.text, self.stopped = self.text[: min(found)[1]], True
         self._tell(len(self.text) - (0 if self.stopped else self._unsure()))
 
     def _tell(self, end: int) -> None:

@@ -136,9 +136,9 @@ class Translator:
                 results[written[n]] = [self._translation(hypothesis) for hypothesis in hypotheses]
         return results
 
-    def predict(self, texts: Sequence[str], first: int, as_json: bool, emit: Emit) -> None:
+    def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """A line for each text, or one for each of its n_best."""
-        for source, found in zip(texts, self.translate(texts, first)):
+        for source, found in zip(texts, self.translate(texts, first or 0)):
             if as_json:
                 outputs = [{name: getattr(t, name) for name in ("text", "score", "logprob", "finished")} for t in found]
                 emit(json.dumps({"source": source, "outputs": outputs}, ensure_ascii=False) + "\n")

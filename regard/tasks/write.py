@@ -23,11 +23,12 @@ from regard.model.count import Part
 from regard.objective.loss import Objective
 from regard.objective.next_token import NextTokenLoss
 from regard.recipe import Recipe
+from regard.tasks.opening import vocabulary_of, window_of
 from regard.tasks.perplexity import TestText
 from regard.tasks.run import Say
 from regard.tasks.start import Start, start_of
 from regard.tasks.task import Task
-from regard.tasks.writer import Writer, window_of
+from regard.tasks.writer import Writer
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 from regard.train.loop import Validation
 
@@ -59,7 +60,7 @@ class Texts:
     train: Text
     valid: Text
     test: TestText | None
-    start: Start | None
+    start: Start | None  # none too where the run has weights of its own by now
     unit = "tokens"
 
     @property
@@ -78,7 +79,7 @@ class Texts:
 
     @cached_property
     def _vocabulary(self) -> int:
-        return self.start.vocabulary if self.start else len(self.tokenizer)
+        return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.tokenizer)
 
     def objective(self) -> NextTokenLoss:
         return NextTokenLoss(self.recipe.objective)
@@ -129,7 +130,11 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Texts:
     data = recipe.data
     if not data.train:
         raise UserError("data.train is empty; give a text file, a folder, a pattern such as 'books/*.txt', or hf:NAME.")
-    start = start_of(recipe.task.start) if recipe.task.start else None
+    test = read_test(recipe) if data.test else None
+    _refuse_what_is_not_there(data.valid)
+    window_of(recipe)
+    begun = folder is not None and (folder / VOCABULARY).exists()
+    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
     tokenizer = _tokenizer(recipe, folder, start, say)
     eos = tokenizer.roles.eos
     train = tokenise(data.train, data.column, tokenizer, eos=eos, say=say)
@@ -139,12 +144,8 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Texts:
     else:
         cut = _cut(train, data.held_out)
         parts = Text.of(train, 0, cut), Text.of(train, cut, len(train.ids))
-    prepared = Texts(recipe, tokenizer, *parts, read_test(recipe) if data.test else None, start)
-    if (found := len(prepared.train.ids)) < prepared.window + 1 or len(prepared.valid.ids) < 2:
-        raise UserError(
-            f"data.train has {found:,} tokens to train on and {len(prepared.valid.ids):,} to validate with, fewer than one "
-            f"window of {prepared.window:,} and the token after it; give more text, or set data.window={max(1, found // 2)}."
-        )
+    prepared = Texts(recipe, tokenizer, *parts, test, start)
+    _must_be_enough(prepared)
     amounts = prepared.amounts()
     bytes_each = f"{train.bytes / len(train.ids):.2f} bytes each"
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary, {bytes_each}")
@@ -154,16 +155,33 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Texts:
 
 def read_test(recipe: Recipe) -> TestText:
     data = recipe.data
-    for entry in data.test:
-        files(entry)  # refuses what is not there
+    _refuse_what_is_not_there(data.test)
     return TestText(data.test, data.train, data.column, data.apart, data.stride)
+
+
+def _refuse_what_is_not_there(where: tuple[str, ...]) -> None:
+    """Before hours are spent on other text."""
+    for entry in where:
+        files(entry)
+
+
+def _must_be_enough(texts: Texts) -> None:
+    train, valid, window = len(texts.train.ids), len(texts.valid.ids), texts.window
+    if train < window + 1:
+        raise UserError(
+            f"data.train has {train:,} tokens to train on, fewer than one window of {window:,} and the token after it; give "
+            f"more text, or set data.window={max(1, train // 2)}."
+        )
+    if valid < 2:
+        cure = "give more text there" if texts.recipe.data.valid else "raise data.held_out, or give data.valid"
+        raise UserError(f"there is {valid:,} token to validate with, and none can be predicted from it; {cure}.")
 
 
 def _cut(tokens: Tokens, held_out: float) -> int:
     """Where the held-out end begins: between documents where there are enough of them, else within one."""
     wanted = round(len(tokens.ids) * (1 - held_out))
-    nearest_start = int(tokens.starts[min(int(np.searchsorted(tokens.starts, wanted)), len(tokens.starts) - 1)])
-    return nearest_start if abs(nearest_start - wanted) < held_out / 2 * len(tokens.ids) else wanted
+    start = int(tokens.starts[min(int(np.searchsorted(tokens.starts, wanted)), len(tokens.starts) - 1)])
+    return start if start and abs(start - wanted) < held_out / 2 * len(tokens.ids) else wanted
 
 
 def _tokenizer(recipe: Recipe, folder: Path | None, start: Start | None, say: Say) -> Tokenizer:
@@ -191,4 +209,4 @@ def _enough(texts: Iterator[str], say: Say) -> Iterator[str]:
         say(f"text: the vocabulary is learned from the first {ENOUGH / 1e6:.0f} million characters")
 
 
-TASK = Task(prepare, read_test, Writer.of)
+TASK = Task(prepare, read_test, Writer.of, says=False)

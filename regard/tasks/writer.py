@@ -21,13 +21,12 @@ from regard.lens.alignment import Alignment
 from regard.model.probe import not_recording, probe
 from regard.recipe import Recipe
 from regard.tasks.drafts import Draft, Pen
-from regard.tasks.opening import fill, must_be_as_trained, ready
+from regard.tasks.opening import fill, must_be_as_trained, ready, vocabulary_of, window_of
 from regard.tasks.perplexity import Perplexity, TestText
 from regard.tasks.run import Run
 from regard.tasks.start import Start
 from regard.tasks.telling import Emit, Telling, silent
 from regard.text.tokenizer import Tokenizer
-
 
 LOOKED_AT = 16  # tokens of a continuation that is drawn
 
@@ -41,7 +40,7 @@ class Written(NamedTuple):
     """One continuation."""
 
     text: str
-    logprob: float
+    logprob: float  # of its tokens and, where it ended by itself, of its end
     finished: bool  # it ended by itself
     stopped: bool  # at one of decode.stop
     ids: list[int]
@@ -67,7 +66,7 @@ class Writer:
         must_be_as_trained(run, recipe)
         tokenizer = Tokenizer.load(run.folder / "tokenizer.json", foreign=True)
         weights = run.weights()
-        model = GPT(recipe.model, recipe.text.size if recipe.text.tokenizer == "public" else len(tokenizer))
+        model = GPT(recipe.model, vocabulary_of(recipe, tokenizer))
         fill(model, weights)
         return cls(ready(model, recipe.decode.weights, device), tokenizer, recipe.decode, window_of(recipe))
 
@@ -113,7 +112,7 @@ class Writer:
         for batch in in_batches(lengths, self.decode.batch_tokens * 4):
             if self.decode.search == "beam":
                 for n, ranked in zip(batch, pen.rank([ids[n] for n in batch])):
-                    results[n] = [self._ranked(hypothesis) for hypothesis in ranked]
+                    results[n] = [self._ranked(hypothesis, ids[n]) for hypothesis in ranked]
                 continue
             groups = [self._drafts(first + n, ids[n], emit if n == 0 else silent) for n in batch]
             pen.write(groups)
@@ -125,34 +124,38 @@ class Writer:
         return self.tokenizer.encode(prompt) or [self.start]
 
     def _drafts(self, number: int, prompt: list[int], emit: Emit) -> list[Draft]:
-        stops = self.decode.stop
+        stops = [stop.replace("\\n", "\n") for stop in self.decode.stop]  # which nobody can type on a command line
         return [
-            Draft(number, nth, prompt, Telling(self.tokenizer, stops, emit if nth == 0 else silent))
+            Draft(number, nth, prompt, Telling(self.tokenizer, stops, emit if nth == 0 else silent, prompt))
             for nth in range(self.decode.samples)
         ]
 
     def _written(self, draft: Draft) -> Written:
-        draft.telling.end()
-        tokens = [Token(*pair) for pair in zip(self.tokenizer.tokens(draft.ids), draft.logprobs)]
-        text = draft.telling.text
-        return Written(text, sum(draft.logprobs), draft.finished, draft.telling.stopped, draft.ids, tokens)
+        telling, ids, logprobs = draft.telling, draft.ids, draft.logprobs
+        telling.end()
+        finished = draft.finished and not telling.stopped  # the last of a text may be certain only when nothing follows
+        tokens = [Token(*pair) for pair in zip(self.tokenizer.tokens(ids), logprobs)]
+        return Written(telling.text, sum(logprobs), finished, telling.stopped, ids, tokens)
 
-    def _ranked(self, found: Hypothesis) -> Written:
-        tokens = [Token(*pair) for pair in zip(self.tokenizer.tokens(found.ids), found.token_logprobs)]
-        return Written(self.tokenizer.decode(found.ids), found.logprob, found.finished, False, found.ids, tokens)
+    def _ranked(self, found: Hypothesis, prompt: list[int]) -> Written:
+        draft = Draft(0, 0, prompt, Telling(self.tokenizer, (), after=prompt))
+        draft.telling.add(found.ids)
+        draft.take(found)
+        return self._written(draft)
 
-    def predict(self, texts: Sequence[str], first: int, as_json: bool, emit: Emit) -> None:
-        """One prompt is answered as it is written. Of several, each text is a line, its own line ends written as \\n."""
+    def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
+        """A prompt alone is answered as it is written. Of several, each text is a line, its own line ends written as \\n and \\r."""
+        number = first or 0
         if as_json:
-            for prompt, found in zip(texts, self.write(texts, first)):
+            for prompt, found in zip(texts, self.write(texts, number)):
                 emit(json.dumps({"prompt": prompt, "outputs": [w.as_dict() for w in found]}, ensure_ascii=False) + "\n")
-        elif len(texts) == 1 and first == 0 and self.decode.samples == self.decode.n_best == 1:
-            (((written,),)) = self.write(texts, first, emit)
+        elif len(texts) == 1 and first is None and self.decode.samples == self.decode.n_best == 1:
+            (((written,),)) = self.write(texts, number, emit)
             emit(f"{written.text}\n" if self.decode.search == "beam" else "\n")
         else:
-            for found in self.write(texts, first):
+            for found in self.write(texts, number):
                 for written in found:
-                    emit(written.text.replace("\\", "\\\\").replace("\n", "\\n") + "\n")
+                    emit(f"{_on_one_line(written.text)}\n")
 
     def score(self, texts: Sequence[Ids], stride: int = 0) -> list[Any]:
         """log p of every token of each text, given those before it that the window lets it see."""
@@ -180,8 +183,12 @@ class Writer:
 
     @torch.no_grad()
     def _look(self, prompt: list[int], written: Sequence[int]) -> list[int]:
-        """One pass over a text: what each step of writing it attended to, for training and decoding give the same numbers."""
-        ids = [*prompt, *written][-self.window :]
+        """One pass over a text: what each step of writing it attended to, for training and decoding give the same numbers.
+
+        The last token of a full window was written but never read. Of a text that slid on, this sees the last window.
+        """
+        ids = [*prompt, *written]
+        ids = ids[: self.window] if len(ids) <= self.window + 1 else ids[-self.window :]
         self.model(torch.tensor([ids], device=self.device))
         return ids
 
@@ -189,11 +196,13 @@ class Writer:
         """What comes after the text, and what every token of both attended to."""
         if part != "decoder":
             raise UserError(f"--part {part}: a language model is a decoder alone; give --part decoder, or leave it out.")
+        prompt = self._encode(text)
+        length = min(LOOKED_AT, max(1, self.window + 1 - len(prompt)))
         with probe(self.model) as seen:
-            short = replace(self, decode=replace(self.decode, maximum_length=LOOKED_AT, minimum_length=0, stop=(), samples=1))
+            short = replace(self, decode=replace(self.decode, maximum_length=length, minimum_length=0, stop=(), samples=1))
             with not_recording(self.model):
                 written = short.write([text])[0][0]
-            ids = self._look(self._encode(text), written.ids)
+            ids = self._look(prompt, written.ids)
         weights = torch.stack([seen[name].weights()[0] for name in seen]).cpu().numpy()
         words = tuple(self.tokenizer.tokens(ids))
         return written.text, Alignment(f"{text}|{written.text}", words, words, weights, tuple(seen))
@@ -201,14 +210,9 @@ class Writer:
     @classmethod
     def validating(cls, model: GPT, tokenizer: Tokenizer, window: int, tokens: int) -> Writer:
         """For a look at what a model writes while it is trained."""
-        return cls(model, tokenizer, DecodeConfig(search="sample", top_p=0.95, maximum_length=min(tokens, window // 2)), window)
+        decode = DecodeConfig(search="sample", top_p=0.95, maximum_length=min(tokens, max(1, window // 2)), slide=True)
+        return cls(model, tokenizer, decode, window)  # it slides: what is cut out of a text may be more tokens by itself
 
 
-def window_of(recipe: Recipe) -> int:
-    """Tokens that are seen together: learned positions end, others do not."""
-    window = recipe.data.window or recipe.model.maximum_length
-    if recipe.model.position == "learned" and window > recipe.model.maximum_length:
-        raise UserError(
-            f"data.window={window} is more than model.maximum_length={recipe.model.maximum_length} positions; set them alike."
-        )
-    return int(window)
+def _on_one_line(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")

@@ -1,0 +1,139 @@
+"""Texts, or pairs of texts, each with a label, from whatever people have: tables, JSON lines, the hub, or what comes along.
+
+    "train.tsv" "train.csv"      a table: text and label, or text, second text and label
+    "train.jsonl"                one object on each line (.ndjson too)
+    "builtin:remarks/train"      needs no network
+    "hf:NAME@CONFIG:SPLIT"       `datasets` opens NAME; @CONFIG and :SPLIT (train) may be left out
+
+Every file may be gzipped (.gz), and several of these may be given, to be read one after the other. `columns` names two columns,
+text and label, or three, with a second text between them. By name, a table's first row is its header; by number ("0", "1") or
+not at all, it has none, and not at all means it has just two or three. JSON lines and the hub have names only: "text" and "label"
+unless told otherwise. A label is text; a whole number or true or false is taken as it is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.data.builtin.remarks import remarks
+from regard.data.files import must_be_file
+from regard.data.records import Record, hub_records, json_records, text_of
+from regard.data.tables import table_records, table_rows
+from regard.errors import UserError, nearest
+
+BUILTIN = {"remarks": remarks}
+NAMED = ("text", "label")
+TABLES, JSON_LINES = (".tsv", ".csv"), (".jsonl", ".ndjson")
+CHOOSE = "data.columns=TEXT,LABEL or data.columns=TEXT,SECOND,LABEL"
+
+
+class Example(NamedTuple):
+    text: str
+    second: str | None  # of a pair
+    label: str
+    place: str  # where it stands, for complaints
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text,) if self.second is None else (self.text, self.second)
+
+
+def read_labelled(where: tuple[str, ...], columns: tuple[str, ...] = (), limit: int | None = None) -> list[Example]:
+    """All examples, or the first `limit`; all of them texts, or all of them pairs."""
+    found = list(islice(chain.from_iterable(_examples(entry, columns) for entry in where), limit))
+    if not found:
+        raise UserError(f"{' and '.join(where)}: there are no texts in it. Give data with at least one.")
+    for example in found:
+        if len(example.texts) != len(found[0].texts):
+            raise UserError(
+                f"{example.place} has {_kind(example)}, but {found[0].place} has {_kind(found[0])}. Choose the same columns in "
+                f"both: {CHOOSE}."
+            )
+    return found
+
+
+def _kind(example: Example) -> str:
+    return "one text and its label" if example.second is None else "two texts and their label"
+
+
+def _examples(entry: str, columns: tuple[str, ...]) -> Iterator[Example]:
+    if entry.startswith("builtin:"):
+        return _from_builtin(entry)
+    if entry.startswith("hf:"):
+        return (_example(record, columns or NAMED) for record in hub_records(entry))
+    path = Path(entry).expanduser()
+    must_be_file(path)
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    if suffix in TABLES:
+        return _from_table(path, columns)
+    if suffix in JSON_LINES:
+        example = json.dumps(dict.fromkeys(columns or NAMED, "..."))
+        return (_example(record, columns or NAMED) for record in json_records(path, example))
+    raise UserError(
+        f"{path} is no table: texts and their labels come in files named *{', *'.join(TABLES + JSON_LINES)} (or .gz of them). "
+        "Write a text, a tab and its label on each line, and name the file *.tsv."
+    )
+
+
+def _from_builtin(where: str) -> Iterator[Example]:
+    name, _, split = where.removeprefix("builtin:").partition("/")
+    if name not in BUILTIN:
+        raise UserError(f"There are no built-in labelled texts {name!r}{nearest(name, BUILTIN)}")
+    if not split:
+        raise UserError(f"{where} lacks a split. Type builtin:{name}/train, or /valid, or /test.")
+    texts = enumerate(BUILTIN[name](split), start=1)
+    return (Example(text, None, label, f"{where}, text {number}") for number, (text, label) in texts)
+
+
+def _from_table(path: Path, columns: tuple[str, ...]) -> Iterator[Example]:
+    if columns:
+        return (_example(record, columns) for record in table_records(path, table_rows(path), columns))
+    start, first = next(table_rows(path))
+    if len(first) not in (2, 3):
+        raise UserError(
+            f"{path}, line {start}: columns found: {len(first)}, expected: text and label, or two texts and their label. "
+            "Choose by number, data.columns=0,1, or by the names in the first row, for instance data.columns=sentence,label."
+        )
+    numbers = tuple(map(str, range(len(first))))
+    found = [_example(record, numbers) for record in table_records(path, table_rows(path), numbers)]
+    _must_have_no_header(found, first)
+    return iter(found)
+
+
+def _must_have_no_header(found: list[Example], first: list[str]) -> None:
+    """A label that stands in the first row and nowhere else is the name of a column."""
+    labels = Counter(example.label for example in found)
+    if len(found) > 2 and labels[found[0].label] == 1 and len(labels) > 2:
+        numbers = ",".join(map(str, range(len(first))))
+        raise UserError(
+            f"{found[0].place} looks like a header: its label {found[0].label!r} is nowhere else. Choose by its names, "
+            f"data.columns={','.join(first)}; or, if it is an example, by numbers, data.columns={numbers}."
+        )
+
+
+def _example(record: Record, columns: tuple[str, ...]) -> Example:
+    texts = [_written(record, column) for column in columns[:-1]]
+    return Example(texts[0], texts[1] if len(texts) > 1 else None, _label(record, columns[-1]), record[0])
+
+
+def _written(record: Record, column: str) -> str:
+    text = text_of(record, column, CHOOSE)
+    if not text.strip():
+        raise UserError(f"{record[0]}: column {column!r} is empty, but a text is needed. Fill it in, or take the line out.")
+    return text
+
+
+def _label(record: Record, column: str) -> str:
+    place, values = record
+    if isinstance(value := values.get(column), bool | int):
+        return json.dumps(value)
+    label = text_of(record, column, CHOOSE).strip()
+    if not label or not label.isprintable():
+        what = "is empty" if not label else "holds a line end, a tab or another character that cannot be seen"
+        raise UserError(f"{place}: the label in column {column!r} {what}. Write one word or a few, or take the line out.")
+    return label

@@ -1,0 +1,78 @@
+"""Classification: say what a text is; with a GPT, while predicting its words too (Radford et al. 2018, equations 3 to 5).
+
+    L = -log p(label | text) + language * mean over the text's tokens of -log p(token | those before it)
+
+The paper found that the second term, with a weight of 0.5, helps on large data sets and not on small ones. It is for a body that
+reads forwards only. Label smoothing as in translation: the aim is 1 - e for the right label, with e spread evenly over all.
+
+Dims: T tokens, N texts, C classes, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.data.labels import LabelledBatch
+from regard.data.packing import Packing
+from regard.errors import UserError
+from regard.families.classifier import Classifier
+from regard.objective.loss import Loss
+from regard.objective.vocabulary import vocabulary_loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationConfig:
+    name: Literal["classification"] = "classification"
+    smoothing: float = 0.0
+    language: float = 0.0  # the weight of predicting the text's words; 0.5 in the paper, 0 is off
+    passes = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.smoothing < 1:
+            raise UserError(f"objective.smoothing={self.smoothing} must be at least 0 and less than 1.")
+        if not 0 <= self.language < float("inf"):
+            raise UserError(f"objective.language={self.language} must be 0 (off) or more, such as 0.5.")
+
+
+class ClassificationLoss:
+    def __init__(self, config: ClassificationConfig) -> None:
+        self.smoothing, self.language = config.smoothing, config.language
+
+    def __call__(self, model: Classifier, batch: LabelledBatch) -> Loss:
+        x_BLD = model.hidden(batch.ids_BL, batch.words, batch.segments_BL)
+        logits_NC = model.scores(x_BLD, batch.words).float()
+        if not model.training:
+            nll = F.cross_entropy(logits_NC, batch.labels_N, reduction="sum")
+            return Loss(nll, {"nll": nll, "right": (logits_NC.argmax(-1) == batch.labels_N).sum()}, batch.tokens)
+        total = F.cross_entropy(logits_NC, batch.labels_N, reduction="sum", label_smoothing=self.smoothing)
+        if self.language:
+            total = total + self.language * language_loss(model, x_BLD, batch)
+        return Loss(total, {}, batch.tokens)
+
+
+def language_loss(model: Classifier, x_BLD: Tensor, batch: LabelledBatch) -> Tensor:
+    """-log p of a token, averaged over each text and summed over texts. The first token is given, the last is an aim too."""
+    next_T, shares_T = batch.ids_BL.roll(-1, 1).flatten(), _shares(batch).flatten()
+    aims_T2 = torch.stack([next_T.float(), shares_T], -1)
+    return vocabulary_loss(_shared, model.body.head, x_BLD.flatten(0, 1), aims_T2, fill=True)
+
+
+def _shares(batch: LabelledBatch) -> Tensor:
+    """What each place counts for: 1 over the aims of its text; 0 for the last of a text, and for padding."""
+    if isinstance(batch.words, Packing):
+        lengths_N = batch.words.starts_N.diff()
+        aims, place = lengths_N[batch.words.ids_T] - 1, batch.words.positions_T
+    else:
+        aims, place = batch.words[:, None] - 1, torch.arange(batch.ids_BL.shape[1], device=batch.ids_BL.device)  # type: ignore[index]
+    return (place < aims) / aims.float()
+
+
+def _shared(logits_TV: Tensor, aims_T2: Tensor) -> Tensor:
+    """Every token's loss times what it counts for; the ids travel as floats, which are exact up to 16 million."""
+    ids_T, shares_T = aims_T2.unbind(-1)
+    return (F.cross_entropy(logits_TV.float(), ids_T.long(), reduction="none") * shares_T).sum()
