@@ -15,6 +15,7 @@ import zlib
 import numpy as np
 
 from regard.errors import UserError
+from regard.evaluate.interpolated import Interpolated
 from regard.evaluate.kneser_ney import Trigrams
 from regard.evaluate.likelihood import Likelihood
 
@@ -36,9 +37,16 @@ def lzma_bits_per_byte(test: bytes, training: bytes = b"") -> float:
     return _bits_per_byte(len(lzma.compress(training + test, preset=LZMA_PRESET)) - alone, test)
 
 
-def trigram_likelihood(training_ids: np.ndarray, test_ids: np.ndarray, test: str, vocabulary: int, start: int) -> Likelihood:
-    """Of a Kneser-Ney trigram model over the same tokens, trained on the same text as the model it is compared with."""
-    scores = Trigrams.train(training_ids, vocabulary, start).log_probabilities(test_ids)
+def trigram_likelihood(
+    kind: type[Trigrams] | type[Interpolated],
+    training_ids: np.ndarray,
+    test_ids: np.ndarray,
+    test: str,
+    vocabulary: int,
+    start: int,
+) -> Likelihood:
+    """Of a trigram model over the same tokens, trained on the same text as the model it is compared with."""
+    scores = kind.train(training_ids, vocabulary, start).log_probabilities(test_ids)
     return Likelihood.of([scores], [test])
 
 
@@ -46,13 +54,14 @@ def baselines(
     training: str, test: str, training_ids: np.ndarray, test_ids: np.ndarray, vocabulary: int, start: int
 ) -> dict[str, float]:
     """Bits per byte of the test text by what was done; less is better."""
-    known, new = training.encode(), test.encode()
+    known, new, ids = training.encode(), test.encode(), (training_ids, test_ids, test, vocabulary, start)
     return {
         "gzip": gzip_bits_per_byte(new),
         "gzip after the training text's last 32 KiB": gzip_bits_per_byte(new, known),
         "LZMA": lzma_bits_per_byte(new),
         "LZMA after the training text": lzma_bits_per_byte(new, known),
-        "Kneser-Ney trigrams": trigram_likelihood(training_ids, test_ids, test, vocabulary, start).bits_per_byte,
+        "trigrams, interpolated": trigram_likelihood(Interpolated, *ids).bits_per_byte,
+        "trigrams, Kneser-Ney": trigram_likelihood(Trigrams, *ids).bits_per_byte,
     }
 
 

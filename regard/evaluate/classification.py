@@ -77,7 +77,7 @@ class ClassificationScores:
         """For the terminal."""
         width = max(5, *(len(label) for label in self.labels))
         return [
-            f"accuracy   {self.accuracy:7.2%}  {self.right:,} of {self.texts:,} texts; the same for all: {self.constant:.2%}",
+            f"accuracy   {self.accuracy:7.2%}  {self.right:,} of {self.texts:,} texts; one answer for all: {self.constant:.2%}",
             f"macro F1   {self.macro_f1:7.2%}",
             f"MCC        {self.mcc:7.4f}",
             f"nll        {self.nll:7.4f}  nats a text",

@@ -41,8 +41,8 @@ class Level:
 
     def given(self, grams: np.ndarray, below: np.ndarray, vocabulary: int) -> np.ndarray:
         """p of each n-gram's last word, where `below` is what the order below says of it; that alone after an unseen context."""
-        gram, seen_gram = _find(self.grams, grams)
-        context, seen = _find(self.contexts, grams // vocabulary)
+        gram, seen_gram = find(self.grams, grams)
+        context, seen = find(self.contexts, grams // vocabulary)
         p = (np.where(seen_gram, self.left[gram], 0.0) + self.freed[context] * below) / self.totals[context]
         return np.where(seen, p, below)
 
@@ -59,7 +59,7 @@ class Trigrams:
             raise UserError("a trigram model needs text to count; the training text has no tokens.")
         if vocabulary**ORDER >= 2**63:
             raise UserError(f"trigrams of {vocabulary:,} words cannot be numbered in 64 bits; give at most {2**21 - 1:,} words.")
-        grams, counts = np.unique(_trigrams(ids, vocabulary, start), return_counts=True)
+        grams, counts = np.unique(trigrams(ids, vocabulary, start), return_counts=True)
         levels = [Level.of(grams, counts, vocabulary)]
         for order in range(ORDER - 1, 0, -1):
             grams, counts = np.unique(grams % vocabulary**order, return_counts=True)  # how many words it follows
@@ -68,7 +68,7 @@ class Trigrams:
 
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
         """Natural logarithms, one for each token of a text."""
-        return np.log(self.probabilities(_trigrams(ids, self.vocabulary, self.start)))
+        return np.log(self.probabilities(trigrams(ids, self.vocabulary, self.start)))
 
     def probabilities(self, grams: np.ndarray) -> np.ndarray:
         """p(w | u v) for trigrams as numbers, (u V + v) V + w."""
@@ -88,14 +88,14 @@ def discounts(counts: np.ndarray) -> np.ndarray:
     return found if (found > 0).all() else FEW
 
 
-def _trigrams(ids: np.ndarray, vocabulary: int, start: int) -> np.ndarray:
+def trigrams(ids: np.ndarray, vocabulary: int, start: int) -> np.ndarray:
     ids = np.concatenate([[start, start], np.asarray(ids, dtype=np.int64)]).astype(np.int64)
     if ids.min() < 0 or ids.max() >= vocabulary:
         raise UserError(f"token {ids.max() if ids.max() >= vocabulary else ids.min()} is not among the {vocabulary:,} words.")
     return (ids[:-2] * vocabulary + ids[1:-1]) * vocabulary + ids[2:]
 
 
-def _find(among: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def find(among: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where each is in a sorted array, and whether it is there at all."""
     at = np.minimum(np.searchsorted(among, wanted), len(among) - 1)
     return at, among[at] == wanted

@@ -15,6 +15,7 @@ import pytest
 
 from regard.errors import UserError
 from regard.evaluate.baselines import baselines, gzip_bits_per_byte, lzma_bits_per_byte, trigram_likelihood
+from regard.evaluate.kneser_ney import Trigrams
 
 TEXT = inspect.getsource(textwrap) + inspect.getsource(inspect)[:60_000]
 TRAINING, TEST = TEXT[:-8000], TEXT[-8000:]
@@ -48,10 +49,11 @@ def test_knowing_the_training_text_helps_and_trigrams_of_bytes_are_scored_by_the
     ids, test = (np.frombuffer(text.encode(), dtype=np.uint8) for text in (TRAINING, TEST))
     found = baselines(TRAINING, TEST, ids, test, vocabulary=256, start=0)
     assert all(0 < bits < 8 for bits in found.values())
-    alone, primed, lzma_alone, lzma_primed, trigrams = found.values()
+    alone, primed, lzma_alone, lzma_primed, interpolated, trigrams = found.values()
     assert primed < alone
     assert lzma_primed < lzma_alone
-    likelihood = trigram_likelihood(ids, test, TEST, 256, 0)
+    assert trigrams < interpolated
+    likelihood = trigram_likelihood(Trigrams, ids, test, TEST, 256, 0)
     assert trigrams == likelihood.bits_per_byte == pytest.approx(likelihood.bits_per_token)
 
 

@@ -87,8 +87,14 @@ def test_large_counts_do_not_overflow() -> None:
 def test_people_and_machines_are_told_the_same() -> None:
     found = scored([(0, 0), (0, 1), (1, 1), (2, 0)], classes=3)
     lines = found.lines()
-    assert lines[0] == "accuracy    50.00%  2 of 4 texts; the same for all: 50.00%"
-    assert lines[-4:] == ["said:       a       b       c", "a          1       1       0", "b          0       1       0", "c          1       0       0"]
+    assert lines[0] == "accuracy    50.00%  2 of 4 texts; one answer for all: 50.00%"
+    assert [line.split() for line in lines[-4:]] == [
+        ["said:", "a", "b", "c"],
+        ["a", "1", "1", "0"],
+        ["b", "0", "1", "0"],
+        ["c", "1", "0", "0"],
+    ]
+    assert len({len(line) for line in lines[-4:]}) == 1
     told = json.loads(json.dumps(found.as_dict()))
     assert told["confusion"] == [[1, 1, 0], [0, 1, 0], [1, 0, 0]]
     assert (told["accuracy"], told["texts"], told["nll"], told["classes"][1]["recall"]) == (0.5, 4, 0.5, 1.0)
