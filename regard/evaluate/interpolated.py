@@ -30,7 +30,7 @@ class Counts:
         return cls([grams for grams, _ in found], [counts for _, counts in found], vocabulary)
 
     def shares(self, grams: np.ndarray) -> np.ndarray:
-        """p of each trigram's last word by chance, and by each order's counts; after what was never seen, that of the one below."""
+        """p of each trigram's last word by chance, and by each order's counts; after unseen words, that of the order below."""
         parts = [np.full(len(grams), 1 / self.vocabulary)]
         for order in range(1, ORDER + 1):
             wanted = grams % self.vocabulary**order

@@ -1,17 +1,23 @@
-"""BERT: an encoder alone, trained to fill in masked words.
+"""BERT: an encoder alone, trained to fill in masked words, and what it is fine-tuned for.
 
 Devlin et al. 2019.
 
     base    12 layers, width  768, 12 heads, feed-forward 3072, 110M parameters
     large   24 layers, width 1024, 16 heads, feed-forward 4096, 340M parameters
 
-Here is the body with the head for masked words; what BERT is fine-tuned for comes with its own heads. Differs from the paper in:
-no dropout inside attention by default.
+Its relatives are choices of the same parts:
+
+    RoBERTa      Liu et al. 2019       segments=1, first_position=2, norm_epsilon=1e-5; trained without next sentences
+    CamemBERT    Martin et al. 2020    the same, in French
+    DistilBERT   Sanh et al. 2019      layers=6, segments=0, pooler=relu
+    ELECTRA      Clark et al. 2020     embedding_width=128 (small), pooler=gelu; asked which tokens were replaced
+
+Differs from the papers in: no dropout inside attention by default.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from torch import Tensor, nn
@@ -21,10 +27,8 @@ from regard.errors import UserError
 from regard.model.count import Part, embedding, learned_positions, linear, norm, stack, vocabulary_head
 from regard.model.embed import Embed
 from regard.model.feedforward import Activation
-from regard.model.heads import VocabularyHead
+from regard.model.heads import LinearHead, Pooler, Pooling, ReplacedHead, VocabularyHead, before_words
 from regard.model.init import initialise
-from regard.model.linear import Linear
-from regard.model.norm import Norm
 from regard.model.pattern import parse_visibility
 from regard.model.position import PositionKind
 from regard.model.stack import BodyConfig, Stack
@@ -42,33 +46,93 @@ class BERTConfig(BodyConfig):
     norm_epsilon: float = 1e-12
     position: PositionKind = "learned"
     maximum_length: int = 512
-    segments: int = 2  # sentence A and sentence B
+    segments: int = 2  # sentence A and sentence B; 1 is added to every token alike
+    first_position: int = 0  # rows of the table of positions that no token has
+    embedding_width: int = 0  # of words; 0: width
+    pooler: Pooling = "tanh"  # behind the layer that what is asked of a whole text passes first
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.segments < 0:
-            raise UserError(f"model.segments={self.segments} must be 0 (none) or more.")
+        for key, none in (("segments", "none"), ("first_position", "the first"), ("embedding_width", "model.width")):
+            if getattr(self, key) < 0:
+                raise UserError(f"model.{key}={getattr(self, key)} must be 0 ({none}) or more.")
+        if self.first_position and self.position != "learned":
+            raise UserError(
+                f"model.first_position={self.first_position} is for model.position=learned; with {self.position} set it to 0."
+            )
+
+    @property
+    def words_width(self) -> int:
+        return self.embedding_width or self.width
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads:
+    """What a body is asked for. Of classes and tags there are so many; 0 is none."""
+
+    words: bool = True  # that were masked
+    pooler: bool = False  # a vector for the whole text; what next_sentence and classes are asked of
+    next_sentence: bool = False  # does the second text follow the first? two scores: yes, no
+    classes: int = 0  # of a whole text
+    tags: int = 0  # of each token
+    span: bool = False  # two scores a token: an answer starts here, it ends here
+    replaced: bool = False  # one score a token: is it the text's own?
+
+    @property
+    def pooled(self) -> bool:
+        return self.pooler or self.next_sentence or self.classes > 0
+
+
+MASKED_WORDS = Heads()
 
 
 class BERT(nn.Module):
-    def __init__(self, config: BERTConfig, vocabulary: int, seed: int = 0) -> None:
+    head: VocabularyHead
+    pooler: Pooler
+    next_sentence: LinearHead
+    classes: LinearHead
+    tags: LinearHead
+    span: LinearHead
+    replaced: ReplacedHead
+
+    def __init__(self, config: BERTConfig, vocabulary: int, seed: int = 0, heads: Heads = MASKED_WORDS) -> None:
         super().__init__()
         c = self.config = config
         self.visibility = parse_visibility(c.visibility)
         self.embed = Embed(
             vocabulary,
-            c.width,
+            c.words_width,
             position=c.position,
             maximum_length=c.maximum_length,
             dropout=c.dropout,
             scaled=False,
             segments=c.segments,
             norm_epsilon=c.norm_epsilon,
+            first_position=c.first_position,
+            body_width=c.width,
         )
         self.encoder = Stack(c, c.layers, "encoder")
-        before = nn.Sequential(Linear(c.width, c.width), nn.GELU(), Norm(c.width, eps=c.norm_epsilon))
-        self.head = VocabularyHead(c.width, vocabulary, self.embed.tokens, bias=True, before=before)
+        self._add(heads, vocabulary)
         initialise(self, seed, deviation=0.02)
+
+    def _add(self, heads: Heads, vocabulary: int) -> None:
+        """Only those asked for: a layer that no loss reaches would be carried along untrained."""
+        c = self.config
+        if heads.words:
+            before = before_words(c.width, c.words_width, c.activation, c.norm_epsilon)
+            self.head = VocabularyHead(c.words_width, vocabulary, self.embed.tokens, bias=True, before=before)
+        if heads.pooled:
+            self.pooler = Pooler(c.width, c.pooler)
+        if heads.next_sentence:
+            self.next_sentence = LinearHead(c.width, 2)
+        if heads.classes:
+            self.classes = LinearHead(c.width, heads.classes, c.dropout)
+        if heads.tags:
+            self.tags = LinearHead(c.width, heads.tags, c.dropout)
+        if heads.span:
+            self.span = LinearHead(c.width, 2)
+        if heads.replaced:
+            self.replaced = ReplacedHead(c.width, c.activation)
 
     def forward(self, ids_BL: Tensor, words: Words, segments_BL: Tensor | None = None) -> Tensor:
         """logits_BLV for every position. `words` says what of the rows are words: lengths_B, or how sequences are packed."""
@@ -81,15 +145,30 @@ class BERT(nn.Module):
         return self.encoder(self.embed(ids_BL, positions(words), segments_BL), view)
 
 
-def count(config: BERTConfig, vocabulary: int, tokens: int, scored: int | None = None) -> Part:
-    """The model as a tree of parts with the operations of one text; only `scored` of its tokens are asked for, all if None."""
-    c, asked = config, tokens if scored is None else scored
-    parts = [embedding("embedding", vocabulary, c.width)]
+def count(config: BERTConfig, vocabulary: int, tokens: int, scored: int | None = None, heads: Heads = MASKED_WORDS) -> Part:
+    """The model as a tree of parts with the operations of one text; words are asked of `scored` of its tokens, of all if None."""
+    c, asked, words = config, tokens if scored is None else scored, config.words_width
+    parts = [embedding("embedding", vocabulary, words)]
     if c.position == "learned":
-        parts += [learned_positions("positions", c.maximum_length, c.width)]
+        parts += [learned_positions("positions", c.first_position + c.maximum_length, words)]
     if c.segments:
-        parts += [Part("segments", f"{c.segments} x D={c.width}", "model/embed.py", c.segments * c.width)]
-    parts += [norm(c.width), stack("encoder", c, c.layers, tokens)]
-    before = Part("before the head", f"D={c.width}", "model/heads.py", linear(c.width, c.width), 2 * asked * c.width * c.width)
-    parts += [before, norm(c.width), vocabulary_head(c.width, vocabulary, asked, tied=True, bias=True)]
+        parts += [Part("segments", f"{c.segments} x D={words}", "model/embed.py", c.segments * words)]
+    parts += [replace(norm(words), name="embedding norm")]
+    if words != c.width:
+        parts += [_linear("widen", words, c.width, tokens, "model/embed.py")]
+    parts += [stack("encoder", c, c.layers, tokens)]
+    if heads.words:
+        parts += [_linear("before the head", c.width, words, asked), norm(words)]
+        parts += [vocabulary_head(words, vocabulary, asked, tied=True, bias=True)]
+    if heads.pooled:
+        parts += [_linear("pooler", c.width, c.width, 1)]
+    outputs = {"next sentence": (2 * heads.next_sentence, 1), "classes": (heads.classes, 1)}
+    outputs |= {"tags": (heads.tags, tokens), "span": (2 * heads.span, tokens)}
+    parts += [_linear(name, c.width, scores, of) for name, (scores, of) in outputs.items() if scores]
+    if heads.replaced:
+        parts += [_linear("before replaced", c.width, c.width, tokens), _linear("replaced", c.width, 1, tokens)]
     return Part("bert", f"B,L -> B,L,V={vocabulary:,}", "families/bert.py", children=tuple(parts))
+
+
+def _linear(name: str, inputs: int, outputs: int, vectors: int, file: str = "model/heads.py") -> Part:
+    return Part(name, f"D={inputs} -> {outputs:,}", file, linear(inputs, outputs), 2 * vectors * inputs * outputs)

@@ -3,7 +3,11 @@
     GPT          Radford et al. 2018
     GPT-2        Radford et al. 2019, table 2; its parameters are those of the released weights, as the paper counted too few
     GPT-3        Brown et al. 2020, tables 2.1 (layers, width, heads) and D.1 (parameters, tokens, compute)
-    BERT         Devlin et al. 2019, section 3; counted with the head for masked words
+    BERT         Devlin et al. 2019, section 3; counted with the head for masked words, as are
+    RoBERTa      Liu et al. 2019, table 9; its parameters as its authors give them with the weights
+    CamemBERT    Martin et al. 2020, section 4
+    DistilBERT   Sanh et al. 2019, table 3
+    ELECTRA      Clark et al. 2020, tables 1 to 3 (parameters) and 6 (shapes); counted with its generator, stated without
     Transformer  Vaswani et al. 2017, tables 2 and 3
 
 Two rows of GPT-3's table 2.1 contradict themselves, as heads times head width is not the width: 1.3B (24 x 128, width 2,048) and
@@ -12,16 +16,19 @@ Two rows of GPT-3's table 2.1 contradict themselves, as heads times head width i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from regard.families import bert, gpt, transformer
+from regard.families import bert, electra, gpt, transformer
 from regard.families.bert import BERTConfig
+from regard.families.electra import ELECTRAConfig
 from regard.families.gpt import GPTConfig
 from regard.families.transformer import TransformerConfig
 from regard.model.count import Part
 
 Config = GPTConfig | BERTConfig | TransformerConfig
 
+ROBERTA = "Liu et al. 2019, RoBERTa: a robustly optimized BERT pretraining approach"
+CAMEMBERT = "Martin et al. 2020, CamemBERT: a tasty French language model"
 PETAFLOP_DAY = 1e15 * 86_400  # operations
 
 
@@ -75,6 +82,31 @@ def _bert(name: str, layers: int, width: int, heads: int, stated: float) -> Size
     )
 
 
+def _roberta(name: str, title: str, paper: str, layers: int, width: int, heads: int, vocabulary: int, stated: float) -> Size:
+    parts = BERTConfig(segments=1, first_position=2, norm_epsilon=1e-5)
+    return Size(
+        name=name,
+        title=title,
+        paper=paper,
+        config=replace(parts, layers=layers, width=width, heads=heads, feedforward=4 * width),
+        vocabulary=vocabulary,
+        stated=stated,
+    )
+
+
+def _electra(name: str, layers: int, width: int, heads: int, words: int, generator: int, stated: float) -> Size:
+    shape = ELECTRAConfig(layers=layers, width=width, heads=heads, feedforward=4 * width, generator_width=generator)
+    return Size(
+        name=f"electra-{name}",
+        title=f"ELECTRA {name}",
+        paper="Clark et al. 2020, ELECTRA: pre-training text encoders as discriminators rather than generators",
+        config=replace(shape, embedding_width=words),
+        vocabulary=30_522,
+        stated=stated,
+        note="the paper counts the discriminator alone, which is what is fine-tuned",
+    )
+
+
 def _transformer(name: str, width: int, heads: int, dropout: float, stated: float, tokens: float, flops: float) -> Size:
     return Size(
         name=f"transformer-{name}",
@@ -112,6 +144,20 @@ _ALL = (
     _gpt3("175b", 96, 12_288, 96, 174_600e6, 3_640),
     _bert("base", 12, 768, 12, 110e6),
     _bert("large", 24, 1024, 16, 340e6),
+    _roberta("roberta-base", "RoBERTa base", ROBERTA, 12, 768, 12, 50_265, 125e6),
+    _roberta("roberta-large", "RoBERTa large", ROBERTA, 24, 1024, 16, 50_265, 355e6),
+    _roberta("camembert-base", "CamemBERT base", CAMEMBERT, 12, 768, 12, 32_005, 110e6),
+    Size(
+        name="distilbert",
+        title="DistilBERT",
+        paper="Sanh et al. 2019, DistilBERT, a distilled version of BERT: smaller, faster, cheaper and lighter",
+        config=BERTConfig(layers=6, segments=0, pooler="relu"),
+        vocabulary=30_522,
+        stated=66e6,
+    ),
+    _electra("small", 12, 256, 4, 128, 64, 14e6),
+    _electra("base", 12, 768, 12, 0, 256, 110e6),
+    _electra("large", 24, 1024, 16, 0, 256, 335e6),
     _transformer("base", 512, 8, 0.1, 65e6, 100_000 * 25_000, 3.3e18),
     _transformer("big", 1024, 16, 0.3, 213e6, 300_000 * 25_000, 2.3e19),
 )
@@ -123,6 +169,8 @@ def counted(config: Config, vocabulary: int, tokens: int) -> Part:
     """The tree of any family, with the operations of one text of so many tokens, or of a pair with so many on each side."""
     if isinstance(config, GPTConfig):
         return gpt.count(config, vocabulary, tokens)
+    if isinstance(config, ELECTRAConfig):
+        return electra.count(config, vocabulary, tokens)
     if isinstance(config, BERTConfig):
         return bert.count(config, vocabulary, tokens)
     return transformer.count(config, vocabulary, vocabulary, tokens, tokens)

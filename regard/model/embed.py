@@ -1,7 +1,8 @@
 """Tokens become vectors: an embedding scaled by sqrt(D), joined with the position, then dropout.
 
 Vaswani et al. 2017, sections 3.4, 3.5 and 5.4. Joined by `add` as in the paper, or by `concat`, which gives positions their own P
-of the D dimensions. GPT and BERT do not scale; BERT adds the segment a token belongs to, and normalises the sum.
+of the D dimensions. GPT and BERT do not scale; BERT adds the segment a token belongs to, and normalises the sum. ELECTRA's words
+(Clark et al. 2020) may be narrower than its body: a projection widens them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.model.linear import Linear
 from regard.model.norm import Norm
 from regard.model.position import PositionKind, Positions
 
@@ -31,15 +33,19 @@ class Embed(nn.Module):
         scaled: bool = True,
         segments: int = 0,
         norm_epsilon: float = 0.0,
+        first_position: int = 0,
+        body_width: int = 0,
     ) -> None:
+        """A `body_width` of 0 is that of the words."""
         super().__init__()
         self.concat = join == "concat" and position != "none"
         self.tokens = nn.Embedding(vocabulary, width - position_width if self.concat else width)
-        self.positions = Positions(position, position_width if self.concat else width, maximum_length)
+        self.positions = Positions(position, position_width if self.concat else width, maximum_length, first_position)
         self.scale = self.tokens.embedding_dim**0.5 if scaled else 1.0
         self.segments = nn.Embedding(segments, width) if segments else None
         self.norm = Norm(width, eps=norm_epsilon) if norm_epsilon else None
         self.dropout = nn.Dropout(dropout)
+        self.widen = Linear(width, body_width) if body_width not in (0, width) else None
 
     def forward(self, ids_BL: Tensor, positions_L: Tensor | None = None, segments_BL: Tensor | None = None) -> Tensor:
         """Tokens at these positions, at 0, 1, 2, ... where none are given; of these segments, the first where none are given."""
@@ -59,4 +65,5 @@ class Embed(nn.Module):
         # Residuals add to these vectors all the way up, so their type is the whole stream's.
         if torch.is_autocast_enabled(x_BLD.device.type):
             x_BLD = x_BLD.to(torch.get_autocast_dtype(x_BLD.device.type))
-        return self.dropout(x_BLD)
+        x_BLD = self.dropout(x_BLD)
+        return x_BLD if self.widen is None else self.widen(x_BLD)

@@ -1,13 +1,29 @@
-"""Heads: what a body's vectors are asked for. Here: a score for every word (Vaswani et al. 2017, section 3.4).
+"""Heads: what a body's vectors are asked for. A score for every word (Vaswani et al. 2017, section 3.4), or less than that.
 
-BERT's masked words pass one more layer before they are scored, and every word has a bias (Devlin et al. 2019).
+BERT's masked words pass one more layer before they are scored, and every word has a bias; what a whole text is asked for passes
+one more layer too, the pooler (Devlin et al. 2019). ELECTRA asks of each token whether it was replaced (Clark et al. 2020).
+
+Dims: N texts, C outputs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.data.packing import Packing, Words
+from regard.model.feedforward import ACTIVATIONS, Activation
 from regard.model.linear import Linear
+from regard.model.norm import Norm
+
+Pooling = Literal["tanh", "relu", "gelu"]
+POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": F.relu, "gelu": F.gelu}
+LAYERS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "gelu_tanh": partial(nn.GELU, approximate="tanh")}
 
 
 class VocabularyHead(nn.Module):
@@ -33,3 +49,54 @@ class VocabularyHead(nn.Module):
     def ready(self, x_BLD: Tensor) -> Tensor:
         """What is multiplied with the words: a loss does that in chunks, so that no matrix of all tokens and words is made."""
         return x_BLD if self.before is None else self.before(x_BLD)
+
+
+def before_words(width: int, words_width: int, activation: Activation, epsilon: float) -> nn.Sequential:
+    """BERT's layer between its body and its words, which are as wide as they are embedded."""
+    return nn.Sequential(Linear(width, words_width), LAYERS[activation](), Norm(words_width, eps=epsilon))
+
+
+class Pooler(nn.Module):
+    """One vector a text: its first token's, through a layer of its own."""
+
+    def __init__(self, width: int, activation: Pooling) -> None:
+        super().__init__()
+        self.project = Linear(width, width)
+        self.activation = POOLINGS[activation]
+
+    def forward(self, x_BLD: Tensor, words: Words) -> Tensor:
+        return self.activation(self.project(first_tokens(x_BLD, words)))
+
+
+def first_tokens(x_BLD: Tensor, words: Words) -> Tensor:
+    """x_ND of texts that come one a row, or packed into one row."""
+    if isinstance(words, Packing):
+        return x_BLD[0, words.starts_N[:-1]]
+    if isinstance(words, Tensor):
+        return x_BLD[:, 0]
+    raise TypeError("texts that are asked for something come one a row, or packed into one row")
+
+
+class LinearHead(nn.Module):
+    """logits_..C of vectors: of a text's one, or of each token's."""
+
+    def __init__(self, width: int, outputs: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.project = Linear(width, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.project(self.dropout(x))
+
+
+class ReplacedHead(nn.Module):
+    """logits_BL: how likely it is that each token is not the text's own."""
+
+    def __init__(self, width: int, activation: Activation) -> None:
+        super().__init__()
+        self.dense = Linear(width, width)
+        self.activation = ACTIVATIONS[activation]
+        self.project = Linear(width, 1)
+
+    def forward(self, x_BLD: Tensor) -> Tensor:
+        return self.project(self.activation(self.dense(x_BLD))).squeeze(-1)

@@ -2,7 +2,7 @@
 
 Sinusoidal (Vaswani et al. 2017, section 3.5): PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same. For a fixed
 offset k, PE(pos + k) is a rotation of PE(pos) that does not depend on pos. Computed where it is needed, so no length is too long.
-Learned (BERT, GPT-2): one vector a position, up to a maximum.
+Learned (BERT, GPT-2): one vector a position, up to a maximum; RoBERTa's first position is not the first row of its table.
 """
 
 from __future__ import annotations
@@ -32,21 +32,25 @@ class Sinusoidal(nn.Module):
 
 
 class Learned(nn.Module):
-    def __init__(self, width: int, maximum: int) -> None:
+    def __init__(self, width: int, maximum: int, first: int = 0) -> None:
         super().__init__()
-        self.maximum = maximum
-        self.table = nn.Embedding(maximum, width)
+        self.maximum, self.first = maximum, first
+        self.table = nn.Embedding(first + maximum, width)
 
     def forward(self, positions_L: Tensor) -> Tensor:
-        return self.table(positions_L)
+        return self.table(positions_L + self.first if self.first else positions_L)
 
 
 class Positions(nn.Module):
     """The chosen scheme: vectors_LD for positions_L, or None where order is not given at all."""
 
-    def __init__(self, kind: PositionKind, width: int, maximum: int) -> None:
+    def __init__(self, kind: PositionKind, width: int, maximum: int, first: int = 0) -> None:
         super().__init__()
-        schemes = {"sinusoidal": lambda: Sinusoidal(width), "learned": lambda: Learned(width, maximum), "none": nn.Identity}
+        schemes = {
+            "sinusoidal": lambda: Sinusoidal(width),
+            "learned": lambda: Learned(width, maximum, first),
+            "none": nn.Identity,
+        }
         self.kind, self.scheme = kind, schemes[kind]()
 
     def forward(self, positions_L: Tensor) -> Tensor | None:

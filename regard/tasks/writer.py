@@ -144,7 +144,7 @@ class Writer:
         return self._written(draft)
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
-        """A prompt alone is answered as it is written. Of several, each text is a line, its own line ends written as \\n and \\r."""
+        """A prompt alone is answered as it is written. Of several, each text is a line, with its line ends as \\n and \\r."""
         number = first or 0
         if as_json:
             for prompt, found in zip(texts, self.write(texts, number)):

@@ -87,7 +87,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 )
 def test_a_damaged_file_is_told(content: str, tmp_path: Path) -> None:
     (tmp_path / "labels.json").write_text(content)
-    with pytest.raises(UserError, match="labels.json is damaged"):
+    with pytest.raises(UserError, match=r"labels\.json is damaged"):
         Labels.load(tmp_path / "labels.json")
     with pytest.raises(UserError, match="There are no labels at"):
         Labels.load(tmp_path / "none.json")

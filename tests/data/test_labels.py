@@ -39,7 +39,9 @@ def test_texts_stand_between_their_marks(given_ids: list[list[int]], room: int) 
 
 def encoded(count: int = 60, seed: int = 0) -> LabelledTexts:
     draw = np.random.default_rng(seed)
-    rows = [MARKS.around([draw.integers(4, 90, draw.integers(1, 9)).tolist() for _ in range(1 + n % 2)], 99) for n in range(count)]
+    rows = [
+        MARKS.around([draw.integers(4, 90, draw.integers(1, 9)).tolist() for _ in range(1 + n % 2)], 99) for n in range(count)
+    ]
     seconds = np.array([second for _, second in rows])
     return LabelledTexts(Ragged([row for row, _ in rows]), seconds, draw.integers(0, 3, count))
 
@@ -57,7 +59,9 @@ def test_an_epoch_has_every_text_once_within_the_budget(tokens: int, epoch: int)
 
 
 def test_epochs_and_seeds_differ() -> None:
-    plans = [np.concatenate(LabelledBatches(encoded(), 50, seed).plan(epoch)).tolist() for seed, epoch in ((1, 0), (1, 1), (2, 0))]
+    plans = [
+        np.concatenate(LabelledBatches(encoded(), 50, seed).plan(epoch)).tolist() for seed, epoch in ((1, 0), (1, 1), (2, 0))
+    ]
     assert plans[0] != plans[1] != plans[2] != plans[0]
 
 

@@ -96,5 +96,5 @@ def test_counting_words_is_close_to_guessing() -> None:
 
 
 def test_other_splits_are_refused() -> None:
-    with pytest.raises(UserError, match="no split 'tests'.*did you mean 'test'"):
+    with pytest.raises(UserError, match=r"no split 'tests'.*did you mean 'test'"):
         remarks("tests")

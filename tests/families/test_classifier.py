@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,9 @@ from regard.families.gpt import GPTConfig
 from regard.text.vocabulary import EOS, SOS, Roles
 from regard.train.checkpoint import Store
 
-SMALL = dict(width=24, heads=3, layers=2, feedforward=40, dropout=0.0, maximum_length=40)
+SMALL: dict[str, Any] = dict(width=24, heads=3, layers=2, feedforward=40, dropout=0.0, maximum_length=40)
 VOCABULARY, CLASSES = 61, 3
-CONFIGS = {
+CONFIGS: dict[str, Any] = {
     "gpt": GPTConfig(**SMALL),
     "gpt, post-norm, window": GPTConfig(**SMALL, norm="post", visibility="window(4)", position="sinusoidal"),
     "bert": BERTConfig(**SMALL),
@@ -118,9 +119,9 @@ def test_a_gpt_is_hugging_faces() -> None:
     config.num_labels, config.pad_token_id = CLASSES, 0
     peer = transformers.GPT2ForSequenceClassification(config).eval()
     peer.transformer.load_state_dict(source.transformer.state_dict())
-    peer.score.weight.data = model.classify.project.weight.data
+    peer.score.weight.data = model.classes.project.weight.data
     batch = make_batch(texts(), np.arange(4))
-    expected = peer(batch.ids_BL).logits + model.classify.project.bias
+    expected = peer(batch.ids_BL).logits + model.classes.project.bias
     torch.testing.assert_close(asked(model, batch), expected, atol=1e-4, rtol=1e-4)
 
 
@@ -131,14 +132,14 @@ def test_a_bert_is_hugging_faces() -> None:
     from regard.families.bert import BERT
 
     model = build("bert")
-    body = BERT(CONFIGS["bert"], VOCABULARY)  # type: ignore[arg-type]
+    body = BERT(CONFIGS["bert"], VOCABULARY)
     body.load_state_dict(model.body.state_dict(), strict=False)
     source = masked(body).eval()
     source.config.num_labels = CLASSES
     peer = transformers.BertForSequenceClassification(source.config).eval()
     peer.bert.load_state_dict(source.bert.state_dict(), strict=False)
-    peer.bert.pooler.dense.load_state_dict(model.classify.pooler.state_dict())  # type: ignore[union-attr]
-    peer.classifier.load_state_dict(model.classify.project.state_dict())
+    peer.bert.pooler.dense.load_state_dict(model.body.pooler.project.state_dict())
+    peer.classifier.load_state_dict(model.classes.project.state_dict())
     batch = make_batch(texts(), np.arange(4))
     seen = (torch.arange(batch.ids_BL.shape[1]) < batch.words[:, None]).long()  # type: ignore[index]
     expected = peer(batch.ids_BL, attention_mask=seen, token_type_ids=batch.segments_BL).logits

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.families.bert import BERT, BERTConfig
+from regard.families.electra import ELECTRA, ELECTRAConfig
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.past import Read
@@ -51,7 +52,22 @@ class Followed(nn.Module):
     def forward(self, source_BM: Tensor, lengths_B: Tensor, target_BL: Tensor) -> Tensor:
         length = target_BL.shape[1]
         segments = (torch.arange(length + source_BM.shape[1]) >= length).long().expand(len(source_BM), -1)
-        return self.bert(torch.cat([target_BL, source_BM], 1), length + lengths_B, segments)[:, :length]
+        told = segments if self.bert.config.segments > 1 else None
+        return self.bert(torch.cat([target_BL, source_BM], 1), length + lengths_B, told)[:, :length]
+
+
+class Judged(nn.Module):
+    """Both networks of an ELECTRA in one answer: what the generator would write, as far as the discriminator believes it."""
+
+    def __init__(self, electra: ELECTRA) -> None:
+        super().__init__()
+        self.electra, self.generator = electra, Followed(electra.generator)
+
+    def forward(self, source_BM: Tensor, lengths_B: Tensor, target_BL: Tensor) -> Tensor:
+        length = target_BL.shape[1]
+        segments = (torch.arange(length + source_BM.shape[1]) >= length).long().expand(len(source_BM), -1)
+        replaced = self.electra(torch.cat([target_BL, source_BM], 1), length + lengths_B, segments)[:, :length, None]
+        return self.generator(source_BM, lengths_B, target_BL) * (1 + replaced)
 
 
 def gpt(name: str, **choices) -> Family:
@@ -64,6 +80,11 @@ def bert(name: str, **choices) -> Family:
     return Family(name, lambda: Followed(BERT(config, 31, seed=7)), 31, writes=False)
 
 
+def electra(name: str, **choices) -> Family:
+    config = ELECTRAConfig(**(SMALL | dict(maximum_length=20, generator_width=8) | choices))
+    return Family(name, lambda: Judged(ELECTRA(config, 31, seed=7)), 31, writes=False)
+
+
 FAMILIES = [
     transformer("transformer"),
     transformer("transformer, pre-norm, gelu", norm="pre", activation="gelu"),
@@ -74,6 +95,11 @@ FAMILIES = [
     gpt("gpt, post-norm, sinusoidal, window", norm="post", position="sinusoidal", visibility="window(3)"),
     bert("bert"),
     bert("bert, pre-norm, window", norm="pre", visibility="window(3)"),
+    bert("roberta", segments=1, first_position=2),
+    bert("distilbert", segments=0),
+    bert("bert, narrow words", embedding_width=10),
+    electra("electra", embedding_width=10),
+    electra("electra, embeddings apart", tie_embeddings=False),
 ]
 CHECKS = {name: check for name, check in inspect.getmembers(harness, inspect.isfunction) if name.startswith("check_")}
 

@@ -18,7 +18,7 @@ from regard.decode.greedy import greedy
 from regard.errors import UserError
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.public import read_public
-from regard.families.public.gpt import LAYOUTS
+from regard.families.public.layouts import LAYOUTS
 from tests.families.public_folder import TEXT, VOCABULARY, change_config, change_tensors, export, shaken, small_gpt
 
 transformers = pytest.importorskip("transformers")
@@ -120,6 +120,7 @@ def test_the_exported_tokenizer_gives_our_ids(kind: str, tmp_path: Path) -> None
     there, here = transformers.AutoTokenizer.from_pretrained(folder), tokenizers.Tokenizer.from_str(TOKENIZER)
     for text in TEXT:
         assert there(text)["input_ids"] == here.encode(text).ids
+        assert "token_type_ids" not in there(text)  # which GPT-2 would add to the words
         assert there.decode(there(text)["input_ids"]) == text
     assert (there.pad_token_id, there.bos_token_id, there.eos_token_id, there.unk_token_id) == (0, 1, 2, 3)
     assert there.model_max_length == 96

@@ -17,8 +17,9 @@ from torch import Tensor
 from regard.errors import UserError
 from regard.families.gpt import GPTConfig
 from regard.families.public import read_public, write_public
-from regard.families.public.gpt import GPT1, GPT2, LAYOUTS
+from regard.families.public.gpt import GPT1, GPT2
 from regard.families.public.layout import Entry, Ignored, Layout
+from regard.families.public.layouts import LAYOUTS
 from regard.families.public.settings import understand
 from regard.families.public.tensors import from_public, to_public
 from tests.families.public_folder import ROLES, SMALL, TOKENIZER, VOCABULARY, change_config, change_tensors, export, small_gpt
@@ -309,7 +310,7 @@ def test_several_of_theirs_can_be_one_of_ours() -> None:
     """As BERT's queries, keys and values are."""
     config = GPTConfig(**SMALL)
     entry = Entry("project.weight", ("query", "key", "value"), ("3D", "D"))
-    layout = Layout("toy", "Toy", GPTConfig, {}, dict, "body.", (entry,), ("blocks", "layer"), (), ())
+    layout = Layout("toy", {"Toy": ()}, GPTConfig, {}, dict, "body.", (entry,), ("blocks", "layer"), (), ())
     parts = {f"body.{name}": torch.randn(24, 24) for name in entry.theirs}
     ours = from_public(parts, layout, config, VOCABULARY, "here")
     assert torch.equal(ours["project.weight"], torch.cat(list(parts.values())))

@@ -20,7 +20,14 @@ RELEASED = {  # numbers of the weights that can be downloaded, tied matrices onc
     "gpt2-xl": 1_557_611_200,
     "bert-base": 109_514_298,  # with the head for masked words, without the pooler
     "bert-large": 335_174_458,
+    "roberta-base": 124_697_433,
+    "roberta-large": 355_412_057,
+    "camembert-base": 110_655_493,
+    "distilbert": 66_985_530,
 }
+
+
+BODIES = [("roberta-base", 0.004), ("roberta-large", 0.004), ("camembert-base", 0.007), ("distilbert", 0.02)]
 
 
 def parameters(name: str) -> int:
@@ -34,6 +41,16 @@ def significant(number: float, digits: int) -> float:
 @pytest.mark.parametrize("name", RELEASED)
 def test_the_released_weights_are_counted_exactly(name):
     assert parameters(name) == RELEASED[name]
+
+
+@pytest.mark.parametrize(("name", "released"), [("small", 13_549_057), ("base", 109_483_009), ("large", 335_142_913)])
+def test_the_discriminators_of_electra_are_counted_exactly(name, released):
+    """As released; and each has a generator beside it that has no embedding of its own."""
+    size = SIZES[f"electra-{name}"]
+    (generator, discriminator) = counted(size.config, size.vocabulary, 8).children
+    assert discriminator.parameters == released
+    assert 0 < generator.parameters < released / 6
+    assert size.config.generator.width in (size.config.width // 3, size.config.width // 4)
 
 
 @pytest.mark.parametrize("name", [name for name in SIZES if name.startswith("gpt3")])
@@ -55,7 +72,9 @@ def test_the_rows_that_contradict_themselves_are_taken_the_way_that_adds_up():
     assert significant(parameters("gpt3-1.3b"), 3) == 1.32e9
 
 
-@pytest.mark.parametrize(("name", "within"), [("transformer-base", 0.03), ("transformer-big", 0.006), ("bert-large", 0.015)])
+@pytest.mark.parametrize(
+    ("name", "within"), [("transformer-base", 0.03), ("transformer-big", 0.006), ("bert-large", 0.015), *BODIES]
+)
 def test_the_others_are_near_what_their_papers_round(name, within):
     assert parameters(name) == pytest.approx(SIZES[name].stated, rel=within)
 
@@ -67,7 +86,7 @@ def test_the_lectures_gpt3():
 
 def test_names_are_keys_and_shapes_are_told_apart():
     assert all(name == size.name for name, size in SIZES.items())
-    assert len(SIZES) == 17
+    assert len(SIZES) == 24
     assert depth(GPTConfig(layers=3)) == (0, 3)
     assert depth(BERTConfig(layers=3)) == (3, 0)
     assert depth(SIZES["transformer-big"].config) == (6, 6)

@@ -76,7 +76,9 @@ def test_validation_has_the_plain_loss_and_what_is_right(model: Classifier) -> N
     assert found.parts["right"].item() == (logits.argmax(-1).numpy() == DATA.labels).sum()
 
 
-@pytest.mark.parametrize(("key", "value"), [("smoothing", 1.0), ("smoothing", -0.1), ("language", -1.0), ("language", float("nan"))])
+@pytest.mark.parametrize(
+    ("key", "value"), [("smoothing", 1.0), ("smoothing", -0.1), ("language", -1.0), ("language", float("nan"))]
+)
 def test_settings_that_cannot_be(key: str, value: float) -> None:
     with pytest.raises(UserError, match=rf"objective\.{key}={value}"):
         ClassificationConfig(**{key: value})  # type: ignore[arg-type]

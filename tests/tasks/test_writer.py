@@ -258,7 +258,7 @@ def test_one_that_does_not_fit_stops_all_before_any_is_written() -> None:
 
 
 # what people get ------------------------------------------------------------------------------------------------------
-def predicted(found: Writer, texts: Sequence[str], first: int = 0, as_json: bool = False) -> list[str]:
+def predicted(found: Writer, texts: Sequence[str], first: int | None = None, as_json: bool = False) -> list[str]:
     pieces: list[str] = []
     found.predict(texts, first, as_json, pieces.append)
     return pieces
@@ -296,7 +296,8 @@ def test_of_several_prompts_each_text_is_one_line() -> None:
         assert line.encode().decode("unicode_escape") == text
 
 
-def test_the_second_line_of_a_file_is_a_line_too() -> None:
+def test_every_line_of_a_file_is_a_line_too() -> None:
+    assert predicted(writer(prefix="\n"), ["the cat"], first=0)[0].startswith("\\n")
     assert predicted(writer(prefix="\n"), ["the cat"], first=1)[0].startswith("\\n")
 
 

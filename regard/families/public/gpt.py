@@ -41,7 +41,7 @@ def _implied(settings: Settings) -> Settings:
 
 GPT2 = Layout(
     model_type="gpt2",
-    architecture="GPT2LMHeadModel",
+    architectures={"GPT2LMHeadModel": ()},
     config=GPTConfig,
     keys={
         **KEYS,
@@ -79,7 +79,7 @@ GPT2 = Layout(
 
 GPT1 = Layout(
     model_type="openai-gpt",
-    architecture="OpenAIGPTLMHeadModel",
+    architectures={"OpenAIGPTLMHeadModel": ()},
     config=GPTConfig,
     keys={
         **KEYS,
@@ -94,5 +94,3 @@ GPT1 = Layout(
     block=BLOCK,
     buffers=BUFFERS,
 )
-
-LAYOUTS = {layout.model_type: layout for layout in (GPT2, GPT1)}

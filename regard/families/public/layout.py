@@ -3,17 +3,19 @@
 Of each key of the config it says one of four things: it is a number of ours, it is a choice of ours under another name, it can
 have only the values that we compute, or it changes nothing that is computed. A key that is in no table may mean anything.
 Of each tensor it says where ours is found, and its shape in the letters of `sizes`: V vocabulary, P positions, D width,
-F feed-forward width.
+F feed-forward width, E width of words, S segments, C labels; figures stand for themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from regard.families.bert import BERTConfig
 from regard.families.gpt import GPTConfig
 
+Config = GPTConfig | BERTConfig
 Settings = Mapping[str, Any]  # ours, without `model.`
 
 
@@ -24,6 +26,7 @@ class Number:
     setting: str
     default: float | None
     whole: bool = True
+    least: int = 1  # of whole ones
 
 
 @dataclass(frozen=True)
@@ -59,16 +62,22 @@ class Entry:
     shape: tuple[str, ...]  # of ours
     transposed: bool = False  # theirs is stored input by output
     tied: str = ""  # ours of which this is another name: theirs may leave it out, or repeat it
+    again: tuple[str, ...] = ()  # where else theirs may be stored, instead or once more
+    inside: bool = True  # below the prefix of the body
 
     def within(self, ours: str, theirs: str) -> Entry:
         return replace(self, ours=f"{ours}.{self.ours}", theirs=tuple(f"{theirs}.{name}" for name in self.theirs))
 
 
+def _same(settings: Settings) -> Settings:
+    return settings
+
+
 @dataclass(frozen=True)
 class Layout:
     model_type: str
-    architecture: str  # the class of transformers that opens it with a head for words
-    config: type[GPTConfig]
+    architectures: Mapping[str, tuple[str, ...]]  # classes of transformers that open it, and the heads that each must have
+    config: type[GPTConfig] | type[BERTConfig]
     keys: Mapping[str, Meaning]
     implied: Callable[[Settings], Settings]  # what no key says, from what the keys say
     prefix: str  # of the body's tensors, where a head is stored beside them; without heads it may be missing
@@ -76,33 +85,65 @@ class Layout:
     blocks: tuple[str, str]  # where they lie, ours and theirs
     block: tuple[Entry, ...]
     buffers: tuple[str, ...]  # ends of names of tensors that are not learned
+    heads: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)  # by the names of `Heads`: what a folder may have or not
+    ours: Callable[[Settings], Settings] = _same  # settings as the keys have them, as we have them
+    theirs: Callable[[Settings], Settings] = _same  # and back
 
-    def entries(self, layers: int) -> Iterator[Entry]:
-        yield from self.whole
+    def entries(self, config: Config, heads: Iterable[str] = ()) -> Iterator[Entry]:
+        size = sizes(config, 1)
+        yield from (entry for entry in self.whole if all(size.get(letter) != 0 for letter in entry.shape))
         ours, theirs = self.blocks
-        for n in range(layers):
+        for n in range(config.layers):
             yield from (entry.within(f"{ours}.{n}", f"{theirs}.{n}") for entry in self.block)
+        for head in heads:
+            yield from self.heads[head]
+
+    @property
+    def writes(self) -> bool:
+        """Does it go on with a text, word after word?"""
+        return self.config is GPTConfig
+
+    def opened_by(self, raw: Mapping[str, Any]) -> str:
+        """The class of transformers that opens a folder with this config."""
+        if self.writes:
+            return "AutoModelForCausalLM"
+        named = raw.get("architectures") or [None]
+        return named[0] if isinstance(named, list) and named[0] in self.architectures else "AutoModel"
 
 
-def sizes(config: GPTConfig, vocabulary: int) -> dict[str, int]:
+def sizes(config: Config, vocabulary: int, labels: int = 0) -> dict[str, int]:
+    """Of what a model does not have, 0."""
     width = config.width
-    return {"V": vocabulary, "P": config.maximum_length, "D": width, "3D": 3 * width, "F": config.feedforward}
+    size = {"V": vocabulary, "P": config.maximum_length, "D": width, "3D": 3 * width, "F": config.feedforward}
+    size |= {"C": labels, "1": 1, "2": 2}
+    if isinstance(config, BERTConfig):
+        words = config.words_width
+        size |= {"P": config.first_position + config.maximum_length, "E": words, "S": config.segments}
+        size |= {"wider D": 0 if words == width else width}
+    return size
 
 
-def table(ours: str, theirs: str, rows: str, tied: str = "") -> tuple[Entry, ...]:
-    return (Entry(f"{ours}.weight", (f"{theirs}.weight",), (rows, "D"), tied=tied),)
+def table(ours: str, theirs: str, rows: str, tied: str = "", columns: str = "D", inside: bool = True) -> tuple[Entry, ...]:
+    return (Entry(f"{ours}.weight", (f"{theirs}.weight",), (rows, columns), tied=tied, inside=inside),)
 
 
-def norm(ours: str, theirs: str) -> tuple[Entry, ...]:
-    return tuple(Entry(f"{ours}.{part}", (f"{theirs}.{part}",), ("D",)) for part in ("weight", "bias"))
+def norm(ours: str, theirs: str, width: str = "D", inside: bool = True) -> tuple[Entry, ...]:
+    return tuple(Entry(f"{ours}.{part}", (f"{theirs}.{part}",), (width,), inside=inside) for part in ("weight", "bias"))
+
+
+def linear(ours: str, theirs: str, outputs: str, inputs: str, inside: bool = True) -> tuple[Entry, ...]:
+    """Of several of theirs, with commas between them, one of ours."""
+    names = theirs.split(",")
+    return (
+        Entry(f"{ours}.weight", tuple(f"{name}.weight" for name in names), (outputs, inputs), inside=inside),
+        Entry(f"{ours}.bias", tuple(f"{name}.bias" for name in names), (outputs,), inside=inside),
+    )
 
 
 def conv(ours: str, theirs: str, outputs: str, inputs: str) -> tuple[Entry, ...]:
     """A linear map that they call a convolution of width 1, and so store transposed."""
-    return (
-        Entry(f"{ours}.weight", (f"{theirs}.weight",), (outputs, inputs), transposed=True),
-        Entry(f"{ours}.bias", (f"{theirs}.bias",), (outputs,)),
-    )
+    weight, bias = linear(ours, theirs, outputs, inputs)
+    return replace(weight, transposed=True), bias
 
 
 def ignored(keys: str) -> dict[str, Meaning]:

@@ -15,11 +15,12 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from regard.errors import UserError, nearest
-from regard.families.gpt import GPTConfig
-from regard.families.public.gpt import LAYOUTS
-from regard.families.public.layout import Layout
+from regard.families.bert import MASKED_WORDS, Heads
+from regard.families.public.heads import as_heads, find_heads, read_labels
+from regard.families.public.layout import Config, Layout
+from regard.families.public.layouts import LAYOUTS
 from regard.families.public.settings import understand
-from regard.families.public.tensors import from_public
+from regard.families.public.tensors import from_public, short_name
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
@@ -29,11 +30,13 @@ OTHER_FRAMEWORKS = {".h5": ", from_tf=True", ".msgpack": ", from_flax=True"}  # 
 @dataclass(frozen=True, eq=False)
 class Public:
     family: str  # as a recipe calls it
-    config: GPTConfig
+    config: Config
     vocabulary: int
     weights: dict[str, Tensor]  # as the family's `state_dict` calls them
     raw: Mapping[str, Any]  # config.json as it stands, with the ids of special tokens
     notes: tuple[str, ...]  # sentences for whoever will train it further
+    heads: Heads = MASKED_WORDS  # that came along; of a GPT that for words
+    labels: tuple[str, ...] = ()  # of classes or tags
 
 
 def read_public(folder: Path) -> Public:
@@ -42,16 +45,23 @@ def read_public(folder: Path) -> Public:
     raw = _json(folder / CONFIG)
     layout = _layout(raw, folder / CONFIG)
     config, vocabulary, notes = understand(raw, layout, str(folder / CONFIG))
-    weights = from_public(_tensors(folder), layout, config, vocabulary, str(folder))
-    return Public(config.family, config, vocabulary, weights, raw, notes)
+    tensors = _tensors(folder, layout.opened_by(raw))
+    names = {name: short_name(name, layout) for name in tensors}
+    heads, unused = find_heads({*names.values()}, raw, layout, str(folder / CONFIG))
+    labels = read_labels(raw, heads, str(folder / CONFIG))
+    used = {name: tensor for name, tensor in tensors.items() if names[name] not in unused}
+    weights = from_public(used, layout, config, vocabulary, str(folder), heads, len(labels))
+    if unused:
+        notes = (*notes, f"{folder} has {unused[0]}, which its architecture does not compute with; it is left out.")
+    return Public(config.family, config, vocabulary, weights, raw, notes, as_heads(heads, layout, len(labels)), labels)
 
 
-def how_to_convert(source: str, suffix: str = ".bin") -> str:
-    """The end of a sentence; `source` is a folder or a hub id."""
+def how_to_convert(source: str, suffix: str = ".bin", model: str = "AutoModelForCausalLM") -> str:
+    """The end of a sentence; `source` is a folder or a hub id, `model` the class of transformers that opens it."""
     options = OTHER_FRAMEWORKS.get(suffix, "")
     return (
         "convert it once where transformers is installed: "
-        f'python -c "from transformers import AutoModelForCausalLM as Model; '
+        f'python -c "from transformers import {model} as Model; '
         f"Model.from_pretrained({source!r}{options}).save_pretrained('converted', safe_serialization=True)\""
     )
 
@@ -77,11 +87,11 @@ def _json(path: Path) -> dict[str, Any]:
     return found
 
 
-def _tensors(folder: Path) -> dict[str, Tensor]:
+def _tensors(folder: Path, model: str) -> dict[str, Tensor]:
     if (folder / WEIGHTS).is_file():
         return _file(folder / WEIGHTS, None)
     if not (folder / INDEX).is_file():
-        raise _no_weights(folder)
+        raise _no_weights(folder, model)
     parts = _json(folder / INDEX).get("weight_map")
     if not isinstance(parts, dict) or not parts or not all(isinstance(part, str) for part in parts.values()):
         raise UserError(f"{folder / INDEX} has no weight_map from names of tensors to files; download or copy it again.")
@@ -106,9 +116,9 @@ def _file(path: Path, names: list[str] | None) -> dict[str, Tensor]:
         raise UserError(f"{path} cannot be read ({error}); it is damaged or cut short: download or copy it again.") from error
 
 
-def _no_weights(folder: Path) -> UserError:
+def _no_weights(folder: Path, model: str) -> UserError:
     others = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
     if not others:
         return UserError(f"There is neither {WEIGHTS} nor {INDEX} in {folder}; download or copy the weights too.")
-    how = how_to_convert(str(folder), Path(others[0]).suffix)
+    how = how_to_convert(str(folder), Path(others[0]).suffix, model)
     return UserError(f"{folder} has {others[0]} but no {WEIGHTS}; Regard reads safetensors only, which cannot run code: {how}")

@@ -8,12 +8,11 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from regard.errors import UserError
-from regard.families.gpt import GPTConfig
-from regard.families.public.layout import Choice, Ignored, Layout, Meaning, Number, Only
+from regard.families.public.layout import Choice, Config, Ignored, Layout, Meaning, Number, Only
 
 
 class Understood(NamedTuple):
-    config: GPTConfig
+    config: Config
     vocabulary: int
     notes: tuple[str, ...]  # sentences on what does not change a prediction but is not the same in training
 
@@ -38,7 +37,7 @@ def understand(raw: Mapping[str, Any], layout: Layout, where: str) -> Understood
             notes.append(
                 f"{where} has {_said(key, value)}; when Regard trains, model.{meaning.setting}={kept} stands for it too."
             )
-    given = {setting: value for setting, value in settings.items() if value is not None}
+    given = dict(layout.ours({setting: value for setting, value in settings.items() if value is not None}))
     vocabulary = given.pop("vocabulary")
     try:
         return Understood(layout.config(**{**layout.implied(given), **given}), vocabulary, tuple(notes))
@@ -46,11 +45,12 @@ def understand(raw: Mapping[str, Any], layout: Layout, where: str) -> Understood
         raise UserError(f"{where} asks for what no model can be: {error}") from error
 
 
-def express(config: GPTConfig, vocabulary: int, layout: Layout) -> dict[str, Any]:
+def express(config: Config, vocabulary: int, layout: Layout) -> dict[str, Any]:
     """The keys of `config.json` that say what is computed."""
-    settings = {field.name: getattr(config, field.name) for field in fields(config)} | {"vocabulary": vocabulary}
+    own = {field.name: getattr(config, field.name) for field in fields(config)}
+    settings = layout.theirs(own | {"vocabulary": vocabulary})
     # A setting that has no key must be what is implied; one that this table was written before must be at its default.
-    implied = {field.name: field.default for field in fields(config)} | dict(layout.implied(settings))
+    implied = {field.name: field.default for field in fields(config)} | dict(layout.implied(own))
     keys = {key: meaning for key, meaning in layout.keys.items() if isinstance(meaning, Number | Choice)}
     said = {meaning.setting for meaning in keys.values()}
     for setting, value in settings.items():
@@ -59,7 +59,7 @@ def express(config: GPTConfig, vocabulary: int, layout: Layout) -> dict[str, Any
                 f"model.{setting}={value} cannot be written as {layout.model_type} of transformers, "
                 f"which has only model.{setting}={implied[setting]}."
             )
-    return {key: _their_value(meaning, settings[meaning.setting], layout) for key, meaning in keys.items()}
+    return {key: _their_value(meaning, key, settings[meaning.setting], layout) for key, meaning in keys.items()}
 
 
 def _value(meaning: Number | Choice, key: str, value: Any, where: str) -> Any:
@@ -70,8 +70,8 @@ def _value(meaning: Number | Choice, key: str, value: Any, where: str) -> Any:
         return meaning.names[value]
     if value is None and meaning.default is None:
         return None
-    if meaning.whole and (type(value) is not int or value < 1):
-        raise UserError(f"{where} has {_said(key, value)}; a whole number of at least 1 is expected.")
+    if meaning.whole and (type(value) is not int or value < meaning.least):
+        raise UserError(f"{where} has {_said(key, value)}; a whole number of at least {meaning.least} is expected.")
     if type(value) not in (int, float):
         raise UserError(f"{where} has {_said(key, value)}; a number is expected.")
     return value if meaning.whole else float(value)
@@ -82,8 +82,13 @@ def _check_only(meaning: Meaning, key: str, value: Any, where: str) -> None:
         raise UserError(f"{where} has {_said(key, value)}; this version of Regard computes only {_said(key, meaning.values[0])}.")
 
 
-def _their_value(meaning: Number | Choice, value: Any, layout: Layout) -> Any:
+def _their_value(meaning: Number | Choice, key: str, value: Any, layout: Layout) -> Any:
     if isinstance(meaning, Number):
+        if meaning.whole and value < meaning.least:
+            raise UserError(
+                f"This model cannot be written as {layout.model_type} of transformers: it would have {_said(key, value)}, and "
+                f"{meaning.least} is the least there."
+            )
         return value
     for theirs, ours in meaning.names.items():
         if ours == value:

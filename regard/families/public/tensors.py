@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.errors import UserError
-from regard.families.gpt import GPTConfig
-from regard.families.public.layout import Entry, Layout, sizes
+from regard.families.public.layout import Config, Entry, Layout, sizes
+
+SPELLINGS = ((".gamma", ".weight"), (".beta", ".bias"))  # how norms were called when weights came from TensorFlow
 
 
 class Stored(NamedTuple):
@@ -19,13 +20,20 @@ class Stored(NamedTuple):
 
 
 def from_public(
-    tensors: Mapping[str, Tensor], layout: Layout, config: GPTConfig, vocabulary: int, where: str
+    tensors: Mapping[str, Tensor],
+    layout: Layout,
+    config: Config,
+    vocabulary: int,
+    where: str,
+    heads: Sequence[str] = (),
+    labels: int = 0,
 ) -> dict[str, Tensor]:
     """Ours by name, in float32; tied ones are the same tensor under two names. `where` names the folder in sentences."""
     stored = _learned(tensors, layout, where)
-    size = sizes(config, vocabulary)
+    size = sizes(config, vocabulary, labels)
     weights: dict[str, Tensor] = {}
-    for entry in layout.entries(config.layers):
+    for entry in layout.entries(config, heads):
+        _once(stored, entry, where)
         if entry.tied and not any(name in stored for name in entry.theirs):
             weights[entry.ours] = weights[entry.tied]
             continue
@@ -47,12 +55,20 @@ def from_public(
     return weights
 
 
-def to_public(weights: Mapping[str, Tensor], layout: Layout, config: GPTConfig, vocabulary: int) -> dict[str, Tensor]:
+def to_public(
+    weights: Mapping[str, Tensor],
+    layout: Layout,
+    config: Config,
+    vocabulary: int,
+    heads: Sequence[str] = (),
+    labels: int = 0,
+) -> dict[str, Tensor]:
     """Theirs by name, dense, in float32 and each in memory of its own; what is tied is written once."""
-    size = sizes(config, vocabulary)
+    size = sizes(config, vocabulary, labels)
+    prefix = layout.prefix if not layout.heads or {*heads} - {"pooler"} else ""  # transformers has none where only a body is
     left = dict(weights)
     public: dict[str, Tensor] = {}
-    for entry in layout.entries(config.layers):
+    for entry in layout.entries(config, heads):
         shape = tuple(size[letter] for letter in entry.shape)
         if entry.ours not in left or left[entry.ours].shape != shape:
             found = f"of shape {tuple(left[entry.ours].shape)}" if entry.ours in left else "missing"
@@ -64,10 +80,18 @@ def to_public(weights: Mapping[str, Tensor], layout: Layout, config: GPTConfig, 
             continue
         for name, part in zip(entry.theirs, ours.detach().chunk(len(entry.theirs))):
             dense = (part.T if entry.transposed else part).to("cpu", torch.float32).contiguous()
-            public[layout.prefix + name] = dense.clone() if dense.data_ptr() == part.data_ptr() else dense
+            public[prefix + name if entry.inside else name] = dense.clone() if dense.data_ptr() == part.data_ptr() else dense
     if left:
         raise UserError(f"The weight {next(iter(left))} has no place in a {layout.model_type} of transformers.")
     return public
+
+
+def short_name(name: str, layout: Layout) -> str:
+    """Without the prefix, and as they are called today."""
+    for old, new in SPELLINGS:
+        if name.endswith(old):
+            name = name.removesuffix(old) + new
+    return name.removeprefix(layout.prefix)
 
 
 def _learned(tensors: Mapping[str, Tensor], layout: Layout, where: str) -> dict[str, Stored]:
@@ -76,11 +100,21 @@ def _learned(tensors: Mapping[str, Tensor], layout: Layout, where: str) -> dict[
     for name, tensor in tensors.items():
         if name.endswith(layout.buffers):
             continue
-        short = name.removeprefix(layout.prefix)
+        short = short_name(name, layout)
         if short in stored:
             raise UserError(f"{where} has two tensors for one, {stored[short].name} and {name}; delete one of them.")
         stored[short] = Stored(name, tensor)
     return stored
+
+
+def _once(stored: dict[str, Stored], entry: Entry, where: str) -> None:
+    """What is stored elsewhere is moved to where it belongs; what is stored twice must be the same twice."""
+    for name in entry.again:
+        if name not in stored:
+            continue
+        other, (first,) = stored.pop(name), entry.theirs
+        if not torch.equal(other.tensor.double(), stored.setdefault(first, other).tensor.double()):
+            raise UserError(f"{where} has two tensors for one, {stored[first].name} and {other.name}, which are not the same.")
 
 
 def _part(stored: dict[str, Stored], name: str, entry: Entry, size: Mapping[str, int], where: str) -> Tensor:

@@ -1,14 +1,14 @@
-"""Writes a model as a folder that `transformers.AutoModelForCausalLM` and `AutoTokenizer` open.
+"""Writes a model as a folder that transformers opens: `AutoModelForCausalLM` a GPT, a BERT the class that has its heads.
 
-`config.json`, `generation_config.json`, `model.safetensors`, `tokenizer.json` and `tokenizer_config.json`. All is checked before
-anything is written, and the folder appears whole or not at all.
+`config.json`, `model.safetensors`, `tokenizer.json`, `tokenizer_config.json` and, of a GPT, `generation_config.json`. All is
+checked before anything is written, and the folder appears whole or not at all.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,39 +18,74 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.errors import UserError, nearest
-from regard.families.gpt import GPTConfig
-from regard.families.public.gpt import GPT1, GPT2
+from regard.families.bert import BERTConfig
+from regard.families.public.heads import NAMED, architecture_of, heads_of_weights
+from regard.families.public.layout import Config, Layout
+from regard.families.public.layouts import layout_of
 from regard.families.public.settings import express
 from regard.families.public.tensors import to_public
 
 ROLES = ("bos", "eos", "pad", "unk", "sep", "cls", "mask")  # of special tokens, as transformers calls them
 IN_CONFIG = ("bos", "eos", "pad")
-LAYOUT_OF_NORM = {"pre": GPT2, "post": GPT1}
 
 
 def write_public(
     folder: Path,
-    config: GPTConfig,
+    config: Config,
     vocabulary: int,
     weights: Mapping[str, Tensor],
     *,
     tokenizer_json: str,
     roles: Mapping[str, str],
+    labels: Sequence[str] = (),
+    model_type: str = "",
 ) -> None:
-    """`weights` as the model's `state_dict` has them; `roles` gives special tokens their meaning, such as {"eos": "<eos>"}."""
-    layout = LAYOUT_OF_NORM[config.norm]
+    """`weights` as the model's `state_dict` has them; `roles` gives special tokens their meaning, such as {"eos": "<eos>"}.
+
+    `labels` name classes or tags. Of the types of model that compute the same (`roberta` and `camembert`) one may be named.
+    """
+    layout = layout_of(config, model_type)
     said = express(config, vocabulary, layout)
-    tensors = to_public(weights, layout, config, vocabulary)
+    heads = heads_of_weights(weights, layout)
+    architecture = architecture_of(heads, layout)
+    names = _labels(weights, heads, labels)
+    tensors = to_public(weights, layout, config, vocabulary, heads, len(names))
     ids = _ids(tokenizer_json, roles, vocabulary)
     special = {f"{role}_token_id": ids.get(role) for role in IN_CONFIG}  # null too: transformers' defaults are GPT-2's
-    described = {"architectures": [layout.architecture], "model_type": layout.model_type, **said, **special, "dtype": "float32"}
-    files = {
-        "config.json": described,
-        "generation_config.json": {key: i for key, i in special.items() if i is not None},
-        "tokenizer_config.json": _tokenizer_config(roles, config.maximum_length),
-    }
+    _must_pad_alike(said, special, layout)
+    described = {"architectures": [architecture], "model_type": layout.model_type, **special, **said, "dtype": "float32"}
+    if names:
+        described |= {
+            "id2label": {str(n): name for n, name in enumerate(names)},
+            "label2id": {name: n for n, name in enumerate(names)},
+        }
+    files = {"config.json": described, "tokenizer_config.json": _tokenizer_config(roles, config)}
+    if layout.writes:
+        files["generation_config.json"] = {key: i for key, i in special.items() if i is not None}
     texts = {name: json.dumps(content, indent=2) + "\n" for name, content in files.items()}
     _write(folder, texts | {"tokenizer.json": tokenizer_json}, tensors)
+
+
+def _labels(weights: Mapping[str, Tensor], heads: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
+    """As many as the head for them has outputs; LABEL_0 and so on where they have no names."""
+    sizes = [len(weights[f"{head}.project.weight"]) for head in heads if head in NAMED]
+    if not sizes and labels:
+        raise UserError(f"{len(labels)} labels are given, but the model has no head for classes or tags.")
+    if labels and len(labels) != sizes[0]:
+        raise UserError(f"{len(labels)} labels are given, but the model tells {sizes[0]} apart.")
+    if len({*labels}) < len(labels):
+        raise UserError("Two labels have the same name; transformers finds a label's number by its name.")
+    return tuple(labels) or tuple(f"LABEL_{n}" for n in range(*sizes[:1] or (0,)))
+
+
+def _must_pad_alike(said: Mapping[str, Any], special: Mapping[str, int | None], layout: Layout) -> None:
+    """RoBERTa of transformers tells words from padding by its number, which is where positions start too."""
+    padding, own = said.get("pad_token_id"), special["pad_token_id"]
+    if padding is not None and own is not None and padding != own:
+        raise UserError(
+            f"The tokenizer pads with the id {own}, but the positions of {layout.model_type} of transformers start behind that "
+            f"of its padding, which model.first_position={padding + 1} says is {padding}; they do not belong together."
+        )
 
 
 def _ids(tokenizer_json: str, roles: Mapping[str, str], vocabulary: int) -> dict[str, int]:
@@ -72,10 +107,13 @@ def _ids(tokenizer_json: str, roles: Mapping[str, str], vocabulary: int) -> dict
     return ids
 
 
-def _tokenizer_config(roles: Mapping[str, str], maximum_length: int) -> dict[str, Any]:
+def _tokenizer_config(roles: Mapping[str, str], config: Config) -> dict[str, Any]:
+    segments = isinstance(config, BERTConfig) and config.segments > 1
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": maximum_length,
+        "model_max_length": config.maximum_length,
+        # Unless told, transformers 4 gives segments, which GPT-2 would take for words, and 5 gives none, which BERT needs.
+        "model_input_names": ["input_ids", *(["token_type_ids"] if segments else []), "attention_mask"],
         "clean_up_tokenization_spaces": False,
         **{f"{role}_token": token for role, token in roles.items()},
     }

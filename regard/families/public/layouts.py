@@ -1,0 +1,26 @@
+"""Every layout, by the `model_type` that transformers knows it under, and which of them a model of ours is written as."""
+
+from __future__ import annotations
+
+from regard.errors import UserError, nearest
+from regard.families.gpt import GPTConfig
+from regard.families.public.bert import BERT
+from regard.families.public.gpt import GPT1, GPT2
+from regard.families.public.layout import Config, Layout
+from regard.families.public.relatives import CAMEMBERT, DISTILBERT, ELECTRA, ROBERTA
+
+LAYOUTS = {layout.model_type: layout for layout in (GPT2, GPT1, BERT, ROBERTA, CAMEMBERT, DISTILBERT, ELECTRA)}
+OF_NORM = {"pre": GPT2, "post": GPT1}
+OF_POOLER = {"tanh": BERT, "relu": DISTILBERT, "gelu": ELECTRA}
+
+
+def layout_of(config: Config, model_type: str = "") -> Layout:
+    """The one of this name; where none is given, the one whose mathematics are the model's."""
+    if model_type:
+        fitting = [name for name, layout in LAYOUTS.items() if layout.config is type(config)]
+        if model_type not in fitting:
+            raise UserError(f"A {config.family} cannot be written as {model_type!r}{nearest(model_type, fitting)}")
+        return LAYOUTS[model_type]
+    if isinstance(config, GPTConfig):
+        return OF_NORM[config.norm]
+    return ROBERTA if config.first_position and config.pooler == "tanh" else OF_POOLER[config.pooler]
