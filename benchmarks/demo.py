@@ -19,19 +19,19 @@ def main() -> None:
     recipe = load_recipe("translate")
     with tempfile.TemporaryDirectory() as folder:
         outcome = train_run(recipe, Path(folder) / "run", choose_device("cpu"), lambda line: None)
-    assert outcome.scores is not None
-    right, total = pronoun_accuracy(outcome.prepared.test_pairs, outcome.outputs)
+    assert outcome.result is not None
+    right, total = pronoun_accuracy(outcome.prepared.test, outcome.result.outputs)
     progress = outcome.progress
     result = {
         "recipe": recipe.recipe.name,
         "steps": progress.step,
         "training_seconds": round(progress.seconds, 1),
         "target_tokens": progress.tokens,
-        **outcome.scores.as_dict(),
+        **outcome.result.as_dict(),
         "pronouns_right": right,
         "pronouns": total,
     }
-    print("\n".join([*outcome.scores.lines(), f"pronouns {right} of {total}", f"{progress.seconds:.1f} s of training"]))
+    print("\n".join([*outcome.result.lines(), f"pronouns {right} of {total}", f"{progress.seconds:.1f} s of training"]))
     print(f"written to {write('demo', result).name}")
 
 

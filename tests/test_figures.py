@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from regard.train.runlog import clock
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 
@@ -74,3 +76,42 @@ BEAM, GREEDY, TRAINING = "beam 4, Transformer-base", "GPT-2 124M, greedy, batch 
 def test_speed(what, peer, name, case, ratio):
     (row,) = (row for row in result(f"{name}.cpu")["rows"] if row["case"] == case)
     assert f"| {what} | {peer} | {row['ratios'][ratio]:.2f}× |" in README
+
+
+@pytest.mark.parametrize(
+    ("what", "peer", "name", "case", "ratio"),
+    [
+        (
+            "training GPT-2 124M, 1,024 tokens",
+            "Hugging Face, compiled",
+            "train_lm",
+            "64 texts of 1,024 tokens",
+            "regard / hugging face, compiled",
+        ),
+        ("encoding with BERT-base, lengths 32 to 512", "Hugging Face", "encode", "lengths 32 to 512", "regard / hugging face"),
+        (GREEDY, "Hugging Face, static cache", "decode_greedy", "batch 1", "regard / hugging face, static cache"),
+        (
+            "GPT-2 124M, greedy, batch 32",
+            "Hugging Face, static cache",
+            "decode_greedy",
+            "batch 32",
+            "regard / hugging face, static cache",
+        ),
+        (f"{BEAM}, batch 1", "Hugging Face", "decode_beam", "batch 1", "regard / hugging face"),
+        (f"{BEAM}, batch 32", "Hugging Face", "decode_beam", "batch 32", "regard / hugging face"),
+    ],
+)
+def test_speed_on_a_gpu(what, peer, name, case, ratio):
+    (row,) = (row for row in result(f"{name}.cuda")["rows"] if row["case"] == case)
+    assert f"| {what} | {peer} | {row['ratios'][ratio]:.2f}× |" in README.partition("On one H200")[2]
+
+
+def test_language_models():
+    recipes = result("language.cpu")["recipes"]
+    gpt, letters = recipes["gpt"], recipes["gpt-characters-small"]
+    assert (
+        f"{gpt['steps']} steps, {clock(gpt['seconds'])} on 2 CPU cores | {gpt['test']['bits_per_byte']:.3f} bits per byte"
+        in README
+    )
+    assert f"{letters['steps']:,} steps, {clock(letters['seconds'])} on 2 CPU cores" in README
+    assert f"validation loss {letters['validation_loss']:.3f}" in README
