@@ -43,6 +43,8 @@ def window_of(recipe: Recipe) -> int:
         raise UserError(
             f"data.window={window} is more than model.maximum_length={recipe.model.maximum_length} positions; set them alike."
         )
+    if recipe.data.stride > window:
+        raise UserError(f"data.stride={recipe.data.stride} is more than a window of {window} tokens; give at most that, or 0.")
     return int(window)
 
 
