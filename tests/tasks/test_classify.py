@@ -131,7 +131,15 @@ def test_labels_are_sealed(tmp_path: Path) -> None:
 def language_model(folder: Path) -> Path:
     text = folder / "text.jsonl"
     text.write_text("".join(json.dumps({"text": text}) + "\n" for text, _ in ROWS))
-    small = ["data.window=16", "data.valid=", "data.test=", "text.size=290", "model.maximum_length=40", "train.steps=10"]
+    small = [
+        "data.window=16",
+        "data.stride=0",
+        "data.valid=",
+        "data.test=",
+        "text.size=290",
+        "model.maximum_length=40",
+        "train.steps=10",
+    ]
     chosen = load_recipe("gpt", [f"data.train={text}", *small, *(s for s in TINY if s.split("=")[0] not in OWN)])
     train_as(chosen, folder / "gpt")
     return folder / "gpt"

@@ -109,7 +109,7 @@ def test_a_training_text_that_is_too_long_to_compare_with_is_not_read(tmp_path: 
 
 
 def test_a_stride_beyond_the_window_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="a stride of 17 does not fit a window of 16"):
+    with pytest.raises(UserError, match=r"data\.stride=17 is more than a window of 16"):
         scored(write_stories(tmp_path / "test.jsonl", TEST), "data.stride=17")
 
 
