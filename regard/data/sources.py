@@ -14,9 +14,7 @@ it. Aligned files and built-in corpora have no columns and pay no heed to them, 
 
 from __future__ import annotations
 
-import csv
 import json
-import re
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -24,14 +22,14 @@ from pathlib import Path
 from regard.data.builtin.english_french import english_french
 from regard.data.files import must_be_file, numbered_lines
 from regard.data.pair import Pair
+from regard.data.records import Record, hub_records, json_records, text_of
+from regard.data.tables import table_records, table_rows
 from regard.errors import UserError, nearest
 
 Columns = tuple[str, str]
-Row = tuple[int, list[str]]
 BUILTIN = {"english-french": english_french}
 NAMED = ("source", "target")
 TABLES = (".tsv", ".csv", ".jsonl", ".ndjson")
-HUB = re.compile(r"hf:(?P<name>[^@:]+)(@(?P<config>[^:]+))?(:(?P<split>.+))?")
 
 
 def read_pairs(where: tuple[str, ...], columns: Columns | None = None, limit: int | None = None) -> list[Pair]:
@@ -49,7 +47,7 @@ def _pairs(where: tuple[str, ...], columns: Columns | None) -> Iterator[Pair]:
         case (name,) if name.startswith("builtin:"):
             return _from_builtin(name)
         case (name,) if name.startswith("hf:"):
-            return _from_hub(name, columns or NAMED)
+            return (_pick(record, columns or NAMED) for record in hub_records(name))
         case (name,):
             return _from_table(Path(name).expanduser(), columns)
         case (source, target):
@@ -93,12 +91,11 @@ def _from_aligned(source: Path, target: Path) -> Iterator[Pair]:
 def _from_table(path: Path, columns: Columns | None) -> Iterator[Pair]:
     must_be_file(path)
     match _suffix(path):
-        case ".tsv":
-            return _from_rows(path, ((number, line.split("\t")) for number, line in numbered_lines(path)), columns)
-        case ".csv":
-            return _from_rows(path, _csv_rows(path), columns)
+        case ".tsv" | ".csv":
+            return _from_rows(path, columns)
         case ".jsonl" | ".ndjson":
-            return _from_json(path, columns or NAMED)
+            example = json.dumps(dict.fromkeys(columns or NAMED, "..."))
+            return (_pick(record, columns or NAMED) for record in json_records(path, example))
         case _:
             raise UserError(
                 f"{path} is one file of plain text, but pairs need two: {path},OTHER with line n of one belonging to line n "
@@ -110,89 +107,28 @@ def _suffix(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def _csv_rows(path: Path) -> Iterator[Row]:
-    """Each row with the number of its first line: a quoted value may go on over several."""
-    rows = csv.reader((line + "\n" for _, line in numbered_lines(path)), strict=True)
-    while True:
-        number = rows.line_num + 1
-        try:
-            yield number, next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise UserError(
-                f"{path}, line {number}: this is not CSV ({error}). Close every quote and write a quote inside a quoted value "
-                'twice (""), or save the table as .tsv, where quotes mean nothing.'
-            ) from error
-
-
-def _from_rows(path: Path, rows: Iterator[Row], columns: Columns | None) -> Iterator[Pair]:
+def _from_rows(path: Path, columns: Columns | None) -> Iterator[Pair]:
+    rows = table_rows(path)
     start, first = next(rows)
     if columns is None and len(first) != 2:
         raise UserError(
             f"{path}, line {start}: columns found: {len(first)}, expected: 2. Choose two by number, data.columns=0,1, or by the "
             "names in the first row, for instance data.columns=en,de."
         )
-    columns = columns or ("0", "1")
-    by_name = not all(column.isdecimal() for column in columns)
-    header = first if by_name else [str(i) for i in range(len(first))]
-    if twice := [name for name in columns if header.count(name) > 1]:
-        raise UserError(f"{path}, line {start}: two columns are named {twice[0]!r}. Choose by number: data.columns=0,1.")
-    for number, row in rows if by_name else chain([(start, first)], rows):
-        if len(row) != len(header):
-            raise UserError(
-                f"{path}, line {number}: columns found: {len(row)}, expected: {len(header)} as in line {start}. "
-                "Mend the line: a separator too many, or one missing."
-            )
-        yield _pick(dict(zip(header, row)), columns, f"{path}, line {number}")
+    for record in table_records(path, chain([(start, first)], rows), columns or ("0", "1")):
+        yield _pick(record, columns or ("0", "1"))
 
 
-def _from_json(path: Path, columns: Columns) -> Iterator[Pair]:
-    for number, line in numbered_lines(path):
-        place = f"{path}, line {number}"
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{place}: this is not JSON ({error}). Write one whole object on each line.") from error
-        if not isinstance(record, dict):
-            expected = json.dumps(dict.fromkeys(columns, "..."))
-            raise UserError(f"{place}: {type(record).__name__} found, object expected. Write lines like {expected}.")
-        yield _pick(record, columns, place)
+def _pick(record: Record, columns: Columns) -> Pair:
+    place, values = record
+    inner = values.get("translation")
+    values = inner if isinstance(inner, Mapping) else values
+    return Pair(*(_text((place, values), column) for column in columns))
 
 
-def _from_hub(where: str, columns: Columns) -> Iterator[Pair]:
-    parts = HUB.fullmatch(where)
-    if parts is None:
-        raise UserError(
-            f"{where} is not hf:NAME, hf:NAME:SPLIT or hf:NAME@CONFIG:SPLIT. Type, for instance, hf:wmt14@de-en:test."
-        )
-    try:
-        from datasets import load_dataset
-    except ImportError as error:
-        raise UserError(f'{where} needs the package `datasets`. Type: pip install "regard[data]"') from error
-    try:
-        rows = load_dataset(parts["name"], parts["config"], split=parts["split"] or "train")
-    except Exception as error:  # no network, no such name, no such split, ...: `datasets` raises many things and says which
-        raise UserError(
-            f"{where} could not be opened: {error}. Check name, configuration and split (hf:NAME@CONFIG:SPLIT) and the network."
-        ) from error
-    for number, record in enumerate(rows):
-        yield _pick(record, columns, f"{where}, row {number}")
-
-
-def _pick(record: Mapping[str, object], columns: Columns, place: str) -> Pair:
-    inner = record.get("translation")
-    values = inner if isinstance(inner, Mapping) else record
-    return Pair(_text(values, columns[0], place), _text(values, columns[1], place))
-
-
-def _text(values: Mapping[str, object], column: str, place: str) -> str:
-    if column not in values:
-        raise UserError(f"{place}: there is no column {column!r}{nearest(column, values)} Choose with data.columns=NAME,NAME.")
-    text = values[column]
-    if not isinstance(text, str):
-        raise UserError(f"{place}: column {column!r} holds {type(text).__name__}, but text is needed. Put it in quotes.")
-    _must_have_text(text, place, f"column {column!r}")
+def _text(record: Record, column: str) -> str:
+    text = text_of(record, column, "data.columns=NAME,NAME")
+    _must_have_text(text, record[0], f"column {column!r}")
     return text
 
 

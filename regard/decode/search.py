@@ -11,9 +11,7 @@ from regard.decode.beam import beam_search
 from regard.decode.config import DecodeConfig
 from regard.decode.graph import Sessions
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.rules import Listener
 from regard.decode.sample import sample
-from regard.errors import UserError
 from regard.model.state import Reading
 
 
@@ -27,24 +25,17 @@ def search(
     maximum: Tensor | Sequence[int],
     banned: Sequence[int],
     banned_sequences: Sequence[Sequence[int]] = (),
-    prompts: Sequence[Sequence[int]] | None = None,
     forced: Sequence[Sequence[int]] | None = None,
     numbers: Sequence[int] | None = None,
     sessions: Sessions | None = None,
-    listener: Listener | None = None,
 ) -> list[list[Hypothesis]]:
     """Per row of what was read: its n_best hypotheses, best first; the one that greedy search has; or its samples.
 
     `numbers` says which prompt of all each row is, so that its samples are the same in whatever batch it comes; without, rows are
-    counted from 0. A listener counts texts: sample n of row r is number r x samples + n.
+    counted from 0.
     """
     minimum = config.minimum_length
     if config.search == "beam":
-        if listener is not None:
-            raise UserError(
-                "A beam settles on a text only when it ends, so none can be shown or stopped while it is written; "
-                "give decode.search=sample or decode.search=greedy."
-            )
         return beam_search(
             reading,
             rows,
@@ -57,7 +48,6 @@ def search(
             n_best=config.n_best,
             banned=banned,
             banned_sequences=banned_sequences,
-            prompts=prompts,
             forced=forced,
             sessions=sessions,
         )
@@ -72,10 +62,8 @@ def search(
         minimum=minimum,
         banned=banned,
         banned_sequences=banned_sequences,
-        prompts=prompts,
         forced=forced,
         sessions=sessions,
-        listener=listener,
     )
     return [found[first : first + config.samples] for first in range(0, len(found), config.samples)]
 

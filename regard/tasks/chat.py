@@ -48,18 +48,15 @@ class Conversation:
 
     def _prompt(self) -> str:
         """All that was said, as far as it leaves half of what the model sees for its answer."""
-        room, forgotten = self.writer.window - self._reserved(), 0
-        while True:
-            prompt = f"{self.before}{''.join(self.turns)}{self.it}:"
+        room = self.writer.window - self._reserved()
+        for forgotten in range(len(self.turns)):
+            prompt = f"{self.before}{''.join(self.turns[forgotten:])}{self.it}:"
             if len(self.writer.tokenizer.encode(prompt)) <= room:
-                break
-            if len(self.turns) == 1:
-                raise UserError(f"that is longer than the {room:,} tokens that leave room for an answer; say it in fewer words.")
-            del self.turns[0]
-            forgotten += 1
-        if forgotten:
-            self.say(f"({forgotten} of the oldest turns no longer fit what the model sees, and are forgotten)")
-        return prompt
+                if forgotten:
+                    del self.turns[:forgotten]
+                    self.say(f"({forgotten} of the oldest turns no longer fit what the model sees, and are forgotten)")
+                return prompt
+        raise UserError(f"that is longer than the {room:,} tokens that leave room for an answer; say it in fewer words.")
 
     def _reserved(self) -> int:
         wanted = self.writer.decode.maximum_length or self.writer.window // 2
@@ -93,5 +90,9 @@ def chat(
             say(f"({said} is no command: {HELP})")
         elif said:
             emit(f"{it}: ")
-            talk.answer(said, emit)
+            try:
+                talk.answer(said, emit)
+            except UserError as error:  # of this turn: the conversation goes on without it
+                talk.turns.pop()
+                say(f"({error})")
             emit("\n")

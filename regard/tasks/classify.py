@@ -24,9 +24,8 @@ from regard.recipe import Recipe
 from regard.tasks.classifier import LABELS, VOCABULARY, Labeller, Reader
 from regard.tasks.opening import vocabulary_of
 from regard.tasks.run import Say
-from regard.tasks.start import Start, start_of
+from regard.tasks.start import Start, start_of, vocabulary
 from regard.tasks.task import Task, Vocabulary
-from regard.text.tokenizer import Tokenizer, train_tokenizer
 from regard.train.loop import Validation
 
 SAMPLES = 6
@@ -134,7 +133,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
         say(f"  {line}")
     if shared := _overlap(train, test):
         say(f"warning: {shared} of {len(test)} test texts are also in train, so the score will flatter.")
-    reader = Reader.of(recipe, _tokenizer(recipe, folder, start, train))
+    reader = Reader.of(recipe, vocabulary(recipe, folder, start, lambda: [text for example in train for text in example.texts]))
     say(f"text: {recipe.text.tokenizer}, {len(reader.tokenizer):,} tokens in the vocabulary")
     encoded = {split: _encoded(reader, labels, split, found, say) for split, found in (("train", train), ("valid", valid))}
     if test:
@@ -153,18 +152,6 @@ def _encoded(reader: Reader, labels: Labels, split: str, examples: Sequence[Exam
 def _overlap(train: Sequence[Example], test: Sequence[Example]) -> int:
     seen = {example.texts for example in train}
     return sum(example.texts in seen for example in test)
-
-
-def _tokenizer(recipe: Recipe, folder: Path | None, start: Start | None, train: Sequence[Example]) -> Tokenizer:
-    if folder is not None and (folder / VOCABULARY).exists():
-        return Tokenizer.load(folder / VOCABULARY, foreign=True)
-    if start is not None:
-        return start.tokenizer
-    text = recipe.text
-    if text.tokenizer == "public":
-        raise UserError("text.tokenizer=public is for runs that begin with a checkpoint; give task.start, or another tokenizer.")
-    texts = [text for example in train for text in example.texts]
-    return train_tokenizer(text.tokenizer, texts, text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
 
 
 TASK = Task(prepare, read_test, Labeller.of)

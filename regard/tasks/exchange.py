@@ -9,7 +9,7 @@ from pathlib import Path
 from regard.config import override
 from regard.errors import UserError, nearest
 from regard.families.public import write_public
-from regard.recipe import TASKS, Recipe, Tables, made
+from regard.recipe import Recipe, Tables, made
 from regard.tasks.claim import check_folder
 from regard.tasks.run import Run, Say
 from regard.tasks.start import Start, start_of
@@ -22,10 +22,13 @@ THEIR_ROLES = {"sos": "bos", "eos": "eos", "pad": "pad", "unk": "unk", "sep": "s
 def recipe_of(start: Start, assignments: Sequence[str] = ()) -> Recipe:
     """What a run of these weights would say about itself; it has no data, and a search that suits its task."""
     family = start.settings["model"]["family"]
-    task = next(name for name, sections in TASKS.items() if family in sections.families)
+    if family != "gpt":
+        raise UserError(
+            f"{start.name} is a {family}, and only GPT language models can be opened as they are; train from it with task.start."
+        )
     about = {"name": Path(start.name).name or family, "title": f"{start.name}, imported", "paper": ""}
     rest: Tables = {"data": {}, "objective": {}, "train": {"steps": 1, "warmup": 0}, "decode": {"search": "sample"}}
-    tables: Tables = {"recipe": about, "task": {"name": task}, **start.settings, **rest}
+    tables: Tables = {"recipe": about, "task": {"name": "write"}, **start.settings, **rest}
     override(tables, list(assignments))
     return made(tables)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,10 +19,11 @@ from regard.tasks.opening import vocabulary_of
 from regard.tasks.run import Run
 from regard.text.config import TextConfig
 from regard.text.foreign import read_foreign
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, train_tokenizer
 
 Settings = dict[str, dict[str, Any]]
 MAY_BE_OTHER = ("model.dropout", "model.attention_dropout", "model.visibility", "model.mixer")  # the weights mean the same
+VOCABULARY = "tokenizer.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +93,18 @@ def _of_run(folder: Path) -> Start:
     size = vocabulary_of(run.recipe, tokenizer)
     weights = {name.removeprefix("body."): tensor for name, tensor in run.weights().tensors("model").items()}  # of a classifier
     return Start(str(folder), _settings(run), size, tokenizer, weights)
+
+
+def vocabulary(recipe: Recipe, folder: Path | None, start: Start | None, texts: Callable[[], list[str]]) -> Tokenizer:
+    """The run's own, if it has begun; else that of its start; else learned from these texts, which are read only then."""
+    if folder is not None and (folder / VOCABULARY).exists():
+        return Tokenizer.load(folder / VOCABULARY, foreign=True)
+    if start is not None:
+        return start.tokenizer
+    text = recipe.text
+    if text.tokenizer == "public":
+        raise UserError("text.tokenizer=public is for runs that begin with a checkpoint; give task.start, or another tokenizer.")
+    return train_tokenizer(text.tokenizer, texts(), text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
 
 
 def _settings(run: Run) -> Settings:

@@ -26,13 +26,12 @@ from regard.recipe import Recipe
 from regard.tasks.opening import vocabulary_of, window_of
 from regard.tasks.perplexity import TestText
 from regard.tasks.run import Say
-from regard.tasks.start import Start, start_of
+from regard.tasks.start import VOCABULARY, Start, start_of, vocabulary
 from regard.tasks.task import Task
 from regard.tasks.writer import Writer
-from regard.text.tokenizer import Tokenizer, train_tokenizer
+from regard.text.tokenizer import Tokenizer
 from regard.train.loop import Validation
 
-VOCABULARY = "tokenizer.json"
 ENOUGH = 50_000_000  # characters of text to learn a vocabulary from
 SAMPLE_TOKENS = 64
 
@@ -135,7 +134,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Texts:
     window_of(recipe)
     begun = folder is not None and (folder / VOCABULARY).exists()
     start = start_of(recipe.task.start) if recipe.task.start and not begun else None
-    tokenizer = _tokenizer(recipe, folder, start, say)
+    tokenizer = vocabulary(recipe, folder, start, lambda: list(_enough(documents(data.train, data.column), say)))
     eos = tokenizer.roles.eos
     train = tokenise(data.train, data.column, tokenizer, eos=eos, say=say)
     if data.valid:
@@ -182,18 +181,6 @@ def _cut(tokens: Tokens, held_out: float) -> int:
     wanted = round(len(tokens.ids) * (1 - held_out))
     start = int(tokens.starts[min(int(np.searchsorted(tokens.starts, wanted)), len(tokens.starts) - 1)])
     return start if start and abs(start - wanted) < held_out / 2 * len(tokens.ids) else wanted
-
-
-def _tokenizer(recipe: Recipe, folder: Path | None, start: Start | None, say: Say) -> Tokenizer:
-    if folder is not None and (folder / VOCABULARY).exists():
-        return Tokenizer.load(folder / VOCABULARY, foreign=True)
-    if start is not None:
-        return start.tokenizer
-    text = recipe.text
-    if text.tokenizer == "public":
-        raise UserError("text.tokenizer=public is for runs that begin with a checkpoint; give task.start, or another tokenizer.")
-    texts = list(_enough(documents(recipe.data.train, recipe.data.column), say))
-    return train_tokenizer(text.tokenizer, texts, text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
 
 
 def _enough(texts: Iterator[str], say: Say) -> Iterator[str]:

@@ -7,7 +7,6 @@ import pytest
 from regard.counted import counted
 from regard.decode import Choice, DecodeConfig, beam_search, greedy, sample
 from regard.decode.search import search
-from regard.errors import UserError
 
 from .toy import EOS, SOS, TableState, table
 
@@ -60,8 +59,3 @@ def test_more_samples_begin_with_the_same_ones() -> None:
         search(DecodeConfig(search="sample", samples=samples), reading(), 4, numbers=[5, 6, 7, 8], **WORDS) for samples in (2, 5)
     )
     assert [found[:2] for found in many] == few
-
-
-def test_a_beam_cannot_be_listened_to() -> None:
-    with pytest.raises(UserError, match="search=sample"):
-        search(DecodeConfig(), reading(), 4, listener=lambda *_: False, **WORDS)
