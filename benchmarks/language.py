@@ -1,6 +1,7 @@
-"""What the language models of the recipes reach, and in how long: the built-in text, and tiny Shakespeare where it is given.
+"""What the language models of the recipes reach, and in how long: the built-in text, and two others where they are given.
 
-REGARD_DATA=FOLDER regard bench language      FOLDER/tinyshakespeare/input.txt.gz as Karpathy has it
+REGARD_DATA=FOLDER regard bench language      FOLDER/tinyshakespeare/input.txt.gz as Karpathy has it,
+                                              FOLDER/wikitext-2/{train,valid,test}.txt.gz (on a GPU)
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ from benchmarks.steps import CUDA, DEVICE
 from regard.recipe import load_recipe
 from regard.tasks.training import train_run
 
-RECIPES = {"gpt": (), "gpt-characters" if CUDA else "gpt-characters-small": ("tinyshakespeare", "input.txt.gz")}
+SHAKESPEARE = {"train": "tinyshakespeare/input.txt.gz"}
+WIKITEXT = {split: f"wikitext-2/{split}.txt.gz" for split in ("train", "valid", "test")}
+ON_GPU: dict[str, dict[str, str]] = {"gpt-characters": SHAKESPEARE, "gpt-words": WIKITEXT, "gpt": {}}
+ON_CPU: dict[str, dict[str, str]] = {"gpt": {}, "gpt-characters-small": SHAKESPEARE}
 
 
 def main() -> None:
     results: dict[str, Any] = {}
-    for name, data in RECIPES.items():
-        path = Path(os.environ.get("REGARD_DATA", ""), *data)
-        if not data or path.is_file():
+    folder = Path(os.environ.get("REGARD_DATA", ""))
+    for name, data in (ON_GPU if CUDA else ON_CPU).items():
+        if all((folder / path).is_file() for path in data.values()):
             print(f"training {name}", flush=True)
-            results[name] = trained(name, [f"data.train={path}"] if data else [])
-    write("language", {"recipes": results})
+            results[name] = trained(name, [f"data.{split}={folder / path}" for split, path in data.items()])
+            write("language", {"recipes": results})  # each when it is known: the next may take minutes
 
 
 def trained(name: str, settings: list[str]) -> dict[str, Any]:

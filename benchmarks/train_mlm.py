@@ -12,7 +12,9 @@ from benchmarks.measure import alternate, row, versions, write
 from benchmarks.peers.bert import bert
 from benchmarks.steps import CUDA, DEVICE, must_agree, ours, theirs
 from regard.data.batches import Ragged
-from regard.data.masks import MaskedBatch, MaskedTexts
+from regard.data.labels import Marks
+from regard.data.masks import MaskedBatch, MaskedPassages, Masking
+from regard.data.passages import Passages
 from regard.families.bert import BERT, BERTConfig
 from regard.objective.masked import MaskedConfig, MaskedLoss
 
@@ -21,11 +23,12 @@ IGNORED = -100
 Padded = tuple[Tensor, Tensor, Tensor]  # ids, attention mask, labels
 
 
-class Shuffled(MaskedTexts):
+class Shuffled(MaskedPassages):
     """Texts of all lengths in every batch, as many in each: what a padded system meets when nothing sorts for it."""
 
     def plan(self, epoch: int) -> list[np.ndarray]:
-        return list(np.random.default_rng(epoch).permutation(len(self.texts)).reshape(-1, TEXTS))
+        rows = epoch * len(self.passages) + np.random.default_rng(epoch).permutation(len(self.passages))
+        return list(rows.reshape(-1, TEXTS))
 
 
 def padded(batch: MaskedBatch, lengths: np.ndarray) -> Padded:
@@ -33,7 +36,7 @@ def padded(batch: MaskedBatch, lengths: np.ndarray) -> Padded:
     ids = torch.zeros(len(lengths), 512, dtype=torch.long)
     labels, seen = torch.full_like(ids, IGNORED), torch.zeros_like(ids)
     flat_labels = torch.full_like(batch.ids_BL[0], IGNORED)
-    flat_labels[batch.masked_N] = batch.targets_N
+    flat_labels[batch.masked_M] = batch.targets_M
     start = 0
     for row_, length in enumerate(lengths.tolist()):
         ids[row_, :length] = batch.ids_BL[0, start : start + length]
@@ -51,15 +54,17 @@ def loss(model: nn.Module, batch: Padded) -> Tensor:
 def main(rounds: int = 10) -> None:
     random = np.random.default_rng(1)
     model = BERT(BERTConfig(dropout=0.0), VOCABULARY).to(DEVICE)
-    texts = Ragged([random.integers(999, VOCABULARY, length).tolist() for length in random.integers(32, 513, 8 * TEXTS)])
-    source = Shuffled(texts, 10**9, 1, MASK, range(999, VOCABULARY), packed=True)
+    texts = Ragged([random.integers(999, VOCABULARY, length - 2).tolist() for length in random.integers(32, 513, 8 * TEXTS)])
+    passages = Passages(texts.flat, texts.offsets[:-1], 512, Marks(101, 102, 102), seed=1)
+    source = Shuffled(passages, 10**9, Masking(1, MASK, range(999, VOCABULARY)), packed=True)
     objective, plan = MaskedLoss(MaskedConfig()), source.plan(0)
-    batches = [padded(source.batch(rows, 0), texts.lengths[rows]) for rows in plan]
+    lengths = texts.lengths + 2
+    batches = [padded(source.batch(rows, 0), lengths[rows]) for rows in plan]
     peer, eager = bert(model), bert(model)
     few = source.batch(plan[0][:3], 0)
     with torch.no_grad():
         total = objective(copy.deepcopy(model), few.to(DEVICE)).total / few.tokens
-        must_agree(total, loss(peer, padded(few, texts.lengths[plan[0][:3]])))
+        must_agree(total, loss(peer, padded(few, lengths[plan[0][:3]])))
     seconds = alternate(
         {
             "regard": ours(model, objective, source),
@@ -75,7 +80,7 @@ def main(rounds: int = 10) -> None:
         title="Training BERT-base on masked words",
         setting=f"{TEXTS} texts a batch, lengths uniform in 32 to 512, the same masks; Hugging Face pads to 512. No dropout, "
         "bf16 autocast on a GPU, fused AdamW, clipping at 1.",
-        rows=[row("lengths 32 to 512", "real tokens/s", float(texts.lengths.mean()) * TEXTS, seconds, bars=bars)],
+        rows=[row("lengths 32 to 512", "real tokens/s", float(lengths.mean()) * TEXTS, seconds, bars=bars)],
         versions=versions("transformers"),
     )
 

@@ -6,6 +6,7 @@ translator("the animal did not cross the street because it was too tired")
 with regard.probe(translator.model) as seen:
     translator("...")
 seen["decoder.1.cross"].weights(heads=[0])
+regard.word_uses("runs/bert", "bank", ["He sat on the river bank.", "She put cash in the bank."]).mean_L
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regard.lens.uses import WordUses
     from regard.model.probe import probe
     from regard.tasks.translator import Translator
 
 __version__ = "0.1.0"
-__all__ = ["Translator", "UserError", "__version__", "load", "probe"]
+__all__ = ["Translator", "UserError", "__version__", "load", "probe", "word_uses"]
 
 
 def load(run: str, device: str | None = None) -> Any:
@@ -27,6 +31,13 @@ def load(run: str, device: str | None = None) -> Any:
     from regard.tasks.table import open_run
 
     return open_run(run, device)
+
+
+def word_uses(run: str, word: str, sentences: Sequence[str | tuple[str, str]], device: str | None = None) -> WordUses:
+    """How far apart the uses of a word in these sentences are, layer by layer; each may come with the word's sense there."""
+    from regard.tasks import uses
+
+    return uses.word_uses(run, word, sentences, device)
 
 
 def __getattr__(name: str) -> Any:

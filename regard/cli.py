@@ -92,7 +92,7 @@ def train(
             return
         prepared = prepare_run(resolved, folder, where, say, world)
         say(f"\n{resolved.to_toml()}")
-        outcome = train_prepared(resolved, folder, where, prepared, say, world)
+        outcome = train_prepared(prepared, folder, where, say, world)
     if outcome.interrupted:
         say(f"saved step {outcome.progress.step:,} in {folder}; continue with: {shlex.join(['regard', *sys.argv[1:]])}")
         raise typer.Exit(outcome.interrupted)
@@ -198,15 +198,26 @@ def score(
         print(line)
 
 
-@app.command(name="import", epilog=_examples("regard import gpt2 runs/gpt2", "regard import models/my-gpt2 runs/mine"))
+@app.command(
+    name="import",
+    epilog=_examples(
+        "regard import gpt2 runs/gpt2",
+        "regard import models/my-bert runs/mine",
+        "regard import models/my-bert runs/vectors task.name=embed",
+    ),
+)
 def import_(
     source: Annotated[str, typer.Argument(metavar="FOLDER|HUB_ID", help="a Hugging Face folder, or a name on its hub")],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="where the run goes")],
+    settings: Settings = None,
 ) -> None:
-    """Make a run of a public checkpoint (GPT-1, GPT-2)."""
+    """Make a run of a public checkpoint (GPT or BERT).
+
+    GPT-1, GPT-2, BERT, RoBERTa, CamemBERT, DistilBERT and ELECTRA, with the heads that they come with.
+    """
     from regard.tasks.exchange import import_public
 
-    import_public(source, folder, _say)
+    import_public(source, folder, _say, settings or [])
 
 
 @app.command(epilog=_examples("regard export runs/gpt exported --to hf"))
@@ -221,23 +232,49 @@ def export(
     export_run(run, folder, to, _say)
 
 
+def _one_text_without_a_word(context: typer.Context, texts: list[str] | None) -> list[str] | None:
+    """Attention is drawn of one text; a word is looked at in several, or in a file."""
+    if context.params.get("word") is None and len(texts or []) != 1:
+        extra = f"one text is drawn at a time, and {texts[1]!r} is a second" if texts else "give a text to look into"
+        raise typer.BadParameter(f"{extra}; --word WORD looks at a word in several.")
+    return texts
+
+
 @app.command(
     epilog=_examples(
         'regard lens runs/translate "the animal did not cross the street because it was too tired"',
         'regard lens runs/translate "the cat sleeps" --part encoder --out attention.html',
+        'regard lens hf:bert-base-uncased --word bank "He sat on the river bank." "She put cash in the bank."',
+        "regard lens runs/bert --word bank --file sentences.tsv --out bank.html",
     )
 )
 def lens(
     run: RunName,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="the text to look into")],
+    text: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="to look into", callback=_one_text_without_a_word)
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="a picture: .png, .svg, .html or .json")] = None,
     part: Annotated[str | None, typer.Option(metavar="PART", help="cross, decoder or encoder")] = None,
+    word: Annotated[str | None, typer.Option(metavar="WORD", is_eager=True, help="how its vector follows its context")] = None,
+    file: Annotated[Path | None, typer.Option(metavar="FILE", help="sentences for --word, one on each line")] = None,
+    layer: Annotated[int | None, typer.Option(metavar="N", help="whose matrix --word draws; by default the last")] = None,
     device: Device = None,
 ) -> None:
-    """Draw what each written word attended to."""
-    from regard.tasks.look import look
+    """Draw what each written word attended to, or the uses of a word.
 
-    for line in look(run, text, part, out, device):
+    With --word: the distance between its uses, layer by layer. A sentence may end in a tab and the word's sense there.
+    """
+    from regard.tasks.look import look, look_at_word
+
+    for option, given in (("--file", file), ("--layer", layer)) if word is None else (("--part", part),):
+        if given is not None:
+            told = "is only for --word; give --word WORD, or leave it" if word is None else "is not for --word; leave one of them"
+            raise UserError(f"{option} {given} {told} out.")
+    if word is None:
+        lines = look(run, (text or [""])[0], part, out, device)
+    else:
+        lines = look_at_word(run, word, text or [], file, layer, out, device)
+    for line in lines:
         print(line)
 
 

@@ -10,12 +10,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.config import as_typed, build, override, to_toml
-from regard.data.config import LabelledConfig, PairsConfig, TextsConfig
+from regard.data.config import LabelledConfig, PairsConfig, QuestionsConfig, SentencesConfig, TaggedConfig, TextsConfig
 from regard.decode.config import ONLY_FOR, DecodeConfig
 from regard.errors import UserError, nearest
 from regard.families import FAMILIES
+from regard.families.vectors import VectorsConfig
 from regard.objective.classification import ClassificationConfig
+from regard.objective.distillation import DistillationConfig
+from regard.objective.masked import MaskedConfig
 from regard.objective.next_token import NextTokenConfig
+from regard.objective.regression import RegressionConfig
+from regard.objective.replaced import ReplacedConfig
+from regard.objective.span import SpanConfig
+from regard.objective.tagging import TaggingConfig
 from regard.objective.translation import TranslationConfig
 from regard.text.config import PairTextConfig, TextConfig
 from regard.train.config import TrainConfig
@@ -35,7 +42,7 @@ class About:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig:
-    name: Literal["translate", "write", "classify"] = "translate"
+    name: Literal["translate", "write", "classify", "embed", "answer", "tag", "fill"] = "translate"
     start: str = ""  # a run, a Hugging Face folder or a hub id: training begins with its weights, settings and vocabulary
 
 
@@ -77,10 +84,15 @@ class Sections:
 
 
 SECTIONS = [field.name for field in fields(Recipe)]
+LABELS = {"classification": ClassificationConfig, "regression": RegressionConfig, "distillation": DistillationConfig}
 TASKS = {
     "translate": Sections(PairsConfig, PairTextConfig, ("transformer",), {"translation": TranslationConfig}),
     "write": Sections(TextsConfig, TextConfig, ("gpt",), {"next_token": NextTokenConfig}),
-    "classify": Sections(LabelledConfig, TextConfig, ("gpt", "bert"), {"classification": ClassificationConfig}),
+    "classify": Sections(LabelledConfig, TextConfig, ("gpt", "bert"), LABELS),
+    "embed": Sections(SentencesConfig, TextConfig, ("bert",), {"vectors": VectorsConfig}),
+    "answer": Sections(QuestionsConfig, TextConfig, ("bert",), {"span": SpanConfig}),
+    "tag": Sections(TaggedConfig, TextConfig, ("bert",), {"tagging": TaggingConfig}),
+    "fill": Sections(TextsConfig, TextConfig, ("bert", "electra"), {"masked": MaskedConfig, "replaced": ReplacedConfig}),
 }
 
 
@@ -131,8 +143,14 @@ def parsed(text: str, origin: str, assignments: Sequence[str] = ()) -> Tables:
 
 
 def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
-    """Who types other training data does not mean the built-in test, nor who types another search, the first one's settings."""
-    data, decode = tables["data"], tables["decode"]
+    """Who types other training data does not mean the built-in test, nor who types another search, the first one's settings.
+
+    Steps and epochs take each other's place.
+    """
+    data, decode, train = tables["data"], tables["decode"], tables["train"]
+    for key, other in (("steps", "epochs"), ("epochs", "steps")):
+        if f"train.{key}" in typed and f"train.{other}" not in typed:
+            train.pop(other, None)
     if "data.train" in typed and data["train"] and not str(data["train"]).startswith(BUILTIN):
         for split in ("valid", "test"):
             if f"data.{split}" not in typed and any(str(where).startswith(BUILTIN) for where in data.get(split, ())):

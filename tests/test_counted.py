@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from regard.counted import counted, generator, seed_dropout
+from regard.counted import counted, draws, generator, seed_dropout
 
 SEEDS = st.integers(-(2**70), 2**70)
 NUMBERS = st.lists(st.integers(0, 10**9), max_size=4)
@@ -67,3 +67,21 @@ def test_dropout_derives_from_seed_step_micro_batch_and_rank() -> None:
     assert torch.equal(kept, mask(1, 2, 3, 0))
     for other in [(2, 2, 3, 0), (1, 3, 3, 0), (1, 2, 4, 0), (1, 2, 3, 1)]:
         assert not torch.equal(kept, mask(*other))
+
+
+def test_many_draws_at_once_are_those_of_splitmix() -> None:
+    """Beside its definition in plain whole numbers (Steele et al. 2014)."""
+    numbers = np.array([0, 1, 7, 10**6, 2**62])
+    found = draws(5, "mask", numbers)
+    for number, value in zip(numbers.tolist(), found):
+        z = (counted(5, "mask") + (number + 1) * 0x9E3779B97F4A7C15) % 2**64
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+        assert value == ((z ^ (z >> 31)) >> 11) / 2**53
+
+
+def test_many_draws_are_even() -> None:
+    found = np.sort(draws(1, "mask", np.arange(100_000)))
+    assert found[0] >= 0
+    assert found[-1] < 1
+    assert np.abs(found - (np.arange(100_000) + 0.5) / 100_000).max() < 1.95 / 100_000**0.5  # Kolmogorov and Smirnov, 0.1%

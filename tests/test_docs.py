@@ -17,7 +17,8 @@ import typer
 
 from regard.cli import app
 from regard.families.sizes import SIZES
-from regard.recipe import builtin_names, load_recipe
+from regard.recipe import TASKS, builtin_names, load_recipe
+from regard.tasks.adopting import typed_task
 from regard.tasks.sizes import sized
 from regard.tasks.training import train_run
 
@@ -184,7 +185,9 @@ def check_command(line: str) -> None:
     run = Path(str(values.get("run") or "")).name  # runs are called like their recipes
     recipe = values.get("recipe") or values.get("target") or (run if run in builtin_names() else "translate")
     settings = [*(values.get("settings") or []), *(values.get("setting") or [])]
-    if verb == "explain" and recipe in SIZES:
+    if verb in ("import", "predict") and (task := typed_task(settings)):
+        assert task in TASKS, f"there is no task {task}"  # of a checkpoint, whose other settings are not here
+    elif verb == "explain" and recipe in SIZES:
         sized(recipe, settings)
     elif not PLACEHOLDER.fullmatch(recipe):
         load_recipe(recipe, settings)

@@ -88,6 +88,27 @@ def test_speed(what, peer, name, case, ratio):
             "64 texts of 1,024 tokens",
             "regard / hugging face, compiled",
         ),
+        (
+            "training BERT-base on masked words, lengths 32 to 512",
+            "Hugging Face, compiled",
+            "train_mlm",
+            "lengths 32 to 512",
+            "regard / hugging face, compiled",
+        ),
+        (
+            "training Transformer-base, all lengths 64",
+            "Hugging Face, compiled",
+            "train_translate",
+            "base, 64 + 64 tokens",
+            "regard / marian, compiled",
+        ),
+        (
+            "training Transformer-base, lengths 8 to 64",
+            "Hugging Face, compiled",
+            "train_translate",
+            "base, 8 to 64 tokens",
+            "regard / marian, compiled",
+        ),
         ("encoding with BERT-base, lengths 32 to 512", "Hugging Face", "encode", "lengths 32 to 512", "regard / hugging face"),
         (GREEDY, "Hugging Face, static cache", "decode_greedy", "batch 1", "regard / hugging face, static cache"),
         (
@@ -115,3 +136,16 @@ def test_language_models():
     )
     assert f"{letters['steps']:,} steps, {clock(letters['seconds'])} on 2 CPU cores" in README
     assert f"validation loss {letters['validation_loss']:.3f}" in README
+
+
+def test_language_models_on_a_gpu():
+    recipes = result("language.cuda")["recipes"]
+    letters, words = recipes["gpt-characters"], recipes["gpt-words"]
+    assert (
+        f"{letters['steps']:,} steps, {clock(letters['seconds'])} on an H200 | validation loss {letters['validation_loss']:.3f}"
+        in README
+    )
+    assert (
+        f"{words['steps']:,} steps, {clock(words['seconds'])} on an H200 | test perplexity {words['test']['perplexity']:.1f}"
+        in README
+    )

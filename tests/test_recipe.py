@@ -148,7 +148,7 @@ def test_no_text_ends_in_a_traceback(text: str) -> None:
         (["text.joint=false", "model.tie=all"], "model.tie=all"),
         (["data.train="], "data.train is empty"),
         (["data.columns=en"], "data.columns has 1 names"),
-        (["train.steps=0"], "train.steps=0 must be at least 1."),
+        (["train.steps=0"], "train.steps=0 must be at least 1, or give train.epochs."),
         (["train.learning_rate=nan"], "train.learning_rate=nan"),
         (["train.learning_rate=inf"], "train.learning_rate=inf"),
         (["train.clip=-1"], "train.clip=-1.0"),

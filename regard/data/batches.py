@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from regard.counted import generator
-from regard.data.packing import Packing, moved
+from regard.data.packing import Packing, behind, fillers, moved
 from regard.data.pair import Pair
 from regard.text.vocabulary import EOS, PAD, SOS
 
@@ -36,6 +36,13 @@ class Ragged:
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    def __add__(self, more: Ragged) -> Ragged:
+        made = Ragged([])
+        made.lengths = np.concatenate([self.lengths, more.lengths])
+        made.flat = np.concatenate([self.flat, more.flat])
+        made.offsets = np.concatenate([[0], np.cumsum(made.lengths)])
+        return made
 
     def __getitem__(self, n: int) -> np.ndarray:
         return self.flat[self.offsets[n] : self.offsets[n + 1]]
@@ -145,6 +152,14 @@ def plan(data: EncodedPairs, tokens: int, seed: int, epoch: int) -> list[np.ndar
     return [batches[n] for n in random.permutation(len(batches))]
 
 
+def plan_by_length(lengths: np.ndarray, tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
+    """The same for single texts: batches of like length, as many in every epoch."""
+    random = generator(seed, "shuffle", epoch)
+    order = np.lexsort((random.random(len(lengths)), lengths))
+    batches = [order[start:end] for start, end in cuts(lengths[order], tokens)]
+    return [batches[n] for n in random.permutation(len(batches))]
+
+
 def cuts(lengths: np.ndarray, tokens: int) -> list[tuple[int, int]]:
     """Cut ascending lengths into runs whose padded size, count times longest, fits the budget; a run has at least one."""
     found, start = [], 0
@@ -165,13 +180,15 @@ def make_batch(data: EncodedPairs, rows: np.ndarray) -> Batch:
 
 
 def pack_batch(data: EncodedPairs, rows: np.ndarray) -> PackedBatch:
-    """Steps 2, 3 and 6, and nothing to pad."""
+    """Steps 2, 3 and 6; what is filled up has a source to look at, and no target."""
     source, source_lengths = ended(*data.source.take(rows))
     target_in, target_lengths = started(*data.target.take(rows))
     target_out, _ = ended(*data.target.take(rows))
-    source_BM, target_in_BL, target_out_BL = (torch.from_numpy(part)[None] for part in (source, target_in, target_out))
-    packings = Packing.of(source_lengths), Packing.of(target_lengths)
-    return PackedBatch(source_BM, packings[0], target_in_BL, target_out_BL, packings[1], len(target_out))
+    pieces = max(fillers(source_lengths), fillers(target_lengths))
+    sources, targets = Packing.filled(source_lengths, pieces), Packing.filled(target_lengths, pieces)
+    source_BM = behind(source, sources.tokens, PAD)[None]
+    target_in_BL, target_out_BL = (behind(part, targets.tokens, PAD)[None] for part in (target_in, target_out))
+    return PackedBatch(source_BM, sources, target_in_BL, target_out_BL, targets, len(target_out))
 
 
 def ended(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

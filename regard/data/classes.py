@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.labelled import Example
+from regard.data.labelled import Example, is_number
 from regard.errors import UserError, nearest
 
 MANY, SHARED = 10, 0.5  # more labels than this, and more than this share of the texts, and they are none
@@ -23,7 +23,7 @@ class Labels:
     """What a text may be called, in the order of the model's scores, which mean nothing without it."""
 
     names: tuple[str, ...]
-    texts: int  # that have one label together: 1, or 2 of a pair
+    texts: int  # that have one label together: 1, or 2 of a pair; 0: either
 
     @classmethod
     def of(cls, examples: Sequence[Example]) -> Labels:
@@ -35,6 +35,11 @@ class Labels:
                 "(text,label), and data.limit if the file is sorted by label."
             )
         if len(found) > max(MANY, SHARED * len(examples)):
+            if all(is_number(label) for label in found):
+                raise UserError(
+                    f"data.train has {len(found):,} labels for {len(examples):,} texts, and all are numbers, such as "
+                    f"{examples[0].label!r}. To predict numbers, set objective.name=regression."
+                )
             raise UserError(
                 f"data.train has {len(found):,} labels for {len(examples):,} texts, such as {examples[0].label[:40]!r}; are the "
                 "columns swapped? Give data.columns=TEXT,LABEL."
@@ -46,6 +51,15 @@ class Labels:
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def told(self) -> str:
+        return f"{len(self)} labels"
+
+    @property
+    def meaning(self) -> str:
+        """Other than before if the same numbers would mean something else."""
+        return "\0".join(self.names)
+
     def numbers(self, examples: Sequence[Example], split: str) -> np.ndarray:
         """Each example's label as a number; one that training does not have is refused."""
         number = {name: n for n, name in enumerate(self.names)}
@@ -55,9 +69,13 @@ class Labels:
                     f"data.{split}: {example.place}: the label {example.label!r} is not one that training knows"
                     f"{nearest(example.label, self.names)}"
                 )
-            if len(example.texts) != self.texts:
+            if self.texts and len(example.texts) != self.texts:
                 raise UserError(f"data.{split}: {example.place}: texts found: {len(example.texts)}, in training: {self.texts}.")
         return np.array([number[example.label] for example in examples], np.int64)
+
+    def weights(self, numbers: np.ndarray) -> np.ndarray:
+        """What a text of each class must count for so that all classes count the same, and a text of training counts 1."""
+        return len(numbers) / (len(self) * np.bincount(numbers, minlength=len(self)))
 
     def save(self, path: Path) -> None:
         """Whole or not at all."""
@@ -76,7 +94,7 @@ class Labels:
             names, texts = tuple(found["labels"]), found["texts"]
         except (ValueError, RecursionError, TypeError, KeyError):
             names, texts = (), 0
-        if len(names) < 2 or texts not in (1, 2) or not all(isinstance(name, str) for name in names):
+        if len(names) < 2 or texts not in (0, 1, 2) or not all(isinstance(name, str) for name in names):
             raise UserError(f"{path} is damaged; copy it again from where the run was made, or train another run.")
         return cls(names, texts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from regard.errors import UserError
 
@@ -56,22 +57,91 @@ class TextsConfig:
 class LabelledConfig:
     """Texts, or pairs of texts, each with a label."""
 
-    train: tuple[str, ...]
-    valid: tuple[str, ...]
+    train: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
+    unlabelled: tuple[str, ...] = ()  # more texts, of which only a teacher says what they are
     columns: tuple[str, ...] = ()  # text and label, or text, second text and label
     maximum_tokens: int = 0  # a longer text is cut to so many, its marks counted; 0: none is, and none may be too long
     limit: int = 0  # use only so many training texts; 0 is all
 
     def __post_init__(self) -> None:
-        for key in ("train", "valid"):
-            if not getattr(self, key):
-                raise UserError(f"data.{key} is empty; give a .tsv, .csv or .jsonl file with texts and labels, or hf:NAME.")
         if len(self.columns) not in (0, 2, 3):
             raise UserError(f"data.columns has {len(self.columns)} names; give two, text,label, or three, text,second,label.")
         if len(set(self.columns)) < len(self.columns):
             raise UserError(f"data.columns={','.join(self.columns)} names a column twice; give text,label or text,second,label.")
         if self.maximum_tokens and self.maximum_tokens < 8:
             raise UserError(f"data.maximum_tokens={self.maximum_tokens} must be 0 (nothing is cut) or at least 8.")
+        if self.limit < 0:
+            raise UserError(f"data.limit={self.limit} must be 0 (all) or more.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentencesConfig:
+    """Texts as they come, to be read and not learned from."""
+
+    test: tuple[str, ...] = ()
+    maximum_tokens: int = 0  # a longer text is cut to so many, its marks counted; 0: none is, and none may be too long
+
+    def __post_init__(self) -> None:
+        if self.maximum_tokens and self.maximum_tokens < 3:
+            raise UserError(f"data.maximum_tokens={self.maximum_tokens} must be 0 (nothing is cut) or at least 3.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionsConfig:
+    """Questions about texts, answered by words of them."""
+
+    train: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # question, context and answers
+    first: bool = False  # an answer without a start that stands there several times is taken from the first of them
+    window: int = 0  # tokens that are seen together, question and marks counted; 0: model.maximum_length
+    stride: int = 0  # tokens by which the windows of a long context move on; 0: half of those it shows
+    compare: bool = False  # mark the words of the context that the question has too; for models with model.segments=3
+    maximum_question: int = 64  # tokens; a longer question is cut, and counted
+    maximum_answer: int = 30  # tokens
+    n_best: int = 3  # answers to each question that `regard predict --json` tells, the best first
+    unanswerable: bool = False  # may a question have no answer?
+    threshold: float = 0.0  # where it may: by so much "no answer" must be better than the best answer
+    limit: int = 0  # use only so many training questions; 0 is all
+
+    def __post_init__(self) -> None:
+        if len(self.columns) not in (0, 3):
+            raise UserError(f"data.columns has {len(self.columns)} names; give three, question,context,answers.")
+        if len(set(self.columns)) < len(self.columns):
+            raise UserError(f"data.columns={','.join(self.columns)} names a column twice; give question,context,answers.")
+        zeros = {"window": "model.maximum_length", "stride": "half a window", "limit": "all"}
+        for key, meaning in zeros.items():
+            if getattr(self, key) < 0:
+                raise UserError(f"data.{key}={getattr(self, key)} must be 0 ({meaning}) or more.")
+        for key in ("maximum_question", "maximum_answer", "n_best"):
+            if getattr(self, key) < 1:
+                raise UserError(f"data.{key}={getattr(self, key)} must be at least 1.")
+        if not abs(self.threshold) < float("inf"):
+            raise UserError(f"data.threshold={self.threshold} must be a number, such as 0 or -1.5.")
+        if self.threshold and not self.unanswerable:
+            raise UserError(f"data.threshold={self.threshold} is for data.unanswerable=true; set that too, or leave it out.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggedConfig:
+    """Sentences, each word of them with a tag."""
+
+    train: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # word and tag; of files with columns by number, else by name
+    scheme: Literal["auto", "iob1", "iob2", "iobes", "plain"] = "auto"  # how tags mark entities; plain: each stands for itself
+    repair: bool = False  # tags that break the scheme are mended, and counted; else they are refused
+    window: int = 0  # tokens that are seen together, marks counted; 0: model.maximum_length
+    limit: int = 0  # use only so many training sentences; 0 is all
+
+    def __post_init__(self) -> None:
+        if len(self.columns) not in (0, 2) or len(set(self.columns)) < len(self.columns):
+            raise UserError(f"data.columns={','.join(self.columns)} must be two columns, word,tag, such as data.columns=0,3.")
+        if self.window and self.window < 16:
+            raise UserError(f"data.window={self.window} must be 0 (model.maximum_length) or at least 16.")
         if self.limit < 0:
             raise UserError(f"data.limit={self.limit} must be 0 (all) or more.")

@@ -2,33 +2,42 @@
 
     "train.tsv" "train.csv"      a table: text and label, or text, second text and label
     "train.jsonl"                one object on each line (.ndjson too)
-    "builtin:remarks/train"      needs no network
+    "train.txt"                  a table with tabs, if its columns are chosen
+    "builtin:remarks/train"      needs no network; "builtin:inference/..." and "builtin:similarity/..." have pairs
     "hf:NAME@CONFIG:SPLIT"       `datasets` opens NAME; @CONFIG and :SPLIT (train) may be left out
 
 Every file may be gzipped (.gz), and several of these may be given, to be read one after the other. `columns` names two columns,
 text and label, or three, with a second text between them. By name, a table's first row is its header; by number ("0", "1") or
 not at all, it has none, and not at all means it has just two or three. JSON lines and the hub have names only: "text" and "label"
-unless told otherwise. A label is text; a whole number or true or false is taken as it is written.
+unless told otherwise. A column that files call differently has all its names: sentence|content. A label is text; a number or true
+or false is taken as it is written.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
+from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
+from regard.data.builtin.inference import inferences
 from regard.data.builtin.remarks import remarks
+from regard.data.builtin.similarity import likenesses
 from regard.data.files import must_be_file
 from regard.data.records import Record, hub_records, json_records, text_of
 from regard.data.tables import table_records, table_rows
 from regard.errors import UserError, nearest
 
-BUILTIN = {"remarks": remarks}
+BUILTIN: dict[str, Callable[[str], Sequence[tuple[str, ...]]]] = {
+    "remarks": remarks,
+    "inference": inferences,
+    "similarity": likenesses,
+}
 NAMED = ("text", "label")
 TABLES, JSON_LINES = (".tsv", ".csv"), (".jsonl", ".ndjson")
+PLAIN = ".txt"  # anything; a table where somebody knows its columns
 CHOOSE = "data.columns=TEXT,LABEL or data.columns=TEXT,SECOND,LABEL"
 
 
@@ -69,7 +78,7 @@ def _examples(entry: str, columns: tuple[str, ...]) -> Iterator[Example]:
     path = Path(entry).expanduser()
     must_be_file(path)
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
-    if suffix in TABLES:
+    if suffix in TABLES or (suffix == PLAIN and columns):
         return _from_table(path, columns)
     if suffix in JSON_LINES:
         example = json.dumps(dict.fromkeys(columns or NAMED, "..."))
@@ -86,8 +95,8 @@ def _from_builtin(where: str) -> Iterator[Example]:
         raise UserError(f"There are no built-in labelled texts {name!r}{nearest(name, BUILTIN)}")
     if not split:
         raise UserError(f"{where} lacks a split. Type builtin:{name}/train, or /valid, or /test.")
-    texts = enumerate(BUILTIN[name](split), start=1)
-    return (Example(text, None, label, f"{where}, text {number}") for number, (text, label) in texts)
+    rows = enumerate(BUILTIN[name](split), start=1)
+    return (Example(row[0], row[1] if len(row) > 2 else None, row[-1], f"{where}, text {number}") for number, row in rows)
 
 
 def _from_table(path: Path, columns: tuple[str, ...]) -> Iterator[Example]:
@@ -106,9 +115,11 @@ def _from_table(path: Path, columns: tuple[str, ...]) -> Iterator[Example]:
 
 
 def _must_have_no_header(found: list[Example], first: list[str]) -> None:
-    """A label that stands in the first row and nowhere else is the name of a column."""
-    labels = Counter(example.label for example in found)
-    if len(found) > 2 and labels[found[0].label] == 1 and len(labels) > 2:
+    """A label that stands in the first row and nowhere else is the name of a column, where others are numbers or come again."""
+    name, *others = [example.label for example in found]
+    labels = set(others)
+    alike = len(labels) < len(others) or all(map(is_number, labels))
+    if len(labels) > 1 and name not in labels and not is_number(name) and alike:
         numbers = ",".join(map(str, range(len(first))))
         raise UserError(
             f"{found[0].place} looks like a header: its label {found[0].label!r} is nowhere else. Choose by its names, "
@@ -117,11 +128,18 @@ def _must_have_no_header(found: list[Example], first: list[str]) -> None:
 
 
 def _example(record: Record, columns: tuple[str, ...]) -> Example:
-    texts = [_written(record, column) for column in columns[:-1]]
-    return Example(texts[0], texts[1] if len(texts) > 1 else None, _label(record, columns[-1]), record[0])
+    *texts, label = (called(record, column) for column in columns)
+    first, *others = (written(record, column) for column in texts)
+    return Example(first, others[0] if others else None, _label(record, label), record[0])
 
 
-def _written(record: Record, column: str) -> str:
+def called(record: Record, column: str) -> str:
+    """Which of a column's names it has here."""
+    names = [column, *column.split("|")]
+    return next((name for name in names if name in record[1]), names[1])
+
+
+def written(record: Record, column: str) -> str:
     text = text_of(record, column, CHOOSE)
     if not text.strip():
         raise UserError(f"{record[0]}: column {column!r} is empty, but a text is needed. Fill it in, or take the line out.")
@@ -130,10 +148,17 @@ def _written(record: Record, column: str) -> str:
 
 def _label(record: Record, column: str) -> str:
     place, values = record
-    if isinstance(value := values.get(column), bool | int):
+    if isinstance(value := values.get(column), bool | int | float):
         return json.dumps(value)
     label = text_of(record, column, CHOOSE).strip()
     if not label or not label.isprintable():
         what = "is empty" if not label else "holds a line end, a tab or another character that cannot be seen"
         raise UserError(f"{place}: the label in column {column!r} {what}. Write one word or a few, or take the line out.")
     return label
+
+
+def is_number(label: str) -> bool:
+    try:
+        return isfinite(float(label))
+    except ValueError:
+        return False

@@ -1,7 +1,7 @@
 """Labelled texts become batches of numbers: each text between its marks, with texts of like length, or packed end to end.
 
     one text    start text end
-    a pair      start text between second end
+    a pair      start text between second end        (RoBERTa's: between twice)
 
 Which ids the marks are is for the model's family to say. Dims: N texts, B rows of L tokens; padded, B is N; packed, it is 1.
 """
@@ -17,26 +17,29 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.counted import generator
-from regard.data.batches import Ragged, cuts, padded
-from regard.data.packing import Packing, Words, moved
+from regard.data.batches import Ragged, cuts, padded, plan_by_length
+from regard.data.packing import IGNORED, Packing, Words, behind, moved
+
+UNLABELLED = -1  # the label of a text that has none
 
 
 class Marks(NamedTuple):
     start: int
     between: int
     end: int
+    twice: bool = False  # two marks between the texts of a pair, as RoBERTa has them
 
     def around(self, texts: Sequence[list[int]], room: int) -> tuple[list[int], int]:
         """The ids of a text or a pair, cut to fit the room, and where the second text begins, or else the end."""
-        first, *others = _cut(texts, room - 1 - len(texts))
+        first, *others = _cut(texts, room - self.length([[]] * len(texts)))
         if not others:
             return [self.start, *first, self.end], len(first) + 2
-        return [self.start, *first, self.between, *others[0], self.end], len(first) + 2
+        between = [self.between] * (1 + self.twice)
+        return [self.start, *first, *between, *others[0], self.end], len(first) + 1 + len(between)
 
     def length(self, texts: Sequence[list[int]]) -> int:
         """Of the ids of these texts, nothing cut."""
-        return 1 + sum(len(ids) + 1 for ids in texts)
+        return 2 + sum(map(len, texts)) + (1 + self.twice) * (len(texts) - 1)
 
 
 def _cut(texts: Sequence[list[int]], room: int) -> list[list[int]]:
@@ -57,6 +60,10 @@ class LabelledTexts:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __add__(self, more: LabelledTexts) -> LabelledTexts:
+        seconds, labels = (np.concatenate(both) for both in ((self.seconds, more.seconds), (self.labels, more.labels)))
+        return LabelledTexts(self.ids + more.ids, seconds, labels)
+
     def digest(self) -> str:
         parts = (self.ids.offsets, self.ids.flat, self.seconds, self.labels)
         return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
@@ -67,7 +74,7 @@ class LabelledBatch:
     ids_BL: Tensor
     words: Words  # lengths_B, or how the texts are packed
     segments_BL: Tensor  # 0 for the first text, 1 for the second
-    labels_N: Tensor
+    labels_N: Tensor  # UNLABELLED where a text has none, IGNORED where packed texts end and filler begins
     tokens: int  # what the loss is counted in: here, texts
 
     def to(self, device: torch.device) -> LabelledBatch:
@@ -78,12 +85,12 @@ def make_batch(data: LabelledTexts, rows: np.ndarray, packed: bool = False) -> L
     flat, lengths = data.ids.take(rows)
     places = np.arange(len(flat)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     segments = (places >= np.repeat(data.seconds[rows], lengths)).astype(np.int64)
-    labels_N = torch.from_numpy(data.labels[rows])
     if packed:
-        ids_BL, segments_BL = (torch.from_numpy(part)[None] for part in (flat.astype(np.int64), segments))
-        return LabelledBatch(ids_BL, Packing.of(lengths), segments_BL, labels_N, len(rows))
+        words = Packing.filled(lengths)
+        ids_BL, segments_BL = (behind(part, words.tokens)[None] for part in (flat.astype(np.int64), segments))
+        return LabelledBatch(ids_BL, words, segments_BL, behind(data.labels[rows], words.sequences, IGNORED), len(rows))
     ids_BL, lengths_B = padded(flat, lengths)
-    return LabelledBatch(ids_BL, lengths_B, padded(segments, lengths)[0], labels_N, len(rows))
+    return LabelledBatch(ids_BL, lengths_B, padded(segments, lengths)[0], torch.from_numpy(data.labels[rows]), len(rows))
 
 
 @dataclass(frozen=True)
@@ -97,10 +104,7 @@ class LabelledBatches:
     fixed_shapes = False
 
     def plan(self, epoch: int) -> list[np.ndarray]:
-        random = generator(self.seed, "shuffle", epoch)
-        order = np.lexsort((random.random(len(self.data)), self.data.ids.lengths))
-        batches = [order[start:end] for start, end in cuts(self.data.ids.lengths[order], self.tokens)]
-        return [batches[n] for n in random.permutation(len(batches))]
+        return plan_by_length(self.data.ids.lengths, self.tokens, self.seed, epoch)
 
     def count(self, rows: np.ndarray) -> int:
         return len(rows)

@@ -6,7 +6,7 @@ mask: B small ones cost less than one of T x T.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+GRAIN = 128  # tokens, of which packed rows have a multiple where few sizes are to occur
+IGNORED = -100  # the label of what is no text
 LEAST = 32  # the longest length is rounded up to a power of two, at least this, so that compiled kernels keep their shapes
 
 
@@ -28,8 +30,25 @@ class Packing:
     def of(cls, lengths: Sequence[int] | np.ndarray, longest: int | None = None) -> Packing:
         """`longest` where one is known that holds for all batches."""
         starts, ids_T, positions_T = _places(lengths)
-        longest = longest or max(LEAST, 1 << (int(max(lengths)) - 1).bit_length())
-        return cls(torch.from_numpy(starts.astype(np.int32)), ids_T, positions_T, longest)
+        return cls(torch.from_numpy(starts.astype(np.int32)), ids_T, positions_T, longest or _rounded(lengths))
+
+    @classmethod
+    def filled(cls, lengths: np.ndarray, pieces: int = 0) -> Packing:
+        """With filler behind, in sequences of its own, some of them empty: few sizes, and a power of two of sequences.
+
+        The filler is in so many `pieces`, by default in as few as are no longer than the longest sequence.
+        """
+        filler = _filler(lengths, pieces or fillers(lengths))
+        empty = (1 << (len(lengths) + len(filler) - 1).bit_length()) - len(lengths) - len(filler)
+        return cls.of(np.concatenate([lengths, np.zeros(empty, np.int64), filler]))
+
+    @property
+    def sequences(self) -> int:
+        return len(self.starts_N) - 1
+
+    @property
+    def tokens(self) -> int:
+        return len(self.ids_T)
 
     def twice(self) -> Packing:
         """The same sequences once more, behind themselves."""
@@ -55,6 +74,38 @@ class Pieces:
         return cls(ids_T.view(rows, -1), positions_T.view(rows, -1))
 
 
+def _rounded(lengths: Sequence[int] | np.ndarray) -> int:
+    return max(LEAST, 1 << (int(max(lengths)) - 1).bit_length())
+
+
+def grained(count: int) -> int:
+    """Rounded up to one of few sizes: a multiple of 128, and beyond 4,096 at most a sixteenth too large."""
+    grain = max(GRAIN, 1 << max(0, count.bit_length() - 5))
+    return -(-count // grain) * grain
+
+
+def fillers(lengths: np.ndarray) -> int:
+    """In how many pieces filler has to come, none longer than the longest sequence."""
+    return -(-_missing(lengths) // int(max(lengths)))
+
+
+def _missing(lengths: np.ndarray) -> int:
+    """One token at least, so that no sequence starts where the row ends."""
+    return grained(int(lengths.sum()) + 1) - int(lengths.sum())
+
+
+def _filler(lengths: np.ndarray, pieces: int) -> np.ndarray:
+    """Lengths of the pieces, all about alike, none of them empty."""
+    missing = max(_missing(lengths), pieces)
+    missing = grained(int(lengths.sum()) + missing) - int(lengths.sum())
+    return np.diff(missing * np.arange(pieces + 1) // pieces)
+
+
+def behind(flat: np.ndarray, size: int, filler: int = 0) -> Tensor:
+    """As a tensor of this size."""
+    return torch.from_numpy(np.append(flat, np.full(size - len(flat), filler, flat.dtype)))
+
+
 def _places(lengths: Sequence[int] | np.ndarray) -> tuple[np.ndarray, Tensor, Tensor]:
     """Where sequences that lie end to end start (and the last ends), and each token's sequence and place in it."""
     starts = np.concatenate([[0], np.cumsum(lengths)])
@@ -73,6 +124,32 @@ def moved(batch: Batch, device: torch.device) -> Batch:
 
 def pinned(batch: Batch) -> Batch:
     return _each_tensor(batch, Tensor.pin_memory)
+
+
+def copied(batch: Batch, device: torch.device) -> Batch:
+    return _each_tensor(batch, lambda tensor: tensor.to(device, copy=True))
+
+
+def tensors(batch: Any) -> list[Tensor]:
+    """Of a batch of any kind, those of its packing included."""
+    parts = [getattr(batch, f.name) for f in fields(batch)]
+    own = [part for part in parts if isinstance(part, Tensor)]
+    return own + [tensor for part in parts if isinstance(part, Packing | Pieces) for tensor in tensors(part)]
+
+
+def likeness(batch: Any) -> Hashable:
+    """Equal for batches with which a device does the same: all but what tensors hold, and what the loss is summed over."""
+    sizes = tuple((tensor.shape, tensor.dtype) for tensor in tensors(batch))
+    return type(batch), sizes, tuple(_values(batch))
+
+
+def _values(batch: Any) -> Iterator[Hashable]:
+    for f in fields(batch):
+        part = getattr(batch, f.name)
+        if isinstance(part, Packing | Pieces):
+            yield from _values(part)
+        elif not isinstance(part, Tensor) and f.name != "tokens":
+            yield f.name, part
 
 
 def _each_tensor(batch: Any, change: Any) -> Any:

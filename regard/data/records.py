@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from regard.data.files import numbered_lines
 from regard.errors import UserError, nearest
@@ -44,8 +45,17 @@ def hub_records(where: str) -> Iterator[Record]:
         raise UserError(
             f"{where} could not be opened: {error}. Check name, configuration and split (hf:NAME@CONFIG:SPLIT) and the network."
         ) from error
+    named = _named_lists(rows)
     for number, record in enumerate(rows):
-        yield f"{where}, row {number}", record
+        told = {column: [names[n] if n in range(len(names)) else n for n in record[column]] for column, names in named.items()}
+        yield f"{where}, row {number}", {**record, **told}
+
+
+def _named_lists(rows: Any) -> dict[str, list[str]]:
+    """Columns that hold lists of numbers which the data set has names for, such as the tags of a sentence's words."""
+    features = getattr(rows, "features", None) or {}
+    lists = {column: getattr(feature, "feature", None) for column, feature in features.items()}
+    return {column: names for column, inner in lists.items() if (names := getattr(inner, "names", None))}
 
 
 def text_of(record: Record, column: str, choose: str) -> str:

@@ -1,7 +1,7 @@
 """A search's step as one captured CUDA graph: a token is then one launch instead of hundreds.
 
-A graph repeats the same kernels on the same memory. So a search that was captured is kept with its buffers (a session), the next
-batch of the same size is copied into them, and nothing is captured again. A step is captured once for each shape that its kernels
+A search that was captured is kept with its buffers (a session), the next batch of the same size is copied into them, and nothing
+is captured again. A step is captured once for each shape that its kernels
 see: how many sentences are left, and how far the cache reaches.
 """
 
@@ -9,55 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 import torch
 
 from regard.decode.rules import Search
-
-Step = Callable[[], None]
-
-
-class Recorder(Protocol):
-    """How a step that always does the same is run."""
-
-    def warm_up(self, step: Step) -> None:
-        """Run it for the first time."""
-        ...
-
-    def record(self, step: Step) -> Step:
-        """Something that does what `step` would do, without doing it now."""
-        ...
-
-
-class CudaRecorder:
-    """torch.cuda.CUDAGraph. All graphs share a memory pool: what a step leaves behind lies in the session's own buffers."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self.stream = torch.cuda.Stream(device)
-        self.pool = torch.cuda.graph_pool_handle()
-
-    def warm_up(self, step: Step) -> None:
-        """On a stream of its own, where libraries may allocate what they must not allocate while a graph is captured."""
-        current = torch.cuda.current_stream(self.device)
-        self.stream.wait_stream(current)
-        with torch.cuda.stream(self.stream), self._autocast():
-            step()
-        current.wait_stream(self.stream)
-
-    def record(self, step: Step) -> Step:
-        graph = torch.cuda.CUDAGraph()
-        # Other threads may go on using the device meanwhile.
-        recording = torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local")
-        with torch.cuda.device(self.device), recording, self._autocast():
-            step()
-        return graph.replay
-
-    def _autocast(self) -> torch.autocast:
-        """As it is, but converted weights are not kept: they would be freed, and graphs go on reading them."""
-        enabled, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
-        return torch.autocast("cuda", dtype=dtype, enabled=enabled, cache_enabled=False)
+from regard.model.recorder import CudaRecorder, Recorder, Step
 
 
 class Session:

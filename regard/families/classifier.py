@@ -2,7 +2,7 @@
 
 Radford et al. 2018, section 3.2 and figure 1, on a GPT: text, then an extract token, whose vector has seen it all; two texts with
 a delimiter between them. Devlin et al. 2019, sections 3.1 and 4.1, on a BERT: [CLS] text [SEP], two texts as two segments; the
-vector of [CLS] passes the pooler.
+vector of [CLS] passes the pooler. RoBERTa has no segments and two separators between two texts.
 
 Differs from the papers in: GPT's three marks are no new tokens but the vocabulary's own. Its end token starts a text, as it does
 where a GPT is trained here, and is what the label is extracted from; its start token stands between two texts. GPT-2 has one
@@ -31,6 +31,7 @@ from regard.text.vocabulary import Roles
 
 Config = GPTConfig | BERTConfig
 POOLED = Heads(words=False, pooler=True)  # what a classifier asks of a BERT
+DEVIATION = 0.02  # of BERT base; in a narrower body sums of fewer, so small that pairs would not be compared for a long while
 
 
 class Classifier(nn.Module):
@@ -68,7 +69,10 @@ def last_tokens(x_BLD: Tensor, words: Words) -> Tensor:
 
 def classifier(config: Config, vocabulary: int, classes: int, seed: int = 0) -> Classifier:
     """From scratch."""
-    body = GPT(config, vocabulary, seed) if isinstance(config, GPTConfig) else BERT(config, vocabulary, seed, POOLED)
+    if isinstance(config, GPTConfig):
+        return Classifier(GPT(config, vocabulary, seed), classes, seed)
+    body = BERT(config, vocabulary, seed, POOLED)
+    initialise(body, seed, deviation=DEVIATION * (BERTConfig.width / config.width) ** 0.5)
     return Classifier(body, classes, seed)
 
 
@@ -76,7 +80,7 @@ def marks(config: Config, roles: Roles) -> Marks:
     """What stands before, between and after texts for this family, in this vocabulary."""
     if isinstance(config, BERTConfig):
         start, end = _first(roles.cls, roles.sos), _first(roles.sep, roles.eos)
-        return Marks(start, end, end)
+        return Marks(start, end, end, twice=config.first_position > 0)  # only RoBERTa's positions begin later
     end = _first(roles.eos, roles.sos, roles.unk)
     return Marks(end, _first(roles.sos, end), end)
 

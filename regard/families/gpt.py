@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.packing import Packing, Pieces
+from regard.errors import UserError
 from regard.model.attention import KeysValues
 from regard.model.cache import Prompt
 from regard.model.count import Part, embedding, learned_positions, stack, vocabulary_head
@@ -43,6 +44,14 @@ class GPTConfig(BodyConfig):
     activation: Activation = "gelu_tanh"
     norm: Literal["pre", "post"] = "pre"
     position: PositionKind = "learned"
+    word_dropout: float = 0.0  # of whole words at the input, for little text
+    output_dropout: float = 0.0  # of the vectors that the next token is read from
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("word_dropout", "output_dropout"):
+            if not 0 <= getattr(self, key) < 1:
+                raise UserError(f"model.{key}={getattr(self, key)} must be at least 0 and less than 1.")
 
 
 class GPT(nn.Module):
@@ -51,9 +60,16 @@ class GPT(nn.Module):
         c = self.config = config
         self.visibility = causal & parse_visibility(c.visibility)
         self.embed = Embed(
-            vocabulary, c.width, position=c.position, maximum_length=c.maximum_length, dropout=c.dropout, scaled=False
+            vocabulary,
+            c.width,
+            position=c.position,
+            maximum_length=c.maximum_length,
+            dropout=c.dropout,
+            scaled=False,
+            word_dropout=c.word_dropout,
         )
         self.decoder = Stack(c, c.layers, "decoder")
+        self.output_dropout = nn.Dropout(c.output_dropout)
         self.head = VocabularyHead(c.width, vocabulary, self.embed.tokens)
         initialise(self, seed, deviation=0.02, residual_layers=2 * c.layers)
 
@@ -66,7 +82,7 @@ class GPT(nn.Module):
         length = ids_BL.shape[1]
         pattern = self.visibility & (full if documents is None else only_words(documents))
         view = pattern.over(length, length, batch=len(ids_BL), device=ids_BL.device)
-        return self.decoder(self.embed(ids_BL, positions(documents)), view)
+        return self.output_dropout(self.decoder(self.embed(ids_BL, positions(documents)), view))
 
     @torch.no_grad()
     def start(self, prompt_BL: Tensor, lengths_B: Tensor) -> Read:

@@ -21,10 +21,10 @@ from huggingface_hub.errors import (
 )
 
 from regard.errors import UserError
-from regard.families.public.reading import how_to_convert
+from regard.families.public.reading import how_to_convert, opened_by
 
 WANTED = ["*.json", "*.safetensors", "merges.txt", "vocab.*"]
-UNWANTED = ["*/*"]  # folders hold the same model for other programs
+UNWANTED = ["[!1]*/*"]  # folders hold the same model for other programs, but 1_Pooling how its vectors become a sentence's
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -42,7 +42,8 @@ def local_folder(name: str) -> Path:
         )
     folder = _downloaded(repository, revision or None)
     if not any(folder.glob("*.safetensors")):
-        raise UserError(f"{name} on the hub has no safetensors, the only weights Regard reads; {how_to_convert(repository)}")
+        how = how_to_convert(repository, opened_by(folder))
+        raise UserError(f"{name} on the hub has no safetensors, the only weights Regard reads; {how}")
     return folder
 
 

@@ -6,18 +6,15 @@ all layers and heads; the thumbnails share one scale, so that a head which sprea
 
 from __future__ import annotations
 
-from io import BytesIO
-from threading import Lock
-
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from regard.lens import lines, matrix
 from regard.lens.alignment import Alignment
-from regard.lens.glyphs import FONT, drawable, visible
+from regard.lens.glyphs import drawable, visible
 from regard.lens.matrix import Box
+from regard.lens.render import INK, MUTED, SMALL, blank, rendered, write
 from regard.lens.sheet import (
     CAPTION_POINTS,
     CAPTION_STEP,
@@ -31,41 +28,22 @@ from regard.lens.sheet import (
     planned,
 )
 
-INK, MUTED = "#1b2430", "#66717e"
-DOTS_PER_INCH = 160
-SMALL = 8.0
-
-_DRAWING = Lock()  # matplotlib's settings belong to the process, so two threads must not draw at once
-
 
 def png(alignment: Alignment) -> bytes:
-    return _rendered(alignment, "png", {"Software": None})
+    return rendered(lambda: drawn(alignment), "png")
 
 
 def svg(alignment: Alignment) -> bytes:
-    return _rendered(alignment, "svg", {"Date": None})
-
-
-def _rendered(alignment: Alignment, kind: str, metadata: dict[str, None]) -> bytes:
-    file = BytesIO()
-    with _DRAWING, matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a person's own style must not restyle the sheet; the context gives it back
-        matplotlib.rcParams["svg.fonttype"] = "none"  # words stay words
-        matplotlib.rcParams["svg.hashsalt"] = "regard"  # the same names inside the file every time
-        matplotlib.rcParams["image.composite_image"] = False  # each head keeps its own image
-        drawn(alignment).savefig(file, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
-    return file.getvalue()
+    return rendered(lambda: drawn(alignment), "svg")
 
 
 def drawn(alignment: Alignment) -> Figure:
     """The figure itself, with one pair of axes that covers the sheet and measures it in inches."""
     sheet = planned(alignment)
-    figure = Figure(figsize=(sheet.width, sheet.height), facecolor="white")
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, sheet.width), ylim=(sheet.height, 0), autoscale_on=False)
-    axes.set_axis_off()
+    figure, axes = blank(sheet.width, sheet.height)
     weights = alignment.mean()
     most = float(weights.max())
-    _draw_heading(axes, sheet)
+    draw_heading(axes, sheet.title, sheet.caption)
     _draw_tokens(axes, sheet)
     left = sheet.keys_right + GAP
     start = np.stack([np.full(len(alignment.keys), left), sheet.rows(len(alignment.keys))], axis=1)
@@ -79,22 +57,13 @@ def drawn(alignment: Alignment) -> Figure:
     return figure
 
 
-def _write(axes: Axes, x: float, y: float, text: str, *, size: float, color: str, ha: str = "left", turn: float = 0) -> None:
-    # parse_math off: a token such as "$x$" is text, not a formula
-    anchor = "anchor" if turn else "default"
-    axes.text(
-        x, y, text, fontproperties=FONT, fontsize=size, color=color, ha=ha, va="center_baseline",
-        rotation=turn, rotation_mode=anchor, parse_math=False, zorder=4,
-    )  # fmt: skip
-
-
-def _draw_heading(axes: Axes, sheet: Sheet) -> None:
+def draw_heading(axes: Axes, title: list[str], caption: list[str]) -> None:
     y = MARGIN + TITLE_STEP / 2
-    for text in sheet.title:
-        _write(axes, MARGIN, y, text, size=TITLE_POINTS, color=INK)
+    for text in title:
+        write(axes, MARGIN, y, text, size=TITLE_POINTS, color=INK)
         y += TITLE_STEP
-    for text in sheet.caption:
-        _write(axes, MARGIN, y, text, size=CAPTION_POINTS, color=MUTED)
+    for text in caption:
+        write(axes, MARGIN, y, text, size=CAPTION_POINTS, color=MUTED)
         y += CAPTION_STEP
 
 
@@ -106,28 +75,28 @@ def _draw_tokens(axes: Axes, sheet: Sheet) -> None:
         (queries_left, names.queries, "queries", "left"),
     ):
         rows = sheet.rows(len(side))
-        _write(axes, x, rows[0] - names.pitch / 2 - 0.13, heading, size=SMALL, color=MUTED, ha=ha)
+        write(axes, x, rows[0] - names.pitch / 2 - 0.13, heading, size=SMALL, color=MUTED, ha=ha)
         for y, name in list(zip(rows, side))[:: names.every]:
-            _write(axes, x, y, name, size=names.points, color=INK, ha=ha)
+            write(axes, x, y, name, size=names.points, color=INK, ha=ha)
     for place, name in list(enumerate(names.keys))[:: names.every]:
         x = box.left + (place + 0.5) * names.pitch
-        _write(axes, x, box.top - 0.09, name, size=names.points, color=INK, turn=SLANT)
+        write(axes, x, box.top - 0.09, name, size=names.points, color=INK, turn=SLANT)
 
 
 def _draw_scale(axes: Axes, box: Box, most: float) -> None:
     width, y = min(1.6, max(0.6, box.width)), box.top + box.height + 0.22
     matrix.draw(axes, np.linspace(0, most, 64)[None], Box(box.left, y, width, 0.09), most)
-    _write(axes, box.left, y + 0.22, "0", size=SMALL, color=MUTED)
-    _write(axes, box.left + width, y + 0.22, f"{most:.2f}", size=SMALL, color=MUTED, ha="right")
+    write(axes, box.left, y + 0.22, "0", size=SMALL, color=MUTED)
+    write(axes, box.left + width, y + 0.22, f"{most:.2f}", size=SMALL, color=MUTED, ha="right")
 
 
 def _draw_thumbs(axes: Axes, sheet: Sheet, alignment: Alignment) -> None:
     most = float(alignment.weights.max())
     for layer, boxes in enumerate(sheet.thumbs):
         name = drawable(visible(alignment.layers[layer]))
-        _write(axes, boxes[0].left, boxes[0].top - 0.1, name, size=SMALL, color=MUTED)
+        write(axes, boxes[0].left, boxes[0].top - 0.1, name, size=SMALL, color=MUTED)
         for head, box in enumerate(boxes):
             matrix.draw(axes, matrix.pooled(alignment.of(layer, head)), box, most)
             if layer == 0:
                 centre = box.left + box.width / 2
-                _write(axes, centre, box.top - 0.3, f"head {head}", size=SMALL, color=MUTED, ha="center")
+                write(axes, centre, box.top - 0.3, f"head {head}", size=SMALL, color=MUTED, ha="center")

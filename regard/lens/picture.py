@@ -17,7 +17,7 @@ from regard.lens import figure, page
 from regard.lens.alignment import Alignment
 from regard.lens.terminal import text
 
-__all__ = ["Alignment", "check_suffix", "read", "save", "text"]
+__all__ = ["Alignment", "check_suffix", "read", "save", "store", "text"]
 
 FORMAT = "regard.alignment.1"
 
@@ -32,7 +32,10 @@ def save(alignment: Alignment, path: Path) -> None:
     """Writes the picture that the ending of `path` asks for: .png, .svg, .html or .json."""
     path = Path(path)
     check_suffix(path)
-    picture = _RENDERERS[path.suffix.lower()](alignment)
+    store(_RENDERERS[path.suffix.lower()](alignment), path)
+
+
+def store(picture: bytes, path: Path) -> None:
     try:
         path.write_bytes(picture)
     except OSError as problem:

@@ -76,8 +76,8 @@ def planned(alignment: Alignment) -> Sheet:
     thumbs_left = right + max(0.6, lean + 0.25)
     thumbs_right = thumbs_left + alignment.heads * (thumb[0] + THUMB_GAP) - THUMB_GAP
     width = max(LEAST_WIDTH, (thumbs_right if several else right + lean) + MARGIN)
-    title = _wrapped(drawable(sentence(alignment.title), 300), TITLE_POINTS, width - 2 * MARGIN)
-    caption = _wrapped(_caption(alignment, names), CAPTION_POINTS, width - 2 * MARGIN)
+    title = wrapped(drawable(sentence(alignment.title), 300), TITLE_POINTS, width - 2 * MARGIN)
+    caption = wrapped(_caption(alignment, names), CAPTION_POINTS, width - 2 * MARGIN)
     head = MARGIN + TITLE_STEP * len(title) + CAPTION_STEP * len(caption) + 0.25
     top = head + rise + 0.25
     high = names.pitch * len(names.queries)
@@ -129,7 +129,7 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _wrapped(text: str, points: float, room: float) -> list[str]:
+def wrapped(text: str, points: float, room: float) -> list[str]:
     """Lines of whole words no wider than `room`; a word wider than that is broken."""
     done: list[str] = []
     line = ""

@@ -21,13 +21,13 @@ def text(alignment: Alignment, width: int = 100) -> str:
     """The mean over all layers and heads for a terminal of `width` columns, of which 40 are the least."""
     width = max(width, LEAST_WIDTH)
     weights = alignment.mean()
-    queries = [_cut(visible(token), TOKEN_COLUMNS) for token in alignment.queries]
-    keys = [_cut(visible(token), TOKEN_COLUMNS) for token in alignment.keys]
+    queries = [cut(visible(token), TOKEN_COLUMNS) for token in alignment.queries]
+    keys = [cut(visible(token), TOKEN_COLUMNS) for token in alignment.keys]
     column = max(cell_len(query) for query in queries)
     layers, heads = alignment.weights.shape[:2]
-    lines = [_cut(sentence(alignment.title), width), f"mean over {layers} × {heads} heads", ""]
+    lines = [cut(sentence(alignment.title), width), f"mean over {layers} × {heads} heads", ""]
     for query, row in zip(queries, weights):
-        start = f"{' ' * (column - cell_len(query))}{query}  {_bar(float(row.max()))}  "
+        start = f"{' ' * (column - cell_len(query))}{query}  {bar(float(row.max()))}  "
         lines.append((start + _named(row, keys, width - cell_len(start))).rstrip())
     return "\n".join(lines)
 
@@ -35,7 +35,7 @@ def text(alignment: Alignment, width: int = 100) -> str:
 def _named(row: np.ndarray, keys: list[str], room: int) -> str:
     """The strongest keys with their weights, as many as fit; the very strongest is always there."""
     order = np.argsort(-row, kind="stable")[:KEYS_NAMED]
-    named = _cut(f"{keys[order[0]]} {row[order[0]]:.2f}", room)
+    named = cut(f"{keys[order[0]]} {row[order[0]]:.2f}", room)
     for key in order[1:]:
         longer = f"{named} · {keys[key]} {row[key]:.2f}"
         if row[key] < LEAST_WEIGHT or cell_len(longer) > room:
@@ -44,11 +44,12 @@ def _named(row: np.ndarray, keys: list[str], room: int) -> str:
     return named
 
 
-def _bar(weight: float) -> str:
+def bar(weight: float) -> str:
+    """Of a weight from 0 to 1."""
     eighths = round(min(weight, 1.0) * BAR_COLUMNS * 8)
     full, rest = divmod(eighths, 8)
     return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(BAR_COLUMNS)
 
 
-def _cut(text: str, room: int) -> str:
+def cut(text: str, room: int) -> str:
     return text if cell_len(text) <= room else set_cell_size(text, room - 1).rstrip() + "…"

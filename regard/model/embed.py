@@ -2,7 +2,8 @@
 
 Vaswani et al. 2017, sections 3.4, 3.5 and 5.4. Joined by `add` as in the paper, or by `concat`, which gives positions their own P
 of the D dimensions. GPT and BERT do not scale; BERT adds the segment a token belongs to, and normalises the sum. ELECTRA's words
-(Clark et al. 2020) may be narrower than its body: a projection widens them.
+(Clark et al. 2020) may be narrower than its body: a projection widens them. Where text is scarce, whole words may be dropped
+(Gal & Ghahramani 2016), lest a rare one tells all that follows it.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ class Embed(nn.Module):
         norm_epsilon: float = 0.0,
         first_position: int = 0,
         body_width: int = 0,
+        word_dropout: float = 0.0,
     ) -> None:
-        """A `body_width` of 0 is that of the words."""
+        """A `body_width` of 0 is that of the words; `word_dropout` is of whole words, wherever in the batch they stand."""
         super().__init__()
         self.concat = join == "concat" and position != "none"
         self.tokens = nn.Embedding(vocabulary, width - position_width if self.concat else width)
@@ -44,7 +46,7 @@ class Embed(nn.Module):
         self.scale = self.tokens.embedding_dim**0.5 if scaled else 1.0
         self.segments = nn.Embedding(segments, width) if segments else None
         self.norm = Norm(width, eps=norm_epsilon) if norm_epsilon else None
-        self.dropout = nn.Dropout(dropout)
+        self.dropout, self.word_dropout = nn.Dropout(dropout), word_dropout
         self.widen = Linear(width, body_width) if body_width not in (0, width) else None
 
     def forward(self, ids_BL: Tensor, positions_L: Tensor | None = None, segments_BL: Tensor | None = None) -> Tensor:
@@ -53,6 +55,9 @@ class Embed(nn.Module):
             self.positions.check(ids_BL.shape[1])
             positions_L = torch.arange(ids_BL.shape[1], device=ids_BL.device)
         x_BLD = self.tokens(ids_BL) * self.scale
+        if self.training and self.word_dropout:
+            kept_V = torch.rand(self.tokens.num_embeddings, device=ids_BL.device) >= self.word_dropout
+            x_BLD = x_BLD * (kept_V[ids_BL] / (1 - self.word_dropout))[..., None]
         if (where_LD := self.positions(positions_L)) is not None:
             if self.concat:
                 x_BLD = torch.cat([x_BLD, where_LD.to(x_BLD).expand(ids_BL.shape[0], -1, -1)], -1)

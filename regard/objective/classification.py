@@ -5,6 +5,9 @@
 The paper found that the second term, with a weight of 0.5, helps on large data sets and not on small ones. It is for a body that
 reads forwards only. Label smoothing as in translation: the aim is 1 - e for the right label, with e spread evenly over all.
 
+Where classes are uneven, `balance = "weights"` has a text count for N / (C * texts of its class): rare classes are then found
+more often, and frequent ones taken for them more often too. Validation counts the same way.
+
 Dims: T tokens, N texts, C classes, V vocabulary.
 """
 
@@ -18,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.labels import LabelledBatch
-from regard.data.packing import Packing
+from regard.data.packing import IGNORED, Packing
 from regard.errors import UserError
 from regard.families.classifier import Classifier
 from regard.objective.loss import Loss
@@ -30,6 +33,7 @@ class ClassificationConfig:
     name: Literal["classification"] = "classification"
     smoothing: float = 0.0
     language: float = 0.0  # the weight of predicting the text's words; 0.5 in the paper, 0 is off
+    balance: Literal["none", "weights"] = "none"
     passes = 1
 
     def __post_init__(self) -> None:
@@ -40,19 +44,27 @@ class ClassificationConfig:
 
 
 class ClassificationLoss:
-    def __init__(self, config: ClassificationConfig) -> None:
-        self.smoothing, self.language = config.smoothing, config.language
+    def __init__(self, config: ClassificationConfig, weights_C: Tensor | None = None) -> None:
+        """`weights_C` is what a text of each class counts for; 1 where there are none."""
+        self.smoothing, self.language, self.weights_C = config.smoothing, config.language, weights_C
 
     def __call__(self, model: Classifier, batch: LabelledBatch) -> Loss:
         x_BLD = model.hidden(batch.ids_BL, batch.words, batch.segments_BL)
         logits_NC = model.scores(x_BLD, batch.words).float()
         if not model.training:
-            nll = F.cross_entropy(logits_NC, batch.labels_N, reduction="sum")
-            return Loss(nll, {"nll": nll, "right": (logits_NC.argmax(-1) == batch.labels_N).sum()}, batch.tokens)
-        total = F.cross_entropy(logits_NC, batch.labels_N, reduction="sum", label_smoothing=self.smoothing)
+            nll = self._nll(logits_NC, batch.labels_N, 0.0)
+            return Loss(nll, {"nll": nll, "accuracy": (logits_NC.argmax(-1) == batch.labels_N).sum()}, batch.tokens)
+        total = self._nll(logits_NC, batch.labels_N, self.smoothing)
         if self.language:
             total = total + self.language * language_loss(model, x_BLD, batch)
         return Loss(total, {}, batch.tokens)
+
+    def _nll(self, logits_NC: Tensor, labels_N: Tensor, smoothing: float) -> Tensor:
+        if self.weights_C is None:
+            return F.cross_entropy(logits_NC, labels_N, reduction="sum", label_smoothing=smoothing, ignore_index=IGNORED)
+        self.weights_C = self.weights_C.to(labels_N.device)
+        nll_N = F.cross_entropy(logits_NC, labels_N, reduction="none", label_smoothing=smoothing, ignore_index=IGNORED)
+        return nll_N @ self.weights_C[labels_N.clamp(min=0)]
 
 
 def language_loss(model: Classifier, x_BLD: Tensor, batch: LabelledBatch) -> Tensor:
@@ -63,13 +75,13 @@ def language_loss(model: Classifier, x_BLD: Tensor, batch: LabelledBatch) -> Ten
 
 
 def _shares(batch: LabelledBatch) -> Tensor:
-    """What each place counts for: 1 over the aims of its text; 0 for the last of a text, and for padding."""
+    """What each place counts for: 1 over the aims of its text; 0 for the last of a text, for padding and for filler."""
     if isinstance(batch.words, Packing):
-        lengths_N = batch.words.starts_N.diff()
-        aims, place = lengths_N[batch.words.ids_T] - 1, batch.words.positions_T
+        aims_N = (batch.words.starts_N.diff() - 1).masked_fill(batch.labels_N == IGNORED, 0)
+        aims, place = aims_N[batch.words.ids_T], batch.words.positions_T
     else:
         aims, place = batch.words[:, None] - 1, torch.arange(batch.ids_BL.shape[1], device=batch.ids_BL.device)  # type: ignore[index]
-    return (place < aims) / aims.float()
+    return (place < aims) / aims.clamp(min=1).float()
 
 
 def _shared(logits_TV: Tensor, aims_T2: Tensor) -> Tensor:

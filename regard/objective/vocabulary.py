@@ -34,9 +34,9 @@ def vocabulary_loss(loss: LogitsLoss, head: VocabularyHead, x_ND: Tensor, target
     With `fill`, which is for losses that do not mind words of probability 0, a GPU gets a number of words it likes.
     """
     x_ND, project = head.ready(x_ND), head.project
-    words = project.out_features
+    words = len(project.weight)
     extra = -words % ALIGNED if fill and x_ND.is_cuda else 0
-    return _InChunks.apply(loss, extra, x_ND, project.weight, project.bias, targets_N)
+    return _InChunks.apply(loss, extra, torch.is_grad_enabled(), x_ND, project.weight, project.bias, targets_N)
 
 
 def cross_entropy(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
@@ -46,9 +46,16 @@ def cross_entropy(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
 class _InChunks(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, loss: LogitsLoss, extra: int, x_ND: Tensor, weight_VD: Tensor, bias_V: Tensor | None, targets_N: Tensor
+        ctx: Any,
+        loss: LogitsLoss,
+        extra: int,
+        learning: bool,
+        x_ND: Tensor,
+        weight_VD: Tensor,
+        bias_V: Tensor | None,
+        targets_N: Tensor,
     ) -> Tensor:
-        learns, words = any(ctx.needs_input_grad), len(weight_VD)
+        learns, words = learning and any(ctx.needs_input_grad), len(weight_VD)
         of_chunk = _compiled(loss) if x_ND.is_cuda else loss
         weight_VD, scores_V = _filled(weight_VD, bias_V, extra, x_ND.dtype)
         total = torch.zeros((), dtype=torch.float32, device=x_ND.device)
@@ -75,7 +82,7 @@ class _InChunks(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         x_grad, weight_grad, bias_grad = (None if grad is None else grad * scale.to(grad.dtype) for grad in ctx.grads)
-        return None, None, x_grad, weight_grad, bias_grad, None
+        return None, None, None, x_grad, weight_grad, bias_grad, None
 
 
 def _filled(weight_VD: Tensor, bias_V: Tensor | None, extra: int, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:

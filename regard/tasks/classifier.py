@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
 
-from regard.data.batches import Ragged
 from regard.data.classes import Labels
 from regard.data.labelled import Example
-from regard.data.labels import LabelledTexts, Marks, make_batch
-from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.errors import UserError
 from regard.evaluate.classification import ClassificationScores
-from regard.families.classifier import Classifier, classifier, marks
-from regard.families.sizes import context
+from regard.families.classifier import Classifier, classifier
 from regard.recipe import Recipe
+from regard.tasks.mistakes import list_mistakes
 from regard.tasks.opening import fill, must_be_as_trained, ready, vocabulary_of
-from regard.tasks.run import Run, aside
+from regard.tasks.reading import EITHER, Parts, Reader, Text, as_typed, in_parts, scores
+from regard.tasks.run import Run
+from regard.tasks.start import Start
+from regard.tasks.task import Vocabulary
 from regard.tasks.telling import Emit
 from regard.text.tokenizer import Tokenizer
 
-VOCABULARY, LABELS, ERRORS = "tokenizer.json", "labels.json", "errors.tsv"
-Text = str | tuple[str, str]  # or a pair of texts
+VOCABULARY, LABELS = "tokenizer.json", "labels.json"
 
 
 class Answer(NamedTuple):
@@ -51,40 +49,6 @@ class Classified:
         return self.scores.as_dict()
 
 
-@dataclass(frozen=True)
-class Reader:
-    """How texts become the ids that a model was trained on."""
-
-    tokenizer: Tokenizer
-    marks: Marks
-    cut: int  # to so many tokens; 0: not at all
-    room: int | None  # positions the model has; None where they do not end
-
-    @classmethod
-    def of(cls, recipe: Recipe, tokenizer: Tokenizer) -> Reader:
-        cut, room = recipe.data.maximum_tokens, context(recipe.model)
-        if room is not None and cut > room:
-            raise UserError(
-                f"data.maximum_tokens={cut} is more than model.maximum_length={room} positions; set it to {room} or less."
-            )
-        return cls(tokenizer, marks(recipe.model, tokenizer.roles), cut, room)
-
-    def encode(self, texts: Sequence[tuple[str, ...]], places: Sequence[str]) -> tuple[Ragged, np.ndarray, int]:
-        """Ids with their marks, where second texts begin, how many were cut; one that does not fit is refused by its place."""
-        columns = [self.tokenizer.encode_batch(column) for column in zip(*texts)]
-        rows, cut = [list(ids) for ids in zip(*columns)], 0
-        for ids, place in zip(rows, places):
-            length = self.marks.length(ids)
-            cut += 0 < self.cut < length
-            if not self.cut and self.room is not None and length > self.room:
-                raise UserError(
-                    f"{place} is {length:,} tokens long, its marks counted, but the model has {self.room:,} positions; set "
-                    f"data.maximum_tokens={self.room} to cut such texts, or take it out."
-                )
-        laid = [self.marks.around(ids, self.cut or self.marks.length(ids)) for ids in rows]
-        return Ragged([ids for ids, _ in laid]), np.array([second for _, second in laid], np.int64), cut
-
-
 @dataclass
 class Labeller:
     model: Classifier
@@ -95,12 +59,18 @@ class Labeller:
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Labeller:
-        must_be_as_trained(run, recipe)
-        tokenizer, labels = Tokenizer.load(run.folder / VOCABULARY, foreign=True), Labels.load(run.folder / LABELS)
-        weights = run.weights()
-        model = classifier(recipe.model, vocabulary_of(recipe, tokenizer), len(labels))
-        fill(model, weights)
-        return cls(ready(model, recipe.decode.weights, device), Reader.of(recipe, tokenizer), labels, recipe.decode, run)
+        labels = Labels.load(run.folder / LABELS)
+        return cls(*opened(run, recipe, device, len(labels)), labels, recipe.decode, run)
+
+    @classmethod
+    def of_start(cls, start: Start, recipe: Recipe, device: torch.device) -> Labeller:
+        """A public folder does not say whether it was trained on texts or on pairs, so it takes both."""
+        labels = Labels(start.labels, EITHER)
+        return cls(*adopted(start, recipe, device), labels, recipe.decode)
+
+    @property
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        return {VOCABULARY: self.reader.tokenizer, LABELS: self.labels}
 
     @overload
     def __call__(self, text: Text) -> str: ...
@@ -114,39 +84,19 @@ class Labeller:
 
     def classify(self, texts: Sequence[Text]) -> list[Answer]:
         """The most likely label of each, and the probability of every label."""
-        parts = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
-        for given in parts:
-            if len(given) != self.labels.texts:
-                trained = "pairs of texts" if self.labels.texts == 2 else "single texts"
-                raise UserError(
-                    f"{given[0][:40]!r}: this model was trained on {trained}; give {self.labels.texts}, not {len(given)}."
-                )
-        names = self.labels.names
-        return [
-            Answer(names[int(row.argmax())], dict(zip(names, map(float, row))))
-            for row in self._probabilities(parts, [repr(given[0][:40]) for given in parts])
-        ]
+        parts, names = in_parts(texts, self.labels.texts), self.labels.names
+        found = self._probabilities(parts, [repr(given[0][:40]) for given in parts])
+        return [Answer(names[int(row.argmax())], dict(zip(names, map(float, row)))) for row in found]
 
-    @torch.no_grad()
-    def _probabilities(self, texts: Sequence[tuple[str, ...]], places: Sequence[str]) -> np.ndarray:
-        """One row a text, in the order given, computed in batches of like length."""
-        found = np.zeros((len(texts), len(self.labels)))
-        if not texts:
-            return found
-        ids, seconds, cut = self.reader.encode(texts, places)
-        if cut:
-            aside(f"{cut:,} of {len(texts):,} texts were longer than data.maximum_tokens={self.reader.cut} and have been cut")
-        data, device = LabelledTexts(ids, seconds, np.zeros(len(texts), np.int64)), next(self.model.parameters()).device
-        for rows in in_batches(ids.lengths.tolist(), self.decode.batch_tokens):
-            batch = make_batch(data, np.array(rows)).to(device)
-            logits_NC = self.model(batch.ids_BL, batch.words, batch.segments_BL)
-            found[rows] = logits_NC.double().softmax(-1).cpu().numpy()
-        return found
+    def _probabilities(self, texts: Sequence[Parts], places: Sequence[str]) -> np.ndarray:
+        found = scores(self.model, self.reader, texts, places, self.decode.batch_tokens)
+        odds = np.exp(found - found.max(1, keepdims=True))
+        return odds / odds.sum(1, keepdims=True)
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """`label<TAB>probability` for each text; an empty line for an empty one. The texts of a pair have a tab between them."""
         written = [text for text in texts if text.strip()]
-        answers = iter(self.classify([self._as_typed(text) for text in written]))
+        answers = iter(self.classify([as_typed(text, self.labels.texts) for text in written]))
         for text in texts:
             answer = next(answers) if text.strip() else None
             if as_json:
@@ -155,34 +105,43 @@ class Labeller:
             else:
                 emit(f"{answer.label}\t{answer.probabilities[answer.label]:.4f}\n" if answer else "\n")
 
-    def _as_typed(self, text: str) -> Text:
-        if self.labels.texts == 1:
-            return text
-        first, _, second = text.partition("\t")
-        if not (first.strip() and second.strip()):
-            raise UserError(f"{text[:40]!r}: this model was trained on pairs of texts; put a tab between the two.")
-        return first, second
-
     def evaluate(self, test: Sequence[Example]) -> Classified:
-        """Scores, with the mistakes listed in the run's folder."""
-        true = self.labels.numbers(test, "test")
+        """Scores, with the mistakes listed in the run's folder, the surest first."""
+        names, true = self.labels.names, self.labels.numbers(test, "test")
         found = self._probabilities([example.texts for example in test], [f"data.test: {example.place}" for example in test])
         nll = float(-np.log(np.maximum(found[np.arange(len(test)), true], 1e-300)).mean())
-        said = found.argmax(1)
-        scores = ClassificationScores.of(self.labels.names, true, said, nll)
-        return Classified(scores, [self.labels.names[n] for n in said], self._list_errors(test, said, found))
-
-    def _list_errors(self, test: Sequence[Example], said: np.ndarray, found: np.ndarray) -> str:
-        """The surest mistake first."""
-        names, sure = self.labels.names, found.max(1)
-        wrong = [n for n in np.argsort(-sure, kind="stable") if names[said[n]] != test[n].label]
-        if self.run is None or not os.access(self.run.folder, os.W_OK):
-            return f"{len(wrong):,} mistakes; not listed, since the run's folder cannot be written"
-        header = [*("text", "second")[: self.labels.texts], "label", "predicted", "probability"]
-        rows = [[*map(_on_one_line, test[n].texts), test[n].label, names[said[n]], f"{sure[n]:.4f}"] for n in wrong]
-        self.run.write(ERRORS, "".join("\t".join(row) + "\n" for row in [header, *rows]))
-        return f"{len(wrong):,} mistakes, the surest first: {self.run.folder / ERRORS}"
+        said, sure = found.argmax(1), found.max(1)
+        header = [*("text", "second")[: len(test[0].texts)], "label", "predicted", "probability"]
+        wrong = [n for n in np.argsort(-sure, kind="stable") if said[n] != true[n]]
+        rows = [[*test[n].texts, test[n].label, names[said[n]], f"{sure[n]:.4f}"] for n in wrong]
+        listed = list_mistakes(self.run, "the surest first", header, rows)
+        return Classified(ClassificationScores.of(names, true, said, nll), [names[n] for n in said], listed)
 
 
-def _on_one_line(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+def opened(run: Run, recipe: Recipe, device: torch.device, outputs: int) -> tuple[Classifier, Reader]:
+    """The model of a run, with so many scores a text, and how it reads."""
+    must_be_as_trained(run, recipe)
+    tokenizer, weights = Tokenizer.load(run.folder / VOCABULARY, foreign=True), run.weights()
+    model = classifier(recipe.model, vocabulary_of(recipe, tokenizer), outputs)
+    fill(model, weights)
+    return ready(model, recipe.decode.weights, device), Reader.of(recipe, tokenizer)
+
+
+def adopted(start: Start, recipe: Recipe, device: torch.device) -> tuple[Classifier, Reader]:
+    """The same of a public folder that came with a head for whole texts."""
+    if not start.heads.classes:
+        raise UserError(f"{start.name} has no head that classifies texts; train one on top of it with task.start={start.name}.")
+    model = filled(start, recipe, start.heads.classes)
+    return ready(model, recipe.decode.weights, device), Reader.of(recipe, start.tokenizer)
+
+
+def filled(start: Start, recipe: Recipe, outputs: int) -> Classifier:
+    """The weights of a classifier that somebody trained, head and all."""
+    model = classifier(recipe.model, start.vocabulary, outputs)
+    start.fill(model.body)
+    model.classes.load_state_dict({name.removeprefix("classes."): w for name, w in start.weights.items() if _in_head(name)})
+    return model
+
+
+def _in_head(name: str) -> bool:
+    return name.startswith("classes.")

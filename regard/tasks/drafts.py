@@ -45,8 +45,14 @@ class Draft:
     def done(self) -> bool:
         return self.finished or self.stuck or self.telling.stopped
 
+    def listen(self, ids: list[int]) -> bool:
+        """Is it to stop here?"""
+        return not self.telling.waits and self.telling.add(ids)
+
     def take(self, found: Hypothesis) -> None:
         """What a round has written; tokens behind a stop are not kept."""
+        if self.telling.waits:
+            self.telling.add(found.ids)
         kept = len(self.telling.ids) - len(self.ids) if self.telling.stopped else len(found.token_logprobs)
         self.ids += found.ids[:kept]
         self.logprobs += found.token_logprobs[:kept]
@@ -184,7 +190,7 @@ class Pen:
             prompts=seen,
             forced=[self.prefix[len(group[0].ids) :] for group in groups],
             sessions=self.sessions,
-            listener=lambda n, ids: drafts[n].telling.add(ids),
+            listener=None if all(draft.telling.waits for draft in drafts) else lambda n, ids: drafts[n].listen(ids),
         )
         for draft, hypothesis in zip(drafts, found):
             draft.take(hypothesis)

@@ -6,67 +6,88 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.config import override
+import torch
+from torch import Tensor
+
+from regard.data.scale import Scale
 from regard.errors import UserError, nearest
+from regard.families import FAMILIES
 from regard.families.public import write_public
-from regard.recipe import Recipe, Tables, made
+from regard.families.public.sentences import written_sentences
+from regard.recipe import Recipe
+from regard.tasks.adopting import recipe_of
 from regard.tasks.claim import check_folder
+from regard.tasks.classifier import LABELS
+from regard.tasks.marked import public_tokenizer
 from regard.tasks.run import Run, Say
-from regard.tasks.start import Start, start_of
-from regard.text.tokenizer import Tokenizer
+from regard.tasks.start import start_of
+from regard.tasks.table import adopted
 
 FORMATS = ("hf",)
-THEIR_ROLES = {"sos": "bos", "eos": "eos", "pad": "pad", "unk": "unk", "sep": "sep", "cls": "cls", "mask": "mask"}
+PUBLIC = ("gpt", "bert", "electra")  # families that transformers has too
 
 
-def recipe_of(start: Start, assignments: Sequence[str] = ()) -> Recipe:
-    """What a run of these weights would say about itself; it has no data, and a search that suits its task."""
-    family = start.settings["model"]["family"]
-    if family != "gpt":
-        raise UserError(
-            f"{start.name} is a {family}, and only GPT language models can be opened as they are; train from it with task.start."
-        )
-    about = {"name": Path(start.name).name or family, "title": f"{start.name}, imported", "paper": ""}
-    rest: Tables = {"data": {}, "objective": {}, "train": {"steps": 1, "warmup": 0}, "decode": {"search": "sample"}}
-    tables: Tables = {"recipe": about, "task": {"name": "write"}, **start.settings, **rest}
-    override(tables, list(assignments))
-    return made(tables)
-
-
-def import_public(name: str, folder: Path, say: Say) -> None:
-    """Weights, settings and vocabulary of a Hugging Face folder or hub id, as a run in `folder`."""
+def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] = ()) -> None:
+    """Weights, settings, vocabulary and labels of a Hugging Face folder or hub id, as a run in `folder`."""
     start = start_of(name)
-    recipe = recipe_of(start)
+    recipe = recipe_of(start, assignments)
     check_folder(recipe, folder)
     if (folder / "recipe.toml").exists():
         raise UserError(f"{folder} holds a run already; give another folder.")
+    answers = adopted(start, recipe, torch.device("cpu"))
     folder.mkdir(parents=True, exist_ok=True)
     run = Run(folder)
     with run.locked():
-        start.tokenizer.save(folder / "tokenizer.json")
-        run.store().save("best", 0, {"model": start.weights}, {"imported": name})
+        for file, vocabulary in answers.vocabularies.items():
+            vocabulary.save(folder / file)
+        run.store().save("best", 0, {"model": answers.model.state_dict()}, {"imported": name})
         run.write("recipe.toml", recipe.to_toml())
         run.write("data.json", json.dumps({"amounts": {}, "sha256": {}, "seals": run.seals()}, indent=2) + "\n")
         run.write("README.md", f"# {recipe.recipe.title}\n\nImported from `{name}`; not trained here.\n")
     for note in start.notes:
         say(note)
-    say(f'imported: {folder}    try: regard predict {folder} "..."')
+    say(f'imported: {folder} for task {recipe.task.name}    try: regard predict {folder} "..."')
 
 
 def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
-    """The run's best weights as a folder that `transformers` opens."""
+    """The run's best weights as a folder that `transformers` opens; of vectors, `sentence-transformers` too."""
     if kind not in FORMATS:
         raise UserError(f"--to {kind} is not a format{nearest(kind, FORMATS)}")
     run = Run.open(folder)
     recipe = run.recipe
-    if recipe.model.family != "gpt" or recipe.task.name != "write":
+    _must_be_public(folder, recipe)
+    start = start_of(str(folder))
+    settings = start.settings["model"]
+    config = FAMILIES[settings["family"]](**settings)
+    tokenizer_json, roles = public_tokenizer(start.tokenizer, config)
+    labels = (run.read_json(LABELS) or {}).get("labels", ())
+    beside = {}
+    if recipe.task.name == "embed":
+        beside = written_sentences(recipe.objective, config.width, recipe.data.maximum_tokens or config.maximum_length)
+    name = write_public(
+        to,
+        config,
+        start.vocabulary,
+        _in_numbers(start.weights, run) if recipe.objective.name == "regression" else start.weights,
+        tokenizer_json=tokenizer_json,
+        roles=roles,
+        labels=labels,
+        beside=beside,
+    )
+    say(f"exported: {to}    in Python: transformers.{name}.from_pretrained({str(to)!r})")
+
+
+def _in_numbers(weights: dict[str, Tensor], run: Run) -> dict[str, Tensor]:
+    """A head that gives numbers as they were in training, where ours counts deviations from their mean."""
+    scale, head = Scale.load(run.folder / LABELS), "classes.project"
+    weight, bias = weights[f"{head}.weight"], weights[f"{head}.bias"]
+    return weights | {f"{head}.weight": weight * scale.deviation, f"{head}.bias": bias * scale.deviation + scale.mean}
+
+
+def _must_be_public(folder: Path, recipe: Recipe) -> None:
+    family, task = recipe.model.family, recipe.task.name
+    if family not in PUBLIC or (family == "gpt" and task != "write"):
         raise UserError(
-            f"{folder} is a {recipe.model.family} for task {recipe.task.name}; --to hf knows GPT language models only as yet."
+            f"{folder} is a {family} for task {task}, which --to hf cannot write; it writes GPT language models, and BERT and "
+            "its relatives for any task."
         )
-    tokenizer, weights = Tokenizer.load(folder / "tokenizer.json", foreign=True), run.weights().tensors("model")
-    roles = {
-        THEIR_ROLES[role]: str(tokenizer.raw.id_to_token(i)) for role, i in tokenizer.roles._asdict().items() if i is not None
-    }
-    vocabulary = len(weights["embed.tokens.weight"])
-    write_public(to, recipe.model, vocabulary, weights, tokenizer_json=tokenizer.raw.to_str(pretty=True), roles=roles)
-    say(f"exported: {to}    in Python: transformers.AutoModelForCausalLM.from_pretrained({str(to)!r})")

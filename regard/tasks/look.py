@@ -1,15 +1,17 @@
-"""`regard lens`: what each word a model wrote attended to, as lines for the terminal and as a picture."""
+"""`regard lens`: what each written word attended to, or how a word's vector follows its context; as lines and as a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from regard.data.senses import read_sentences, typed_sentences
 from regard.errors import UserError, nearest
-from regard.lens import picture
+from regard.lens import picture, uses_picture, uses_text
 from regard.tasks.outputs import check_place
 from regard.tasks.table import open_run
 from regard.tasks.translator import Translator
+from regard.tasks.uses import find_uses, read_uses
 from regard.tasks.writer import Writer
 
 PARTS = ("cross", "decoder", "encoder")
@@ -21,9 +23,7 @@ def look(run: str, text: str, part: str | None, out: Path | None, device: str | 
         raise UserError(f"--part {part} is not a part of the model{nearest(part, PARTS)}")
     if not text.strip():
         raise UserError("the text is empty; give a sentence to look into.")
-    if out is not None:
-        picture.check_suffix(out)
-        check_place(out, "--out")
+    _check_out(out)
     answers = open_run(run, device)
     if not isinstance(answers, (Translator, Writer)):
         raise UserError(
@@ -35,3 +35,32 @@ def look(run: str, text: str, part: str | None, out: Path | None, device: str | 
     if out is not None:
         picture.save(alignment, out)
         yield f"drawn: {out}"
+
+
+def look_at_word(
+    run: str, word: str, texts: Sequence[str], file: Path | None, layer: int | None, out: Path | None, device: str | None
+) -> Iterator[str]:
+    """The uses of a word in these texts or in the lines of a file; the picture's matrix is that of `layer`, the last if None."""
+    _check_out(out)
+    if file is not None and texts:
+        raise UserError(f"both sentences and --file {file} were given; give one of them.")
+    if file is None and not texts:
+        raise UserError(f"--word {word} needs sentences to look for it in; type them, or give --file FILE with one on each line.")
+    if layer is not None and layer < 0:
+        raise UserError(f"--layer {layer} is not a layer; 0 is the embedding with its positions, 1 the first layer above it.")
+    uses = find_uses(word, typed_sentences(texts) if file is None else read_sentences(file))
+    found = read_uses(run, word, uses, device)
+    last = len(found.layers) - 2
+    if layer is not None and layer > last:
+        raise UserError(f"--layer {layer}: this model has {last}; give a number from 0, its embedding, to {last}.")
+    shown = 1 + (last if layer is None else layer)
+    yield uses_text.text(found, shown)
+    if out is not None:
+        uses_picture.save(found, out, shown)
+        yield f"drawn: {out}"
+
+
+def _check_out(out: Path | None) -> None:
+    if out is not None:
+        picture.check_suffix(out)
+        check_place(out, "--out")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,9 +12,11 @@ from torch import Tensor, nn
 
 from regard.config import Typed, as_typed
 from regard.errors import UserError
+from regard.families.bert import MASKED_WORDS, Heads
+from regard.families.electra import ELECTRAConfig
 from regard.families.hub import local_folder
 from regard.families.public import read_public
-from regard.recipe import Recipe, made, named_tables
+from regard.recipe import Recipe, Tables, builtin_names, made, named_tables
 from regard.tasks.opening import vocabulary_of
 from regard.tasks.run import Run
 from regard.text.config import TextConfig
@@ -22,8 +24,10 @@ from regard.text.foreign import read_foreign
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 
 Settings = dict[str, dict[str, Any]]
-MAY_BE_OTHER = ("model.dropout", "model.attention_dropout", "model.visibility", "model.mixer")  # the weights mean the same
+OTHER = ("dropout", "attention_dropout", "word_dropout", "output_dropout", "deviation", "visibility", "mixer")
+MAY_BE_OTHER = tuple(f"model.{key}" for key in OTHER)  # the weights mean the same
 VOCABULARY = "tokenizer.json"
+LEFT_BEHIND = "generator."  # of an ELECTRA
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +38,8 @@ class Start:
     tokenizer: Tokenizer
     weights: dict[str, Tensor]
     notes: tuple[str, ...] = ()  # for whoever trains it further
+    heads: Heads = MASKED_WORDS  # that came with a public body; of a GPT that for words
+    labels: tuple[str, ...] = ()  # of its classes or tags
 
     def fill(self, model: nn.Module) -> None:
         """Every weight that both have; what only the model has, such as a new head, stays as it was drawn."""
@@ -67,7 +73,9 @@ def start_of(name: str) -> Start:
 
 
 def _state(folder: Path) -> tuple[tuple[str, int], ...]:
-    """Other than before where a file is: a run may have been trained on since it was last read."""
+    """Other than before where a file is: a run may have been trained on since it was last read. What is neither has none."""
+    if not any((folder / name).is_file() for name in ("recipe.toml", "config.json")):
+        return ()  # and may be as large as a disk
     return tuple(sorted((str(path), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()))
 
 
@@ -84,15 +92,22 @@ def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> Start:
         )
     text = TextConfig(tokenizer="public", size=public.vocabulary)
     settings = {"model": asdict(public.config), "text": asdict(text)}
-    return Start(name, settings, public.vocabulary, tokenizer, public.weights, public.notes)
+    return Start(name, settings, public.vocabulary, tokenizer, public.weights, public.notes, public.heads, public.labels)
 
 
 def _of_run(folder: Path) -> Start:
     run = Run.open(folder)
     tokenizer = Tokenizer.load(folder / "tokenizer.json", foreign=True)
     size = vocabulary_of(run.recipe, tokenizer)
-    weights = {name.removeprefix("body."): tensor for name, tensor in run.weights().tensors("model").items()}  # of a classifier
+    weights = {
+        _plain(name): tensor for name, tensor in run.weights().tensors("model").items() if not name.startswith(LEFT_BEHIND)
+    }
     return Start(str(folder), _settings(run), size, tokenizer, weights)
+
+
+def _plain(name: str) -> str:
+    """Of a weight: a classifier's and an ELECTRA's lie deeper than those of the BERT or GPT that they are."""
+    return name.removeprefix("body.").removeprefix("discriminator.")
 
 
 def vocabulary(recipe: Recipe, folder: Path | None, start: Start | None, texts: Callable[[], list[str]]) -> Tokenizer:
@@ -108,7 +123,9 @@ def vocabulary(recipe: Recipe, folder: Path | None, start: Start | None, texts: 
 
 
 def _settings(run: Run) -> Settings:
-    return {"model": asdict(run.recipe.model), "text": asdict(run.recipe.text)}
+    model = run.recipe.model
+    body = model.discriminator if isinstance(model, ELECTRAConfig) else model
+    return {"model": asdict(body), "text": asdict(run.recipe.text)}
 
 
 def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | None = None) -> Recipe:
@@ -119,19 +136,50 @@ def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | N
     """
     tables = named_tables(name, assignments)
     if not (start := str(tables["task"].get("start", ""))):
-        return made(tables)
+        return _of_teacher(tables) if tables["objective"].get("name") == "distillation" else made(tables)
     settings = _remembered(folder, start) or start_of(start).settings
     if isinstance(tables["task"]["start"], Typed):
         tables |= {section: _still_chosen(section, tables[section]) for section in ("text", "model")}
     recipe = made(tables | {section: settings[section] | tables[section] for section in ("text", "model")})
+    for name, value, theirs in _different(recipe, settings):
+        raise UserError(
+            f"{name}={value} cannot be set with task.start={start}, which has {theirs}; leave it out of the command and of "
+            "the recipe."
+        )
+    return recipe
+
+
+def _of_teacher(tables: Tables) -> Recipe:
+    """What a recipe does not say of a student is its teacher's, but for half of the layers; its vocabulary always is."""
+    teacher, wish = str(tables["objective"].get("teacher", "")), tables["model"]
+    if teacher and not (teacher.startswith("hf:") or Path(teacher).is_dir()):
+        known = next((name for name in builtin_names() if Path(teacher) == Path("runs", name)), None)
+        cure = f"train it first, 'regard train {known}'" if known else "give a run that classifies, or a public folder"
+        raise UserError(f"objective.teacher={teacher} does not exist; {cure}, or name a model on the hub as hf:NAME.")
+    if not teacher:
+        return made(tables)  # which refuses it
+    settings = start_of(teacher).settings
+    model, text = settings["model"], settings["text"]
+    if (family := str(wish.get("family", model["family"]))) != model["family"]:
+        raise UserError(f"a {family} is to learn, but objective.teacher={teacher} is a {model['family']}; give another teacher.")
+    recipe = made(tables | {"text": text | tables["text"], "model": model | {"layers": (model["layers"] + 1) // 2} | wish})
+    for name, value, theirs in _different(recipe, settings):
+        if name.startswith("text."):
+            raise UserError(f"{name}={value}: a student has the vocabulary of its teacher, {teacher}; leave it out.")
+        if recipe.objective.inherit and (name != "model.layers" or recipe.model.layers > model["layers"]):
+            raise UserError(
+                f"{name}={value}: a student that begins with layers of its teacher, {teacher}, has {theirs} there, and no more "
+                "layers than it; leave it out, or set objective.inherit=false."
+            )
+    return recipe
+
+
+def _different(recipe: Recipe, settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """`section.key`, what it is in the recipe and what in these settings, for all that weights depend on."""
     for section, theirs in settings.items():
         for key, value in asdict(getattr(recipe, section)).items():
             if value != theirs[key] and f"{section}.{key}" not in MAY_BE_OTHER:
-                raise UserError(
-                    f"{section}.{key}={as_typed(value)} cannot be set with task.start={start}, which has {as_typed(theirs[key])};"
-                    " leave it out of the command and of the recipe."
-                )
-    return recipe
+                yield f"{section}.{key}", as_typed(value), as_typed(theirs[key])
 
 
 def _still_chosen(section: str, table: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from regard.model.count import Part
 from regard.objective.loss import Objective
 from regard.recipe import Recipe
 from regard.tasks.run import Run, Say
+from regard.tasks.start import Start
 from regard.tasks.telling import Emit
 from regard.train.loop import Validate
 
@@ -102,9 +103,21 @@ class Answers(Protocol):
     def evaluate(self, test: Any) -> Result: ...
 
 
+class Adopted(Answers, Protocol):
+    """A public checkpoint as it is, from which a run can be made: its weights are the model's."""
+
+    @property
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        """By the name of their file in the run."""
+        ...
+
+
 @dataclass(frozen=True)
 class Task:
     prepare: Callable[[Recipe, Path | None, Say], Prepared]  # with the vocabularies of this folder, if it has any
     read_test: Callable[[Recipe], Any]
     open: Callable[[Run, Recipe, torch.device], Answers]
     says: bool = True  # does its score have outputs, a line each?
+    adopt: Callable[[Start, Recipe, torch.device], Adopted] | None = None  # a public checkpoint, as it is
+    compare: Callable[[Any, Any, Any, torch.device], Result] | None = None
+    """What was prepared, its answers and their scores become scores beside those of what it was trained after, if anything."""

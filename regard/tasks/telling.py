@@ -26,13 +26,18 @@ class Telling:
         self.stopped = False
         self.owed = len(tokenizer.decode(list(after))) - len(self.stream.add(after))  # characters of the prompt yet to come
 
+    @property
+    def waits(self) -> bool:
+        """May it be told all at once, when it is written?"""
+        return self.emit is silent and not self.stops
+
     def add(self, ids: Sequence[int]) -> bool:
-        """Is it to stop here? Tokens are looked at one by one, so that none behind the stop is kept."""
-        for i in ids:
+        """Is it to stop here? Where it may, tokens are looked at one by one, so that none behind the stop is kept."""
+        for some in ([i] for i in ids) if self.stops else [ids]:
             if self.stopped:
                 break
-            self.ids.append(i)
-            self._grow(self.stream.add([i]))
+            self.ids += some
+            self._grow(self.stream.add(some))
         return self.stopped
 
     def end(self) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from regard.data.loader import Loader
+from regard.data.loader import Loader, Source
 from regard.errors import UserError
 from regard.recipe import Recipe
 from regard.tasks.card import write_card
@@ -34,7 +34,7 @@ class Outcome:
 
 
 def train_run(recipe: Recipe, folder: Path, device: torch.device, say: Say) -> Outcome:
-    return train_prepared(recipe, folder, device, prepare_run(recipe, folder, device, say), say)
+    return train_prepared(prepare_run(recipe, folder, device, say), folder, device, say)
 
 
 def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, world: World = ALONE) -> Prepared:
@@ -43,7 +43,7 @@ def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, wo
         if world.leads:
             check_folder(recipe, folder)
     grams_per_kwh()
-    prepared = TASKS[recipe.task.name].prepare(recipe, None if Run(folder).never_saved else folder, say)
+    prepared = _prepared(recipe, None if Run(folder).never_saved else folder, device, say)
     world.must_agree(
         str(prepared.fingerprints()), "the processes do not read the same training data; put it where all machines see it."
     )
@@ -52,10 +52,19 @@ def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, wo
     return prepared
 
 
-def train_prepared(
-    recipe: Recipe, folder: Path, device: torch.device, prepared: Prepared, say: Say, world: World = ALONE
-) -> Outcome:
+def _prepared(recipe: Recipe, folder: Path | None, device: torch.device, say: Say) -> Prepared:
+    """With epochs as steps, which are known only now."""
+    prepared = TASKS[recipe.task.name].prepare(recipe, folder, say)
+    if not recipe.train.epochs:
+        return prepared
+    batches = len(_source(prepared, device).plan(0))
+    counted = replace(recipe.train, steps=max(1, round(recipe.train.epochs * batches)))
+    return replace(prepared, recipe=replace(recipe, train=counted))  # type: ignore[type-var]
+
+
+def train_prepared(prepared: Prepared, folder: Path, device: torch.device, say: Say, world: World = ALONE) -> Outcome:
     """All of `world` train; the first process alone writes the run and, when they are done, scores it."""
+    recipe = prepared.recipe
     with claimed(recipe, folder, prepared, say, world) as run:
         model = prepared.model()
         spread = Spread(model, world, recipe.train.shard, device)
@@ -68,7 +77,9 @@ def train_prepared(
             say(f"continuing from step {progress.step:,} of {recipe.train.steps:,}")
         log = RunLog(folder, recipe.train.steps, progress.step) if world.leads else Mute()
         objective = prepared.objective()
-        loader = _loader(recipe, prepared, device, progress, world)
+        accumulate = max(recipe.train.accumulate, progress.accumulate)
+        source, pin = _source(prepared, device), device.type == "cuda"
+        loader = Loader(source, accumulate=accumulate, rank=world.rank, world=world.size, pin=pin)
         with interruptible() as interrupt:
             validate = prepared.validator(objective)
             progress = train(model, objective, loader, validate, recipe.train, store, log, progress, optimizer, interrupt, spread)
@@ -77,23 +88,28 @@ def train_prepared(
         say(f"trained {progress.step:,} steps, {progress.tokens:,} {prepared.unit}, in {clock(progress.seconds)}")
         if recipe.train.average > 1:
             average(store, recipe.train.average, progress.step)
-        answers = TASKS[recipe.task.name].open(run, recipe, device) if prepared.test else None
-        result = answers.evaluate(prepared.test) if answers else None
+        result = _scored(run, prepared, device) if prepared.test else None
         write_card(run, progress, result, prepared, device)
         return Outcome(run, progress, result, prepared)
 
 
-def _loader(recipe: Recipe, prepared: Prepared, device: torch.device, progress: Progress, world: World) -> Loader:
+def _scored(run: Run, prepared: Prepared, device: torch.device) -> Result:
+    """On the test set, and beside what the run was trained after, if it was."""
+    task = TASKS[prepared.recipe.task.name]
+    answers = task.open(run, prepared.recipe, device)
+    result = answers.evaluate(prepared.test)
+    return result if task.compare is None else task.compare(prepared, answers, result, device)
+
+
+def _source(prepared: Prepared, device: torch.device) -> Source:
     """On a GPU in half precision texts are packed without padding, where there is a kernel for the model's visibility."""
-    cuda = device.type == "cuda"
-    source = prepared.source(packed=cuda and recipe.train.precision == "bf16" and recipe.model.packable)
-    accumulate = max(recipe.train.accumulate, progress.accumulate)
-    return Loader(source, accumulate=accumulate, rank=world.rank, world=world.size, pin=cuda)
+    recipe = prepared.recipe
+    return prepared.source(packed=device.type == "cuda" and recipe.train.precision == "bf16" and recipe.model.packable)
 
 
 def dry_run_lines(recipe: Recipe, device: torch.device, say: Say) -> list[str]:
     """What a training would read, hold and cost. Nothing is written."""
-    prepared = TASKS[recipe.task.name].prepare(recipe, None, say)
+    prepared = _prepared(recipe, None, device, say)
     must_fit_memory(prepared, device)
     return estimate(prepared, device).lines()
 

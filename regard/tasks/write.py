@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import nn
 
 from regard.data.loader import Source
-from regard.data.texts import documents, files
-from regard.data.token_file import Tokens, tokenise
 from regard.data.windows import Windows
 from regard.errors import UserError
 from regard.families.gpt import GPT, count
@@ -26,28 +22,14 @@ from regard.recipe import Recipe
 from regard.tasks.opening import vocabulary_of, window_of
 from regard.tasks.perplexity import TestText
 from regard.tasks.run import Say
-from regard.tasks.start import VOCABULARY, Start, start_of, vocabulary
+from regard.tasks.running import Text, must_be_there, read_running
+from regard.tasks.start import VOCABULARY, Start
 from regard.tasks.task import Task
 from regard.tasks.writer import Writer
 from regard.text.tokenizer import Tokenizer
 from regard.train.loop import Validation
 
-ENOUGH = 50_000_000  # characters of text to learn a vocabulary from
 SAMPLE_TOKENS = 64
-
-
-class Text(NamedTuple):
-    """A stretch of a token file, as whole documents or the part of one."""
-
-    ids: np.ndarray
-    starts: np.ndarray
-    sha256: str  # of the file it is from, and where it lies in it
-
-    @classmethod
-    def of(cls, tokens: Tokens, begin: int, end: int) -> Text:
-        inside = tokens.starts[np.searchsorted(tokens.starts, begin) : np.searchsorted(tokens.starts, end)]
-        starts = inside - begin if len(inside) and inside[0] == begin else np.concatenate([[0], inside - begin])
-        return cls(tokens.ids[begin:end], starts.astype(np.int64), f"{tokens.sha256}:{begin}-{end}")
 
 
 @dataclass(frozen=True)
@@ -115,53 +97,25 @@ class Texts:
         return count(self.recipe.model, self._vocabulary, self.window), self.window
 
     def amounts(self) -> dict[str, str]:
-        return {
-            name: f"{len(text.ids):,} tokens in {len(text.starts):,} document{'s' if len(text.starts) > 1 else ''}"
-            for name, text in (("train", self.train), ("valid", self.valid))
-        }
+        return {"train": self.train.amount, "valid": self.valid.amount}
 
     def fingerprints(self) -> dict[str, str]:
         return {"train": self.train.sha256, "valid": self.valid.sha256}
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Texts:
-    """Learn or take the vocabulary, number the text, cut off what is held out. Nothing is written but the cache of numbers."""
-    data = recipe.data
-    if not data.train:
-        raise UserError("data.train is empty; give a text file, a folder, a pattern such as 'books/*.txt', or hf:NAME.")
-    test = read_test(recipe) if data.test else None
-    _refuse_what_is_not_there(data.valid)
+    test = read_test(recipe) if recipe.data.test else None
     window_of(recipe)
-    begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
-    tokenizer = vocabulary(recipe, folder, start, lambda: list(_enough(documents(data.train, data.column), say)))
-    eos = tokenizer.roles.eos
-    train = tokenise(data.train, data.column, tokenizer, eos=eos, say=say)
-    if data.valid:
-        valid = tokenise(data.valid, data.column, tokenizer, eos=eos, say=say)
-        parts = Text.of(train, 0, len(train.ids)), Text.of(valid, 0, len(valid.ids))
-    else:
-        cut = _cut(train, data.held_out)
-        parts = Text.of(train, 0, cut), Text.of(train, cut, len(train.ids))
-    prepared = Texts(recipe, tokenizer, *parts, test, start)
+    running = read_running(recipe, folder, say, ended=True)
+    prepared = Texts(recipe, running.tokenizer, running.train, running.valid, test, running.start)
     _must_be_enough(prepared)
-    amounts = prepared.amounts()
-    bytes_each = f"{train.bytes / len(train.ids):.2f} bytes each"
-    say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary, {bytes_each}")
-    say(f"train: {amounts['train']}; valid: {amounts['valid']}{'' if data.valid else ', held out of train'}")
     return prepared
 
 
 def read_test(recipe: Recipe) -> TestText:
     data = recipe.data
-    _refuse_what_is_not_there(data.test)
+    must_be_there(data.test)
     return TestText(data.test, data.train, data.column, data.apart, data.stride)
-
-
-def _refuse_what_is_not_there(where: tuple[str, ...]) -> None:
-    """Before hours are spent on other text."""
-    for entry in where:
-        files(entry)
 
 
 def _must_be_enough(texts: Texts) -> None:
@@ -176,24 +130,4 @@ def _must_be_enough(texts: Texts) -> None:
         raise UserError(f"there is {valid:,} token to validate with, and none can be predicted from it; {cure}.")
 
 
-def _cut(tokens: Tokens, held_out: float) -> int:
-    """Where the held-out end begins: between documents where there are enough of them, else within one."""
-    wanted = round(len(tokens.ids) * (1 - held_out))
-    start = int(tokens.starts[min(int(np.searchsorted(tokens.starts, wanted)), len(tokens.starts) - 1)])
-    return start if start and abs(start - wanted) < held_out / 2 * len(tokens.ids) else wanted
-
-
-def _enough(texts: Iterator[str], say: Say) -> Iterator[str]:
-    read = 0
-
-    def room(text: str) -> bool:
-        nonlocal read
-        read += len(text)
-        return read <= ENOUGH or read == len(text)
-
-    yield from (text[:ENOUGH] for text in takewhile(room, texts))
-    if read > ENOUGH:
-        say(f"text: the vocabulary is learned from the first {ENOUGH / 1e6:.0f} million characters")
-
-
-TASK = Task(prepare, read_test, Writer.of, says=False)
+TASK = Task(prepare, read_test, Writer.of, says=False, adopt=Writer.of_start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, overload
 
@@ -24,7 +24,7 @@ from regard.tasks.drafts import Draft, Pen
 from regard.tasks.opening import fill, must_be_as_trained, ready, vocabulary_of, window_of
 from regard.tasks.perplexity import Perplexity, TestText
 from regard.tasks.run import Run
-from regard.tasks.start import Start
+from regard.tasks.start import VOCABULARY, Start
 from regard.tasks.telling import Emit, Telling, silent
 from regard.text.tokenizer import Tokenizer
 
@@ -76,6 +76,10 @@ class Writer:
         model = GPT(recipe.model, start.vocabulary)
         start.fill(model)
         return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe.decode, window_of(recipe))
+
+    @property
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return {VOCABULARY: self.tokenizer}
 
     @property
     def device(self) -> torch.device:
@@ -139,7 +143,6 @@ class Writer:
 
     def _ranked(self, found: Hypothesis, prompt: list[int]) -> Written:
         draft = Draft(0, 0, prompt, Telling(self.tokenizer, (), after=prompt))
-        draft.telling.add(found.ids)
         draft.take(found)
         return self._written(draft)
 

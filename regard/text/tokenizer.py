@@ -12,13 +12,17 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
 import tokenizers
+from tokenizers import AddedToken
 
 from regard.errors import UserError, nearest
 from regard.text.config import KINDS, Kind, check_size
+from regard.text.continuing import continuing
 from regard.text.learn import LEARNERS
 from regard.text.pieces import cut, visible, visible_bytes
-from regard.text.vocabulary import SPECIALS, find_roles
+from regard.text.places import Placed, placed
+from regard.text.vocabulary import NAMES, SPECIALS, find_roles
 
 # Data loaders fork, and threads do not survive that. Whoever wants threads can set the variable before starting.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -54,6 +58,15 @@ class Tokenizer:
             _refuse_half_characters(texts)
             raise
 
+    def encode_placed(self, texts: Sequence[str]) -> list[Placed]:
+        """Also where in its text each piece stands."""
+        try:
+            found = self.raw.encode_batch(list(texts), add_special_tokens=False)
+        except TypeError:
+            _refuse_half_characters(texts)
+            raise
+        return [placed(text, encoding.ids, encoding.offsets) for text, encoding in zip(texts, found)]
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids; special ids are left out."""
         return str(self.raw.decode(list(ids), skip_special_tokens=True))
@@ -74,6 +87,17 @@ class Tokenizer:
         if piece is None:
             raise UserError(f"Id {i} is not in this vocabulary, whose ids go from 0 to {len(self) - 1}.")
         return str(piece) if i in self.specials else self._visible(piece)
+
+    def continuing(self) -> np.ndarray:
+        """True for the ids that go on with a word which has begun; refused where pieces do not tell."""
+        return continuing(self.raw)
+
+    def with_mask(self) -> Tokenizer:
+        """The same with one more piece, <mask>, which hides a word: with the space before it, where pieces begin with one."""
+        raw = tokenizers.Tokenizer.from_str(self.raw.to_str())
+        longer = any(len(piece) > 1 and i not in self.specials for piece, i in raw.get_vocab(with_added_tokens=False).items())
+        raw.add_special_tokens([AddedToken(NAMES["mask"][0], lstrip=longer and self.decodes("ByteLevel"), normalized=False)])
+        return Tokenizer(raw)
 
     def save(self, path: str | Path) -> None:
         """Whole or not at all: a kill in the middle must not leave half a vocabulary under this name."""

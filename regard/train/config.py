@@ -7,18 +7,19 @@ from typing import Literal
 
 from regard.errors import UserError
 
-MAY_CHANGE = ("steps", "accumulate", "shard")  # when a run is continued; all else decides what its weights will be
+MAY_CHANGE = ("steps", "epochs", "accumulate", "shard")  # when a run is continued; all else decides what its weights will be
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    steps: int
+    steps: int = 0  # 0: as many as train.epochs are
+    epochs: float = 0.0  # times through the training data, where steps are not counted
     tokens_per_batch: int = 4096  # on the longer side of a batch, padding counted
     accumulate: int = 1  # split each batch into so many parts to save memory; the sum is the same
     optimizer: Literal["adam", "adamw", "muon"] = "adam"
     learning_rate: float = 7e-4  # at its highest
     schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
-    warmup: int = 4000
+    warmup: float = 4000  # steps; below 1, this share of all
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-9
@@ -30,27 +31,19 @@ class TrainConfig:
     recompute: bool = False  # a block's activations in the backward pass: far less memory, a third more time
     seed: int = 1
     log_every: int = 20
-    validate_every: int = 500
-    checkpoint_every: int = 500
+    validate_every: int = 500  # steps; 0: once an epoch
+    checkpoint_every: int = 500  # the same
     keep: int = 5  # checkpoints
     average: int = 1  # of the last so many checkpoints; 1 takes the best one instead
     patience: int = 0  # stop after so many validations without a better loss; 0 is off
 
     def __post_init__(self) -> None:
-        positive = (
-            "steps",
-            "tokens_per_batch",
-            "accumulate",
-            "log_every",
-            "validate_every",
-            "checkpoint_every",
-            "keep",
-            "average",
-        )
-        for key in positive:
+        for key in ("tokens_per_batch", "accumulate", "log_every", "keep", "average"):
             if getattr(self, key) < 1:
                 raise UserError(f"train.{key}={getattr(self, key)} must be at least 1.")
-        for key in ("warmup", "weight_decay", "clip", "patience"):
+        if self.steps < (0 if self.epochs else 1):
+            raise UserError(f"train.steps={self.steps} must be at least 1, or give train.epochs.")
+        for key in ("epochs", "warmup", "weight_decay", "clip", "patience", "validate_every", "checkpoint_every"):
             if not 0 <= getattr(self, key) < float("inf"):
                 raise UserError(f"train.{key}={getattr(self, key)} must be 0 or more, and finite.")
         for key in ("learning_rate", "epsilon"):
@@ -67,7 +60,11 @@ class TrainConfig:
             )
         if self.average > self.keep:
             raise UserError(f"train.average={self.average} needs as many checkpoints kept; set train.keep={self.average}.")
-        if self.schedule in ("cosine", "linear") and self.warmup >= self.steps:
+        if self.schedule in ("cosine", "linear") and self.steps and self.warmup_steps >= self.steps:
             raise UserError(
                 f"train.warmup={self.warmup} leaves nothing of train.steps={self.steps} for the {self.schedule} decay."
             )
+
+    @property
+    def warmup_steps(self) -> int:
+        return round(self.warmup * self.steps if self.warmup < 1 else self.warmup)

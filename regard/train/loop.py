@@ -83,14 +83,15 @@ def train(
         Meter.of(stepper.device, spread.world.local == 0),
     )
     since, tokens = time.perf_counter(), progress.tokens
+    validate_every, checkpoint_every = (every or loader.per_epoch for every in (config.validate_every, config.checkpoint_every))
     for step, work in enumerate(loader.start(progress.step, config.steps), progress.step + 1):
         rate = learning_rate(config, step)
         stepper(step, work, rate)
         more = loader.accumulate if loader.accumulate > config.accumulate else 0
         progress = replace(progress, step=step, tokens=progress.tokens + work.tokens, accumulate=more)
-        logs, validates = (step % every == 0 or step == config.steps for every in (config.log_every, config.validate_every))
+        logs, validates = (step % every == 0 or step == config.steps for every in (config.log_every, validate_every))
         stop = stopping()
-        saves = stop or step % config.checkpoint_every == 0 or step == config.steps
+        saves = stop or step % checkpoint_every == 0 or step == config.steps
         if logs or validates or saves:
             measured = stepper.measured()
             if measured.burst:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.model.stack import Stack
 from regard.train.config import TrainConfig
@@ -27,3 +30,16 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     for group in optimizer.param_groups:
         group["lr"] = rate
+
+
+@contextmanager
+def numbers_on_device(optimizer: torch.optim.Optimizer, rate: Tensor) -> Iterator[None]:
+    """In here the learning rate is read from where it lies on the device, so that a recorded step takes the one of its day."""
+    before = [(group["lr"], group["capturable"]) for group in optimizer.param_groups]
+    for group in optimizer.param_groups:
+        group["lr"], group["capturable"] = rate, True
+    try:
+        yield
+    finally:
+        for group, (was, capturable) in zip(optimizer.param_groups, before):
+            group["lr"], group["capturable"] = was, capturable

@@ -13,7 +13,7 @@ from regard.train.config import TrainConfig
 
 def learning_rate(config: TrainConfig, step: int) -> float:
     """For step 1, 2, ... of the run."""
-    peak, warmup = config.learning_rate, config.warmup
+    peak, warmup = config.learning_rate, config.warmup_steps
     if step < warmup:
         return peak * step / warmup
     if config.schedule == "inverse_sqrt":

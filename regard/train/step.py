@@ -9,7 +9,7 @@ Where memory runs out, the step is taken again in twice as many micro-batches: t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
@@ -18,11 +18,12 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.counted import seed_dropout
-from regard.data.loader import Loader, Work
+from regard.data.loader import AnyBatch, Loader, Work
 from regard.errors import UserError
 from regard.objective.loss import Objective
 from regard.train.config import TrainConfig
-from regard.train.optimizer import set_learning_rate
+from regard.train.optimizer import numbers_on_device, set_learning_rate
+from regard.train.recorded import CannotRecord, Recordings
 from regard.train.spread import Spread, full
 
 CUDNN_FIRST = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -53,20 +54,55 @@ class Stepper:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.burst, self.norm, self.loss_sum = (torch.zeros((), device=self.device) for _ in range(3))
         self.tokens = 0
+        # Numbers of a step, where the device finds them: a step that is recorded keeps no others.
+        self.number, self.count, self.rate = (torch.zeros((), device=self.device) for _ in range(3))
+        self.recordings = Recordings(self.device) if self._may_record() else None
+
+    def _may_record(self) -> bool:
+        """One process alone, and nothing that asks the host in the middle of a step."""
+        return self.device.type == "cuda" and self.spread.world.size == 1 and not self.config.recompute
 
     def __call__(self, step: int, work: Work, rate: float) -> None:
-        loss = self._gradients(step, work)
-        self.norm = full(nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None]))
+        self.number.fill_(step)
+        self.count.fill_(work.tokens)
+        set_learning_rate(self.optimizer, rate)
+        if self.recordings is None or self.loader.accumulate > 1 or len(work.batches) > 1:
+            self._learn(self._gradients(step, work))
+        else:
+            self._recorded(step, work, rate, self.recordings)
+        self.tokens += work.tokens
+
+    def _recorded(self, step: int, work: Work, rate: float, recordings: Recordings) -> None:
+        """As one launch, where its shapes are known."""
+
+        def learn(batch: AnyBatch) -> None:
+            self._learn(self._pass([batch], 0))
+
+        self.rate.fill_(rate)
+        seed_dropout(self.config.seed, step, 0, self.loader.rank)
+        try:
+            with self._kernels(), numbers_on_device(self.optimizer, self.rate):
+                recordings.learn(work.batches[0], learn)
+            return
+        except torch.OutOfMemoryError:
+            work = self._smaller(step, 1)
+        except CannotRecord as error:
+            self.say(f"steps cannot be recorded as CUDA graphs ({error}); going on without, which is slower for small models")
+            self.optimizer.zero_grad(set_to_none=True)
+        self.recordings = None
+        self._learn(self._gradients(step, work))
+
+    def _learn(self, loss: Tensor) -> None:
+        """From the gradients in the parameters."""
+        self.norm.copy_(full(nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])))
         if self.config.clip:
             nn.utils.clip_grads_with_norm_(self.parameters, self.config.clip, self.norm)
         broken = ~(torch.isfinite(self.norm) & torch.isfinite(loss))
-        self.burst = torch.where((self.burst == 0) & broken, float(step), self.burst)
-        set_learning_rate(self.optimizer, rate)
+        self.burst.copy_(torch.where((self.burst == 0) & broken, self.number, self.burst))
         self.optimizer.found_inf = (self.burst > 0).float()  # type: ignore[attr-defined]  # fused optimizers skip where it is 1
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.loss_sum = self.loss_sum + loss * work.tokens
-        self.tokens += work.tokens
+        self.loss_sum += loss * self.count
 
     def measured(self) -> Measured:
         """Waits for the device."""
@@ -75,7 +111,8 @@ class Stepper:
 
     def begin(self) -> None:
         """Sum the loss anew."""
-        self.loss_sum, self.tokens = torch.zeros_like(self.loss_sum), 0
+        self.loss_sum.zero_()
+        self.tokens = 0
 
     def _gradients(self, step: int, work: Work) -> Tensor:
         """The loss of the step a token, with its gradient in the parameters."""
@@ -84,19 +121,20 @@ class Stepper:
         while True:
             try:
                 with self._kernels():
-                    return self._pass(step, work)
+                    return self._pass(work.batches, work.idle, step)
             except torch.OutOfMemoryError:
                 work = self._smaller(step, len(work.batches))
 
-    def _pass(self, step: int, work: Work) -> Tensor:
+    def _pass(self, batches: Sequence[AnyBatch], idle: int, step: int | None = None) -> Tensor:
+        """Dropout is drawn anew for every micro-batch of a step; where none is named, that has been seen to."""
         loss, world = torch.zeros((), device=self.device), self.spread.world
-        for left, batch in zip(reversed(range(len(work.batches))), work.batches):
-            micro = len(work.batches) - left - 1
-            seed_dropout(self.config.seed, step, micro, self.loader.rank)
+        for left, batch in zip(reversed(range(len(batches))), batches):
+            if step is not None:
+                seed_dropout(self.config.seed, step, len(batches) - left - 1, self.loader.rank)
             with self.spread.alone(last=not left):
                 with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16"):
                     total = self.spread(self.objective, batch.to(self.device))
-                total = total * (0.0 if left < work.idle else world.size / work.tokens)
+                total = total * (0.0 if left < idle else world.size / self.count)
                 total.backward()
             loss += total.detach()
         return world.total(loss) / world.size

@@ -91,3 +91,28 @@ def test_a_damaged_file_is_told(content: str, tmp_path: Path) -> None:
         Labels.load(tmp_path / "labels.json")
     with pytest.raises(UserError, match="There are no labels at"):
         Labels.load(tmp_path / "none.json")
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=3, max_size=30).filter(lambda labels: len({*labels}) == 3))
+@settings(max_examples=40, deadline=None)
+def test_weights_make_classes_even(labels: list[str]) -> None:
+    found = Labels.of(examples(*labels))
+    numbers = found.numbers(examples(*labels), "train")
+    weights = found.weights(numbers)
+    together = [sum(weights[n] for n in numbers if n == k) for k in range(3)]
+    assert together == pytest.approx([len(labels) / 3] * 3)
+    assert weights[numbers].mean() == pytest.approx(1)
+
+
+def test_numbers_that_look_like_a_scale() -> None:
+    with pytest.raises(
+        UserError, match=r"12 labels for 20 texts, and all are numbers, such as '0\.0'.*objective\.name=regression"
+    ):
+        Labels.of(examples(*(f"{n % 12 / 10}" for n in range(20))))
+
+
+def test_a_model_that_takes_one_text_as_well_as_two(tmp_path: Path) -> None:
+    either = Labels(("a", "b"), 0)
+    assert either.numbers([*examples("a"), *examples("b", second="c")], "test").tolist() == [0, 1]
+    either.save(tmp_path / "labels.json")
+    assert Labels.load(tmp_path / "labels.json") == either

@@ -56,6 +56,8 @@ def read(where: tuple[str, ...], *columns: str) -> list[tuple[str, ...]]:
         ("a.tsv", as_tsv([(label, "x", text) for text, label in ROWS]), ("2", "0")),
         ("a.csv", as_csv([("kind", "n", "said"), *((label, "1", text) for text, label in ROWS)]), ("said", "kind")),
         ("a.jsonl", as_jsonl(ROWS, ("review", "stars")), ("review", "stars")),
+        ("a.txt", as_tsv([("#1 String", "Quality"), *ROWS]), ("#1 String", "Quality")),
+        ("a.TXT.gz", as_tsv([("7", label, text) for text, label in ROWS]), ("2", "1")),
     ],
 )
 def test_every_kind_of_file(name: str, content: str, columns: tuple[str, ...], tmp_path: Path) -> None:
@@ -76,9 +78,41 @@ def test_several_sources_one_after_the_other_and_a_limit(tmp_path: Path) -> None
     assert len(read_labelled(where, (), 6)) == 6
 
 
+def test_a_column_that_files_call_differently(tmp_path: Path) -> None:
+    one = written(tmp_path / "a.tsv", as_tsv([("sentence", "label"), *ROWS]))
+    other = written(tmp_path / "b.tsv", as_tsv([("label", "content"), *((label, text) for text, label in ROWS)]))
+    assert read((*one, *other), "sentence|content", "label") == [*ROWS, *ROWS]
+    odd = written(tmp_path / "c.tsv", as_tsv([("a|b", "label"), *ROWS]))  # whose name has such a line in it
+    assert read(odd, "a|b", "label") == ROWS
+    with pytest.raises(UserError, match=r"there is no column 'sentense'.*did you mean 'sentence'"):
+        read(one, "sentense|text", "label")
+
+
+def test_quotes_mean_nothing_between_tabs(tmp_path: Path) -> None:
+    """MRPC's files: a quote that is opened and never closed is a quote."""
+    rows = [('"he said', 'she said "so"', "1"), ("it's", '"', "0")]
+    named = as_tsv([("#1 String", "#2 String", "Quality"), *rows])
+    assert read(written(tmp_path / "a.txt", named), "#1 String", "#2 String", "Quality") == rows
+
+
+def test_numbers_that_all_differ_are_no_header(tmp_path: Path) -> None:
+    rows = [("a", "0.5"), ("b", "1.5"), ("c", "2.5"), ("d", "3")]
+    assert read(written(tmp_path / "a.tsv", as_tsv(rows))) == rows
+    with pytest.raises(UserError, match="line 1 looks like a header: its label 'score' is nowhere else"):
+        read(written(tmp_path / "a.tsv", as_tsv([("text", "score"), *rows])))
+
+
+def test_built_in_pairs() -> None:
+    for name, labels in (("inference", {"entailment", "contradiction", "neutral"}), ("similarity", {"4", "0"})):
+        found = read_labelled((f"builtin:{name}/valid",))
+        assert len(found) == 500
+        assert all(len(example.texts) == 2 for example in found)
+        assert {example.label for example in found} >= labels
+
+
 def test_labels_that_are_numbers_or_truths_are_taken_as_written(tmp_path: Path) -> None:
-    rows = [("a", 1), ("b", 0), ("c", True), ("d", "  x ")]
-    assert [row[-1] for row in read(written(tmp_path / "a.jsonl", as_jsonl(rows)))] == ["1", "0", "true", "x"]  # type: ignore[arg-type]
+    rows = [("a", 1), ("b", 0.5), ("c", True), ("d", "  x ")]
+    assert [row[-1] for row in read(written(tmp_path / "a.jsonl", as_jsonl(rows)))] == ["1", "0.5", "true", "x"]  # type: ignore[arg-type]
 
 
 def test_the_hub_by_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +139,6 @@ REFUSED = [
     ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"\n', (), "line 2: this is not JSON"),
     ("a.jsonl", "[1, 2]\n", (), "line 1: list found, object expected"),
     ("a.jsonl", '{"text": 3, "label": "x"}\n', (), "column 'text' holds int"),
-    ("a.jsonl", '{"text": "a", "label": 0.5}\n', (), "column 'label' holds float"),
     ("a.jsonl", '{"text": "a", "label": "x\\ty"}\n', (), "line 1: the label in column 'label' holds a line end"),
     ("a.jsonl", '{"text": "a", "label": null}\n', (), "column 'label' holds NoneType"),
     ("a.txt", "a\tx\n", (), "a.txt is no table"),

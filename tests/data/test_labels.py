@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from regard.data.batches import Ragged
 from regard.data.labels import LabelledBatches, LabelledTexts, Marks, make_batch
-from regard.data.packing import Packing
+from regard.data.packing import IGNORED, Packing
 
 START, BETWEEN, END = 101, 102, 103
 MARKS = Marks(START, BETWEEN, END)
@@ -17,24 +17,34 @@ ids = st.lists(st.integers(4, 90), max_size=20)
 texts = st.lists(ids, min_size=1, max_size=2)
 
 
-@given(texts, st.integers(3, 50))
+@given(texts, st.integers(4, 50), st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_texts_stand_between_their_marks(given_ids: list[list[int]], room: int) -> None:
-    found, second = MARKS.around(given_ids, room)
-    assert len(found) == min(room, MARKS.length(given_ids))
+def test_texts_stand_between_their_marks(given_ids: list[list[int]], room: int, twice: bool) -> None:
+    marks = MARKS._replace(twice=twice)
+    found, second = marks.around(given_ids, room)
+    assert len(found) == min(room, marks.length(given_ids))
     assert (found[0], found[-1]) == (START, END)
     if len(given_ids) == 1:
         assert found[1:-1] == given_ids[0][: room - 2]
         assert second == len(found)
         return
     first = found[1:].index(BETWEEN) + 1
-    assert second == first + 1
+    assert found[first:second] == [BETWEEN] * (1 + twice)
     kept = found[1:first], found[second:-1]
     assert all(part == whole[: len(part)] for part, whole in zip(kept, given_ids))
-    if len(found) < MARKS.length(given_ids):  # the longer one gives way until both are as long
+    if len(found) < marks.length(given_ids):  # the longer one gives way until both are as long
         cut = [len(part) < len(whole) for part, whole in zip(kept, given_ids)]
         lengths = [len(part) for part in kept]
         assert all(lengths[n] >= lengths[1 - n] - 1 for n in (0, 1) if cut[n])
+
+
+def test_two_marks_between_texts_take_room_too() -> None:
+    """As RoBERTa has them; a text alone has none."""
+    twice = MARKS._replace(twice=True)
+    assert twice.around([[5, 6], [7]], 99) == ([START, 5, 6, BETWEEN, BETWEEN, 7, END], 5)
+    assert twice.around([[5, 6]], 99) == MARKS.around([[5, 6]], 99)
+    assert (twice.length([[5, 6], [7]]), twice.length([[5, 6]])) == (7, 4)
+    assert twice.around([[5] * 9, [7] * 9], 10) == ([START, 5, 5, 5, BETWEEN, BETWEEN, 7, 7, 7, END], 6)
 
 
 def encoded(count: int = 60, seed: int = 0) -> LabelledTexts:
@@ -71,8 +81,9 @@ def test_padded_and_packed_hold_the_same() -> None:
     assert isinstance(one.words, torch.Tensor)
     assert isinstance(other.words, Packing)
     assert one.tokens == other.tokens == LabelledBatches(data, 99, 0).count(rows) == 4
-    assert one.labels_N.tolist() == other.labels_N.tolist() == data.labels[rows].tolist()
-    assert other.words.starts_N.diff().tolist() == one.words.tolist()
+    assert one.labels_N.tolist() == other.labels_N[:4].tolist() == data.labels[rows].tolist()
+    assert set(other.labels_N[4:].tolist()) == {IGNORED}
+    assert other.words.starts_N.diff()[:4].tolist() == one.words.tolist()
     starts = other.words.starts_N.tolist()
     for n, row in enumerate(rows):
         length, text = int(one.words[n]), data.ids[row].tolist()

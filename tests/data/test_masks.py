@@ -1,67 +1,154 @@
-"""Masked words: how many, which fate, the same again for the same epoch, and the same packed or padded."""
+"""Masked words: how many, which fate, never a mark; the same again for the same epoch, and the same packed or padded."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.batches import Ragged
-from regard.data.masks import MaskedTexts, masked_words
+from regard.data.labels import Marks
+from regard.data.masks import MaskedPassages, Masking
+from regard.data.passages import Passages
 
-MASK, WORDS = 99, range(5, 90)
-TEXTS = st.lists(st.lists(st.integers(5, 89), min_size=1, max_size=40), min_size=1, max_size=8)
+MASK, UNKNOWN, WORDS = 99, 4, range(5, 90)
+MARKS = Marks(1, 2, 3)
+SPECIAL = {0, 1, 2, 3, UNKNOWN, MASK}
+TEXTS = st.lists(st.lists(st.integers(UNKNOWN, 89), min_size=2, max_size=40), min_size=1, max_size=8)
+SHARES = st.sampled_from([0.05, 0.15, 0.4])
 
 
-def source(texts, packed=False, tokens=10**6):
-    return MaskedTexts(Ragged(texts), tokens, 1, MASK, WORDS, packed)
+def source(
+    texts: list[list[int]], packed: bool = False, pairs: bool = False, tokens: int = 10**6, **choices: Any
+) -> MaskedPassages:
+    joined = Ragged(texts)
+    passages = Passages(joined.flat, joined.offsets[:-1], 23, MARKS, 1, pairs)
+    return MaskedPassages(passages, tokens, Masking(1, MASK, WORDS, **choices), packed, judged=True)
+
+
+def rows_of(data: MaskedPassages, epoch: int) -> np.ndarray:
+    return epoch * len(data.passages) + np.arange(len(data.passages))
+
+
+@given(TEXTS, st.integers(0, 5), SHARES)
+@settings(max_examples=60, deadline=None)
+def test_exactly_the_share_of_every_passage_and_at_least_one(texts: list[list[int]], epoch: int, share: float) -> None:
+    data = source(texts, packed=True, share=share)
+    rows = rows_of(data, epoch)
+    batch, own = data.batch(rows, epoch), data.passages.take(rows)
+    ends = np.cumsum(own.lengths_N)
+    for end, length, wanted in zip(ends, own.lengths_N, batch.wanted_N.tolist()):
+        ids = own.ids_T[end - length : end]
+        words = np.isin(ids, WORDS).sum()
+        assert wanted == max(1, round(share * (length - 2)))
+        here = (batch.masked_M.numpy() >= end - length) & (batch.masked_M.numpy() < end)
+        assert here.sum() == min(wanted, words)
+    assert batch.tokens == data.count(rows) == batch.wanted_N.sum()
+    assert (np.diff(batch.masked_M.numpy()) > 0).all()
+
+
+@given(TEXTS, st.integers(0, 5), st.booleans(), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_specials_are_neither_masked_nor_put_in(texts: list[list[int]], epoch: int, packed: bool, pairs: bool) -> None:
+    data = source([*texts, list(WORDS)], packed, pairs)
+    rows = rows_of(data, epoch)
+    batch = data.batch(rows, epoch)
+    assert not set(batch.targets_M.tolist()) & SPECIAL
+    assert not set(batch.ids_BL.flatten()[batch.masked_M].tolist()) & (SPECIAL - {MASK})
+    own = batch.ids_BL.flatten().scatter(0, batch.masked_M, batch.targets_M)
+    assert batch.judged_T is not None
+    assert not set(own[batch.judged_T].tolist()) & SPECIAL
+    judged = set(batch.judged_T.tolist())
+    assert set(batch.masked_M.tolist()) <= judged
+    assert len(judged) == np.isin(data.passages.take(rows).ids_T, WORDS).sum()
 
 
 @given(TEXTS, st.integers(0, 5), st.booleans())
 @settings(max_examples=40, deadline=None)
-def test_15_percent_and_at_least_one(texts, epoch, packed):
-    data = source(texts, packed)
-    rows = np.arange(len(texts))
-    batch = data.batch(rows, epoch)
-    wanted = sum(max(1, round(0.15 * len(text))) for text in texts)
-    assert batch.tokens == len(batch.masked_N) == len(batch.targets_N) == data.count(rows) == wanted
-    assert len(set(batch.masked_N.tolist())) == wanted
+def test_packed_and_padded_hold_the_same(texts: list[list[int]], epoch: int, pairs: bool) -> None:
+    texts = [*texts, list(WORDS)]
+    rows = rows_of(source(texts, pairs=pairs), epoch)
+    padded, packed = (source(texts, packed, pairs).batch(rows, epoch) for packed in (False, True))
+    real = np.arange(padded.ids_BL.shape[1]) < padded.words.numpy()[:, None]
+    assert padded.ids_BL.numpy()[real].tolist() == packed.ids_BL[0].tolist()
+    assert padded.targets_M.tolist() == packed.targets_M.tolist()
+    for a, b in ((padded.masked_M, packed.masked_M), (padded.judged_T, packed.judged_T)):
+        assert padded.ids_BL.flatten()[a].tolist() == packed.ids_BL[0][b].tolist()
+    if pairs:
+        assert padded.segments_BL.numpy()[real].tolist() == packed.segments_BL[0].tolist()
+        assert padded.strange_N.tolist() == packed.strange_N.tolist()
+    assert padded.chance_M.tolist() == packed.chance_M.tolist()
 
 
-@given(TEXTS, st.integers(0, 5))
-@settings(max_examples=40, deadline=None)
-def test_packed_and_padded_hold_the_same(texts, epoch):
-    rows = np.arange(len(texts))
-    padded, packed = source(texts).batch(rows, epoch), source(texts, packed=True).batch(rows, epoch)
-    real = np.concatenate([row[: len(text)] for row, text in zip(padded.ids_BL.numpy(), texts)])
-    assert real.tolist() == packed.ids_BL[0].tolist()
-    assert padded.targets_N.tolist() == packed.targets_N.tolist()
-    assert padded.ids_BL.flatten()[padded.masked_N].tolist() == packed.ids_BL[0][packed.masked_N].tolist()
-    original = np.concatenate([np.array(text) for text in texts])
-    assert original[packed.masked_N.numpy()].tolist() == packed.targets_N.tolist()
-
-
-def test_fates_are_80_10_10_and_the_rest_is_untouched():
-    text = list(np.random.default_rng(0).integers(5, 90, 60_000))
-    batch = source([text], packed=True).batch(np.array([0]), 0)
-    now, then = batch.ids_BL[0][batch.masked_N].numpy(), batch.targets_N.numpy()
-    assert abs((now == MASK).mean() - 0.8) < 0.02
-    assert abs(((now != MASK) & (now != then)).mean() - 0.1 * 84 / 85) < 0.01
-    untouched = np.setdiff1d(np.arange(len(text)), batch.masked_N.numpy())
-    assert (batch.ids_BL[0].numpy()[untouched] == np.array(text)[untouched]).all()
-
-
-def test_masks_are_drawn_anew_each_epoch_and_do_not_depend_on_company():
-    texts = [[5 + n % 80] * 30 for n in range(6)]
+def test_fates_are_80_10_10_and_the_rest_is_untouched() -> None:
+    texts = [np.random.default_rng(0).integers(5, 90, 60_000).tolist()]
     data = source(texts, packed=True)
-    alone, together, later = data.batch(np.array([3]), 0), data.batch(np.arange(6), 0), data.batch(np.array([3]), 1)
-    assert alone.ids_BL[0].tolist() == together.ids_BL[0, 90:120].tolist()
-    assert alone.masked_N.tolist() != later.masked_N.tolist()
+    rows = rows_of(data, 0)
+    batch, own = data.batch(rows, 0), data.passages.take(rows).ids_T
+    now, then = batch.ids_BL[0][batch.masked_M].numpy(), batch.targets_M.numpy()
+
+    def near(found: float, expected: float) -> bool:
+        return abs(found - expected) < 4 * math.sqrt(expected * (1 - expected) / len(now))
+
+    assert near((now == MASK).mean(), 0.8)
+    assert near(((now != MASK) & (now != then)).mean(), 0.1 * 84 / 85)
+    assert near((now == then).mean(), 0.1 + 0.1 / 85)
+    untouched = np.setdiff1d(np.arange(len(own)), batch.masked_M.numpy())
+    assert (batch.ids_BL[0].numpy()[untouched] == own[untouched]).all()
+    assert (own[batch.masked_M.numpy()] == then).all()
+    put_in = now[(now != MASK) & (now != then)]
+    assert len(set(put_in)) == len(WORDS)
 
 
-def test_a_plan_has_every_text_once():
+def test_every_place_is_masked_as_often_as_any() -> None:
+    data = source([list(range(5, 25))], share=0.25)
+    found = np.concatenate([data.batch(rows_of(data, epoch), epoch).masked_M.numpy() for epoch in range(2000)])
+    counts = np.bincount(found, minlength=22)
+    assert counts[0] == counts[21] == 0
+    assert abs(counts[1:21] - 500).max() < 4 * math.sqrt(2000 * 0.25 * 0.75)
+
+
+def test_masks_are_drawn_anew_each_epoch_and_do_not_depend_on_company() -> None:
+    data = source([[5 + n % 80] * 20 for n in range(6)], packed=True)
+    alone, together, later = data.batch(np.array([3]), 0), data.batch(np.arange(6), 0), data.batch(np.array([9]), 1)
+    assert alone.ids_BL[0].tolist() == together.ids_BL[0, 66:88].tolist()
+    assert alone.masked_M.tolist() != later.masked_M.tolist()
+    assert alone.chance_M.tolist() == together.chance_M[9:12].tolist() != later.chance_M.tolist()
+    again = source([[5 + n % 80] * 20 for n in range(6)], packed=True).batch(np.array([9]), 1)
+    assert later.ids_BL.tolist() == again.ids_BL.tolist()
+
+
+@given(TEXTS, st.integers(0, 3), SHARES)
+@settings(max_examples=60, deadline=None)
+def test_whole_words_are_masked_with_all_their_pieces(texts: list[list[int]], epoch: int, share: float) -> None:
+    goes_on = np.zeros(100, bool)
+    goes_on[50:90] = True
+    data = source(texts, packed=True, share=share, continues=goes_on)
+    rows = rows_of(data, epoch)
+    batch, own = data.batch(rows, epoch), data.passages.take(rows).ids_T
+    masked = np.zeros(len(own), bool)
+    masked[batch.masked_M.numpy()] = True
+    together = np.isin(own[1:], WORDS) & goes_on[own[1:]] & np.isin(own[:-1], WORDS)
+    assert (masked[1:][together] == masked[:-1][together]).all()
+    assert len(batch.masked_M) <= batch.tokens
+
+
+def test_whole_words_fill_the_share_where_single_pieces_are_left() -> None:
+    goes_on = np.zeros(100, bool)
+    goes_on[50:] = True
+    text = [5, 60, 61, 7, 8] * 4  # words of three pieces, and of one
+    data = source([text], packed=True, share=0.4, continues=goes_on)
+    sizes = [len(data.batch(np.array([epoch]), epoch).masked_M) for epoch in range(200)]
+    assert set(sizes) == {8}
+
+
+def test_a_plan_has_every_passage_once() -> None:
     lengths = np.random.default_rng(1).integers(1, 30, 50)
     data = source([[5] * n for n in lengths], tokens=64)
-    assert sorted(np.concatenate(data.plan(0))) == list(range(50))
+    for epoch in (0, 1):
+        assert sorted(np.concatenate(data.plan(epoch))) == rows_of(data, epoch).tolist()
     assert len(data.plan(0)) == len(data.plan(1))
-    assert masked_words(10) == 2
+    assert [batch.tokens for batch in data.in_order()] == [data.count(rows) for rows in data.plan(0)]

@@ -236,7 +236,7 @@ from regard.text.tokenizer import Tokenizer
 small, large, saved, cache = map(Path, sys.argv[1:])
 encoding._processors = lambda: 2
 for path in (small, large):
-    tokenise((str(path),), None, Tokenizer.load(saved), eos=2, cache=cache)
+    tokenise((str(path),), None, Tokenizer.load(saved), eos=2, cache=cache, say=lambda line: None)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
 

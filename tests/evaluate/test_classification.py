@@ -68,6 +68,7 @@ def test_as_scikit_learn_has_them(drawn: tuple[int, list[tuple[int, int]]]) -> N
     found = scored(pairs, classes)
     assert found.accuracy == pytest.approx(metrics.accuracy_score(true, said))
     assert found.macro_f1 == pytest.approx(metrics.f1_score(true, said, average="macro", zero_division=0))
+    assert found.as_dict()["micro_f1"] == pytest.approx(metrics.f1_score(true, said, average="micro"))
     assert found.mcc == pytest.approx(metrics.matthews_corrcoef(true, said), abs=1e-9)
 
 
@@ -104,3 +105,19 @@ def test_of_many_classes_the_confusions_are_told() -> None:
     names = tuple(f"class {n}" for n in range(20))
     found = ClassificationScores.of(names, np.array([3, 3, 5, *range(20)]), np.array([4, 4, 6, *range(20)]), 0.0)
     assert found.lines()[-2:] == ["2 x class 3 taken for class 4", "1 x class 5 taken for class 6"]
+
+
+def test_of_two_classes_the_second_has_its_f1() -> None:
+    """MRPC's number: precision and recall of paraphrases."""
+    found = ClassificationScores.of(("0", "1"), np.array([1, 1, 1, 0, 0]), np.array([1, 1, 0, 1, 0]), 0.0)
+    assert found.as_dict()["f1"] == pytest.approx(2 / 3)
+    assert found.as_dict()["f1_of"] == "1"
+    assert "F1          66.67%  of '1'" in found.lines()
+    three = ClassificationScores.of(("a", "b", "c"), np.array([0, 1, 2]), np.array([0, 1, 2]), 0.0)
+    assert three.positive is None
+    assert "f1" not in three.as_dict()
+    assert not any(line.startswith("F1 ") for line in three.lines())
+    pairs = list(zip([1, 1, 1, 0, 0], [1, 1, 0, 1, 0]))
+    right = sum(t == s for t, s in pairs)
+    false_alarms = misses = len(pairs) - right  # of all classes together
+    assert found.as_dict()["micro_f1"] == pytest.approx(2 * right / (2 * right + false_alarms + misses))

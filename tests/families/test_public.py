@@ -58,6 +58,14 @@ def assert_same_logits(ours: GPT, peer: Any, words: int = 101) -> None:
     torch.testing.assert_close(ours(ids(words)), expected, atol=1e-4, rtol=0)
 
 
+def test_dropout_that_only_training_has_is_left_behind(tmp_path: Path) -> None:
+    model = small_gpt(word_dropout=0.2, output_dropout=0.3)
+    again = opened(export(tmp_path / "out", model))
+    assert (again.config.word_dropout, again.config.output_dropout) == (0.0, 0.0)
+    with torch.no_grad():
+        torch.testing.assert_close(again(ids(VOCABULARY)), model(ids(VOCABULARY)))
+
+
 sizes = st.fixed_dictionaries(
     {
         "n_head": st.sampled_from([1, 2, 4]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,9 @@ def test_what_is_asked_of_the_hub(
     ((asked, options),) = hub.asked
     assert (asked, options["revision"]) == (repository, revision)
     wanted = ["config.json", "model.safetensors", "model.safetensors.index.json", "merges.txt", "vocab.json", "vocab.bpe"]
+    wanted += ["vocab.txt", "modules.json", "sentence_bert_config.json", "1_Pooling/config.json"]
     others = ["pytorch_model.bin", "tf_model.h5", "README.md", "own_code.py", "onnx/config.json", "onnx/model.safetensors"]
+    others += ["openvino/config.json", "2_Dense/model.safetensors", "2_Dense/config.json"]
     patterns = dict(allow_patterns=options["allow_patterns"], ignore_patterns=options["ignore_patterns"])
     fetched = huggingface_hub.utils.filter_repo_objects([*wanted, *others], **patterns)
     assert list(fetched) == wanted
@@ -123,7 +126,29 @@ def test_each_failure_is_a_sentence(monkeypatch: pytest.MonkeyPatch, failure: An
 def test_a_model_without_safetensors_can_be_converted(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (model / "model.safetensors").unlink()
     Hub(monkeypatch, model)
-    with pytest.raises(UserError, match=r"from_pretrained\('owner/name'\)"):
+    with pytest.raises(UserError, match=r"import AutoModelForCausalLM as Model; Model\.from_pretrained\('owner/name'\)"):
+        local_folder("owner/name")
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"model_type": "bert", "architectures": ["BertForMaskedLM"]}, "BertForMaskedLM"),
+        ({"model_type": "distilbert"}, "AutoModel"),
+        ({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}, "AutoModelForCausalLM"),
+        ({"model_type": "unheard-of", "architectures": ["Model"]}, "AutoModel"),
+        ({}, "AutoModel"),
+        (None, "AutoModel"),
+    ],
+)
+def test_it_is_converted_by_the_class_that_it_is_of(
+    config: dict[str, Any] | None, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another class would leave its head behind, or draw a new one."""
+    if config is not None:
+        (tmp_path / "config.json").write_text(json.dumps(config))
+    Hub(monkeypatch, tmp_path)
+    with pytest.raises(UserError, match=rf"import {named} as Model; "):
         local_folder("owner/name")
 
 

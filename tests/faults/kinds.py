@@ -14,8 +14,10 @@ from torch import nn
 
 from regard.cli import main
 from regard.data.batches import Ragged
+from regard.data.labels import Marks
 from regard.data.loader import Loader, Source
-from regard.data.masks import MaskedTexts
+from regard.data.masks import MaskedPassages, Masking
+from regard.data.passages import Passages
 from regard.data.windows import Windows
 from regard.families.bert import BERT, BERTConfig
 from regard.families.gpt import GPT, GPTConfig
@@ -83,8 +85,9 @@ def next_token() -> tuple[nn.Module, Objective, Source]:
 
 def masked() -> tuple[nn.Module, Objective, Source]:
     random = np.random.default_rng(2)
-    texts = Ragged([random.integers(0, MASK, length).tolist() for length in random.integers(4, 20, 60)])
-    source = MaskedTexts(texts, TRAIN.tokens_per_batch, 1, MASK, range(MASK))
+    texts = Ragged([random.integers(1, MASK, length).tolist() for length in random.integers(4, 60, 30)])
+    passages = Passages(texts.flat, texts.offsets[:-1], 32, Marks(0, 0, 0), seed=1)
+    source = MaskedPassages(passages, TRAIN.tokens_per_batch, Masking(1, MASK, range(1, MASK)))
     return BERT(BERTConfig(**SMALL), WORDS, seed=1), MaskedLoss(MaskedConfig()), source
 
 

@@ -73,7 +73,7 @@ def test_validation_has_the_plain_loss_and_what_is_right(model: Classifier) -> N
         found = loss(model.eval(), make_batch(DATA, ROWS))
         logits = torch.cat([model(torch.tensor([ids]), torch.tensor([len(ids)])) for ids in IDS])
     assert found.parts["nll"].item() == pytest.approx(alone(model, 0.0, 0.0), rel=1e-5)
-    assert found.parts["right"].item() == (logits.argmax(-1).numpy() == DATA.labels).sum()
+    assert found.parts["accuracy"].item() == (logits.argmax(-1).numpy() == DATA.labels).sum()
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,18 @@ def test_validation_has_the_plain_loss_and_what_is_right(model: Classifier) -> N
 def test_settings_that_cannot_be(key: str, value: float) -> None:
     with pytest.raises(UserError, match=rf"objective\.{key}={value}"):
         ClassificationConfig(**{key: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_classes_count_by_their_weights(model: Classifier, packed: bool, smoothing: float) -> None:
+    weights_C = torch.tensor([0.5, 2.0, 1.0, 3.0])
+    loss = ClassificationLoss(ClassificationConfig(smoothing=smoothing, balance="weights"), weights_C)
+    expected = validated = 0.0
+    with torch.no_grad():
+        for ids, label in zip(IDS, DATA.labels):
+            logits, aim = model(torch.tensor([ids]), torch.tensor([len(ids)])), torch.tensor([label])
+            expected += weights_C[label].item() * F.cross_entropy(logits, aim, label_smoothing=smoothing).item()
+            validated += weights_C[label].item() * F.cross_entropy(logits, aim).item()
+    assert loss(model.train(), make_batch(DATA, ROWS, packed)).total.item() == pytest.approx(expected, rel=1e-5)
+    assert loss(model.eval(), make_batch(DATA, ROWS, packed)).parts["nll"].item() == pytest.approx(validated, rel=1e-5)

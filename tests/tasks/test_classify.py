@@ -92,6 +92,15 @@ def test_what_the_data_looks_like_is_said(tmp_path: Path) -> None:
     assert "72 of 72 test texts are also in train" in text
 
 
+def test_rare_classes_can_count_for_more(tmp_path: Path) -> None:
+    train = write_rows(
+        tmp_path / "train.tsv", [*((f"odd {n}", "good") for n in range(30)), *((f"even {n}", "bad") for n in range(10))]
+    )
+    plain, even = (prepare(recipe(train, f"objective.balance={how}"), None, quiet).objective() for how in ("none", "weights"))
+    assert plain.weights_C is None  # type: ignore[union-attr]
+    assert even.weights_C.tolist() == pytest.approx([40 / (2 * 10), 40 / (2 * 30)])  # type: ignore[union-attr]
+
+
 # ----------------------------------------------------------------------------------------------------------- continued and sealed
 
 

@@ -20,16 +20,20 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from regard.data.batches import EncodedPairs, PairBatches, Ragged
+from regard.data.labels import Marks
 from regard.data.loader import Loader, Source
-from regard.data.masks import MaskedTexts
+from regard.data.masks import MaskedPassages, Masking
+from regard.data.passages import Passages
 from regard.data.windows import Windows
 from regard.errors import UserError
 from regard.families.bert import BERT, BERTConfig
+from regard.families.electra import ELECTRA, ELECTRAConfig
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.objective.loss import Loss, Objective
 from regard.objective.masked import MaskedConfig, MaskedLoss
 from regard.objective.next_token import NextTokenConfig, NextTokenLoss
+from regard.objective.replaced import ReplacedConfig, ReplacedLoss
 from regard.objective.translation import TranslationConfig, TranslationLoss
 from regard.tasks.translator import Translator
 from regard.train.checkpoint import Store
@@ -142,14 +146,17 @@ SMALL: dict[str, Any] = dict(width=12, heads=3, feedforward=20, layers=2, dropou
 FAMILIES: dict[str, Callable[[], nn.Module]] = {
     "transformer": lambda: Transformer(TransformerConfig(**SMALL), 31, 31),
     "bert": lambda: BERT(BERTConfig(**SMALL, maximum_length=9), 31),
+    "electra": lambda: ELECTRA(ELECTRAConfig(**SMALL, maximum_length=9, generator_width=4), 31),
     "gpt": lambda: GPT(GPTConfig(**SMALL, maximum_length=9), 31),
 }
 
 
 def source_of(family: str) -> tuple[Source, Objective]:
     sentences = Ragged([[4 + (3 * n + k) % 27 for k in range(1 + n % 7)] for n in range(40)])
-    if family == "bert":
-        return MaskedTexts(sentences, tokens=30, seed=1, mask=3, words=range(4, 31)), MaskedLoss(MaskedConfig())
+    if family in ("bert", "electra"):
+        passages = Passages(sentences.flat, sentences.offsets[:-1], 9, Marks(1, 2, 2), seed=1)
+        loss = MaskedLoss(MaskedConfig()) if family == "bert" else ReplacedLoss(ReplacedConfig())
+        return MaskedPassages(passages, 30, Masking(1, 3, range(4, 31)), judged=family == "electra"), loss
     if family == "gpt":
         return Windows(sentences.flat, length=8, tokens=40, seed=1), NextTokenLoss(NextTokenConfig())
     return PairBatches(EncodedPairs(sentences, sentences), 30, 1), TranslationLoss(TranslationConfig(agreement=1.0))

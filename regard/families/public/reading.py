@@ -5,7 +5,6 @@ Nothing is ever unpickled: a folder with other weights gets a sentence that says
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from regard.errors import UserError, nearest
 from regard.families.bert import MASKED_WORDS, Heads
+from regard.families.public.files import read_object
 from regard.families.public.heads import as_heads, find_heads, read_labels
 from regard.families.public.layout import Config, Layout
 from regard.families.public.layouts import LAYOUTS
@@ -42,7 +42,7 @@ class Public:
 def read_public(folder: Path) -> Public:
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}; give one with {CONFIG} and {WEIGHTS}.")
-    raw = _json(folder / CONFIG)
+    raw = read_object(folder / CONFIG)
     layout = _layout(raw, folder / CONFIG)
     config, vocabulary, notes = understand(raw, layout, str(folder / CONFIG))
     tensors = _tensors(folder, layout.opened_by(raw))
@@ -56,7 +56,14 @@ def read_public(folder: Path) -> Public:
     return Public(config.family, config, vocabulary, weights, raw, notes, as_heads(heads, layout, len(labels)), labels)
 
 
-def how_to_convert(source: str, suffix: str = ".bin", model: str = "AutoModelForCausalLM") -> str:
+def opened_by(folder: Path) -> str:
+    """The class of transformers that opens a folder, as far as its `config.json` tells."""
+    raw = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    layout = LAYOUTS.get(str(raw.get("model_type")))
+    return layout.opened_by(raw) if layout else "AutoModel"
+
+
+def how_to_convert(source: str, model: str, suffix: str = ".bin") -> str:
     """The end of a sentence; `source` is a folder or a hub id, `model` the class of transformers that opens it."""
     options = OTHER_FRAMEWORKS.get(suffix, "")
     return (
@@ -75,24 +82,12 @@ def _layout(raw: Mapping[str, Any], path: Path) -> Layout:
     return LAYOUTS[kind]
 
 
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"There is no {path}; download or copy it from where the weights come from.") from None
-    except (ValueError, RecursionError, OSError) as error:  # of JSON or of UTF-8
-        raise UserError(f"{path} cannot be read as JSON ({error}); download or copy it again.") from error
-    if not isinstance(found, dict):
-        raise UserError(f"{path} holds a {type(found).__name__}; a JSON object is expected.")
-    return found
-
-
 def _tensors(folder: Path, model: str) -> dict[str, Tensor]:
     if (folder / WEIGHTS).is_file():
         return _file(folder / WEIGHTS, None)
     if not (folder / INDEX).is_file():
         raise _no_weights(folder, model)
-    parts = _json(folder / INDEX).get("weight_map")
+    parts = read_object(folder / INDEX).get("weight_map")
     if not isinstance(parts, dict) or not parts or not all(isinstance(part, str) for part in parts.values()):
         raise UserError(f"{folder / INDEX} has no weight_map from names of tensors to files; download or copy it again.")
     tensors: dict[str, Tensor] = {}
@@ -120,5 +115,5 @@ def _no_weights(folder: Path, model: str) -> UserError:
     others = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
     if not others:
         return UserError(f"There is neither {WEIGHTS} nor {INDEX} in {folder}; download or copy the weights too.")
-    how = how_to_convert(str(folder), Path(others[0]).suffix, model)
+    how = how_to_convert(str(folder), model, Path(others[0]).suffix)
     return UserError(f"{folder} has {others[0]} but no {WEIGHTS}; Regard reads safetensors only, which cannot run code: {how}")

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from regard.errors import UserError
 from regard.families.public.layout import Choice, Config, Ignored, Layout, Meaning, Number, Only
 
+ONLY_IN_TRAINING = ("word_dropout", "output_dropout", "deviation")  # they change no prediction, and transformers has no key for them
+
 
 class Understood(NamedTuple):
     config: Config
@@ -54,7 +56,7 @@ def express(config: Config, vocabulary: int, layout: Layout) -> dict[str, Any]:
     keys = {key: meaning for key, meaning in layout.keys.items() if isinstance(meaning, Number | Choice)}
     said = {meaning.setting for meaning in keys.values()}
     for setting, value in settings.items():
-        if setting not in said and value != implied[setting]:
+        if setting not in (*said, *ONLY_IN_TRAINING) and value != implied[setting]:
             raise UserError(
                 f"model.{setting}={value} cannot be written as {layout.model_type} of transformers, "
                 f"which has only model.{setting}={implied[setting]}."

@@ -27,6 +27,7 @@ from regard.families.public.tensors import to_public
 
 ROLES = ("bos", "eos", "pad", "unk", "sep", "cls", "mask")  # of special tokens, as transformers calls them
 IN_CONFIG = ("bos", "eos", "pad")
+NOTHING: Mapping[str, str] = {}
 
 
 def write_public(
@@ -39,10 +40,13 @@ def write_public(
     roles: Mapping[str, str],
     labels: Sequence[str] = (),
     model_type: str = "",
-) -> None:
-    """`weights` as the model's `state_dict` has them; `roles` gives special tokens their meaning, such as {"eos": "<eos>"}.
+    beside: Mapping[str, str] = NOTHING,
+) -> str:
+    """The name of the class of transformers that opens what is written.
 
+    `weights` as the model's `state_dict` has them; `roles` gives special tokens their meaning, such as {"eos": "<eos>"}.
     `labels` name classes or tags. Of the types of model that compute the same (`roberta` and `camembert`) one may be named.
+    `beside` are more small files, by their names.
     """
     layout = layout_of(config, model_type)
     said = express(config, vocabulary, layout)
@@ -63,7 +67,8 @@ def write_public(
     if layout.writes:
         files["generation_config.json"] = {key: i for key, i in special.items() if i is not None}
     texts = {name: json.dumps(content, indent=2) + "\n" for name, content in files.items()}
-    _write(folder, texts | {"tokenizer.json": tokenizer_json}, tensors)
+    _write(folder, texts | {"tokenizer.json": tokenizer_json} | dict(beside), tensors)
+    return layout.opened_by(described)
 
 
 def _labels(weights: Mapping[str, Tensor], heads: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
@@ -127,6 +132,7 @@ def _write(folder: Path, texts: Mapping[str, str], tensors: Mapping[str, Tensor]
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         for name, text in texts.items():
+            (temporary / name).parent.mkdir(exist_ok=True)
             (temporary / name).write_text(text, encoding="utf-8")
         save_file(dict(tensors), temporary / "model.safetensors", metadata={"format": "pt"})
         # safetensors lets only the owner read what it writes; a model to be handed on is as readable as its config.

@@ -27,8 +27,9 @@ class Softmax:
         if short and view.mask is not None and not dropout and not torch.is_grad_enabled():
             context_BHLK = _products(q_BHLK, k_BHMK, v_BHMK, view.mask)
         else:
+            mask = _added(view.mask, q_BHLK)
             context_BHLK = F.scaled_dot_product_attention(
-                q_BHLK, k_BHMK, v_BHMK, attn_mask=view.mask, is_causal=view.causal, dropout_p=dropout
+                q_BHLK, k_BHMK, v_BHMK, attn_mask=mask, is_causal=view.causal, dropout_p=dropout
             )
         # Kernels differ in what a query that sees nobody gets (zeros on a CPU, NaN gradients from cuDNN), so none is given one.
         return context_BHLK if view.blind is None else context_BHLK.masked_fill(view.blind, 0.0)
@@ -37,6 +38,13 @@ class Softmax:
         scores_BHLM = q_BHLK @ k_BHMK.mT / q_BHLK.shape[-1] ** 0.5
         weights_BHLM = scores_BHLM.masked_fill(~sees_BHLM, float("-inf")).softmax(-1)
         return weights_BHLM.masked_fill(~sees_BHLM.any(-1, keepdim=True), 0.0)
+
+
+def _added(mask: Tensor | None, q_BHLK: Tensor) -> Tensor | None:
+    """As what is added to scores. The kernel would do so itself, but with numbers from the host, which no graph can record."""
+    if mask is None or mask.dtype != torch.bool:
+        return mask
+    return torch.zeros_like(mask, dtype=q_BHLK.dtype).masked_fill_(~mask, -torch.inf)
 
 
 def _variable_lengths(q_1HLK: Tensor, k_1HMK: Tensor, v_1HMK: Tensor, view: View, dropout: float) -> Tensor:

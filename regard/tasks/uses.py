@@ -1,0 +1,146 @@
+"""The uses of a word, read by a model: found in sentences, spelled in its pieces, and the vector each has in every layer."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from regard.data.batches import pad
+from regard.data.senses import Sentence, typed_sentences
+from regard.decode.batching import in_batches
+from regard.errors import UserError, nearest
+from regard.lens.uses import Use, WordUses, mean_distance
+from regard.model.layers import layers
+from regard.tasks.body import Body, open_body
+from regard.text.occurrences import Span, occurrences
+
+MOST_USES = 500  # each is compared with each
+MOST_OTHERS = 1000  # words that are no use of this one, for comparison
+LONGEST = 1024  # tokens that a model without an end of positions reads
+BATCH = 4096  # tokens
+
+
+class Found(NamedTuple):
+    sentence: Sentence
+    span: Span
+
+
+class Spelling(NamedTuple):
+    """A use as the model reads it."""
+
+    ids: list[int]  # marks included
+    places: list[int]  # of the word's pieces among them
+    cut: bool  # the text is longer
+
+
+def word_uses(run: str | Path, word: str, sentences: Sequence[str | tuple[str, str]], device: str | None = None) -> WordUses:
+    """How far apart the uses of a word in these sentences are, in every layer of a run or a public checkpoint.
+
+    With a sense beside each sentence, (sentence, sense), also whether uses of one sense are nearer than others.
+    """
+    return read_uses(run, word, find_uses(word, typed_sentences(sentences)), device)
+
+
+def find_uses(word: str, sentences: Sequence[Sentence]) -> list[Found]:
+    """Every occurrence; at least two, or there is nothing to compare."""
+    word = _clean(word)
+    found = [Found(sentence, span) for sentence in sentences for span in occurrences(word, sentence.text)]
+    if not sentences:
+        raise UserError("there are no sentences; give two or more that have the word.")
+    if not found:
+        there = {other for sentence in sentences for other in re.findall(r"\w+", sentence.text)}
+        what = "the sentence" if len(sentences) == 1 else f"any of the {len(sentences):,} sentences"
+        raise UserError(f"the word {word!r} is not in {what}{nearest(word, there)}")
+    if len(found) == 1:
+        raise UserError(f"the word {word!r} is used once only, in {found[0].sentence.place}; give another sentence that has it.")
+    return found
+
+
+def read_uses(run: str | Path, word: str, found: Sequence[Found], device: str | None = None) -> WordUses:
+    word, body = _clean(word), open_body(run, device)
+    shown = found[:MOST_USES]
+    notes = [f"{len(found):,} uses were found; the first {MOST_USES} are compared"] if len(found) > len(shown) else []
+    spellings = [_spelling(body, use) for use in shown]
+    if cut := sum(spelling.cut for spelling in spellings):
+        notes.append(f"{cut} stand in texts longer than {_room(body):,} tokens, of which so many around the word were read")
+    vectors, others_L = _vectors(body, spellings)
+    uses = [
+        Use(use.sentence.text, *use.span, tuple(body.tokenizer.tokens([ids[n] for n in places])), use.sentence.sense)
+        for use, (ids, places, _) in zip(shown, spellings)
+    ]
+    return WordUses(word, body.name, tuple(uses), vectors, others_L, tuple(notes))
+
+
+def _clean(word: str) -> str:
+    word = " ".join(unicodedata.normalize("NFC", word).split())
+    if not word:
+        raise UserError("the word is empty; give a word, such as --word bank.")
+    return word
+
+
+def _room(body: Body) -> int:
+    return body.positions or LONGEST
+
+
+def _spelling(body: Body, use: Found) -> Spelling:
+    """Of a text longer than the model reads, what stands around the word."""
+    (written,) = body.tokenizer.encode_placed([use.sentence.text])
+    pieces, word = written.pieces_of(*use.span), use.sentence.text[use.span.start : use.span.end]
+    if pieces is None:
+        raise UserError(f"{use.sentence.place}: {word!r} leaves no piece in this model's vocabulary; give another word.")
+    first, last = pieces
+    if body.tokenizer.roles.unk in written.ids[first : last + 1]:
+        raise UserError(
+            f"{use.sentence.place}: {word!r} is not in this model's vocabulary, which reads it like every word it does not know; "
+            "give a word that it was trained on."
+        )
+    room, length = _room(body) - len(body.around([])), last + 1 - first
+    if length > room:
+        raise UserError(
+            f"{use.sentence.place}: {word[:40]!r} is {length:,} tokens long, but this model reads {room:,} at a time."
+        )
+    begin = min(max(0, first - (room - length) // 2), max(0, len(written.ids) - room))
+    places = [n - begin + len(body.before) for n in range(first, last + 1)]
+    return Spelling(body.around(written.ids[begin : begin + room]), places, len(written.ids) > room)
+
+
+@torch.no_grad()
+def _vectors(body: Body, spellings: Sequence[Spelling]) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """By layer, the static embedding first: a vector a use, the mean over its pieces; and how far apart other words are."""
+    others = _others(body, spellings)
+    depth = len(body.stack.blocks) + 2
+    uses: list[list[np.ndarray]] = [[np.empty(0)] * len(spellings) for _ in range(depth)]
+    aside: list[list[np.ndarray]] = [[] for _ in range(depth)]
+    for rows in in_batches([len(spelling.ids) for spelling in spellings], BATCH):
+        ids_BL, lengths_B = (part.to(body.device) for part in pad([np.array(spellings[row].ids) for row in rows]))
+        with layers(body.stack) as seen:
+            body.read(ids_BL, lengths_B)
+        for layer, x_BLD in enumerate([body.tokens(ids_BL), *seen]):
+            for x_LD, row in zip(x_BLD.float().cpu().numpy(), rows):
+                uses[layer][row] = x_LD[spellings[row].places].mean(0)
+                aside[layer] += [x_LD[place] for place in others[row]]
+    others_L = np.array([mean_distance(np.array(vectors)) for vectors in aside])
+    return tuple(np.stack(vectors) for vectors in uses), others_L
+
+
+def _others(body: Body, spellings: Sequence[Spelling]) -> list[list[int]]:
+    """Places of pieces that are not the word's, by row: each different piece once, where it stands first."""
+    met = {spelling.ids[n] for spelling in spellings for n in spelling.places}
+    chosen: list[list[int]] = []
+    begin, end = len(body.before), len(body.after)
+    taken = 0
+    for spelling in spellings:
+        new: dict[int, int] = {}
+        for n in range(begin, len(spelling.ids) - end):
+            if spelling.ids[n] not in met:
+                new.setdefault(spelling.ids[n], n)
+        chosen.append(list(new.values())[: MOST_OTHERS - taken])
+        taken += len(chosen[-1])
+        met |= new.keys()
+    return chosen

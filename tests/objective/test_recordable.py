@@ -1,0 +1,58 @@
+"""Every objective takes its loss and its gradient without asking the host for anything: only so can a GPU record a step.
+
+The tape refuses what a capture refuses. Replacing tokens (ELECTRA) draws by a generator that the host sets, and stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from torch import nn
+
+from regard.data.batches import EncodedPairs, PairBatches, Ragged
+from regard.data.labels import make_batch as labelled_batch
+from regard.data.tags import make_batch as tagged_batch
+from regard.families.transformer import Transformer, TransformerConfig
+from regard.objective.classification import ClassificationConfig, ClassificationLoss
+from regard.objective.regression import RegressionLoss
+from regard.objective.tagging import TaggingConfig, TaggingLoss
+from regard.objective.translation import TranslationConfig, TranslationLoss
+from tests.decode.tape import TapeRecorder
+from tests.objective import test_classification, test_regression, test_tagging
+
+
+def translation(packed: bool) -> tuple[nn.Module, Any, Any]:
+    pairs = EncodedPairs(Ragged([[4, 5, 6], [7, 8]]), Ragged([[5, 6], [9, 4, 7, 8]]))
+    source = PairBatches(pairs, 64, 1, packed=packed)
+    config = TransformerConfig(width=16, heads=2, layers=1, feedforward=32, dropout=0.0)
+    return Transformer(config, 12, 12), TranslationLoss(TranslationConfig()), source.batch(source.plan(0)[0], 0)
+
+
+def classification(packed: bool) -> tuple[nn.Module, Any, Any]:
+    model = test_classification.model.__wrapped__()  # type: ignore[attr-defined]
+    batch = labelled_batch(test_classification.DATA, test_classification.ROWS, packed)
+    return model, ClassificationLoss(ClassificationConfig(smoothing=0.1, language=0.5)), batch
+
+
+def regression(packed: bool) -> tuple[nn.Module, Any, Any]:
+    model = test_regression.model.__wrapped__()  # type: ignore[attr-defined]
+    return model, RegressionLoss(), labelled_batch(test_regression.DATA, test_regression.ROWS, packed)
+
+
+def tagging(packed: bool) -> tuple[nn.Module, Any, Any]:
+    model = test_tagging.model.__wrapped__()  # type: ignore[attr-defined]
+    return model, TaggingLoss(TaggingConfig()), tagged_batch(test_tagging.DATA, test_tagging.ROWS, packed)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("made", [translation, classification, regression, tagging])
+def test_nothing_is_asked_of_the_host(made: Callable[[bool], tuple[nn.Module, Any, Any]], packed: bool) -> None:
+    model, objective, batch = made(packed)
+    model.train()
+
+    def step() -> None:
+        objective(model, batch).total.backward()
+
+    TapeRecorder().record(step)
