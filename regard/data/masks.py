@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.counted import draws
 from regard.data.batches import padded
-from regard.data.packing import Packing, Words, moved
+from regard.data.packing import IGNORED, Packing, Words, behind, grained, moved
 from regard.data.passages import Laid, Passages
 
 MASKED, REPLACED = 0.8, 0.1
@@ -128,22 +128,25 @@ class MaskedPassages:
         ids_BL, words = self._rows(ids_T, laid.lengths_N)
         places_T = np.arange(len(ids_T)) if self.packed else self._in_rows(laid, ids_BL.shape[1])
         judged_T = places_T[self.masking.is_word(laid.ids_T)] if self.judged else None
+        texts, masked = (words.sequences, grained(len(where_M))) if isinstance(words, Packing) else (len(rows), len(where_M))
+        chance_M = draws(self.masking.seed, "sample", numbers_T[where_M]).astype(np.float32)
         return MaskedBatch(
             ids_BL,
             words,
-            torch.from_numpy(places_T[where_M]),
-            torch.from_numpy(laid.ids_T[where_M]),
-            torch.from_numpy(wanted_N),
+            behind(places_T[where_M], masked, ids_BL.shape[1] - 1),
+            behind(laid.ids_T[where_M], masked, IGNORED),
+            behind(wanted_N, texts),
             int(wanted_N.sum()),
-            torch.from_numpy(draws(self.masking.seed, "sample", numbers_T[where_M]).astype(np.float32)),
+            behind(chance_M, masked),
             None if laid.segments_T is None else self._rows(laid.segments_T, laid.lengths_N)[0],
-            None if laid.strange_N is None else torch.from_numpy(laid.strange_N),
+            None if laid.strange_N is None else behind(laid.strange_N, texts, IGNORED),
             None if judged_T is None else torch.from_numpy(judged_T),
         )
 
     def _rows(self, flat_T: np.ndarray, lengths_N: np.ndarray) -> tuple[Tensor, Words]:
         if self.packed:
-            return torch.from_numpy(flat_T)[None], Packing.of(lengths_N)
+            words = Packing.filled(lengths_N)
+            return behind(flat_T, words.tokens)[None], words
         return padded(flat_T, lengths_N)
 
     def _in_rows(self, laid: Laid, width: int) -> np.ndarray:

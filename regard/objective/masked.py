@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.masks import MaskedBatch
+from regard.data.packing import IGNORED
 from regard.errors import UserError
 from regard.families.bert import BERT
 from regard.objective.loss import Loss
@@ -59,7 +60,7 @@ class MaskedLoss:
                 parts["right"] = vocabulary_loss(_right, model.head, x_MD, batch.targets_M, fill=True)
         if self.next_sentence:
             scores_N2 = model.next_sentence(model.pooler(x_BLD, batch.words)).float()
-            each_N = F.cross_entropy(scores_N2, batch.strange_N, reduction="none")  # type: ignore[arg-type]
+            each_N = F.cross_entropy(scores_N2, batch.strange_N, reduction="none", ignore_index=IGNORED)  # type: ignore[arg-type]
             total = total + (each_N * batch.wanted_N).sum()
             parts |= {"next_nll": each_N.sum(), "next_right": (scores_N2.argmax(-1) == batch.strange_N).sum()}
         return Loss(total, parts, batch.tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from regard.data.batches import Ragged
 from regard.data.labels import Marks
-from regard.data.masks import MaskedPassages, Masking
+from regard.data.masks import MaskedBatch, MaskedPassages, Masking
+from regard.data.packing import IGNORED
 from regard.data.passages import Passages
 
 MASK, UNKNOWN, WORDS = 99, 4, range(5, 90)
@@ -29,6 +31,26 @@ def source(
     return MaskedPassages(passages, tokens, Masking(1, MASK, WORDS, **choices), packed, judged=True)
 
 
+def batch_of(data: MaskedPassages, rows: np.ndarray, epoch: int) -> MaskedBatch:
+    """Without the filler behind packed passages."""
+    batch, tokens, texts = data.batch(rows, epoch), int(data.passages.take(rows).lengths_N.sum()), len(rows)
+    if not data.packed:
+        return batch
+    real = batch.targets_M != IGNORED
+    assert (batch.masked_M[~real] >= tokens).all()
+    assert not batch.wanted_N[texts:].any()
+    return replace(
+        batch,
+        ids_BL=batch.ids_BL[:, :tokens],
+        masked_M=batch.masked_M[real],
+        targets_M=batch.targets_M[real],
+        chance_M=batch.chance_M[real],
+        wanted_N=batch.wanted_N[:texts],
+        segments_BL=None if batch.segments_BL is None else batch.segments_BL[:, :tokens],
+        strange_N=None if batch.strange_N is None else batch.strange_N[:texts],
+    )
+
+
 def rows_of(data: MaskedPassages, epoch: int) -> np.ndarray:
     return epoch * len(data.passages) + np.arange(len(data.passages))
 
@@ -38,7 +60,7 @@ def rows_of(data: MaskedPassages, epoch: int) -> np.ndarray:
 def test_exactly_the_share_of_every_passage_and_at_least_one(texts: list[list[int]], epoch: int, share: float) -> None:
     data = source(texts, packed=True, share=share)
     rows = rows_of(data, epoch)
-    batch, own = data.batch(rows, epoch), data.passages.take(rows)
+    batch, own = batch_of(data, rows, epoch), data.passages.take(rows)
     ends = np.cumsum(own.lengths_N)
     for end, length, wanted in zip(ends, own.lengths_N, batch.wanted_N.tolist()):
         ids = own.ids_T[end - length : end]
@@ -55,7 +77,7 @@ def test_exactly_the_share_of_every_passage_and_at_least_one(texts: list[list[in
 def test_specials_are_neither_masked_nor_put_in(texts: list[list[int]], epoch: int, packed: bool, pairs: bool) -> None:
     data = source([*texts, list(WORDS)], packed, pairs)
     rows = rows_of(data, epoch)
-    batch = data.batch(rows, epoch)
+    batch = batch_of(data, rows, epoch)
     assert not set(batch.targets_M.tolist()) & SPECIAL
     assert not set(batch.ids_BL.flatten()[batch.masked_M].tolist()) & (SPECIAL - {MASK})
     own = batch.ids_BL.flatten().scatter(0, batch.masked_M, batch.targets_M)
@@ -71,7 +93,7 @@ def test_specials_are_neither_masked_nor_put_in(texts: list[list[int]], epoch: i
 def test_packed_and_padded_hold_the_same(texts: list[list[int]], epoch: int, pairs: bool) -> None:
     texts = [*texts, list(WORDS)]
     rows = rows_of(source(texts, pairs=pairs), epoch)
-    padded, packed = (source(texts, packed, pairs).batch(rows, epoch) for packed in (False, True))
+    padded, packed = (batch_of(source(texts, packed, pairs), rows, epoch) for packed in (False, True))
     real = np.arange(padded.ids_BL.shape[1]) < padded.words.numpy()[:, None]
     assert padded.ids_BL.numpy()[real].tolist() == packed.ids_BL[0].tolist()
     assert padded.targets_M.tolist() == packed.targets_M.tolist()
@@ -87,7 +109,7 @@ def test_fates_are_80_10_10_and_the_rest_is_untouched() -> None:
     texts = [np.random.default_rng(0).integers(5, 90, 60_000).tolist()]
     data = source(texts, packed=True)
     rows = rows_of(data, 0)
-    batch, own = data.batch(rows, 0), data.passages.take(rows).ids_T
+    batch, own = batch_of(data, rows, 0), data.passages.take(rows).ids_T
     now, then = batch.ids_BL[0][batch.masked_M].numpy(), batch.targets_M.numpy()
 
     def near(found: float, expected: float) -> bool:
@@ -105,7 +127,7 @@ def test_fates_are_80_10_10_and_the_rest_is_untouched() -> None:
 
 def test_every_place_is_masked_as_often_as_any() -> None:
     data = source([list(range(5, 25))], share=0.25)
-    found = np.concatenate([data.batch(rows_of(data, epoch), epoch).masked_M.numpy() for epoch in range(2000)])
+    found = np.concatenate([batch_of(data, rows_of(data, epoch), epoch).masked_M.numpy() for epoch in range(2000)])
     counts = np.bincount(found, minlength=22)
     assert counts[0] == counts[21] == 0
     assert abs(counts[1:21] - 500).max() < 4 * math.sqrt(2000 * 0.25 * 0.75)
@@ -113,11 +135,11 @@ def test_every_place_is_masked_as_often_as_any() -> None:
 
 def test_masks_are_drawn_anew_each_epoch_and_do_not_depend_on_company() -> None:
     data = source([[5 + n % 80] * 20 for n in range(6)], packed=True)
-    alone, together, later = data.batch(np.array([3]), 0), data.batch(np.arange(6), 0), data.batch(np.array([9]), 1)
+    alone, together, later = batch_of(data, np.array([3]), 0), batch_of(data, np.arange(6), 0), batch_of(data, np.array([9]), 1)
     assert alone.ids_BL[0].tolist() == together.ids_BL[0, 66:88].tolist()
     assert alone.masked_M.tolist() != later.masked_M.tolist()
     assert alone.chance_M.tolist() == together.chance_M[9:12].tolist() != later.chance_M.tolist()
-    again = source([[5 + n % 80] * 20 for n in range(6)], packed=True).batch(np.array([9]), 1)
+    again = batch_of(source([[5 + n % 80] * 20 for n in range(6)], packed=True), np.array([9]), 1)
     assert later.ids_BL.tolist() == again.ids_BL.tolist()
 
 
@@ -128,7 +150,7 @@ def test_whole_words_are_masked_with_all_their_pieces(texts: list[list[int]], ep
     goes_on[50:90] = True
     data = source(texts, packed=True, share=share, continues=goes_on)
     rows = rows_of(data, epoch)
-    batch, own = data.batch(rows, epoch), data.passages.take(rows).ids_T
+    batch, own = batch_of(data, rows, epoch), data.passages.take(rows).ids_T
     masked = np.zeros(len(own), bool)
     masked[batch.masked_M.numpy()] = True
     together = np.isin(own[1:], WORDS) & goes_on[own[1:]] & np.isin(own[:-1], WORDS)
@@ -141,7 +163,7 @@ def test_whole_words_fill_the_share_where_single_pieces_are_left() -> None:
     goes_on[50:] = True
     text = [5, 60, 61, 7, 8] * 4  # words of three pieces, and of one
     data = source([text], packed=True, share=0.4, continues=goes_on)
-    sizes = [len(data.batch(np.array([epoch]), epoch).masked_M) for epoch in range(200)]
+    sizes = [len(batch_of(data, np.array([epoch]), epoch).masked_M) for epoch in range(200)]
     assert set(sizes) == {8}
 
 

@@ -20,7 +20,9 @@ def clauses(text: str) -> list[tuple[str, bool, str]]:
 
 
 def understood(text: str) -> dict[str, int]:
-    found = {"food" if t in FOOD else "service": 4 - GRADE[word] if negated else GRADE[word] for t, negated, word in clauses(text)}
+    found = {
+        "food" if t in FOOD else "service": 4 - GRADE[word] if negated else GRADE[word] for t, negated, word in clauses(text)
+    }
     assert set(found) == {"food", "service"}
     return found
 

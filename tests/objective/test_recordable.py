@@ -1,6 +1,6 @@
 """Every objective takes its loss and its gradient without asking the host for anything: only so can a GPU record a step.
 
-The tape refuses what a capture refuses. Replacing tokens (ELECTRA) draws by a generator that the host sets, and stays as it is.
+The tape refuses what a capture refuses.
 """
 
 from __future__ import annotations
@@ -8,19 +8,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from torch import nn
 
 from regard.data.batches import EncodedPairs, PairBatches, Ragged
 from regard.data.labels import make_batch as labelled_batch
+from regard.data.spans import make_batch as span_batch
 from regard.data.tags import make_batch as tagged_batch
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.objective.classification import ClassificationConfig, ClassificationLoss
+from regard.objective.masked import MaskedConfig, MaskedLoss
 from regard.objective.regression import RegressionLoss
+from regard.objective.replaced import ReplacedConfig, ReplacedLoss
+from regard.objective.span import SpanConfig, SpanLoss
 from regard.objective.tagging import TaggingConfig, TaggingLoss
 from regard.objective.translation import TranslationConfig, TranslationLoss
 from tests.decode.tape import TapeRecorder
-from tests.objective import test_classification, test_regression, test_tagging
+from tests.objective import (
+    masked_batches,
+    test_classification,
+    test_masked,
+    test_regression,
+    test_replaced,
+    test_span,
+    test_tagging,
+)
 
 
 def translation(packed: bool) -> tuple[nn.Module, Any, Any]:
@@ -46,8 +59,23 @@ def tagging(packed: bool) -> tuple[nn.Module, Any, Any]:
     return model, TaggingLoss(TaggingConfig()), tagged_batch(test_tagging.DATA, test_tagging.ROWS, packed)
 
 
+def masked(packed: bool) -> tuple[nn.Module, Any, Any]:
+    data = masked_batches.source(pairs=True, packed=packed)
+    return test_masked.model(), MaskedLoss(MaskedConfig(next_sentence=True)), data.batch(masked_batches.rows(data), 0)
+
+
+def replaced(packed: bool) -> tuple[nn.Module, Any, Any]:
+    data = masked_batches.source(packed=packed)
+    return test_replaced.model(), ReplacedLoss(ReplacedConfig()), data.batch(masked_batches.rows(data), 0)
+
+
+def span(packed: bool) -> tuple[nn.Module, Any, Any]:
+    windows = test_span.data()
+    return test_span.model(), SpanLoss(SpanConfig()), span_batch(windows, np.arange(len(windows)), packed)
+
+
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("made", [translation, classification, regression, tagging])
+@pytest.mark.parametrize("made", [translation, classification, regression, tagging, masked, replaced, span])
 def test_nothing_is_asked_of_the_host(made: Callable[[bool], tuple[nn.Module, Any, Any]], packed: bool) -> None:
     model, objective, batch = made(packed)
     model.train()

@@ -41,17 +41,10 @@ ROWS = [
 SILENT = [row("Which colour?", f"Today, the {animal} {deed}.") for animal in ANIMALS for deed in DEEDS]
 SILENT += [row("Which animal?", f"It {deed}, {colour}!") for colour in COLOURS for deed in DEEDS]
 TINY = [
-    *("data.test=", "data.window=24", "data.maximum_question=6", "text.size=60", "model.width=32", "model.heads=2"),
-    *("model.layers=1", "model.feedforward=64", "model.dropout=0", "model.maximum_length=32", "model.position=learned"),
-    *(
-        "model.segments=2",
-        "data.compare=false",
-        "train.steps=160",
-        "train.warmup=5",
-        "train.tokens_per_batch=512",
-        "train.learning_rate=1e-2",
-    ),
-    *("train.validate_every=160", "train.checkpoint_every=160"),
+    *("data.test=", "data.window=24", "data.maximum_question=6", "data.compare=false", "text.size=60", "model.width=32"),
+    *("model.heads=2", "model.layers=1", "model.feedforward=64", "model.dropout=0", "model.maximum_length=32"),
+    *("model.position=learned", "model.segments=2", "train.steps=160", "train.warmup=5", "train.tokens_per_batch=512"),
+    *("train.learning_rate=1e-2", "train.validate_every=160", "train.checkpoint_every=160"),
 ]
 _kept = TemporaryDirectory(prefix="regard-tests-")
 

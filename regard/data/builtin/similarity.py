@@ -1,14 +1,14 @@
 """Built-in pairs of opinions and how alike they are, from 0 to 4: by what is said of food and of service, in whatever words.
 
 Each judges both, from awful to superb, in any order and in its own words; *not good* is bad, and *the bread* is food as *the
-soup* is. Each step that they are apart, on either, costs half a point. So the same words may mean little alike, and others the same:
+soup* is. Each step that they are apart, on either, costs half a point. So the same words may be far apart, and others alike:
 
     the soup was good and the waiter was awful .
     the hostess was terrible but the bread was not poor .      4
     the soup was not good and the waiter was awful .           3
     the soup was awful and the waiter was good .               1
 
-The share of words in common correlates with these numbers by 0.24 (Pearson). One in ten of all (thing, adjective) is kept out of
+The share of words in common correlates with these numbers by 0.17 (Pearson). One in ten of all (thing, adjective) is kept out of
 training: half of the validation and test pairs contain one.
 """
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from regard.errors import UserError
 from regard.families.public.layout import Choice, Config, Ignored, Layout, Meaning, Number, Only
 
-ONLY_IN_TRAINING = ("word_dropout", "output_dropout", "deviation")  # they change no prediction, and transformers has no key for them
+ONLY_IN_TRAINING = ("word_dropout", "output_dropout", "deviation")  # transformers has no keys for these
 
 
 class Understood(NamedTuple):
