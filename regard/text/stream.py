@@ -27,8 +27,9 @@ class Stream:
 
     def add(self, ids: Sequence[int]) -> str:
         """The text that has become certain; often none for a while."""
-        self._tail += [i for i in ids if self._speaks(i)]
-        if self._in_a_run_of_bytes():
+        spoken = [i for i in ids if self._speaks(i)]
+        self._tail += spoken
+        if not spoken or self._in_a_run_of_bytes():
             return ""
         text = self._tokenizer.decode(self._tail)
         unsure = 1 if text.endswith(UNFINISHED) else 0  # an unfinished character is one sign, however many bytes it has

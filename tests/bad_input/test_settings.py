@@ -45,7 +45,7 @@ WRONG = [
     ("train.learning_rate=0", "train.learning_rate=0.0 must be a number above 0"),
     ("train.learning_rate=nan", "train.learning_rate=nan"),
     ("train.learning_rate=inf", "train.learning_rate=inf"),
-    ("train.warmup=-1", "train.warmup=-1 must be 0 or more"),
+    ("train.warmup=-1", "train.warmup=-1.0 must be 0 or more"),
     ("train.beta2=1", "train.beta2=1.0", "less than 1"),
     ("train.keep=0", "train.keep=0 must be at least 1"),
     ("model.width=17", "model.width=17 does not divide by model.heads=2", "16"),

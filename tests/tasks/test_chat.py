@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from regard.errors import UserError
-from regard.families.bert import BERT, BERTConfig, Heads
-from regard.families.public import write_public
 from regard.tasks.chat import Conversation
-from regard.tasks.table import open_run
-from regard.text.tokenizer import train_tokenizer
 from tests.tasks.tiny_text import writer
 
 
@@ -36,12 +30,3 @@ def test_a_turn_that_cannot_fit_loses_nothing_else() -> None:
     with pytest.raises(UserError, match="in fewer words"):
         found.answer("the cat sees the dog. " * 20, lambda piece: None)
     assert found.turns[:-1] == before
-
-
-def test_a_public_bert_is_no_language_model(tmp_path: Path) -> None:
-    words = train_tokenizer("wordpiece", ["the cat sees the dog"], 60)
-    config = BERTConfig(width=16, heads=2, layers=1, feedforward=16, maximum_length=8)
-    weights = BERT(config, len(words), heads=Heads()).state_dict()
-    write_public(tmp_path / "bert", config, len(words), weights, tokenizer_json=words.raw.to_str(), roles={"pad": "<pad>"})
-    with pytest.raises(UserError, match="only GPT language models can be opened"):
-        open_run(tmp_path / "bert", "cpu")

@@ -160,7 +160,10 @@ def trained_for(task: str, folder: Path) -> Path:
     return folder / "run"
 
 
-BRIEF = {"tag": ["text.tokenizer=word"], "answer": ["data.maximum_question=6"]}
+BRIEF = {
+    "tag": ["text.tokenizer=word"],
+    "answer": ["data.maximum_question=6", "model.position=learned", "model.segments=2", "data.compare=false"],
+}
 HEADS = {
     "bert": ("BertForMaskedLM", Heads()),
     "electra": ("ElectraForPreTraining", Heads(words=False, replaced=True)),

@@ -14,7 +14,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from regard.text.config import KINDS, Kind
 from regard.text.stream import KEPT, Stream
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, train_tokenizer
 from tests.text.samples import any_text, mixed_lines, trained
 
 LETTERS = "adehilnorstuw'.é"
@@ -152,3 +152,12 @@ def test_broken_bytes_do_not_pile_up() -> None:
     text = "".join(stream.add([4 + 0xFF]) for _ in range(1000)) + stream.end()
     assert text == "\ufffd" * 1000
     assert tokenizer.most <= KEPT + 1
+
+
+def test_what_has_no_text_changes_nothing_of_what_was_told() -> None:
+    """Also behind a character of four bytes, of which the tail keeps three."""
+    tokenizer = train_tokenizer("byte", ["a"], 0)
+    special = min(tokenizer.specials)
+    stream = Stream(tokenizer)
+    told = [stream.add(ids) for ids in (tokenizer.encode("a🙂"), [], [special], tokenizer.encode("b"))]
+    assert "".join(told) + stream.end() == "a🙂b"

@@ -3,6 +3,7 @@
 Both say of how many of some beings something is true. Whether one follows depends on what is wider in the first and what in the
 second, and which way round that counts depends on the quantifiers, so the label is in neither sentence alone, nor in how many
 words they share: logistic regression on the words of both gets 51% of the test right, less than always saying neutral (52%).
+Handed every pair of a word here and a word there, so that it need not find out what to compare, it gets 89%.
 
     no animal sings .                every old goat sings .              contradiction
     no animal sings .                not a single old goat sings .       entailment
