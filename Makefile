@@ -31,20 +31,20 @@ lint: setup
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 
-# JoeyNMT wants other versions of much that we have. Its environment holds only what ours lacks, and finds the rest, torch
-# above all, in ours: last, so that pip does not take our packages for its own.
-peers: .peers/joeynmt/.ready
+# Peers that want other versions of much that we have. Their environments hold only what ours lacks, and find the rest, torch
+# above all, in ours: last, so that pip does not take our packages for their own.
+peers: .peers/joeynmt/.ready .peers/onnxruntime/.ready
 
-.peers/joeynmt/.ready: requirements-peers-joeynmt.txt .venv/.ready
-	$(BIN)/python -m venv --clear .peers/joeynmt
-	.peers/joeynmt/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-peers-joeynmt.txt
+.peers/%/.ready: requirements-peers-%.txt .venv/.ready
+	$(BIN)/python -m venv --clear .peers/$*
+	.peers/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-peers-$*.txt
 	packages='import sysconfig; print(sysconfig.get_path("purelib"))'; \
-	  $(BIN)/python -c "$$packages" > "$$(.peers/joeynmt/bin/python -c "$$packages")/ours.pth"
+	  $(BIN)/python -c "$$packages" > "$$(.peers/$*/bin/python -c "$$packages")/ours.pth"
 	@touch $@
 
 bench: setup peers
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-peers.txt
-	for name in attention cost_growth decode_beam decode_greedy demo encode probe_cost train_lm train_mlm train_translate; do $(BIN)/regard bench $$name || exit 1; done
+	for name in attention cost_growth decode_beam classify decode_greedy demo encode probe_cost train_lm train_mlm train_translate; do $(BIN)/regard bench $$name || exit 1; done
 	$(BIN)/regard bench --render
 
 faults: setup

@@ -36,9 +36,10 @@ POINTS = (0.25, 0.5, 1.0) if CUDA else (0.5, 1.0)  # of all operations
 SEEDS = (1, 2, 3) if CUDA else (1, 2)
 HELD_OUT = 500  # sentences that choose the epoch
 BODY = dict(width=256, heads=4, layers=6, feedforward=1024, embedding_width=128) if CUDA else dict(width=32, heads=2, layers=1)
+BODY |= dict(deviation=0.05, dropout=0.0, maximum_length=128)
 GENERATOR = 64 if CUDA else 16
-PRE_TRAIN = dict(tokens_per_batch=16_384 if CUDA else 512, learning_rate=1e-3, warmup=0.1, schedule="linear", optimizer="adamw")
-PRE_TRAIN |= dict(precision="bf16" if CUDA else "fp32", beta2=0.999, epsilon=1e-6, weight_decay=0.01, clip=1.0)
+PRE_TRAIN = dict(tokens_per_batch=16_384 if CUDA else 512, learning_rate=2e-3, warmup=0.1, schedule="linear", optimizer="muon")
+PRE_TRAIN |= dict(precision="bf16" if CUDA else "fp32", weight_decay=0.05, clip=1.0)
 FINE_TUNE = dict(epochs=3.0 if CUDA else 0.02, tokens_per_batch=2048, learning_rate=2e-4, precision="bf16" if CUDA else "fp32")
 VOCABULARY = 8192 if CUDA else 1000
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "electra.png"

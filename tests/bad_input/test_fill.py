@@ -30,6 +30,7 @@ WRONG = [
     ("bert", "data.test=no-such.txt", "no-such.txt does not exist"),
     ("bert", "data.columns=text", "data.columns is not a setting", "column"),
     ("bert", "task.start=nowhere", "nowhere"),
+    ("bert", "model.deviation=0", "model.deviation=0.0 must be above 0"),
     ("electra", "objective.weight=0", "objective.weight=0.0 must be above 0"),
     ("electra", "objective.weight=inf", "objective.weight=inf must be above 0"),
     ("electra", "objective.next_sentence=true", "objective.next_sentence is not a setting"),

@@ -94,3 +94,10 @@ def test_a_head_that_is_not_asked_for_is_not_there() -> None:
     other = BERT(config, 7, heads=Heads(words=False, classes=2))
     assert {name.partition(".")[0] for name in other.state_dict()} == {"embed", "encoder", "pooler", "classes"}
     assert all(torch.equal(other.state_dict()[name], p) for name, p in BERT(config, 7).state_dict().items() if "encoder" in name)
+
+
+def test_matrices_are_drawn_with_the_deviation_that_is_asked_for() -> None:
+    for asked in (0.02, 0.1):
+        model = BERT(BERTConfig(width=64, heads=2, layers=1, feedforward=128, deviation=asked), 500)
+        for parameter in (model.embed.tokens.weight, model.encoder.blocks[0].feedforward.expand.weight):
+            assert abs(parameter.std().item() / asked - 1) < 0.05
