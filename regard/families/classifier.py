@@ -31,9 +31,6 @@ from regard.text.vocabulary import Roles
 
 Config = GPTConfig | BERTConfig
 POOLED = Heads(words=False, pooler=True)  # what a classifier asks of a BERT
-DEVIATION = (
-    0.02  # of weights at the start, in BERT base; a narrower body sums fewer of them and learns pairs better from larger ones
-)
 
 
 class Classifier(nn.Module):
@@ -71,10 +68,7 @@ def last_tokens(x_BLD: Tensor, words: Words) -> Tensor:
 
 def classifier(config: Config, vocabulary: int, classes: int, seed: int = 0) -> Classifier:
     """From scratch."""
-    if isinstance(config, GPTConfig):
-        return Classifier(GPT(config, vocabulary, seed), classes, seed)
-    body = BERT(config, vocabulary, seed, POOLED)
-    initialise(body, seed, deviation=DEVIATION * (BERTConfig.width / config.width) ** 0.5)
+    body = GPT(config, vocabulary, seed) if isinstance(config, GPTConfig) else BERT(config, vocabulary, seed, POOLED)
     return Classifier(body, classes, seed)
 
 
