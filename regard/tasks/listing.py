@@ -32,7 +32,7 @@ def recipe_rows(recipes: Sequence[Recipe]) -> list[dict[str, Any]]:
             "minutes": r.recipe.minutes,
             "hardware": r.recipe.hardware,
             "score": r.recipe.score,
-            "parameters": None if r.task.start else model_tree(r).parameters,
+            "parameters": None if r.task.start or hasattr(r.objective, "teacher") else model_tree(r).parameters,
         }
         for r in recipes
     ]
@@ -42,7 +42,7 @@ def recipe_table(recipes: Sequence[Recipe]) -> str:
     rows, lines = recipe_rows(recipes), list[str]()
     margin = 1 + max(len(row["name"]) for row in rows)
     for row in rows:
-        size = "the size it starts from" if row["parameters"] is None else f"{row['parameters'] / 1e6:.1f}M parameters"
+        size = "by what it starts from" if row["parameters"] is None else f"{row['parameters'] / 1e6:.1f}M parameters"
         about = (row["title"], f"{size} · {row['minutes']:g} min on {row['hardware']} · {row['score']}", row["command"])
         lines += [f"{row['name'] if line is about[0] else '':<{margin}} {line}" for line in about] + [""]
     return "\n".join(lines).rstrip()
