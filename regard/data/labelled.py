@@ -22,13 +22,14 @@ from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
+from regard.data.builtin import rows_of
 from regard.data.builtin.inference import inferences
 from regard.data.builtin.remarks import remarks
 from regard.data.builtin.similarity import likenesses
 from regard.data.files import must_be_file
 from regard.data.records import Record, hub_records, json_records, text_of
 from regard.data.tables import table_records, table_rows
-from regard.errors import UserError, nearest
+from regard.errors import UserError
 
 BUILTIN: dict[str, Callable[[str], Sequence[tuple[str, ...]]]] = {
     "remarks": remarks,
@@ -90,12 +91,7 @@ def _examples(entry: str, columns: tuple[str, ...]) -> Iterator[Example]:
 
 
 def _from_builtin(where: str) -> Iterator[Example]:
-    name, _, split = where.removeprefix("builtin:").partition("/")
-    if name not in BUILTIN:
-        raise UserError(f"There are no built-in labelled texts {name!r}{nearest(name, BUILTIN)}")
-    if not split:
-        raise UserError(f"{where} lacks a split. Type builtin:{name}/train, or /valid, or /test.")
-    rows = enumerate(BUILTIN[name](split), start=1)
+    rows = enumerate(rows_of(where, BUILTIN, "labelled texts"), start=1)
     return (Example(row[0], row[1] if len(row) > 2 else None, row[-1], f"{where}, text {number}") for number, row in rows)
 
 

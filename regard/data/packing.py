@@ -80,25 +80,24 @@ def _rounded(lengths: Sequence[int] | np.ndarray) -> int:
 
 def grained(count: int) -> int:
     """Rounded up to one of few sizes: a multiple of 128, and beyond 4,096 at most a sixteenth too large."""
-    grain = max(GRAIN, 1 << max(0, count.bit_length() - 5))
-    return -(-count // grain) * grain
+    return -(-count // _grain(count)) * _grain(count)
+
+
+def _grain(count: int) -> int:
+    return max(GRAIN, 1 << max(0, count.bit_length() - 5))
 
 
 def fillers(lengths: np.ndarray) -> int:
-    """In how many pieces filler has to come, none longer than the longest sequence."""
-    return -(-_missing(lengths) // int(max(lengths)))
-
-
-def _missing(lengths: np.ndarray) -> int:
-    """One token at least, so that no sequence starts where the row ends."""
-    return grained(int(lengths.sum()) + 1) - int(lengths.sum())
+    """In how many pieces filler may come, none longer than the longest sequence: also if another side needs more of them."""
+    tokens, longest = int(lengths.sum()), int(max(lengths))
+    most = grained(tokens + 1) - tokens + _grain(2 * tokens)
+    return -(-most // max(1, longest - 1))
 
 
 def _filler(lengths: np.ndarray, pieces: int) -> np.ndarray:
-    """Lengths of the pieces, all about alike, none of them empty."""
-    missing = max(_missing(lengths), pieces)
-    missing = grained(int(lengths.sum()) + missing) - int(lengths.sum())
-    return np.diff(missing * np.arange(pieces + 1) // pieces)
+    """Lengths of the pieces, all about alike, none of them empty: so no sequence starts where the row ends."""
+    tokens = int(lengths.sum())
+    return np.diff((grained(tokens + pieces) - tokens) * np.arange(pieces + 1) // pieces)
 
 
 def behind(flat: np.ndarray, size: int, filler: int = 0) -> Tensor:

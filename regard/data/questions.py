@@ -18,11 +18,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard.data.builtin import rows_of
 from regard.data.builtin.stories import stories
 from regard.data.files import must_be_file, text_blocks
 from regard.data.records import Record, hub_records, json_records, text_of
 from regard.data.references import Reference, references
-from regard.errors import UserError, nearest
+from regard.errors import UserError
 
 BUILTIN = {"stories": stories}
 NAMED = ("question", "context", "answers")
@@ -90,12 +91,7 @@ def _records(entry: str, names: tuple[str, ...]) -> Iterator[Record]:
 
 
 def _from_builtin(where: str, names: tuple[str, ...]) -> Iterator[Record]:
-    name, _, split = where.removeprefix("builtin:").partition("/")
-    if name not in BUILTIN:
-        raise UserError(f"There are no built-in questions {name!r}{nearest(name, BUILTIN)}")
-    if not split:
-        raise UserError(f"{where} lacks a split. Type builtin:{name}/train, or /valid, or /test.")
-    for number, story in enumerate(BUILTIN[name](split), start=1):
+    for number, story in enumerate(rows_of(where, BUILTIN, "questions"), start=1):
         answers = [{"text": story.answer, "start": story.start}]
         yield f"{where}, question {number}", dict(zip(names, (story.question, story.context, answers)))
 

@@ -18,6 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard.data.builtin import rows_of
 from regard.data.builtin.dispatches import dispatches
 from regard.data.files import must_be_file, numbered_lines
 from regard.data.records import Record, hub_records, json_records
@@ -70,12 +71,7 @@ def _sentences(entry: str, columns: tuple[str, ...]) -> Iterator[TaggedSentence]
 
 
 def _from_builtin(where: str) -> Iterator[TaggedSentence]:
-    name, _, split = where.removeprefix("builtin:").partition("/")
-    if name not in BUILTIN:
-        raise UserError(f"There are no built-in tagged sentences {name!r}{nearest(name, BUILTIN)}")
-    if not split:
-        raise UserError(f"{where} lacks a split. Type builtin:{name}/train, or /valid, or /test.")
-    sentences = enumerate(BUILTIN[name](split), start=1)
+    sentences = enumerate(rows_of(where, BUILTIN, "tagged sentences"), start=1)
     return (TaggedSentence(words, tags, f"{where}, sentence {number}") for number, (words, tags) in sentences)
 
 

@@ -137,7 +137,7 @@ def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | N
     tables = named_tables(name, assignments)
     if not (start := str(tables["task"].get("start", ""))):
         return _of_teacher(tables) if tables["objective"].get("name") == "distillation" else made(tables)
-    settings = _remembered(folder, start) or start_of(start).settings
+    settings = _remembered(folder, start) or _told(start).settings
     if isinstance(tables["task"]["start"], Typed):
         tables |= {section: _still_chosen(section, tables[section]) for section in ("text", "model")}
     recipe = made(tables | {section: settings[section] | tables[section] for section in ("text", "model")})
@@ -180,6 +180,14 @@ def _different(recipe: Recipe, settings: Settings) -> Iterator[tuple[str, str, s
         for key, value in asdict(getattr(recipe, section)).items():
             if value != theirs[key] and f"{section}.{key}" not in MAY_BE_OTHER:
                 yield f"{section}.{key}", as_typed(value), as_typed(theirs[key])
+
+
+def _told(name: str) -> Start:
+    """Whoever did not type it, because the recipe has it, should hear where it stands."""
+    try:
+        return start_of(name)
+    except UserError as error:
+        raise UserError(f"task.start={name}: {error}") from None
 
 
 def _still_chosen(section: str, table: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from itertools import islice, product
 from typing import Literal, NamedTuple
 from zlib import crc32
 
+from regard.data.builtin import shared_out
 from regard.data.builtin.compose import Draw
 from regard.errors import UserError, nearest
 
@@ -133,14 +134,7 @@ def _both(found: Relation) -> list[tuple[bool, bool]]:
 
 @cache
 def _splits() -> dict[str, list[Inference]]:
-    familiar: list[Inference] = []
-    fresh: list[Inference] = []
-    for pair, new in islice(_stream(), STREAM):
-        (fresh if new else familiar).append(pair)
-    train = familiar[: SIZES["train"]]
-    asked = [pair for both in zip(fresh, familiar[len(train) :]) for pair in both]
-    test, valid = asked[: SIZES["test"]], asked[SIZES["test"] : SIZES["test"] + SIZES["valid"]]
-    return {"train": train, "valid": valid, "test": test}
+    return shared_out(islice(_stream(), STREAM), SIZES)
 
 
 def _stream() -> Iterator[tuple[Inference, bool]]:

@@ -20,6 +20,7 @@ from itertools import islice
 from typing import NamedTuple
 from zlib import crc32
 
+from regard.data.builtin import shared_out
 from regard.data.builtin.compose import Draw
 from regard.errors import UserError, nearest
 
@@ -68,14 +69,7 @@ def held_out(thing: str, word: str) -> bool:
 
 @cache
 def _splits() -> dict[str, list[Likeness]]:
-    familiar: list[Likeness] = []
-    fresh: list[Likeness] = []
-    for pair, new in islice(_stream(), STREAM):
-        (fresh if new else familiar).append(pair)
-    train = familiar[: SIZES["train"]]
-    asked = [pair for both in zip(fresh, familiar[len(train) :]) for pair in both]
-    test, valid = asked[: SIZES["test"]], asked[SIZES["test"] : SIZES["test"] + SIZES["valid"]]
-    return {"train": train, "valid": valid, "test": test}
+    return shared_out(islice(_stream(), STREAM), SIZES)
 
 
 def _stream() -> Iterator[tuple[Likeness, bool]]:
