@@ -98,7 +98,7 @@ def draw(curves: dict[str, list[Finding]], path: Path) -> None:
             flops, means, spreads = ([point[key] for point in points] for key in ("flops", "mean", "spread"))
             axes.errorbar(flops, means, spreads, color=colour, marker="o", capsize=4, linewidth=1.6, label=family)
         axes.set_xlabel("operations of pre-training", color=MUTED)
-        axes.set_ylabel(f"SST-2 dev accuracy, mean and spread of {len(SEEDS)} seeds", color=MUTED)
+        axes.set_ylabel(f"SST-2 dev accuracy, mean and spread of {len(points[0]['accuracy'])} seeds", color=MUTED)
         axes.set_title("The same text, the same body, the same operations", loc="left", color=INK, weight="bold", size=11)
         axes.grid(color=GRID, linewidth=0.8)
         axes.spines[["top", "right"]].set_visible(False)
@@ -122,7 +122,7 @@ def main() -> None:
                 curves.setdefault(family, []).append(found)
     settings = {"body": BODY, "generator_width": GENERATOR, "pre_train": PRE_TRAIN, "fine_tune": FINE_TUNE, "seeds": SEEDS}
     gain = curves["electra"][-1]["mean"] - curves["bert"][-1]["mean"]
-    write("electra", {"settings": settings, "curves": curves, "electra_minus_bert": gain})
+    write("electra", {"settings": settings, "points": curves, "electra_minus_bert": gain})
     draw(curves, PICTURE)
 
 

@@ -17,7 +17,7 @@ from regard.tasks.training import train_run
 class Trained(NamedTuple):
     scores: dict[str, Any]  # on data.test
     seconds: float  # of training and validating
-    validation: float  # the lowest loss
+    validation: float  # the best of what train.best names
 
 
 def trained(recipe: str, settings: Sequence[str]) -> Trained:

@@ -55,7 +55,13 @@ EXAMS = {
         metric="accuracy",
         floor=0.900,
         goal=0.915,
-        settings=("data.columns=sentence|content,label",),
+        settings=(
+            "data.columns=sentence|content,label",
+            "train.learning_rate=5e-5",
+            "train.epochs=3",
+            "train.best=accuracy",
+            "train.tokens_per_batch=512",
+        ),
         header=True,
     ),
     "mrpc": Exam(
@@ -65,7 +71,13 @@ EXAMS = {
         test="mrpc/msr_paraphrase_test.txt.gz",
         metric="f1",
         floor=0.86,
-        settings=("data.columns=#1 String,#2 String,Quality",),
+        settings=(
+            "data.columns=#1 String,#2 String,Quality",
+            "train.learning_rate=1e-4",
+            "train.epochs=10",
+            "train.best=accuracy",
+            "train.tokens_per_batch=1024",
+        ),
         header=True,
     ),
     "conll2003": Exam(
@@ -76,6 +88,7 @@ EXAMS = {
         metric="f1",
         floor=0.86,
         goal=0.89,
+        settings=("train.learning_rate=2e-4", "train.epochs=5", "train.best=f1"),
     ),
     "squad": Exam(
         recipe="finetune-answer",
@@ -85,6 +98,7 @@ EXAMS = {
         metric="f1",
         floor=0.50,
         goal=0.62,
+        settings=("train.learning_rate=2e-4", "train.epochs=4", "train.tokens_per_batch=3072"),
     ),
     "imdb": Exam(
         recipe="finetune-classify",
@@ -94,7 +108,13 @@ EXAMS = {
         metric="accuracy",
         floor=0.88,
         goal=0.91,
-        settings=("data.maximum_tokens=512", "train.tokens_per_batch=8192"),
+        settings=(
+            "data.maximum_tokens=512",
+            "train.tokens_per_batch=8192",
+            "train.learning_rate=1e-4",
+            "train.epochs=4",
+            "train.best=accuracy",
+        ),
     ),
 }
 
@@ -120,7 +140,7 @@ def report(exam: Exam, runs: Sequence[Trained]) -> dict[str, Any]:
         "mean": mean,
         "deviation": statistics.stdev(scores) if len(scores) > 1 else 0.0,
         "scores": scores,
-        "validation_losses": [run.validation for run in runs],
+        "validation": [run.validation for run in runs],
         "seconds": [round(run.seconds, 1) for run in runs],
         "trainings_at_once": AT_ONCE,
         "bars": {level: f"{least:g} {'met' if met else 'not met'}" for level, (least, met) in levels.items()},

@@ -49,7 +49,7 @@ class BERTConfig(BodyConfig):
     segments: int = 2  # sentence A and sentence B; 1 is added to every token alike
     first_position: int = 0  # rows of the table of positions that no token has
     embedding_width: int = 0  # of words; 0: width
-    pooler: Pooling = "tanh"  # behind the layer that what is asked of a whole text passes first
+    pooler: Pooling = "tanh"  # behind the layer that what is asked of a whole text passes first; or the mean of its tokens
     deviation: float = 0.02  # of matrices as they are drawn; a narrow model learns sooner with more, up to 1 / sqrt(width)
 
     def __post_init__(self) -> None:
@@ -163,7 +163,7 @@ def count(config: BERTConfig, vocabulary: int, tokens: int, scored: int | None =
     if heads.words:
         parts += [_linear("before the head", c.width, words, asked), norm(words)]
         parts += [vocabulary_head(words, vocabulary, asked, tied=True, bias=True)]
-    if heads.pooled:
+    if heads.pooled and c.pooler != "mean":
         parts += [_linear("pooler", c.width, c.width, 1)]
     outputs = {"next sentence": (2 * heads.next_sentence, 1), "classes": (heads.classes, 1)}
     outputs |= {"tags": (heads.tags, tokens), "span": (2 * heads.span, tokens)}

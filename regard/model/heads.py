@@ -21,7 +21,7 @@ from regard.model.feedforward import ACTIVATIONS, Activation
 from regard.model.linear import Linear
 from regard.model.norm import Norm
 
-Pooling = Literal["tanh", "relu", "gelu"]
+Pooling = Literal["tanh", "relu", "gelu", "mean"]
 POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": F.relu, "gelu": F.gelu}
 LAYERS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "gelu_tanh": partial(nn.GELU, approximate="tanh")}
 
@@ -57,14 +57,16 @@ def before_words(width: int, words_width: int, activation: Activation, epsilon: 
 
 
 class Pooler(nn.Module):
-    """One vector a text: its first token's, through a layer of its own."""
+    """One vector a text: its first token's, through a layer of its own; or the mean of all, as it is."""
 
-    def __init__(self, width: int, activation: Pooling) -> None:
+    def __init__(self, width: int, pooling: Pooling) -> None:
         super().__init__()
-        self.project = Linear(width, width)
-        self.activation = POOLINGS[activation]
+        self.project = None if pooling == "mean" else Linear(width, width)
+        self.activation = POOLINGS.get(pooling)
 
     def forward(self, x_BLD: Tensor, words: Words) -> Tensor:
+        if self.project is None or self.activation is None:
+            return mean_tokens(x_BLD, words)
         return self.activation(self.project(first_tokens(x_BLD, words)))
 
 
@@ -75,6 +77,18 @@ def first_tokens(x_BLD: Tensor, words: Words) -> Tensor:
     if isinstance(words, Tensor):
         return x_BLD[:, 0]
     raise TypeError("texts that are asked for something come one a row, or packed into one row")
+
+
+def mean_tokens(x_BLD: Tensor, words: Words) -> Tensor:
+    """x_ND: the mean of each text's own tokens, whatever stands in the padding behind them."""
+    if isinstance(words, Packing):
+        lengths_N = words.starts_N.diff().clamp(min=1).to(x_BLD)  # filler may be empty
+        total_ND = x_BLD.new_zeros(len(lengths_N), x_BLD.shape[-1]).index_add_(0, words.ids_T, x_BLD[0])
+        return total_ND / lengths_N[:, None]
+    if isinstance(words, Tensor):
+        padding_BL = torch.arange(x_BLD.shape[1], device=x_BLD.device) >= words[:, None]
+        return x_BLD.masked_fill(padding_BL[..., None], 0).sum(1) / words[:, None]
+    raise TypeError("texts that get a vector each come one a row, or packed into one row")
 
 
 class LinearHead(nn.Module):

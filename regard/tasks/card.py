@@ -28,7 +28,7 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
         "",
         "## Scores",
         *([f"- {line}" for line in result.lines()] if result else ["- no test set was given (`data.test`)"]),
-        f"- lowest validation loss {progress.best:.4f} nats a {each}, at step {progress.best_step:,}",
+        f"- {_best(recipe.train.best, each)} {progress.best:.4f} in validation, at step {progress.best_step:,}",
         "",
         "## Data",
         *[f"- {split}: `{', '.join(where)}`" for split in ("train", "valid", "test") if (where := getattr(recipe.data, split))],
@@ -51,6 +51,10 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
         "`recipe.toml` beside this file has every setting, `metrics.jsonl` every measurement, `samples.txt` what it said.",
     ]
     run.write("README.md", "\n".join(lines) + "\n")
+
+
+def _best(figure: str, each: str) -> str:
+    return f"lowest loss, nats a {each}:" if figure == "nll" else f"highest {figure}:"
 
 
 def _machine(device: torch.device) -> str:

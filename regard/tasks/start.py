@@ -24,7 +24,7 @@ from regard.text.foreign import read_foreign
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 
 Settings = dict[str, dict[str, Any]]
-OTHER = ("dropout", "attention_dropout", "word_dropout", "output_dropout", "deviation", "visibility", "mixer")
+OTHER = ("dropout", "attention_dropout", "word_dropout", "output_dropout", "deviation", "visibility", "mixer", "pooler")
 MAY_BE_OTHER = tuple(f"model.{key}" for key in OTHER)  # the weights mean the same
 VOCABULARY = "tokenizer.json"
 LEFT_BEHIND = "generator."  # of an ELECTRA

@@ -35,7 +35,8 @@ class TrainConfig:
     checkpoint_every: int = 500  # the same
     keep: int = 5  # checkpoints
     average: int = 1  # of the last so many checkpoints; 1 takes the best one instead
-    patience: int = 0  # stop after so many validations without a better loss; 0 is off
+    best: Literal["nll", "accuracy", "f1", "exact"] = "nll"  # the figure of validation that says which is the best
+    patience: int = 0  # stop after so many validations without a better one; 0 is off
 
     def __post_init__(self) -> None:
         for key in ("tokens_per_batch", "accumulate", "log_every", "keep", "average"):

@@ -35,7 +35,7 @@ from regard.train.step import Stepper
 
 
 class Validation(NamedTuple):
-    metrics: dict[str, float]  # of which "nll" decides what is best
+    metrics: dict[str, float]  # of which train.best decides what is best
     samples: list[str]  # a few outputs, for people
 
 
@@ -49,7 +49,7 @@ class Progress:
     step: int = 0
     tokens: int = 0
     seconds: float = 0.0
-    best: float | None = None  # lowest validation loss so far
+    best: float | None = None  # of what train.best names, so far
     best_step: int = 0
     worse: int = 0  # validations since
     accumulate: int = 0  # micro-batches a step, where memory asked for more than the recipe
@@ -106,7 +106,7 @@ def train(
             stepper.begin()
         if validates:
             paused = time.perf_counter()
-            progress = _validate(spread, validate, store, log, progress)
+            progress = _validate(spread, validate, config, store, log, progress)
             since += time.perf_counter() - paused
         stop = stop or done(config, progress)
         if saves or stop:
@@ -122,7 +122,9 @@ def done(config: TrainConfig, progress: Progress) -> bool:
     return progress.step >= config.steps or 0 < config.patience <= progress.worse
 
 
-def _validate(spread: Spread, validate: Validate, store: Store, log: RunLog | Mute, progress: Progress) -> Progress:
+def _validate(
+    spread: Spread, validate: Validate, config: TrainConfig, store: Store, log: RunLog | Mute, progress: Progress
+) -> Progress:
     world = spread.world
     # Eagerly: for other shapes and a search, compiling would take longer. By one process, while the others wait for its word.
     with world.as_one(), spread.whole() as model, torch.compiler.set_stance("force_eager"):
@@ -132,16 +134,23 @@ def _validate(spread: Spread, validate: Validate, store: Store, log: RunLog | Mu
     metrics = json.loads(world.tell(json.dumps(metrics)))
     if not isfinite(metrics["nll"]):
         raise _diverged(f"the validation loss became {metrics['nll']}", progress.step, store)
-    better = progress.best is None or metrics["nll"] < progress.best
+    found = _chosen_by(config.best, metrics)
+    better = progress.best is None or (found < progress.best if config.best == "nll" else found > progress.best)
     log.record(step=progress.step, **{f"valid_{name}": value for name, value in metrics.items()}, samples=samples)
     shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
     log.say(f"{progress.step:>6}  validation  {shown}{'  best so far' if better else ''}")
     log.render()
     if not better:
         return replace(progress, worse=progress.worse + 1)
-    progress = replace(progress, best=metrics["nll"], best_step=progress.step, worse=0)
+    progress = replace(progress, best=found, best_step=progress.step, worse=0)
     _save_finite(spread, store, "best", progress.step, {"model": weights(spread.model)}, {"metrics": metrics}, keep=1, whole=True)
     return progress
+
+
+def _chosen_by(name: str, metrics: dict[str, float]) -> float:
+    if name not in metrics:
+        raise UserError(f"train.best={name} is not what this task is validated by; take one of: {', '.join(metrics)}.")
+    return metrics[name]
 
 
 def _diverged(what: str, step: int, store: Store) -> UserError:

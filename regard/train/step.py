@@ -132,12 +132,17 @@ class Stepper:
             if step is not None:
                 seed_dropout(self.config.seed, step, len(batches) - left - 1, self.loader.rank)
             with self.spread.alone(last=not left):
-                with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16"):
+                with self._autocast():
                     total = self.spread(self.objective, batch.to(self.device))
                 total = total * (0.0 if left < idle else world.size / self.count)
                 total.backward()
             loss += total.detach()
         return world.total(loss) / world.size
+
+    def _autocast(self) -> torch.autocast:
+        """As steps are recorded: graphs must not read converted weights that were kept, and what is compiled has seen to it."""
+        enabled = self.config.precision == "bf16"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled, cache_enabled=self.device.type != "cuda")
 
     def _kernels(self) -> AbstractContextManager[object]:
         """On Hopper cuDNN's attention beats the default, but plans for half a second whenever it meets another length."""

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.packing import Packing, Pieces
-from regard.families.vectors import VectorsConfig, mean_tokens, text_vectors
+from regard.families.vectors import VectorsConfig, text_vectors
+from regard.model.heads import mean_tokens
 
 lengths = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 configs = st.builds(VectorsConfig, pooling=st.sampled_from(["mean", "cls"]), normalised=st.booleans())
@@ -30,6 +31,13 @@ def test_every_text_has_its_own_vector_padded_or_packed(lengths: list[int], conf
     packed = text_vectors(torch.from_numpy(np.concatenate(texts))[None], Packing.of(lengths), config)
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
     np.testing.assert_allclose(packed.numpy(), expected, atol=1e-5)
+
+
+def test_filler_without_tokens_breaks_no_gradient() -> None:
+    x_1LD = torch.ones(1, 5, 4, requires_grad=True)
+    mean_tokens(x_1LD, Packing.of([3, 2, 0]))[:2].sum().backward()
+    assert x_1LD.grad is not None
+    assert torch.isfinite(x_1LD.grad).all()
 
 
 def test_texts_in_pieces_have_none() -> None:

@@ -331,6 +331,22 @@ def test_the_best_is_kept_and_nothing_else_of_its_kind(tmp_path: Path) -> None:
     assert equal(saved(tmp_path / "long", "best"), weights(reached))
 
 
+def test_another_figure_can_say_which_is_the_best(tmp_path: Path) -> None:
+    figures = iter([(3.0, 0.5), (2.0, 0.7), (2.5, 0.9), (2.4, 0.8)])
+
+    def validate(model: nn.Module) -> Validation:
+        nll, accuracy = next(figures)
+        return Validation({"nll": nll, "accuracy": accuracy}, [])
+
+    _, progress = run(tmp_path, replace(SHORT, best="accuracy"), validate=validate)
+    assert (progress.best, progress.best_step) == (0.9, 12)
+
+
+def test_a_figure_that_nobody_measures_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"train\.best=f1 is not what this task is validated by; take one of: nll\."):
+        run(tmp_path, replace(SHORT, best="f1"), validate=scripted(3.0))
+
+
 def test_an_equal_loss_is_not_better(tmp_path: Path) -> None:
     _, progress = run(tmp_path, validate=scripted(2.0, 2.0, 2.0))
     assert (progress.best_step, progress.worse) == (4, 2)

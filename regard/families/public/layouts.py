@@ -11,7 +11,7 @@ from regard.families.public.relatives import CAMEMBERT, DISTILBERT, ELECTRA, ROB
 
 LAYOUTS = {layout.model_type: layout for layout in (GPT2, GPT1, BERT, ROBERTA, CAMEMBERT, DISTILBERT, ELECTRA)}
 OF_NORM = {"pre": GPT2, "post": GPT1}
-OF_POOLER = {"tanh": BERT, "relu": DISTILBERT, "gelu": ELECTRA}
+OF_POOLER = {"tanh": BERT, "relu": DISTILBERT, "gelu": ELECTRA, "mean": BERT}
 
 
 def layout_of(config: Config, model_type: str = "") -> Layout:
