@@ -37,6 +37,7 @@ AT_ONCE = 3 if CUDA else 1  # trainings share the device
 HELD_OUT = 2_000
 COLUMNS = "data.columns=sentence|content,label"
 STUDY = ("train.epochs=4", "train.learning_rate=1e-4", "train.precision=bf16")  # a trained body learns at a lower rate
+SIDES = ("teacher", "student")
 KEPT, FASTER, LAYERS = 0.97, 1.8, 0.5
 
 
@@ -82,7 +83,7 @@ def raced(found: Taught, data: Sequence[str]) -> float:
 
 def report(found: Sequence[Taught], faster: Sequence[float]) -> dict[str, Any]:
     kept = [each.report["accuracy_kept"] for each in found]
-    scores = {side: [each.report[side]["accuracy"] for each in found] for side in ("teacher", "student")}
+    scores = {side: [each.report[side]["accuracy"] for each in found] for side in SIDES}
     layers = found[0].layers
     bars = {
         "layers": (layers[1] / layers[0], layers[1] <= LAYERS * layers[0], f"at most {LAYERS:g} of the teacher's"),
@@ -95,12 +96,17 @@ def report(found: Sequence[Taught], faster: Sequence[float]) -> dict[str, Any]:
         "accuracy": {side: {"mean": statistics.mean(values), "scores": values} for side, values in scores.items()},
         "accuracy_kept": {"mean": statistics.mean(kept), "each": kept, "deviation": statistics.stdev(kept) if kept[1:] else 0.0},
         "times_as_fast_on_cpu": {"median": statistics.median(faster), "each": list(faster)},
-        "reports": [each.report for each in found],
-        "validation_losses": [each.validation for each in found],
-        "seconds": [each.seconds for each in found],
+        "pairs": [_nameless(each.report) for each in found],
+        "validation_losses": {side: [each.validation[n] for each in found] for n, side in enumerate(SIDES)},
+        "seconds": {side: [each.seconds[n] for each in found] for n, side in enumerate(SIDES)},
         "trainings_at_once": AT_ONCE,
         "bars": {name: f"{told}: {value:.3f}, {'met' if met else 'not met'}" for name, (value, met, told) in bars.items()},
     }
+
+
+def _nameless(report: dict[str, Any]) -> dict[str, Any]:
+    """Their folders are gone."""
+    return report | {side: {key: value for key, value in report[side].items() if key != "name"} for side in SIDES}
 
 
 def sentences(reviews: Path, into: Path) -> Path:

@@ -131,7 +131,27 @@ def _race(result: Result) -> Iterator[str]:
 def _record(result: Result) -> Iterator[str]:
     yield from _stamp(result, f"{result['benchmark']}, {result['device']}")
     rest = {key: value for key, value in result.items() if key not in (*STAMP, "file")}
-    yield from _markdown([["", ""], *([name, value] for name, value in _flat(rest))])
+    tables = {key: rows for key, value in rest.items() if (rows := _rows(value))}
+    if plain := dict(_flat({key: value for key, value in rest.items() if key not in tables})):
+        yield from _markdown([["", ""], *([name, value] for name, value in plain.items())])
+    for key, rows in tables.items():
+        yield f"**{key.replace('_', ' ')}**\n"
+        flat = {name: dict(_flat(row)) for name, row in rows.items()}
+        columns = list(dict.fromkeys(column for row in flat.values() for column in row))
+        yield from _markdown(
+            [["", *columns], *([name, *(row.get(column, "") for column in columns)] for name, row in flat.items())]
+        )
+
+
+def _rows(value: Any) -> dict[str, Mapping[str, Any]]:
+    """Several findings of one kind, by name or number: mappings of mappings, or lists of them. Nothing for anything else."""
+    if isinstance(value, list):
+        value = dict(enumerate(value, 1))
+    if not isinstance(value, Mapping):
+        return {}
+    series = {name: each if isinstance(each, list) else [each] for name, each in value.items()}
+    found = {f"{name} {n}" if len(each) > 1 else str(name): row for name, each in series.items() for n, row in enumerate(each, 1)}
+    return found if len(found) > 1 and all(isinstance(row, Mapping) for row in found.values()) else {}
 
 
 def _stamp(result: Result, heading: str) -> Iterator[str]:
@@ -146,7 +166,11 @@ def _flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str
         if isinstance(inner, Mapping):
             yield from _flat(inner, f"{name}, ")
         else:
-            yield name, f"{inner:.4g}" if isinstance(inner, float) else str(inner)
+            yield name, ", ".join(map(_brief, inner)) if isinstance(inner, list) else _brief(inner)
+
+
+def _brief(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> Iterator[str]:
