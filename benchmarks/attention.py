@@ -21,10 +21,10 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from benchmarks.measure import Row, Table, alternate, row, write
 from regard.model.attention import Attention, attend
-from regard.model.mixers import MIXERS
+from regard.model.mixers.softmax import Softmax
 from regard.model.visibility import View, Visibility, causal, full, padding, window
 
-SOFTMAX = MIXERS["softmax"]
+SOFTMAX = Softmax()
 HEAD_WIDTH = 64
 RADIUS = 64
 SLIDING = 1023  # of the sliding window: each query sees 1,024 keys
@@ -91,9 +91,10 @@ def views(scale: Scale, length: int) -> Iterator[tuple[str, View]]:
 def cores(scale: Scale, view: View) -> dict[str, Trial]:
     """From queries, keys and values to the context."""
     q, k, v = inputs = heads_of(scale, view.batch, view.length)
+    dense = masked(view)
     systems: dict[str, Output] = {
         "regard": partial(attend, None, "benchmark", SOFTMAX, q, k, v, view, 0.0),
-        "sdpa": partial(F.scaled_dot_product_attention, q, k, v, attn_mask=view.mask, is_causal=view.causal),
+        "sdpa": partial(F.scaled_dot_product_attention, q, k, v, attn_mask=dense.mask, is_causal=dense.causal),
     }
     if view.length <= scale.explicit_up_to:
         sees = view.rows(torch.arange(view.length))
@@ -106,18 +107,23 @@ def layers(scale: Scale, view: View) -> dict[str, Trial]:
     if view.length > scale.explicit_up_to:
         return {}
     place: dict[str, Any] = {"device": scale.device, "dtype": scale.dtype}
-    ours = Attention(scale.width, scale.heads, mixer="softmax", dropout=0.0, name="layer").to(**place).eval()
+    ours = Attention(scale.width, scale.heads, mixer=SOFTMAX, dropout=0.0, name="layer").to(**place).eval()
     theirs = nn.MultiheadAttention(scale.width, scale.heads, batch_first=True, **place).eval()
     project, out = ours.project, ours.out
     theirs.load_state_dict(
         {"in_proj_weight": project.weight, "in_proj_bias": project.bias, "out_proj.weight": out.weight, "out_proj.bias": out.bias}
     )
     x = torch.randn(view.batch, view.length, scale.width, requires_grad=True, **place)
-    masks = _masks_of_torch(view)
+    masks = _masks_of_torch(masked(view))
     return {
         "regard layer": (partial(ours, x, view), [x, *ours.parameters()]),
         "nn.MultiheadAttention": (lambda: theirs(x, x, x, need_weights=False, **masks)[0], [x, *theirs.parameters()]),
     }
+
+
+def masked(view: View) -> View:
+    """For kernels that know of no blocks to leave out."""
+    return view if view.blocks is None else view.rendered()
 
 
 def _masks_of_torch(view: View) -> dict[str, Any]:

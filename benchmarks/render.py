@@ -125,7 +125,8 @@ def _race(result: Result) -> Iterator[str]:
         yield from _markdown([table["columns"], *table["rows"]])
     if result["curves"]:
         yield f"![{result['title']}: {'; '.join(curves['title'] for curves in result['curves'])}]({_curves_picture(result)})\n"
-    yield from _markdown(cells(result["rows"]))
+    if result["rows"]:
+        yield from _markdown(cells(result["rows"]))
 
 
 def _record(result: Result) -> Iterator[str]:

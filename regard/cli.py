@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +30,7 @@ Settings = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=
 Choices = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="such as decode.beam=8")]
 Device = Annotated[str | None, typer.Option(metavar="NAME", help="cpu, cuda or cuda:N; by default a GPU where there is one")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+VIEWS = "heads, weights, roles, ..."  # a name that is none lists all; help should not wait for torch, which their table needs
 
 
 def _examples(*lines: str) -> str:
@@ -224,7 +225,9 @@ def import_(
 def export(
     run: RunFolder,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="a new folder")],
-    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="hf: what transformers opens")] = "hf",
+    to: Annotated[
+        str, typer.Option("--to", metavar="FORMAT", help="hf, for transformers; word2vec, word2vec-binary or glove")
+    ] = "hf",
 ) -> None:
     """Write a run as a folder that other programs open."""
     from regard.tasks.exchange import export_run
@@ -232,9 +235,40 @@ def export(
     export_run(run, folder, to, _say)
 
 
+@app.command(
+    epilog=_examples(
+        "regard prune runs/translate runs/half --keep 0.5",
+        "regard prune runs/translate runs/few --keep 0.3 --by L0 --curve curve.png",
+        "regard prune runs/mine runs/half --data valid.en,valid.de --by ablation --set decode.search=greedy",
+    )
+)
+def prune(
+    run: RunFolder,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="a new folder, for the pruned run")],
+    keep: Annotated[float, typer.Option(metavar="SHARE", help="of all heads")] = 0.5,
+    by: Annotated[str, typer.Option(metavar="WAY", help="importance, normalised, ablation, random or L0")] = "importance",
+    data: Annotated[Path | None, typer.Option(metavar="FILE", help="to measure on; by default the validation data")] = None,
+    curve: Annotated[Path | None, typer.Option(metavar="FILE", help="a picture: .png, .svg, .html or .json")] = None,
+    penalty: Annotated[float, typer.Option(metavar="NUMBER", help="of --by L0: for each open gate")] = 0.01,
+    steps: Annotated[int, typer.Option(metavar="N", help="of --by L0: how long gates are trained")] = 300,
+    setting: Choices = None,
+    device: Device = None,
+) -> None:
+    """Remove heads: a smaller, faster run, and what it costs.
+
+    Heads go from the least important on, one at least stays in every attention; the score is printed for every so many of them.
+    """
+    from regard.tasks.pruning import Wish, prune_run
+
+    wish = Wish(keep=keep, by=by, data=data, penalty=penalty, steps=steps)
+    for line in prune_run(run, out, wish, setting or [], curve, device, _say):
+        print(line)
+
+
 def _one_text_without_a_word(context: typer.Context, texts: list[str] | None) -> list[str] | None:
-    """Attention is drawn of one text; a word is looked at in several, or in a file."""
-    if context.params.get("word") is None and len(texts or []) != 1:
+    """Attention is drawn of one text; a word is looked at in several, or in a file; a view says itself what it needs."""
+    expected = (0, 1) if context.params.get("show") is not None else (1,)
+    if context.params.get("word") is None and len(texts or []) not in expected:
         extra = f"one text is drawn at a time, and {texts[1]!r} is a second" if texts else "give a text to look into"
         raise typer.BadParameter(f"{extra}; --word WORD looks at a word in several.")
     return texts
@@ -244,6 +278,7 @@ def _one_text_without_a_word(context: typer.Context, texts: list[str] | None) ->
     epilog=_examples(
         'regard lens runs/translate "the animal did not cross the street because it was too tired"',
         'regard lens runs/translate "the cat sleeps" --part encoder --out attention.html',
+        'regard lens runs/translate "the cat sleeps" --show heads --out heads.png',
         'regard lens hf:bert-base-uncased --word bank "He sat on the river bank." "She put cash in the bank."',
         "regard lens runs/bert --word bank --file sentences.tsv --out bank.html",
     )
@@ -253,29 +288,77 @@ def lens(
     text: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT", help="to look into", callback=_one_text_without_a_word)
     ] = None,
+    show: Annotated[str | None, typer.Option(metavar="VIEW", is_eager=True, help=f"another view: {VIEWS}")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="a picture: .png, .svg, .html or .json")] = None,
     part: Annotated[str | None, typer.Option(metavar="PART", help="cross, decoder or encoder")] = None,
+    target: Annotated[str | None, typer.Option(metavar="TEXT", help="of --show: what the model is to say")] = None,
+    hypothesis: Annotated[int | None, typer.Option(metavar="N", help="of --show: which of its own outputs, from 0")] = None,
+    data: Annotated[Path | None, typer.Option(metavar="FILE", help="of --show: many texts instead of one")] = None,
+    head: Annotated[int | None, typer.Option(metavar="N", help="of --show: one head")] = None,
+    words: Annotated[bool, typer.Option("--words", help="of --show: take pieces of a word together")] = False,
+    values: Annotated[bool, typer.Option("--values", help="of --show: weights times the length of what they bring")] = False,
+    specials: Annotated[str | None, typer.Option(metavar="HOW", help="of --show: keep, hide or renormalise")] = None,
     word: Annotated[str | None, typer.Option(metavar="WORD", is_eager=True, help="how its vector follows its context")] = None,
     file: Annotated[Path | None, typer.Option(metavar="FILE", help="sentences for --word, one on each line")] = None,
-    layer: Annotated[int | None, typer.Option(metavar="N", help="whose matrix --word draws; by default the last")] = None,
+    layer: Annotated[int | None, typer.Option(metavar="N", help="of --show, or whose matrix --word draws")] = None,
+    beside: Annotated[str | None, typer.Option(metavar="RUN|FILE", help="of --word: word vectors to compare with")] = None,
     device: Device = None,
 ) -> None:
-    """Draw what each written word attended to, or the uses of a word.
+    """Draw what each written word attended to, or look otherwise.
 
-    With --word: the distance between its uses, layer by layer. A sentence may end in a tab and the word's sense there.
+    With --show: another view of the model and the text, or of a file of them. With --word: the distance between a word's uses,
+    layer by layer; a sentence may end in a tab and the word's sense there.
     """
-    from regard.tasks.look import look, look_at_word
+    views = {"--target": target, "--hypothesis": hypothesis, "--data": data, "--head": head, "--specials": specials}
+    views |= {"--words": words or None, "--values": values or None}
+    if word is not None:
+        _only("is not for --word; leave one of them", {"--show": show, "--part": part, **views})
+        from regard.tasks.look import look_at_word
 
-    for option, given in (("--file", file), ("--layer", layer)) if word is None else (("--part", part),):
-        if given is not None:
-            told = "is only for --word; give --word WORD, or leave it" if word is None else "is not for --word; leave one of them"
-            raise UserError(f"{option} {given} {told} out.")
-    if word is None:
-        lines = look(run, (text or [""])[0], part, out, device)
+        lines = look_at_word(run, word, text or [], file, layer, out, device, beside)
+    elif show is not None:
+        _only("is only for --word; give --word WORD, or leave it", {"--file": file, "--beside": beside})
+        from regard.tasks.show import Asked
+        from regard.tasks.shows import show as shown
+
+        asked = Asked(
+            run=run, device=device, text=text[0] if text else None, target=target, hypothesis=hypothesis, data=data, layer=layer,
+            head=head, part=part, words=words, values=values, specials=specials,
+        )  # fmt: skip
+        lines = shown(show, asked, out)
     else:
-        lines = look_at_word(run, word, text or [], file, layer, out, device)
+        _only("is only for --word; give --word WORD, or leave it", {"--file": file, "--layer": layer, "--beside": beside})
+        _only("is only for --show; give --show VIEW, or leave it", views)
+        from regard.tasks.look import look
+
+        lines = look(run, (text or [""])[0], part, out, device)
     for line in lines:
         print(line)
+
+
+def _only(told: str, options: Mapping[str, object]) -> None:
+    """Options that were given where they mean nothing."""
+    for option, given in options.items():
+        if given is not None:
+            raise UserError(f"{option}{'' if given is True else f' {given}'} {told} out.")
+
+
+@app.command(epilog=_examples("regard studio runs/demo", "regard studio runs/demo runs/gpt --port 8000"))
+def studio(
+    run: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="runs to look into; by default all in runs/")] = None,
+    port: Annotated[int, typer.Option(metavar="N", help="0 is any that is free")] = 8417,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="a public one needs --key")] = "127.0.0.1",
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="without which nobody sees anything")] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="only print the address")] = False,
+    device: Device = None,
+) -> None:
+    """A page in your browser to look inside: heads, searches, sums.
+
+    It runs on this machine, for this machine, and needs no network.
+    """
+    from regard.tasks.studio import serve
+
+    serve(run or [], host, port, key, not no_browser, device, _say)
 
 
 @app.command(
@@ -295,9 +378,10 @@ def explain(
     print(json.dumps(explain_rows(target, settings or []), indent=2) if as_json else explain_tree(target, settings or []))
 
 
-@app.command(epilog=_examples("regard bench attention", "regard bench cost_growth --render", "regard bench --render"))
+@app.command(epilog=_examples("regard bench attention", "regard bench lra listops seeds=1", "regard bench --render"))
 def bench(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="what to measure; by default, all are listed")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARGUMENT]...", help="for a subject that takes any")] = None,
     render: Annotated[bool, typer.Option("--render", help="write docs/performance.md from all results")] = False,
 ) -> None:
     """Speed against peers: list, measure, document.
@@ -306,7 +390,7 @@ def bench(
     """
     from regard.tasks.bench import listing, measure, write_document
 
-    for line in measure(name) if name else [] if render else listing():
+    for line in measure(name, arguments or []) if name else [] if render else listing():
         print(line)
     for path in write_document() if render else []:
         print(f"written: {path}")

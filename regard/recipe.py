@@ -11,13 +11,16 @@ from typing import Any, Literal
 
 from regard.config import as_typed, build, override, to_toml
 from regard.data.config import LabelledConfig, PairsConfig, QuestionsConfig, SentencesConfig, TaggedConfig, TextsConfig
+from regard.data.word_config import WordsDataConfig
 from regard.decode.config import ONLY_FOR, DecodeConfig
 from regard.errors import UserError, nearest
 from regard.families import FAMILIES
 from regard.families.vectors import VectorsConfig
 from regard.objective.classification import ClassificationConfig
 from regard.objective.distillation import DistillationConfig
+from regard.objective.glove import GloVeConfig
 from regard.objective.masked import MaskedConfig
+from regard.objective.negative_sampling import CBOWConfig, SkipGramConfig
 from regard.objective.next_token import NextTokenConfig
 from regard.objective.regression import RegressionConfig
 from regard.objective.replaced import ReplacedConfig
@@ -26,6 +29,9 @@ from regard.objective.tagging import TaggingConfig
 from regard.objective.translation import TranslationConfig
 from regard.text.config import PairTextConfig, TextConfig
 from regard.train.config import TrainConfig
+from regard.train.static_config import StaticConfig
+
+UNKNOWN = "no setting"  # of another task, family or objective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +48,13 @@ class About:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig:
-    name: Literal["translate", "write", "classify", "embed", "answer", "tag", "fill"] = "translate"
+    name: Literal["translate", "write", "classify", "embed", "answer", "tag", "fill", "denoise", "words"] = "translate"
     start: str = ""  # a run, a Hugging Face folder or a hub id: training begins with its weights, settings and vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What `data`, `text`, `model` and `objective` hold depends on the task, and is `TASKS`' to say."""
+    """What `data`, `text`, `model`, `objective` and `train` hold depends on the task, and is `TASKS`' to say."""
 
     recipe: About
     task: TaskConfig
@@ -56,7 +62,7 @@ class Recipe:
     text: Any
     model: Any
     objective: Any
-    train: TrainConfig
+    train: Any
     decode: DecodeConfig
 
     def to_toml(self) -> str:
@@ -66,10 +72,10 @@ class Recipe:
         """`section.key=ours (was theirs)` for every setting that differs, what a recipe says about itself aside."""
         mine, theirs = asdict(self), asdict(other)
         return [
-            f"{section}.{key}={as_typed(value)} (was {as_typed(theirs[section][key])})"
+            f"{section}.{key}={as_typed(value)} (was {as_typed(theirs[section].get(key, UNKNOWN))})"
             for section, table in mine.items()
             for key, value in table.items()
-            if section != "recipe" and theirs[section][key] != value
+            if section != "recipe" and theirs[section].get(key, UNKNOWN) != value
         ]
 
 
@@ -81,18 +87,22 @@ class Sections:
     text: type
     families: tuple[str, ...]
     objectives: dict[str, type]
+    train: type = TrainConfig
 
 
 SECTIONS = [field.name for field in fields(Recipe)]
 LABELS = {"classification": ClassificationConfig, "regression": RegressionConfig, "distillation": DistillationConfig}
+WORDS = {"skipgram": SkipGramConfig, "cbow": CBOWConfig, "glove": GloVeConfig}
 TASKS = {
-    "translate": Sections(PairsConfig, PairTextConfig, ("transformer",), {"translation": TranslationConfig}),
+    "translate": Sections(PairsConfig, PairTextConfig, ("transformer", "recurrent"), {"translation": TranslationConfig}),
     "write": Sections(TextsConfig, TextConfig, ("gpt",), {"next_token": NextTokenConfig}),
-    "classify": Sections(LabelledConfig, TextConfig, ("gpt", "bert"), LABELS),
+    "classify": Sections(LabelledConfig, TextConfig, ("gpt", "bert", "encoder"), LABELS),
     "embed": Sections(SentencesConfig, TextConfig, ("bert",), {"vectors": VectorsConfig}),
     "answer": Sections(QuestionsConfig, TextConfig, ("bert",), {"span": SpanConfig}),
     "tag": Sections(TaggedConfig, TextConfig, ("bert",), {"tagging": TaggingConfig}),
     "fill": Sections(TextsConfig, TextConfig, ("bert", "electra"), {"masked": MaskedConfig, "replaced": ReplacedConfig}),
+    "words": Sections(WordsDataConfig, TextConfig, ("words",), WORDS, StaticConfig),
+    "denoise": Sections(LabelledConfig, TextConfig, ("encoder", "bert"), {"masked": MaskedConfig}),
 }
 
 
@@ -174,14 +184,18 @@ def made(tables: Tables) -> Recipe:
         "text": sections.text,
         "model": FAMILIES[family],
         "objective": sections.objectives[objective],
-        "train": TrainConfig,
+        "train": sections.train,
         "decode": DecodeConfig,
     }
     recipe = Recipe(**{section: build(kinds[section], table, section) for section, table in tables.items()})
-    if family == "transformer" and recipe.model.tie == "all" and not recipe.text.joint:
+    if family in ("transformer", "recurrent") and recipe.model.tie == "all" and not recipe.text.joint:
         raise UserError(
             "model.tie=all shares one embedding between both languages, so it needs text.joint=true; or set model.tie=output."
         )
+    for key, value in (("compile", True), ("recompute", True), ("shard", True), ("optimizer", "muon")):
+        if family == "recurrent" and getattr(recipe.train, key) == value:
+            given = f"train.{key}={as_typed(value)}"
+            raise UserError(f"{given} is for models made of blocks, and model.family=recurrent has none; leave it out.")
     return recipe
 
 

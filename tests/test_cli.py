@@ -19,8 +19,8 @@ from regard.recipe import builtin_names, load_recipe
 from tests.command import SENTENCES, contents, copy_of_run, regard, tiny, trained
 
 VERBS = [
-    *("demo", "recipes", "train", "evaluate", "predict", "chat", "score", "import", "export"),
-    *("lens", "explain", "bench", "doctor"),
+    *("demo", "recipes", "train", "evaluate", "predict", "chat", "score", "import", "export", "prune"),
+    *("lens", "studio", "explain", "bench", "doctor"),
 ]
 CAT = "the cat sees the dog ."
 

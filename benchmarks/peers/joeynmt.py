@@ -16,8 +16,11 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from benchmarks.peers import joeynmt_recurrent
 from benchmarks.peers.apart import ROOT, Abroad
 from regard.data.batches import Batch
+from regard.families.encoder_decoder import EncoderDecoder
+from regard.families.recurrent import Recurrent
 from regard.families.transformer import Transformer
 from regard.model.attention import Attention
 from regard.model.block import Block
@@ -51,20 +54,28 @@ def translator(ours: Transformer) -> Abroad:
     return _start(ours, "translate", [])
 
 
-def trainer(ours: Transformer, batches: Sequence[Batch], bf16: bool) -> Abroad:
+def trainer(ours: EncoderDecoder, batches: Sequence[Batch], bf16: bool) -> Abroad:
     """ask("loss"): of the first batch, in float32; ask("epoch"): a step for every batch."""
     return _start(ours, "train-bf16" if bf16 else "train", batches)
 
 
-def _start(ours: Transformer, task: str, batches: Sequence[Batch]) -> Abroad:
+def _start(ours: EncoderDecoder, task: str, batches: Sequence[Batch]) -> Abroad:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "model.json").write_text(json.dumps(_settings(ours)), "utf-8")
-        save_file(dict(_weights(ours)), folder / "model.safetensors")
+        settings, weights = _told(ours)
+        (folder / "model.json").write_text(json.dumps(settings), "utf-8")
+        save_file(weights, folder / "model.safetensors")
         save_file(
             {key: tensor for n, batch in enumerate(batches) for key, tensor in _pairs(n, batch)}, folder / "pairs.safetensors"
         )
         return Abroad(HOME / "bin" / "python", "benchmarks.peers.joeynmt_there", task, name, str(torch.get_num_threads()))
+
+
+def _told(ours: EncoderDecoder) -> tuple[dict[str, object], dict[str, Tensor]]:
+    """Settings and weights."""
+    if isinstance(ours, Recurrent):
+        return joeynmt_recurrent.settings(ours), dict(joeynmt_recurrent.weights(ours))
+    return _settings(ours), dict(_weights(ours))
 
 
 def _settings(ours: Transformer) -> dict[str, object]:

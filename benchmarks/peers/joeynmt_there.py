@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 from joeynmt.batch import Batch  # type: ignore[import-not-found]
-from joeynmt.decoders import TransformerDecoder  # type: ignore[import-not-found]
+from joeynmt.decoders import RecurrentDecoder, TransformerDecoder  # type: ignore[import-not-found]
 from joeynmt.embeddings import Embeddings  # type: ignore[import-not-found]
-from joeynmt.encoders import TransformerEncoder  # type: ignore[import-not-found]
+from joeynmt.encoders import RecurrentEncoder, TransformerEncoder  # type: ignore[import-not-found]
 from joeynmt.model import Model  # type: ignore[import-not-found]
 from joeynmt.search import search  # type: ignore[import-not-found]
 from safetensors.torch import load_file, load_model
@@ -34,10 +34,12 @@ VOCABULARY = SimpleNamespace(
 
 def build(folder: Path) -> nn.Module:
     settings = json.loads((folder / "model.json").read_text("utf-8"))
-    words, width = settings["words"], settings["encoder"]["hidden_size"]
+    recurrent = "rnn_type" in settings["encoder"]
+    words, width = settings["words"], settings["decoder"]["hidden_size"]
     embed = Embeddings(embedding_dim=width, scale=True, vocab_size=words, padding_idx=PAD)
-    encoder = TransformerEncoder(**settings["encoder"])
-    decoder = TransformerDecoder(**settings["decoder"], vocab_size=words)
+    encoder = (RecurrentEncoder if recurrent else TransformerEncoder)(**settings["encoder"])
+    of_encoder = {"encoder": encoder} if recurrent else {}
+    decoder = (RecurrentDecoder if recurrent else TransformerDecoder)(**settings["decoder"], vocab_size=words, **of_encoder)
     decoder.output_layer.weight = embed.lut.weight
     model = Model(encoder, decoder, embed, embed, VOCABULARY, VOCABULARY)
     model.loss_function = ("crossentropy", 0.0)
@@ -52,7 +54,12 @@ def build(folder: Path) -> nn.Module:
 def batch_of(source_BM: Tensor, target_BL: Tensor | None = None) -> Any:
     rows = torch.arange(len(source_BM))
     lengths_B = (source_BM != PAD).sum(1)
-    return Batch(source_BM, lengths_B, None, target_BL, None, rows, torch.device("cpu"), PAD, EOS, is_train=target_BL is not None)
+    batch = Batch(
+        source_BM, lengths_B, None, target_BL, None, rows, torch.device("cpu"), PAD, EOS, is_train=target_BL is not None
+    )
+    if target_BL is not None:
+        batch.sort_by_src_length()  # as its training does; its recurrent encoder insists
+    return batch
 
 
 def loss(model: nn.Module, batch: Any) -> Tensor:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.data.arena.sequences import Sequences
 from regard.data.labelled import Example, is_number
 from regard.errors import UserError, nearest
 
@@ -27,7 +28,7 @@ class Labels:
 
     @classmethod
     def of(cls, examples: Sequence[Example]) -> Labels:
-        """Numbers in the order of their size, all else as in a dictionary."""
+        """Numbers in the order of their size, all else as in a dictionary; a set of sequences knows all that it may have."""
         found = Counter(example.label for example in examples)
         if len(found) < 2:
             raise UserError(
@@ -44,6 +45,8 @@ class Labels:
                 f"data.train has {len(found):,} labels for {len(examples):,} texts, such as {examples[0].label[:40]!r}; are the "
                 "columns swapped? Give data.columns=TEXT,LABEL."
             )
+        if isinstance(examples, Sequences):
+            return cls(examples.names, 1)
         by_size = all(label.isascii() and label.removeprefix("-").isdecimal() for label in found)
         names = sorted(found, key=lambda label: (int(label) if by_size else 0, label))
         return cls(tuple(names), len(examples[0].texts))
@@ -115,5 +118,5 @@ def described(examples: Sequence[Example], shown: int = 6) -> list[str]:
 
 
 def _contradictions(examples: Sequence[Example]) -> int:
-    seen = {(example.texts, example.label) for example in examples}
-    return sum(count > 1 for count in Counter(texts for texts, _ in seen).values())
+    seen = {(example.key, example.label) for example in examples}
+    return sum(count > 1 for count in Counter(key for key, _ in seen).values())

@@ -64,8 +64,11 @@ class LabelledConfig:
     columns: tuple[str, ...] = ()  # text and label, or text, second text and label
     maximum_tokens: int = 0  # a longer text is cut to so many, its marks counted; 0: none is, and none may be too long
     limit: int = 0  # use only so many training texts; 0 is all
+    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
 
     def __post_init__(self) -> None:
+        if not 0 <= self.held_out < 1:
+            raise UserError(f"data.held_out={self.held_out} must be 0 (none) or more, and less than 1, such as 0.1.")
         if len(self.columns) not in (0, 2, 3):
             raise UserError(f"data.columns has {len(self.columns)} names; give two, text,label, or three, text,second,label.")
         if len(set(self.columns)) < len(self.columns):

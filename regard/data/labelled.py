@@ -4,6 +4,8 @@
     "train.jsonl"                one object on each line (.ndjson too)
     "train.txt"                  a table with tabs, if its columns are chosen
     "builtin:remarks/train"      needs no network; "builtin:inference/..." and "builtin:similarity/..." have pairs
+    "builtin:listops/train"      sequences of symbols, drawn by rule (see `arena`)
+    "photos/" "photos.tar.gz"    pictures, pixel by pixel (see `arena/pictures.py`)
     "hf:NAME@CONFIG:SPLIT"       `datasets` opens NAME; @CONFIG and :SPLIT (train) may be left out
 
 Every file may be gzipped (.gz), and several of these may be given, to be read one after the other. `columns` names two columns,
@@ -16,12 +18,15 @@ or false is taken as it is written.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain, islice
 from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
+from regard.data.arena import SETS, draw_sequences, is_drawn
+from regard.data.arena.pictures import is_pictures, read_pictures
+from regard.data.arena.sequences import Sequences, joined
 from regard.data.builtin import rows_of
 from regard.data.builtin.inference import inferences
 from regard.data.builtin.remarks import remarks
@@ -52,9 +57,21 @@ class Example(NamedTuple):
     def texts(self) -> tuple[str, ...]:
         return (self.text,) if self.second is None else (self.text, self.second)
 
+    @property
+    def key(self) -> Hashable:
+        """The same for the same texts."""
+        return self.texts
 
-def read_labelled(where: tuple[str, ...], columns: tuple[str, ...] = (), limit: int | None = None) -> list[Example]:
-    """All examples, or the first `limit`; all of them texts, or all of them pairs."""
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """For people who look through many."""
+        return self.texts
+
+
+def read_labelled(where: tuple[str, ...], columns: tuple[str, ...] = (), limit: int | None = None) -> Sequence[Example]:
+    """All examples, or the first `limit`; all of them texts, or all of them pairs, or all of them sequences of symbols."""
+    if any(map(_is_numbered, where)):
+        return _numbered(where, limit)
     found = list(islice(chain.from_iterable(_examples(entry, columns) for entry in where), limit))
     if not found:
         raise UserError(f"{' and '.join(where)}: there are no texts in it. Give data with at least one.")
@@ -65,6 +82,18 @@ def read_labelled(where: tuple[str, ...], columns: tuple[str, ...] = (), limit: 
                 f"both: {CHOOSE}."
             )
     return found
+
+
+def _is_numbered(entry: str) -> bool:
+    return is_drawn(entry) or is_pictures(entry)
+
+
+def _numbered(where: tuple[str, ...], limit: int | None) -> Sequences:
+    if others := [entry for entry in where if not _is_numbered(entry)]:
+        raise UserError(
+            f"{others[0]} holds texts, but others of {' and '.join(where)} hold symbols; give them to different runs."
+        )
+    return joined([draw_sequences(entry, limit) if is_drawn(entry) else read_pictures(entry, limit) for entry in where], limit)
 
 
 def _kind(example: Example) -> str:
@@ -91,7 +120,7 @@ def _examples(entry: str, columns: tuple[str, ...]) -> Iterator[Example]:
 
 
 def _from_builtin(where: str) -> Iterator[Example]:
-    rows = enumerate(rows_of(where, BUILTIN, "labelled texts"), start=1)
+    rows = enumerate(rows_of(where, BUILTIN, "labelled texts", SETS), start=1)
     return (Example(row[0], row[1] if len(row) > 2 else None, row[-1], f"{where}, text {number}") for number, row in rows)
 
 

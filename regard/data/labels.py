@@ -2,8 +2,10 @@
 
     one text    start text end
     a pair      start text between second end        (RoBERTa's: between twice)
+    apart       start text end start second end      each of the two a text of its own to the model
 
 Which ids the marks are is for the model's family to say. Dims: N texts, B rows of L tokens; padded, B is N; packed, it is 1.
+Of pairs that are read apart there are N labels and 2 N texts, every second one belonging to the one before it.
 """
 
 from __future__ import annotations
@@ -28,9 +30,13 @@ class Marks(NamedTuple):
     between: int
     end: int
     twice: bool = False  # two marks between the texts of a pair, as RoBERTa has them
+    apart: bool = False  # each text of a pair has marks, and room, of its own
 
     def around(self, texts: Sequence[list[int]], room: int) -> tuple[list[int], int]:
         """The ids of a text or a pair, cut to fit the room, and where the second text begins, or else the end."""
+        if self.apart:
+            each = [[self.start, *text[: room - 2], self.end] for text in texts]
+            return [number for ids in each for number in ids], len(each[0])
         first, *others = _cut(texts, room - self.length([[]] * len(texts)))
         if not others:
             return [self.start, *first, self.end], len(first) + 2
@@ -38,7 +44,9 @@ class Marks(NamedTuple):
         return [self.start, *first, *between, *others[0], self.end], len(first) + 1 + len(between)
 
     def length(self, texts: Sequence[list[int]]) -> int:
-        """Of the ids of these texts, nothing cut."""
+        """Of the ids of these texts, nothing cut; of the longer where they are read apart."""
+        if self.apart:
+            return 2 + max(map(len, texts))
         return 2 + sum(map(len, texts)) + (1 + self.twice) * (len(texts) - 1)
 
 
@@ -56,13 +64,14 @@ class LabelledTexts:
     ids: Ragged  # marks included
     seconds: np.ndarray  # where in each the second text begins
     labels: np.ndarray
+    apart: bool = False  # are the texts of a pair read apart?
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __add__(self, more: LabelledTexts) -> LabelledTexts:
         seconds, labels = (np.concatenate(both) for both in ((self.seconds, more.seconds), (self.labels, more.labels)))
-        return LabelledTexts(self.ids + more.ids, seconds, labels)
+        return LabelledTexts(self.ids + more.ids, seconds, labels, self.apart)
 
     def digest(self) -> str:
         parts = (self.ids.offsets, self.ids.flat, self.seconds, self.labels)
@@ -83,14 +92,18 @@ class LabelledBatch:
 
 def make_batch(data: LabelledTexts, rows: np.ndarray, packed: bool = False) -> LabelledBatch:
     flat, lengths = data.ids.take(rows)
+    seconds, labels = data.seconds[rows], data.labels[rows]
+    if data.apart:
+        lengths = seconds = np.stack([seconds, lengths - seconds], 1).reshape(-1)
     places = np.arange(len(flat)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    segments = (places >= np.repeat(data.seconds[rows], lengths)).astype(np.int64)
+    segments = (places >= np.repeat(seconds, lengths)).astype(np.int64)
     if packed:
         words = Packing.filled(lengths)
         ids_BL, segments_BL = (behind(part, words.tokens)[None] for part in (flat.astype(np.int64), segments))
-        return LabelledBatch(ids_BL, words, segments_BL, behind(data.labels[rows], words.sequences, IGNORED), len(rows))
+        labelled = words.sequences // 2 if data.apart else words.sequences
+        return LabelledBatch(ids_BL, words, segments_BL, behind(labels, labelled, IGNORED), len(rows))
     ids_BL, lengths_B = padded(flat, lengths)
-    return LabelledBatch(ids_BL, lengths_B, padded(segments, lengths)[0], torch.from_numpy(data.labels[rows]), len(rows))
+    return LabelledBatch(ids_BL, lengths_B, padded(segments, lengths)[0], torch.from_numpy(labels), len(rows))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from regard.counted import draws
 from regard.data.batches import padded
 from regard.data.packing import IGNORED, Packing, Words, behind, grained, moved
 from regard.data.passages import Laid, Passages
+from regard.data.whole import WholeTexts
 
 MASKED, REPLACED = 0.8, 0.1
 NEVER = 2.0  # above all draws
@@ -107,7 +108,7 @@ class Masking:
 class MaskedPassages:
     """As a source of batches: what the loader draws from."""
 
-    passages: Passages
+    passages: Passages | WholeTexts
     tokens: int  # of a batch, padding counted
     masking: Masking
     packed: bool = False

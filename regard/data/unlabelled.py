@@ -37,7 +37,7 @@ def read_unlabelled(where: tuple[str, ...], columns: tuple[str, ...], texts: int
 
 def _examples(entry: str, columns: tuple[str, ...], texts: int) -> Iterator[Example]:
     if entry.startswith("builtin:"):
-        return (example._replace(label=NONE) for example in read_labelled((entry,)))
+        return (Example(example.text, example.second, NONE, example.place) for example in read_labelled((entry,)))
     if entry.startswith("hf:"):
         return (_example(record, columns or NAMED[:1]) for record in hub_records(entry))
     path = Path(entry).expanduser()

@@ -144,7 +144,8 @@ class BERT(nn.Module):
     def hidden(self, ids_BL: Tensor, words: Words, segments_BL: Tensor | None = None) -> Tensor:
         """Each word in its context, x_BLD."""
         batch, length = ids_BL.shape
-        view = (self.visibility & only_words(words)).over(length, length, batch=batch, device=ids_BL.device)
+        pattern, compares = self.visibility & only_words(words), self.config.compares
+        view = pattern.over(length, length, batch=batch, device=ids_BL.device, mask=compares)
         return self.encoder(self.embed(ids_BL, positions(words), segments_BL), view)
 
 

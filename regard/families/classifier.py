@@ -2,7 +2,8 @@
 
 Radford et al. 2018, section 3.2 and figure 1, on a GPT: text, then an extract token, whose vector has seen it all; two texts with
 a delimiter between them. Devlin et al. 2019, sections 3.1 and 4.1, on a BERT: [CLS] text [SEP], two texts as two segments; the
-vector of [CLS] passes the pooler. RoBERTa has no segments and two separators between two texts.
+vector of [CLS] passes the pooler. RoBERTa has no segments and two separators between two texts. Tay et al. 2021 on a plain
+encoder, which may also read two texts apart.
 
 Differs from the papers in: GPT's three marks are no new tokens but the vocabulary's own. Its end token starts a text, as it does
 where a GPT is trained here, and is what the label is extracted from; its start token stands between two texts. GPT-2 has one
@@ -21,22 +22,23 @@ from torch import Tensor, nn
 from regard.data.labels import Marks
 from regard.data.packing import Packing, Words
 from regard.errors import UserError
-from regard.families import bert, gpt
+from regard.families import bert, encoder, gpt
 from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.encoder import Encoder, EncoderConfig
 from regard.families.gpt import GPT, GPTConfig
 from regard.model.count import Part, linear
 from regard.model.heads import LinearHead
 from regard.model.init import initialise
 from regard.text.vocabulary import Roles
 
-Config = GPTConfig | BERTConfig
-POOLED = Heads(words=False, pooler=True)  # what a classifier asks of a BERT
+Config = GPTConfig | BERTConfig | EncoderConfig
+POOLED = Heads(words=False, pooler=True)  # what a classifier asks of a body that reads both ways
 
 
 class Classifier(nn.Module):
-    """The body keeps its own names below `body.`, so that weights it was trained with elsewhere fit. A BERT needs its pooler."""
+    """The body keeps its own names below `body.`, so that weights it was trained with elsewhere fit. Only a GPT has no pooler."""
 
-    def __init__(self, body: GPT | BERT, classes: int, seed: int = 0) -> None:
+    def __init__(self, body: GPT | BERT | Encoder, classes: int, seed: int = 0) -> None:
         super().__init__()
         self.body = body
         self.classes = LinearHead(body.config.width, classes, body.config.dropout)
@@ -53,7 +55,7 @@ class Classifier(nn.Module):
         return self.body.hidden(ids_BL, words, segments_BL if self.body.config.segments > 1 else None)
 
     def scores(self, x_BLD: Tensor, words: Words) -> Tensor:
-        """logits_NC from one vector a text: the last token's of a GPT, the first one's of a BERT."""
+        """logits_NC from one vector a text: the last token's of a GPT, what the pooler makes of the others'."""
         return self.classes(last_tokens(x_BLD, words) if isinstance(self.body, GPT) else self.body.pooler(x_BLD, words))
 
 
@@ -68,8 +70,15 @@ def last_tokens(x_BLD: Tensor, words: Words) -> Tensor:
 
 def classifier(config: Config, vocabulary: int, classes: int, seed: int = 0) -> Classifier:
     """From scratch."""
-    body = GPT(config, vocabulary, seed) if isinstance(config, GPTConfig) else BERT(config, vocabulary, seed, POOLED)
-    return Classifier(body, classes, seed)
+    return Classifier(_body(config, vocabulary, seed), classes, seed)
+
+
+def _body(config: Config, vocabulary: int, seed: int) -> GPT | BERT | Encoder:
+    if isinstance(config, GPTConfig):
+        return GPT(config, vocabulary, seed)
+    if isinstance(config, EncoderConfig):
+        return Encoder(config, vocabulary, seed, POOLED)
+    return BERT(config, vocabulary, seed, POOLED)
 
 
 def marks(config: Config, roles: Roles) -> Marks:
@@ -77,6 +86,9 @@ def marks(config: Config, roles: Roles) -> Marks:
     if isinstance(config, BERTConfig):
         start, end = _first(roles.cls, roles.sos), _first(roles.sep, roles.eos)
         return Marks(start, end, end, twice=config.first_position > 0)  # only RoBERTa's positions begin later
+    if isinstance(config, EncoderConfig):
+        start, end = _first(roles.sos, roles.cls), _first(roles.eos, roles.sep)
+        return Marks(start, end, end, apart=config.pairs == "apart")
     end = _first(roles.eos, roles.sos, roles.unk)
     return Marks(end, _first(roles.sos, end), end)
 
@@ -92,8 +104,11 @@ def _first(*choices: int | None) -> int:
 
 def count(config: Config, vocabulary: int, tokens: int, classes: int, language: bool = False) -> Part:
     """The model as a tree of parts with the operations of one text; words are scored only with a `language` loss beside it."""
+    heads = replace(POOLED, classes=classes)
     if isinstance(config, BERTConfig):
-        parts = bert.count(config, vocabulary, tokens, heads=replace(POOLED, classes=classes)).children
+        parts = bert.count(config, vocabulary, tokens, heads=heads).children
+    elif isinstance(config, EncoderConfig):
+        parts = encoder.count(config, vocabulary, tokens, heads=heads).children
     else:
         *body, words = gpt.count(config, vocabulary, tokens).children
         head = Part("classes", f"D={config.width} -> {classes:,}", "model/heads.py", linear(config.width, classes))

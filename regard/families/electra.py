@@ -62,6 +62,7 @@ class ELECTRAConfig(BERTConfig):
             heads=max(1, width * self.heads // self.width),
             feedforward=max(1, self.feedforward * width // self.width),
             embedding_width=self.words_width,
+            pruned=(),
         )
 
 

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from regard.data.packing import Packing, Pieces
 from regard.errors import UserError
-from regard.model.attention import KeysValues
 from regard.model.cache import Prompt
 from regard.model.count import Part, embedding, learned_positions, stack, vocabulary_head
 from regard.model.embed import Embed
@@ -53,6 +52,10 @@ class GPTConfig(BodyConfig):
             if not 0 <= getattr(self, key) < 1:
                 raise UserError(f"model.{key}={getattr(self, key)} must be at least 0 and less than 1.")
 
+    @property
+    def attentions(self) -> list[str]:
+        return [f"decoder.{n}.self" for n in range(self.layers)]
+
 
 class GPT(nn.Module):
     def __init__(self, config: GPTConfig, vocabulary: int, seed: int = 0) -> None:
@@ -81,7 +84,7 @@ class GPT(nn.Module):
         """The vectors x_BLD that `forward` asks the head about."""
         length = ids_BL.shape[1]
         pattern = self.visibility & (full if documents is None else only_words(documents))
-        view = pattern.over(length, length, batch=len(ids_BL), device=ids_BL.device)
+        view = pattern.over(length, length, batch=len(ids_BL), device=ids_BL.device, mask=self.config.compares)
         return self.output_dropout(self.decoder(self.embed(ids_BL, positions(documents)), view))
 
     @torch.no_grad()
@@ -91,7 +94,7 @@ class GPT(nn.Module):
         length = prompt_BL.shape[1]
         view = self.visibility.over(length, length, device=prompt_BL.device)  # causal, so no word sees the padding behind it
         self.decoder(self.embed(prompt_BL), view, caches=caches)
-        return Read(self, self.embed.positions, [KeysValues(*cache.kv_2SHPK) for cache in caches], lengths_B)
+        return Read(self, self.embed.positions, [cache.parts for cache in caches], lengths_B)
 
     def step(self, ids_SW: Tensor, past: Past) -> Tensor:
         """logits_SWV after one more token in every lane: the sums of `forward`, with all before it taken from the past."""

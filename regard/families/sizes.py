@@ -18,14 +18,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from regard.families import bert, electra, gpt, transformer
+from regard.families import bert, electra, encoder, encoder_decoder, gpt
 from regard.families.bert import BERTConfig
 from regard.families.electra import ELECTRAConfig
+from regard.families.encoder import EncoderConfig
 from regard.families.gpt import GPTConfig
+from regard.families.recurrent import RecurrentConfig
 from regard.families.transformer import TransformerConfig
 from regard.model.count import Part
 
-Config = GPTConfig | BERTConfig | TransformerConfig
+Config = GPTConfig | BERTConfig | TransformerConfig | EncoderConfig | RecurrentConfig
 
 ROBERTA = "Liu et al. 2019, RoBERTa: a robustly optimized BERT pretraining approach"
 CAMEMBERT = "Martin et al. 2020, CamemBERT: a tasty French language model"
@@ -173,16 +175,18 @@ def counted(config: Config, vocabulary: int, tokens: int) -> Part:
         return electra.count(config, vocabulary, tokens)
     if isinstance(config, BERTConfig):
         return bert.count(config, vocabulary, tokens)
-    return transformer.count(config, vocabulary, vocabulary, tokens, tokens)
+    if isinstance(config, EncoderConfig):
+        return encoder.count(config, vocabulary, tokens)
+    return encoder_decoder.count(config, vocabulary, vocabulary, tokens, tokens)
 
 
 def depth(config: Config) -> tuple[int, int]:
     """Layers that read without writing, and layers that write and so keep what they have read."""
-    if isinstance(config, TransformerConfig):
+    if isinstance(config, TransformerConfig | RecurrentConfig):
         return config.depth
     return (0, config.layers) if isinstance(config, GPTConfig) else (config.layers, 0)
 
 
 def context(config: Config) -> int | None:
     """The most tokens a text may have; None where there is no end of positions."""
-    return config.maximum_length if config.position == "learned" else None
+    return None if isinstance(config, RecurrentConfig) or config.position != "learned" else config.maximum_length

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from regard.data.packing import Packing, Words
 from regard.errors import UserError
-from regard.model.attention import KeysValues
 from regard.model.count import Part, embedding, learned_positions, stack, vocabulary_head
 from regard.model.embed import Embed, Join
 from regard.model.heads import VocabularyHead
@@ -64,6 +63,12 @@ class TransformerConfig(BodyConfig):
     @property
     def depth(self) -> tuple[int, int]:
         return self.encoder_layers or self.layers, self.decoder_layers or self.layers
+
+    @property
+    def attentions(self) -> list[str]:
+        encoder_layers, decoder_layers = self.depth
+        written = [f"decoder.{n}.{kind}" for n in range(decoder_layers) for kind in ("self", "cross")]
+        return [f"encoder.{n}.self" for n in range(encoder_layers)] + written
 
 
 class Transformer(nn.Module):
@@ -117,7 +122,7 @@ class Transformer(nn.Module):
     @torch.no_grad()
     def start(self, source_BM: Tensor, lengths_B: Tensor) -> Read:
         memories = self.decoder.remember(self.encode(source_BM, lengths_B))
-        no_prompt = [KeysValues(k_BHMK[:, :, :0], v_BHMK[:, :, :0]) for k_BHMK, v_BHMK in memories]
+        no_prompt = [block.self_attention.no_words(memory) for block, memory in zip(self.decoder.blocks, memories)]
         return Read(self, self.target.positions, no_prompt, torch.zeros_like(lengths_B), memories, lengths_B)
 
     def step(self, ids_SW: Tensor, past: Past) -> Tensor:

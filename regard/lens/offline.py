@@ -25,7 +25,7 @@ def page(template: str, styles: Sequence[str], scripts: Sequence[str], title: st
         "policy": _policy(style, script),
         "title": escape(title),
         "style": style,
-        "data": _inert(data),
+        "data": inert(data),
         "script": script,
     }
     # one pass over the template alone: what fills a slot is never searched for slots
@@ -37,15 +37,13 @@ def _asset(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    return (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; base-uri 'none'; form-action 'none'"
-    )
+    return f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'; base-uri 'none'; form-action 'none'"
 
 
-def _digest(source: str) -> str:
+def digest(source: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(source.encode("utf-8")).digest()).decode("ascii")
 
 
-def _inert(data: Mapping[str, object]) -> str:
+def inert(data: Mapping[str, object]) -> str:
     written = json.dumps(data, ensure_ascii=False)
     return "".join(_UNSAFE.get(character, character) for character in written)

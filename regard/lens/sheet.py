@@ -116,6 +116,7 @@ def _caption(alignment: Alignment, names: Names) -> str:
     shown = mean if layers * heads > 1 else drawable(visible(alignment.layers[0]))
     sentences = [
         f"Lines and matrix show {shown}.",
+        drawable(alignment.note, 300),
         "A line takes the colour of the key that its query looks at most;",
         f"weights under {strands(alignment.mean())[0].weight:.2g} have no line.",
         "The number in a row is its greatest weight, in hundredths." if names.numbered else "",

@@ -24,10 +24,12 @@ def text(alignment: Alignment, width: int = 100) -> str:
     queries = [cut(visible(token), TOKEN_COLUMNS) for token in alignment.queries]
     keys = [cut(visible(token), TOKEN_COLUMNS) for token in alignment.keys]
     column = max(cell_len(query) for query in queries)
+    most = max(1.0, float(weights.max()))  # lengths may be more than one
     layers, heads = alignment.weights.shape[:2]
-    lines = [cut(sentence(alignment.title), width), f"mean over {layers} × {heads} heads", ""]
+    told = alignment.layers[0] if layers * heads == 1 else f"mean over {layers} × {heads} heads"
+    lines = [cut(sentence(alignment.title), width), told, *([alignment.note] if alignment.note else []), ""]
     for query, row in zip(queries, weights):
-        start = f"{' ' * (column - cell_len(query))}{query}  {bar(float(row.max()))}  "
+        start = f"{' ' * (column - cell_len(query))}{query}  {bar(float(row.max()) / most)}  "
         lines.append((start + _named(row, keys, width - cell_len(start))).rstrip())
     return "\n".join(lines)
 

@@ -2,9 +2,10 @@
 
 Vaswani et al. 2017, section 3.2.2: concat(head_1 .. head_H) W_O, head_i = attention(Q W_i^Q, K W_i^K, V W_i^V). What is
 projected from the same vectors shares a matrix: queries, keys and values in self-attention; keys and values in cross-attention,
-whose queries come from elsewhere. The number of heads does not change the size: H heads of K = D / H.
+whose queries come from elsewhere. The number of heads does not change the size: H heads of K = D / H. Heads that were pruned are
+gone from every matrix; those that stay keep their width.
 
-Dims: B batch, L query length, M memory length, D width, E twice the width, H heads, K head width.
+Dims: B batch, L query length, M memory length, D width, H heads, K head width, I = H K all heads side by side, E twice that.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from regard.model.cache import Cache
+from regard.model.cache import Cache, Kept, Lineage, Slots
 from regard.model.linear import Linear
-from regard.model.mixers import MIXERS, Mixer
+from regard.model.mixers import Mixer
+from regard.model.mixers.favor import Favor
+from regard.model.mixers.sums import Sums
 from regard.model.probe import Probe, Seen
+from regard.model.running import RunningSums
 from regard.model.visibility import View
 
 
@@ -25,12 +29,15 @@ def attend(
 ) -> Tensor:
     """The seam: the kernel runs whether or not somebody looks; a probe keeps references and may gate heads."""
     context_BHLK = mixer.mix(q_BHLK, k_BHMK, v_BHMK, view, dropout)
-    if looking is not None:
-        if looking.recording:
-            looking.seen[name] = Seen(mixer, q_BHLK, k_BHMK, v_BHMK, view)
-        if (gate_H := looking.gates.get(name)) is not None:
-            context_BHLK = context_BHLK * gate_H.to(context_BHLK)[:, None, None]
-    return context_BHLK
+    if looking is not None and looking.recording:
+        looking.seen[name] = Seen(mixer, q_BHLK, k_BHMK, v_BHMK, view)
+    return gated(looking, name, context_BHLK)
+
+
+def gated(looking: Probe | None, name: str, context_BHLK: Tensor) -> Tensor:
+    if looking is None or (gate := looking.gates.get(name)) is None:
+        return context_BHLK
+    return context_BHLK * gate.to(context_BHLK)[..., None, None]
 
 
 class KeysValues(NamedTuple):
@@ -39,34 +46,68 @@ class KeysValues(NamedTuple):
 
 
 class Attention(nn.Module):
-    """Self-attention, or with `cross` attention from x to a memory."""
+    """Self-attention, or with `cross` attention from x to a memory. `heads` are those left of as many as fill the width."""
 
-    def __init__(self, width: int, heads: int, *, mixer: str, dropout: float, name: str, cross: bool = False) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        mixer: Mixer,
+        dropout: float,
+        name: str,
+        cross: bool = False,
+        head_width: int | None = None,
+    ) -> None:
         super().__init__()
-        self.name, self.width, self.heads = name, width, heads
-        self.mixer = MIXERS[mixer]
+        self.name, self.width, self.heads, self.head_width = name, width, heads, head_width or width // heads
+        self.mixer = mixer
         self.dropout = dropout
-        self.query = Linear(width, width) if cross else None
-        self.project = Linear(width, (2 if cross else 3) * width)
-        self.out = Linear(width, width)
+        self.query = Linear(width, self.inner) if cross else None
+        self.project = Linear(width, (2 if cross else 3) * self.inner)
+        self.out = Linear(self.inner, width)
         self.probe: Probe | None = None
 
-    def forward(self, x_BLD: Tensor, view: View, memory: KeysValues | None = None, cache: Cache | None = None) -> Tensor:
+    @property
+    def inner(self) -> int:
+        """The width of all heads side by side: that of the model, until heads are pruned."""
+        return self.heads * self.head_width
+
+    def forward(self, x_BLD: Tensor, view: View, memory: KeysValues | Sums | None = None, cache: Cache | None = None) -> Tensor:
         if self.query is not None:
             assert memory is not None
-            q_BHLK = self._split(self.query(x_BLD))
-            k_BHMK, v_BHMK = memory
+            q_BHLK, seen = self._split(self.query(x_BLD)), memory
         else:
-            q_BLD, kv_BLE = self.project(x_BLD).split([self.width, 2 * self.width], -1)
-            q_BHLK, kv_2BHLK = self._split(q_BLD), kv_BLE.unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
-            k_BHMK, v_BHMK = kv_2BHLK if cache is None else cache.append(kv_2BHLK)
+            q_BLI, kv_BLE = self.project(x_BLD).split([self.inner, 2 * self.inner], -1)
+            q_BHLK, kv_2BHLK = self._split(q_BLI), kv_BLE.unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            found = kv_2BHLK if cache is None else cache.append(kv_2BHLK)
+            seen = found if isinstance(found, Sums) else KeysValues(*found)
+        return self.out(self._context(q_BHLK, seen, view).transpose(1, 2).flatten(2))
+
+    def _context(self, q_BHLK: Tensor, seen: KeysValues | Sums, view: View) -> Tensor:
+        if isinstance(seen, Sums):  # in a decoding step; of the keys themselves nothing is left to look at
+            assert isinstance(self.mixer, Favor)
+            return gated(self.probe, self.name, self.mixer.recall(q_BHLK, seen))
         dropout = self.dropout if self.training else 0.0
-        context_BHLK = attend(self.probe, self.name, self.mixer, q_BHLK, k_BHMK, v_BHMK, view, dropout)
-        return self.out(context_BHLK.transpose(1, 2).flatten(2))
+        return attend(self.probe, self.name, self.mixer, q_BHLK, *seen, view, dropout)
 
     def remember(self, memory_BMD: Tensor) -> KeysValues:
         """Keys and values of a memory: once per pass in training, once per sentence in decoding."""
-        return KeysValues(*map(self._split, self.project(memory_BMD).split(self.width, -1)))
+        return KeysValues(*map(self._split, self.project(memory_BMD).split(self.inner, -1)))
 
-    def _split(self, x_BLD: Tensor) -> Tensor:
-        return x_BLD.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+    def no_words(self, like: KeysValues) -> KeysValues:
+        """What is looked at where nothing was read yet."""
+        none_BH0K = like.k_BHMK.new_zeros(len(like.k_BHMK), self.heads, 0, self.head_width)
+        return KeysValues(none_BH0K, none_BH0K)
+
+    @property
+    def keeps_slots(self) -> bool:
+        """Does decoding look at every token that was written?"""
+        return not isinstance(self.mixer, Favor)
+
+    def room(self, lineage: Lineage, like_SHPK: Tensor) -> Kept:
+        """For what decoding keeps."""
+        return RunningSums(self.mixer, lineage, like_SHPK) if isinstance(self.mixer, Favor) else Slots(lineage, like_SHPK)
+
+    def _split(self, x_BLI: Tensor) -> Tensor:
+        return x_BLI.unflatten(-1, (self.heads, -1)).transpose(1, 2)

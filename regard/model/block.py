@@ -14,9 +14,12 @@ from torch import Tensor, nn
 from regard.errors import UserError
 from regard.model.attention import Attention, KeysValues
 from regard.model.cache import Cache
+from regard.model.convolution import Convolution
 from regard.model.feedforward import Activation, FeedForward
-from regard.model.mixers import MIXERS
+from regard.model.mixers import CONVOLUTION, CYCLE, FEATURES, KERNEL_WIDTH, MIXERS, SCORES, check_mixer
+from regard.model.mixers.sums import Sums
 from regard.model.norm import Norm
+from regard.model.prune import kept_heads, parse_pruned
 from regard.model.visibility import View
 
 
@@ -31,6 +34,11 @@ class BlockConfig:
     norm: Literal["pre", "post"] = "post"
     norm_epsilon: float = 1e-5
     mixer: str = "softmax"
+    features: int = 0  # of favor; 0: 256
+    redraw_every: int = 0  # steps of training, of favor; 0: never
+    kernel_width: int = 0  # of conv; 0: 7
+    dilation: int = 0  # of conv: how many times as far apart neighbours are as in the layer below; 0: once
+    pruned: tuple[str, ...] = ()  # heads that are gone, such as encoder.0.self:1+3
 
     def __post_init__(self) -> None:
         for key in ("width", "heads", "feedforward"):
@@ -46,8 +54,25 @@ class BlockConfig:
                 raise UserError(f"model.{key}={getattr(self, key)} must be at least 0 and less than 1.")
         if not 0 < self.norm_epsilon < 1:
             raise UserError(f"model.norm_epsilon={self.norm_epsilon} must be between 0 and 1, such as 1e-5.")
-        if self.mixer not in MIXERS:
-            raise UserError(f"model.mixer={self.mixer!r} is not known; choose one of: {', '.join(MIXERS)}.")
+        parse_pruned(self.pruned, self.heads)
+        check_mixer(self)
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+    @property
+    def compares(self) -> bool:
+        """Queries with keys, so that a mask may be needed?"""
+        return self.mixer in SCORES
+
+    @property
+    def feature_count(self) -> int:
+        return self.features or FEATURES
+
+    def apart(self, layer: int) -> int:
+        """How far the neighbours of a convolution are from each other: in each layer further, then anew, as in ByteNet."""
+        return max(1, self.dilation) ** (layer % CYCLE)
 
 
 class Residual(nn.Module):
@@ -66,10 +91,14 @@ class Residual(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, config: BlockConfig, name: str, cross: bool) -> None:
+    def __init__(self, config: BlockConfig, name: str, cross: bool, layer: int = 0) -> None:
         super().__init__()
         self.look = Residual(config)
-        self.self_attention = self._attention(config, f"{name}.self", cross=False)
+        self.self_attention = (
+            self._convolution(config, f"{name}.self", layer)
+            if config.mixer == CONVOLUTION
+            else self._attention(config, f"{name}.self", cross=False)
+        )
         self.look_back = Residual(config) if cross else None
         self.cross_attention = self._attention(config, f"{name}.cross", cross=True) if cross else None
         self.think = Residual(config)
@@ -77,14 +106,21 @@ class Block(nn.Module):
 
     @staticmethod
     def _attention(config: BlockConfig, name: str, cross: bool) -> Attention:
+        c, heads = config, len(kept_heads(config, name))
+        build = MIXERS["softmax" if c.mixer == CONVOLUTION else c.mixer]  # a convolution cannot look back at a source
+        mixer, dropout = build(c, name), c.attention_dropout
+        return Attention(c.width, heads, mixer=mixer, dropout=dropout, name=name, cross=cross, head_width=c.head_width)
+
+    @staticmethod
+    def _convolution(config: BlockConfig, name: str, layer: int) -> Convolution:
         c = config
-        return Attention(c.width, c.heads, mixer=c.mixer, dropout=c.attention_dropout, name=name, cross=cross)
+        return Convolution(c.width, c.heads, kernel_width=c.kernel_width or KERNEL_WIDTH, dilation=c.apart(layer), name=name)
 
     def forward(
         self,
         x_BLD: Tensor,
         view: View,
-        memory: KeysValues | None = None,
+        memory: KeysValues | Sums | None = None,
         memory_view: View | None = None,
         cache: Cache | None = None,
     ) -> Tensor:

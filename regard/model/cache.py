@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.model.mixers.sums import Sums
 from regard.model.state import Moves
 from regard.model.visibility import Causal, Full, View, Visibility, given
 
@@ -29,9 +30,25 @@ def roomy(count: int) -> int:
 
 
 class Cache(Protocol):
-    def append(self, kv_2SHLK: Tensor) -> Tensor:
-        """Take the newest keys and values; return all that may be looked at, kv_2SHNK."""
+    def append(self, kv_2SHLK: Tensor) -> Tensor | Sums:
+        """Take the newest keys and values; return all that may be looked at: kv_2SHNK, or what a mixer has made of them."""
         ...
+
+
+class Kept(Cache, Protocol):
+    """The past of one layer, for all lanes of all sentences."""
+
+    def restart(self, words_S: Tensor, *prompt_SHPK: Tensor) -> None:
+        """Begin with prompts, padded at the right, of so many words; with all that `append` was given of them."""
+        ...
+
+    def reserve(self) -> None:
+        """Make the room that the lineage has made."""
+        ...
+
+    def select(self, parents_SW: Tensor) -> None: ...
+
+    def keep(self, moves: Moves) -> None: ...
 
 
 class Prompt:
@@ -41,15 +58,21 @@ class Prompt:
         self.kv_2SHPK = kv_2SHPK
         return kv_2SHPK
 
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """Keys and values; of a layer without keys, values alone."""
+        return self.kv_2SHPK.unbind()
+
 
 class Lineage:
-    """Which slots each lane descends from, and where in its text it stands. One for all layers."""
+    """Which slots each lane descends from, and where in its text it stands. One for all layers; where none has slots, of none."""
 
-    def __init__(self, sentences: int, lanes: int, prompt: int, steps: int, like: Tensor) -> None:
+    def __init__(self, sentences: int, lanes: int, prompt: int, steps: int, like: Tensor, slotted: bool = True) -> None:
         """Room for so many steps, and it stays in place; where none are named, it grows. Types and device are those of `like`."""
-        self.lanes, self.prompt, self.fixed = lanes, prompt, steps > 0
-        self.sentences, self.steps, self.visible = sentences, 0, prompt  # still decoded, reserved, looked at
-        self.ancestors_SWN = torch.zeros(sentences, lanes, prompt + lanes * steps, dtype=torch.bool, device=like.device)
+        self.lanes, self.prompt, self.fixed, self.slotted = lanes, prompt if slotted else 0, steps > 0, slotted
+        self.sentences, self.steps, self.visible = sentences, 0, self.prompt  # still decoded, reserved, looked at
+        slots = self.prompt + lanes * steps if slotted else 0
+        self.ancestors_SWN = torch.zeros(sentences, lanes, slots, dtype=torch.bool, device=like.device)
         self.words_S, self.position_S, self.last_S = (like.new_zeros(sentences, dtype=torch.long) for _ in range(3))
         self.slots_W = like.new_zeros(lanes, dtype=torch.long)
         self.own_WW = torch.eye(lanes, dtype=torch.bool, device=like.device)
@@ -67,6 +90,8 @@ class Lineage:
 
     def reserve(self, steps: int) -> None:
         self.steps += steps
+        if not self.slotted:
+            return
         self.visible = self.prompt + self.lanes * roomy(self.steps)
         if (more := self.visible - self.ancestors_SWN.shape[2]) > 0:
             self.ancestors_SWN = F.pad(self.ancestors_SWN[: self.sentences], (0, more))
@@ -82,7 +107,8 @@ class Lineage:
         return position_S[:, None].expand(-1, self.lanes)
 
     def begin_step(self) -> None:
-        self.now_SWN.index_copy_(2, self.slots_W, self.own_WW.expand(self.sentences, -1, -1))
+        if self.slotted:
+            self.now_SWN.index_copy_(2, self.slots_W, self.own_WW.expand(self.sentences, -1, -1))
 
     def end_step(self) -> None:
         self.slots_W.add_(self.lanes)
@@ -127,10 +153,9 @@ class Slots:
         _, heads, _, head_width = like_SHPK.shape
         self.kv_2SHNK = like_SHPK.new_zeros(2, sentences, heads, slots, head_width)
 
-    def restart(self, k_SHPK: Tensor, v_SHPK: Tensor) -> None:
-        sentences, _, prompt, _ = k_SHPK.shape
-        for kept_SHNK, given_SHPK in zip(self.kv_2SHNK, (k_SHPK, v_SHPK)):
-            kept_SHNK[:sentences, :, :prompt] = given_SHPK
+    def restart(self, words_S: Tensor, *prompt_SHPK: Tensor) -> None:
+        for kept_SHNK, given_SHPK in zip(self.kv_2SHNK, prompt_SHPK):
+            kept_SHNK[: len(given_SHPK), :, : given_SHPK.shape[2]] = given_SHPK
 
     def reserve(self) -> None:
         if (more := self.lineage.visible - self.kv_2SHNK.shape[3]) > 0:
@@ -143,6 +168,9 @@ class Slots:
     def append(self, kv_2SHWK: Tensor) -> Tensor:
         """Write the lanes' newest token and return everything visible."""
         return self.now_2SHNK.index_copy_(3, self.lineage.slots_W, kv_2SHWK.to(self.kv_2SHNK.dtype))
+
+    def select(self, parents_SW: Tensor) -> None:
+        """Nothing moves: the lineage knows."""
 
     def keep(self, moves: Moves) -> None:
         for kept_SHNK in self.now_2SHNK:

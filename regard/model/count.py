@@ -6,10 +6,13 @@ are left out of operations, as usual, and are counted among parameters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from regard.model.block import BlockConfig
+from regard.model.mixers import CONVOLUTION, CYCLE, KERNEL_WIDTH
+from regard.model.prune import kept_heads
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,24 @@ class Part:
             yield from child.walk(depth + 1)
 
 
-def keys_and_values(width: int, layers: int) -> int:
-    """Numbers that decoding keeps of every token it has read: a key and a value as wide as the model, in every layer."""
-    return 2 * layers * width
+def keys_and_values(config: BlockConfig, layers: int, source: bool) -> int:
+    """Numbers that decoding keeps of every token it has read: a key and a value as wide as the model, in every layer.
+
+    Where sums are kept, none; with convolutions, of the source alone.
+    """
+    keeps = source if config.mixer == CONVOLUTION else config.mixer not in LINEAR
+    return 2 * layers * config.width if keeps else 0
+
+
+def constant_state(config: BlockConfig, layers: int, source: bool) -> int:
+    """Numbers that decoding keeps however much it has read."""
+    c = config
+    if c.mixer == CONVOLUTION:
+        cycle = [((c.kernel_width or KERNEL_WIDTH) - 1) * c.apart(layer) * c.width for layer in range(CYCLE)]
+        return layers // CYCLE * sum(cycle) + sum(cycle[: layers % CYCLE])
+    if c.mixer not in LINEAR:
+        return 0
+    return (2 if source else 1) * layers * c.heads * (LINEAR[c.mixer](c) * (c.head_width + 1) + 1)
 
 
 def linear(inputs: int, outputs: int, bias: bool = True) -> int:
@@ -61,12 +79,43 @@ def norm(width: int) -> Part:
     return Part("norm", f"D={width}", "model/block.py", 2 * width)
 
 
-def attention(name: str, width: int, heads: int, queries: int, keys: int, projected_keys: int) -> Part:
-    """`keys` are looked at by each query; `projected_keys` of them are projected to K and V."""
-    products = 2 * queries * keys * width * 2  # QK^T and weights times V
-    projections = 2 * width * width * (2 * queries + 2 * projected_keys)  # Q and out; K and V
-    shape = f"D={width} as H={heads} x K={width // heads}"
-    return Part(name, shape, "model/attention.py", linear(width, 3 * width) + linear(width, width), products + projections)
+def attention(name: str, config: BlockConfig, heads: int, queries: int, keys: int) -> Part:
+    """Of so many heads that are left; all keys are looked at by each query."""
+    width, head_width, inner = config.width, config.head_width, heads * config.head_width
+    projections = 2 * width * inner * (2 * queries + 2 * keys)  # Q and out; K and V
+    shape = f"D={width} as H={heads} x K={head_width}"
+    flops = projections + mixing(config, heads, queries, keys)
+    own = linear(width, 3 * inner) + linear(inner, width) + score_parameters(config.mixer, head_width)
+    return Part(name, shape, "model/attention.py", own, flops)
+
+
+def score_parameters(mixer: str, head_width: int) -> int:
+    """Of what compares queries with keys."""
+    return {"bilinear": head_width**2, "additive": head_width}.get(mixer, 0)
+
+
+def mixing(config: BlockConfig, heads: int, queries: int, keys: int) -> int:
+    """Operations between projections. Of features, sums over all keys; a causal scan computes some triangles beside."""
+    inner = heads * config.head_width
+    if config.mixer not in LINEAR:
+        between = 2 * queries * inner * config.head_width if config.mixer == "bilinear" else 0
+        return between + 2 * queries * keys * inner * 2  # QK^T and weights times V
+    features = LINEAR[config.mixer](config)
+    mapped = 2 * inner * features * (queries + keys) if config.mixer == "favor" else 0
+    return mapped + 2 * inner * features * (queries + keys) + 2 * heads * features * queries  # K^T V, Q times it and its total
+
+
+LINEAR: dict[str, Callable[[BlockConfig], int]] = {  # features of each
+    "favor": lambda config: config.feature_count,
+    "linear-relu": lambda config: config.head_width,
+}
+
+
+def convolution(name: str, config: BlockConfig, tokens: int) -> Part:
+    width, kernel = config.width, config.kernel_width or KERNEL_WIDTH
+    parameters = linear(width, 2 * width) + config.heads * kernel + linear(width, width)
+    flops = 2 * tokens * width * (3 * width + kernel)
+    return Part(name, f"D={width} as H={config.heads}, {kernel} neighbours", "model/convolution.py", parameters, flops)
 
 
 def feedforward(width: int, inner: int, tokens: int) -> Part:
@@ -81,12 +130,24 @@ def vocabulary_head(width: int, vocabulary: int, tokens: int, tied: bool, bias: 
 
 
 def stack(name: str, config: BlockConfig, layers: int, tokens: int, memory: int | None = None) -> Part:
-    """Blocks over `tokens` positions, with cross-attention to `memory` positions where given."""
+    """Blocks over `tokens` positions, with cross-attention to `memory` positions where given; those of one shape together."""
     c = config
-    parts = [attention("self", c.width, c.heads, tokens, tokens, tokens), norm(c.width)]
-    if memory is not None:
-        parts += [attention("cross", c.width, c.heads, tokens, memory, memory), norm(c.width)]
-    parts += [feedforward(c.width, c.feedforward, tokens), norm(c.width)]
-    block = Part(f"{layers} x block", f"B,L,D={c.width} -> B,L,D", "model/block.py", children=tuple(parts), times=layers)
+    different = range(layers if c.pruned else 1)  # or a billion layers would be counted one by one
+    blocks = []
+    for parts, alike in groupby(_block(c, f"{name}.{n}", tokens, memory) for n in different):
+        times = len(list(alike)) if c.pruned else layers
+        blocks += [Part(f"{times} x block", f"B,L,D={c.width} -> B,L,D", "model/block.py", children=parts, times=times)]
     last = (norm(c.width),) if c.norm == "pre" else ()
-    return Part(name, f"{layers} layers, {c.norm}-norm", "model/stack.py", children=(block, *last))
+    return Part(name, f"{layers} layers, {c.norm}-norm", "model/stack.py", children=(*blocks, *last))
+
+
+def _block(config: BlockConfig, name: str, tokens: int, memory: int | None) -> tuple[Part, ...]:
+    c = config
+
+    def looking(kind: str, keys: int) -> list[Part]:
+        if c.mixer == CONVOLUTION and kind == "self":
+            return [convolution(kind, c, tokens), norm(c.width)]
+        return [attention(kind, c, len(kept_heads(c, f"{name}.{kind}")), tokens, keys), norm(c.width)]
+
+    parts = looking("self", tokens) + ([] if memory is None else looking("cross", memory))
+    return (*parts, feedforward(c.width, c.feedforward, tokens), norm(c.width))

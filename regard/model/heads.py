@@ -21,8 +21,9 @@ from regard.model.feedforward import ACTIVATIONS, Activation
 from regard.model.linear import Linear
 from regard.model.norm import Norm
 
-Pooling = Literal["tanh", "relu", "gelu", "mean"]
+Pooling = Literal["tanh", "relu", "gelu", "gelu_tanh", "mean"]
 POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": F.relu, "gelu": F.gelu}
+POOLINGS["gelu_tanh"] = partial(F.gelu, approximate="tanh")
 LAYERS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "gelu_tanh": partial(nn.GELU, approximate="tanh")}
 
 

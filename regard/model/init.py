@@ -3,7 +3,8 @@
 Matrices: Xavier uniform (Glorot & Bengio 2010), each projection by its own fans, also where several share one matrix.
 Embeddings: normal with deviation D^-1/2, which the sqrt(D) scale turns into unit variance and which suits a tied output layer.
 Or, as GPT and BERT start, all of them normal with one deviation; GPT-2 divides that of what is added to the residual stream by
-the root of how often something is. Biases 0, norms 1.
+the root of how often something is. Biases 0, norms 1. What a recurrent cell carries on starts by turning and not by shrinking:
+orthogonal matrices (Saxe et al. 2014), and forget gates that are open (Jozefowicz et al. 2015).
 """
 
 from __future__ import annotations
@@ -12,18 +13,35 @@ import torch
 from torch import nn
 
 from regard.model.attention import Attention
+from regard.model.convolution import Convolution
 from regard.model.feedforward import FeedForward
+from regard.model.mixers.additive import Additive
+from regard.model.mixers.dot import Bilinear
+from regard.model.mixers.features import PositiveFeatures
 
 
 def initialise(model: nn.Module, seed: int, deviation: float | None = None, residual_layers: int = 1) -> None:
     """Xavier where no deviation is given; with one, it is divided by sqrt(residual_layers) for what residuals add."""
     generator = torch.Generator().manual_seed(seed)
-    fused = {id(module.project): module.width for module in model.modules() if isinstance(module, Attention)}
+    fused = {id(module.project): module.inner for module in model.modules() if isinstance(module, Attention)}
+    fused |= {id(module.project): module.width for module in model.modules() if isinstance(module, Convolution)}
     residual = {
-        id(m.out if isinstance(m, Attention) else m.contract) for m in model.modules() if isinstance(m, (Attention, FeedForward))
+        id(m.contract if isinstance(m, FeedForward) else m.out)
+        for m in model.modules()
+        if isinstance(m, (Attention, Convolution, FeedForward))
     }
     drawn: set[int] = set()  # a tied parameter is drawn once, where it is first met
     for module in model.modules():
+        if isinstance(module, PositiveFeatures):
+            module.draw(seed, 0)
+        if isinstance(module, Convolution):
+            nn.init.normal_(module.kernel_HW, generator=generator)
+        if isinstance(module, Bilinear):
+            nn.init.xavier_uniform_(module.between_KK, generator=generator)
+        if isinstance(module, Additive):
+            nn.init.normal_(module.weight_K, std=len(module.weight_K) ** -0.5, generator=generator)
+        if isinstance(module, nn.LSTM | nn.GRU):
+            _draw_cells(module, generator)
         if not isinstance(module, (nn.Embedding, nn.Linear, nn.LayerNorm)):
             continue
         if not isinstance(module, nn.Embedding) and module.bias is not None:
@@ -41,3 +59,18 @@ def initialise(model: nn.Module, seed: int, deviation: float | None = None, resi
         else:
             for part in module.weight.split(fused.get(id(module), module.out_features)):
                 nn.init.xavier_uniform_(part, generator=generator)
+
+
+def _draw_cells(layer: nn.LSTM | nn.GRU, generator: torch.Generator) -> None:
+    """Gate by gate."""
+    width = layer.hidden_size
+    for name, parameter in layer.named_parameters():
+        for gate in parameter.detach().split(width):
+            if name.startswith("bias"):
+                nn.init.zeros_(gate)
+            elif name.startswith("weight_ih"):
+                nn.init.xavier_uniform_(gate, generator=generator)
+            else:
+                nn.init.orthogonal_(gate, generator=generator)
+        if name.startswith("bias_ih") and isinstance(layer, nn.LSTM):
+            nn.init.ones_(parameter.detach()[width : 2 * width])

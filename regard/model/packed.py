@@ -27,9 +27,11 @@ ROWS = 16  # the layout is chosen for about so many vectors at a time; from 1 to
 class PackedLinear(nn.Module):
     """A Linear whose product is `fast` where no gradient is asked for."""
 
-    def __init__(self, linear: nn.Linear, fast: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, linear: nn.Linear | PackedLinear, fast: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.weight, self.bias, self.fast = linear.weight, linear.bias, fast
+        self.weight: Tensor = linear.weight
+        self.bias: Tensor | None = linear.bias
+        self.fast = fast
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight, self.bias) if torch.is_grad_enabled() else self.fast(x)
@@ -46,24 +48,24 @@ def pack(model: nn.Module, weights: Weights = "float32") -> None:
     kind = {"float32": _blocked, "bfloat16": _halved, "int8": _rounded}[weights]
     for module in list(model.modules()):
         for name, child in module.named_children():
-            if isinstance(child, nn.Linear):
+            if isinstance(child, nn.Linear | PackedLinear):
                 setattr(module, name, PackedLinear(child, kind(child)))
 
 
-def _blocked(linear: nn.Linear) -> Callable[[Tensor], Tensor]:
+def _blocked(linear: nn.Linear | PackedLinear) -> Callable[[Tensor], Tensor]:
     weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), ROWS)
     bias = None if linear.bias is None else linear.bias.detach()
     return lambda x: torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
-def _halved(linear: nn.Linear) -> Callable[[Tensor], Tensor]:
+def _halved(linear: nn.Linear | PackedLinear) -> Callable[[Tensor], Tensor]:
     half = linear.weight.detach().bfloat16()
     weight = torch.ops.mkldnn._reorder_linear_weight(half, ROWS)
     bias = None if linear.bias is None else linear.bias.detach().bfloat16()
     return lambda x: torch.ops.mkldnn._linear_pointwise(x.bfloat16(), weight, bias, "none", [], "").float()
 
 
-def _rounded(linear: nn.Linear) -> Callable[[Tensor], Tensor]:
+def _rounded(linear: nn.Linear | PackedLinear) -> Callable[[Tensor], Tensor]:
     weight, bias = linear.weight.detach(), None if linear.bias is None else linear.bias.detach()
     scales = weight.abs().amax(1).clamp(min=1e-12).double() / 127
     with warnings.catch_warnings():  # torch means to retire this tensor type, and so far offers these kernels no other way in

@@ -15,15 +15,22 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from regard.model.attention import KeysValues
-from regard.model.cache import Lineage, Slots, roomy
+from regard.model.aligner import Aligner
+from regard.model.attention import Attention, KeysValues
+from regard.model.cache import Lineage, roomy
+from regard.model.mixers.favor import Favor
+from regard.model.mixers.sums import Sums
 from regard.model.position import Positions
 from regard.model.probe import attentions
+from regard.model.running import FoldedMemory
+from regard.model.stack import Stack
 from regard.model.state import Moves
 from regard.model.visibility import View, Visibility, padding
 
 
 class Steps(Protocol):
+    decoder: Stack
+
     def step(self, ids_SW: Tensor, past: Past) -> Tensor:
         """logits_SWV after one more token in every lane."""
         ...
@@ -31,11 +38,11 @@ class Steps(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """What a model has read; keys and values are one pair a block of its decoder."""
+    """What a model has read; keys and values are one pair a block of its decoder, where that has keys."""
 
     model: Steps
     positions: Positions  # of what it writes
-    prompts: Sequence[KeysValues]  # of the decoder's own attention; of length 0 where there is no prompt
+    prompts: Sequence[tuple[Tensor, ...]]  # of the decoder's own attention; of length 0 where there is no prompt
     prompt_words_S: Tensor
     memories: Sequence[KeysValues] = ()  # for cross-attention, where there is an encoder
     memory_words_S: Tensor | None = None
@@ -53,29 +60,52 @@ class Read:
     def likeness(self) -> Hashable:
         """The model, where its weights lie, and sizes as `room` rounds them."""
         assert isinstance(self.model, nn.Module)
-        sizes = [roomy(parts[0].k_BHMK.shape[2]) if parts else 0 for parts in (self.prompts, self.memories)]
+        sizes = [roomy(parts[0][0].shape[2]) if parts else 0 for parts in (self.prompts, self.memories)]
         weights = tuple(weight.data_ptr() for weight in self.model.parameters())
-        return id(self.model), weights, *sizes, self.prompts[0].k_BHMK.dtype
+        return id(self.model), weights, *sizes, self.prompts[0][0].dtype
 
     def room(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> Past:
         return Past(self, sentences, lanes, tokens, fixed)
 
 
+class Held:
+    """Keys and values of a source."""
+
+    def __init__(self, like: KeysValues, sentences: int, length: int) -> None:
+        _, heads, _, head_width = like.k_BHMK.shape
+        shape = (sentences, heads, length, head_width)
+        self.buffers = KeysValues(like.k_BHMK.new_zeros(shape), like.k_BHMK.new_zeros(shape))
+
+    def take(self, memory: KeysValues, words_S: Tensor) -> None:
+        for buffer_SHMK, part_SHMK in zip(self.buffers, memory):
+            buffer_SHMK[: part_SHMK.shape[0], :, : part_SHMK.shape[2]] = part_SHMK
+
+    def keep(self, moves: Moves) -> None:
+        for buffer_SHMK in self.buffers:
+            moves.within(buffer_SHMK)
+
+    def first(self, sentences: int) -> KeysValues:
+        return KeysValues(*(buffer_SHMK[:sentences] for buffer_SHMK in self.buffers))
+
+
 class Memory:
     """What cross-attention looks at: never changed by a step."""
 
-    def __init__(self, like: Sequence[KeysValues], sentences: int, length: int) -> None:
-        (_, heads, _, head_width), like_k = like[0].k_BHMK.shape, like[0].k_BHMK
-        shape = (sentences, heads, length, head_width)
-        self.buffers = [KeysValues(like_k.new_zeros(shape), like_k.new_zeros(shape)) for _ in like]
+    def __init__(self, looking: Sequence[Attention | Aligner], like: Sequence[KeysValues], sentences: int, length: int) -> None:
+        self.rooms: list[Held | FoldedMemory] = [
+            FoldedMemory(attention.mixer, pair.k_BHMK, sentences)
+            if isinstance(attention.mixer, Favor)
+            else Held(pair, sentences, length)
+            for attention, pair in zip(looking, like)
+        ]
+        like_k = like[0].k_BHMK
         self.words_S = torch.ones(sentences, dtype=torch.long, device=like_k.device)
         # On a GPU what is added to scores, as in Lineage.view.
         self.mask_S11M = like_k.new_zeros(sentences, 1, 1, length, dtype=None if like_k.is_cuda else torch.bool)
 
     def take(self, memories: Sequence[KeysValues], words_S: Tensor) -> None:
-        for buffers, parts in zip(self.buffers, memories):
-            for buffer_SHMK, part_SHMK in zip(buffers, parts):
-                buffer_SHMK[: part_SHMK.shape[0], :, : part_SHMK.shape[2]] = part_SHMK
+        for room, memory in zip(self.rooms, memories):
+            room.take(memory, words_S)
         self.words_S.fill_(1)[: len(words_S)] = words_S  # nobody may see nobody, not even where there is no sentence
         sees_SM = torch.arange(self.mask_S11M.shape[3], device=words_S.device) < self.words_S[:, None]
         if self.mask_S11M.is_cuda:
@@ -85,13 +115,15 @@ class Memory:
         self._look(len(self.words_S))
 
     def keep(self, moves: Moves) -> None:
-        for buffer_S in (*(part for pair in self.buffers for part in pair), self.words_S, self.mask_S11M):
+        for room in self.rooms:
+            room.keep(moves)
+        for buffer_S in (self.words_S, self.mask_S11M):
             moves.within(buffer_S)
         self._look(moves.stay)
 
     def _look(self, sentences: int) -> None:
         """At the first so many."""
-        self.parts = [KeysValues(k[:sentences], v[:sentences]) for k, v in self.buffers]
+        self.parts = [room.first(sentences) for room in self.rooms]
         mask_S11M, words_S = self.mask_S11M[:sentences], self.words_S[:sentences]
         self.view = View(padding(words_S), sentences, 1, mask_S11M.shape[3], 0, words_S.device, mask_S11M)
 
@@ -101,12 +133,14 @@ class Past:
 
     def __init__(self, read: Read, sentences: int, lanes: int, tokens: int, fixed: bool) -> None:
         rounded = roomy if fixed else int
-        like_SHPK = read.prompts[0].k_BHMK
+        like_SHPK, blocks = read.prompts[0][0], read.model.decoder.blocks
         self.model = read.model
-        self.lineage = Lineage(sentences, lanes, rounded(like_SHPK.shape[2]), roomy(tokens) if fixed else 0, like_SHPK)
-        self.caches = [Slots(self.lineage, like_SHPK) for _ in read.prompts]
+        steps, slotted = roomy(tokens) if fixed else 0, any(block.self_attention.keeps_slots for block in blocks)
+        self.lineage = Lineage(sentences, lanes, rounded(like_SHPK.shape[2]), steps, like_SHPK, slotted)
+        self.caches = [block.self_attention.room(self.lineage, prompt[0]) for block, prompt in zip(blocks, read.prompts)]
         length = read.memories[0].k_BHMK.shape[2] if read.memories else 0
-        self.memory = Memory(read.memories, sentences, rounded(length)) if read.memories else None
+        looking = [block.cross_attention for block in blocks if block.cross_attention is not None]
+        self.memory = Memory(looking, read.memories, sentences, rounded(length)) if read.memories else None
 
     @property
     def shape(self) -> Hashable:
@@ -120,7 +154,7 @@ class Past:
         return self.lineage.view(visibility)
 
     @property
-    def memories(self) -> Sequence[KeysValues] | None:
+    def memories(self) -> Sequence[KeysValues | Sums] | None:
         return self.memory.parts if self.memory else None
 
     @property
@@ -133,7 +167,7 @@ class Past:
             read.positions.check(words + limit)
         self.lineage.restart(read.prompt_words_S, torch.tensor(limits, device=read.device))
         for cache, prompt in zip(self.caches, read.prompts):
-            cache.restart(*prompt)
+            cache.restart(read.prompt_words_S, *prompt)
         if self.memory and read.memory_words_S is not None:
             self.memory.take(read.memories, read.memory_words_S)
 
@@ -151,6 +185,8 @@ class Past:
 
     def select(self, parents_SW: Tensor) -> None:
         self.lineage.select(parents_SW)
+        for cache in self.caches:
+            cache.select(parents_SW)
 
     def keep(self, moves: Moves) -> None:
         for cache in self.caches:

@@ -41,6 +41,16 @@ class Learned(nn.Module):
         return self.table(positions_L + self.first if self.first else positions_L)
 
 
+def tiled(table_PD: Tensor, rows: int, first: int = 0) -> Tensor:
+    """A table for more positions than were learned: those that were, again and again (Beltagy et al. 2020, section 5).
+
+    The `first` rows, which no position has, stay as they are.
+    """
+    learned = len(table_PD) - first
+    place_P = torch.arange(rows - first, device=table_PD.device) % learned + first
+    return torch.cat([table_PD[:first], table_PD[place_P]])
+
+
 class Positions(nn.Module):
     """The chosen scheme: vectors_LD for positions_L, or None where order is not given at all."""
 

@@ -2,7 +2,8 @@
 
 `with probe(model) as seen:` makes every attention of the model keep references to what its fused kernel was given. Nothing is
 computed until somebody asks; `seen["decoder.2.cross"].weights(heads=[0], rows=[5])` then rebuilds just those rows. Gates
-multiply a head's context before the output projection: 0 switches a head off, and a gradient through 1 is its importance.
+multiply a head's context before the output projection: 0 switches a head off, and a gradient through 1 is its importance. A gate
+with a row for each sequence of a batch asks many such questions of copies of one input in one pass.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from regard.model.mixers import Mixer
 from regard.model.visibility import View
 
 if TYPE_CHECKING:
+    from regard.model.aligner import Aligner
     from regard.model.attention import Attention
+    from regard.model.convolution import Convolution
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,14 @@ class Seen:
         sees = self.view.rows(rows_R)
         if heads is not None and sees.shape[1] > 1:
             sees = sees[:, list(heads)]
-        return self.mixer.weights(q[:, :, rows_R.to(q.device)].float(), k.float(), sees)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and q.requires_grad):  # not what a mixer has learned
+            return self.mixer.weights(q[:, :, rows_R.to(q.device)].float(), k.float(), sees)
 
 
 @dataclass
 class Probe:
     seen: dict[str, Seen] = field(default_factory=dict)
-    gates: Mapping[str, Tensor] = field(default_factory=dict)  # name -> gate_H
+    gates: Mapping[str, Tensor] = field(default_factory=dict)  # name -> gate_H, or gate_BH
     recording: bool = True
 
     def __getitem__(self, name: str) -> Seen:
@@ -63,23 +67,26 @@ class Probe:
         return len(self.seen)
 
 
-def attentions(model: nn.Module) -> dict[str, Attention]:
-    """Every attention of a model by the name a probe knows it by, in the order data flows."""
+def attentions(model: nn.Module) -> dict[str, Attention | Convolution | Aligner]:
+    """Every attention of a model, and what is in the place of one, by the name a probe knows it by, in the order data flows."""
+    from regard.model.aligner import Aligner
     from regard.model.attention import Attention
+    from regard.model.convolution import Convolution
 
-    return {module.name: module for module in model.modules() if isinstance(module, Attention)}
+    return {module.name: module for module in model.modules() if isinstance(module, Attention | Convolution | Aligner)}
 
 
 @contextmanager
 def probe(model: nn.Module, gates: Mapping[str, Tensor] | None = None) -> Iterator[Probe]:
     """Look at `model` inside the with-block. A compiled model runs uncompiled meanwhile; its kernels are the same."""
     found = attentions(model)
-    for name, gate_H in (gates or {}).items():
+    for name, gate in (gates or {}).items():
         if name not in found:
             raise KeyError(f"there is no attention {name!r} to gate{nearest(name, found)}")
-        if gate_H.shape != (found[name].heads,):
+        if gate.dim() not in (1, 2) or gate.shape[-1] != found[name].heads:
             raise ValueError(
-                f"the gate of {name} has shape {tuple(gate_H.shape)}; it needs one number a head: ({found[name].heads},)"
+                f"the gate of {name} has shape {tuple(gate.shape)}; it needs one number a head, ({found[name].heads},), "
+                f"or that for each sequence of the batch, (B, {found[name].heads})"
             )
     looking = Probe(gates=gates or {})
     previous = {name: attention.probe for name, attention in found.items()}

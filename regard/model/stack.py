@@ -13,9 +13,12 @@ from regard.errors import UserError
 from regard.model.attention import KeysValues
 from regard.model.block import Block, BlockConfig
 from regard.model.cache import Cache
+from regard.model.mixers import check_visibility
+from regard.model.mixers.sums import Sums
 from regard.model.norm import Norm
 from regard.model.pattern import parse_visibility
 from regard.model.position import PositionKind
+from regard.model.prune import parse_pruned
 from regard.model.visibility import View
 
 
@@ -33,19 +36,27 @@ class BodyConfig(BlockConfig):
         for key in ("layers", "maximum_length"):
             if getattr(self, key) < 1:
                 raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
-        parse_visibility(self.visibility)
+        check_visibility(self, parse_visibility(self.visibility))
+        if self.pruned:
+            parse_pruned(self.pruned, self.heads, self.attentions)
+
+    @property
+    def attentions(self) -> list[str]:
+        """By the names that a probe knows them by. A body reads, unless its family says otherwise."""
+        return [f"encoder.{n}.self" for n in range(self.layers)]
 
     @property
     def packable(self) -> bool:
         """Is there a kernel for sequences packed without padding?"""
-        return parse_visibility(self.visibility).reach is not None and not self.attention_dropout
+        softmax = self.mixer == "softmax" and not self.attention_dropout
+        return softmax and parse_visibility(self.visibility).reach is not None
 
 
 class Stack(nn.Module):
     def __init__(self, config: BlockConfig, layers: int, name: str, cross: bool = False) -> None:
         super().__init__()
         self.blocks: Sequence[Block] = nn.ModuleList(  # type: ignore[assignment]
-            Block(config, f"{name}.{n}", cross) for n in range(layers)
+            Block(config, f"{name}.{n}", cross, n) for n in range(layers)
         )
         self.recompute = False  # keep a block's input alone, and compute the rest again when its gradient is asked for
         # A pre-norm stack leaves its sum unnormalised, so it ends with a norm of its own; a post-norm block has done so.
@@ -55,7 +66,7 @@ class Stack(nn.Module):
         self,
         x_BLD: Tensor,
         view: View,
-        memories: Sequence[KeysValues] | None = None,
+        memories: Sequence[KeysValues | Sums] | None = None,
         memory_view: View | None = None,
         caches: Sequence[Cache] | None = None,
     ) -> Tensor:

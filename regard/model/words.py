@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from regard.data.packing import Packing, Pieces, Words
-from regard.model.visibility import Documents, Visibility, documents, padding
+from regard.model.visibility import Documents, Visibility, padding
 
 
 def only_words(keys: Words, queries: Packing | None = None) -> Visibility:
@@ -13,9 +13,10 @@ def only_words(keys: Words, queries: Packing | None = None) -> Visibility:
     match keys:
         case Packing():
             queries = queries or keys
-            return Documents(queries.ids_T[None], keys.ids_T[None], (queries, keys))
+            places = queries.positions_T[None], keys.positions_T[None]
+            return Documents(queries.ids_T[None], keys.ids_T[None], (queries, keys), places)
         case Pieces():
-            return documents(keys.ids_BL)
+            return Documents(keys.ids_BL, keys.ids_BL, places=(keys.positions_BL, keys.positions_BL))
         case _:
             return padding(keys)
 

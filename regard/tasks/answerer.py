@@ -99,12 +99,12 @@ class Answerer:
 
         Machines get the `data.n_best` answers.
         """
-        written = [_as_typed(text) for text in texts if text.strip()]
+        written = [as_typed(text) for text in texts if text.strip()]
         answers = iter(self.answer(written))
         for text in texts:
             found = next(answers) if text.strip() else []
             if as_json:
-                question, context = _as_typed(text) if text.strip() else (text, "")
+                question, context = as_typed(text) if text.strip() else (text, "")
                 record = {"question": question, "context": context, "answers": [one._asdict() for one in found]}
                 emit(json.dumps(record, ensure_ascii=False) + "\n")
             else:
@@ -133,7 +133,7 @@ def _line(found: Found) -> str:
     return f"{on_one_line(found.text)}\t{found.start}\t{found.end}\t{found.score:.4f}\t{found.probability:.4f}\n"
 
 
-def _as_typed(text: str) -> tuple[str, str]:
+def as_typed(text: str) -> tuple[str, str]:
     question, _, context = text.partition("\t")
     if not (question.strip() and context.strip()):
         raise UserError(f"{text[:40]!r}: put a tab between a question and the text to look in: QUESTION<TAB>CONTEXT.")

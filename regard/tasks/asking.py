@@ -52,8 +52,9 @@ class Reader:
     @classmethod
     def of(cls, recipe: Recipe, tokenizer: Tokenizer) -> Reader:
         data, config, window = recipe.data, recipe.model, window_of(recipe)
-        start, between, end, twice = marks(config, tokenizer.roles)
-        layout = Layout(start, (between,) * (1 + twice), end, window, data.stride, data.maximum_question, data.compare)
+        around = marks(config, tokenizer.roles)
+        between = (around.between,) * (1 + around.twice)
+        layout = Layout(around.start, between, around.end, window, data.stride, data.maximum_question, data.compare)
         if data.compare and config.segments < 3:
             raise UserError(
                 f"data.compare=true needs a third segment, but model.segments={config.segments}; set one of them otherwise."

@@ -11,6 +11,7 @@ import importlib
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,14 +47,18 @@ def listing() -> Iterator[str]:
     yield "Measure one again with 'regard bench NAME'; 'regard bench --render' writes docs/performance.md."
 
 
-def measure(name: str) -> Iterator[str]:
-    """Run a subject as a script, then show what it wrote."""
+def measure(name: str, arguments: Sequence[str] = ()) -> Iterator[str]:
+    """Run a subject as a script, with what was typed behind its name, then show what it wrote."""
     known = subjects()
     if name not in known:
         raise UserError(f"there is no benchmark {name!r}{nearest(name, known)}")
+    script = FOLDER / f"{name}.py"
+    if arguments and "sys.argv" not in script.read_text("utf-8"):
+        raise UserError(f"benchmark {name!r} measures all it has; leave out {' '.join(arguments)!r}.")
     render = _renderer()
     try:
-        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+        with _typed(script, arguments):
+            runpy.run_path(str(script), run_name="__main__")
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] in ("regard", "benchmarks"):
             raise
@@ -72,6 +77,16 @@ def write_document() -> list[Path]:
     return written
 
 
+@contextmanager
+def _typed(script: Path, arguments: Sequence[str]) -> Iterator[None]:
+    """As if the script had been called by its own name."""
+    before, sys.argv = sys.argv, [str(script), *arguments]
+    try:
+        yield
+    finally:
+        sys.argv = before
+
+
 def _renderer() -> ModuleType:
     if str(FOLDER.parent) not in sys.path:
         sys.path.insert(0, str(FOLDER.parent))
@@ -88,7 +103,8 @@ def _tables(result: dict[str, Any], render: ModuleType) -> Iterator[str]:
     yield f"\n{result['title']}: {result['device']}, {result['date']}\n{result['setting']}\n"
     for table in result["tables"]:
         yield f"{table['title']}\n{aligned([table['columns'], *table['rows']])}\n"
-    yield aligned(render.cells(result["rows"]))
+    if result["rows"]:
+        yield aligned(render.cells(result["rows"]))
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:

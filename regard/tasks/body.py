@@ -3,6 +3,7 @@
 GPT          its decoder        <eos> text
 BERT, ...    its encoder        [CLS] text [SEP]
 Transformer  its encoder        text <eos>
+recurrent    its encoder        text <eos>
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from regard.families import FAMILIES
 from regard.families.bert import BERT, BERTConfig, Heads
 from regard.families.classifier import marks
 from regard.families.gpt import GPT, GPTConfig
+from regard.families.recurrent import Recurrent
 from regard.families.sizes import context
 from regard.model.stack import Stack
 from regard.tasks.run import Run, choose_device
@@ -36,7 +38,7 @@ class Body:
     name: str
     tokenizer: Tokenizer
     tokens: nn.Embedding  # the static vectors
-    stack: Stack
+    stack: Stack | None  # where vectors are taken from between layers; a recurrent network has none
     read: Callable[[Tensor, Tensor], Tensor]  # of ids_BL and lengths_B
     before: tuple[int, ...]  # marks around a text
     after: tuple[int, ...]
@@ -55,7 +57,7 @@ def open_body(name: str | Path, device: str | None = None) -> Body:
     where = choose_device(device)
     if not is_public(name):
         run = Run.open(name)
-        if run.recipe.model.family == "transformer":
+        if run.recipe.model.family in ("transformer", "recurrent"):
             return _of_translator(str(name), Translator.of(run, run.recipe, where))
     return _of_start(start_of(str(name)), where)
 
@@ -83,4 +85,6 @@ def _of_start(start: Start, device: torch.device) -> Body:
 
 def _of_translator(name: str, translator: Translator) -> Body:
     model, tokenizer = translator.model, translator.tokenizers.source
+    if isinstance(model, Recurrent):
+        return Body(name, tokenizer, model.source.tokens, None, model.read, (), (EOS,), None)
     return Body(name, tokenizer, model.source.tokens, model.encoder, model.encode, (), (EOS,), context(model.config))

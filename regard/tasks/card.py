@@ -8,17 +8,20 @@ from datetime import date
 import torch
 
 from regard import __version__
-from regard.families.sizes import depth
+from regard.families.recurrent import RecurrentConfig
+from regard.families.sizes import Config, depth
+from regard.families.words import WordsConfig
 from regard.tasks.cost import spent
 from regard.tasks.run import Run
 from regard.tasks.task import Prepared, Result
 from regard.train.loop import Progress
 
+SPLITS = ("train", "valid", "test")
+
 
 def write_card(run: Run, progress: Progress, result: Result | None, prepared: Prepared, device: torch.device) -> None:
     recipe, amounts = prepared.recipe, prepared.amounts()
     about, model, weights = recipe.recipe, recipe.model, run.weights()
-    layers = "+".join(str(number) for number in depth(model) if number)
     sizes = " and ".join(f"{len(pieces):,}" for name, pieces in prepared.vocabularies.items() if name.startswith("tokenizer"))
     each = prepared.unit.split()[-1].removesuffix("s")
     lines = [
@@ -28,16 +31,15 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
         "",
         "## Scores",
         *([f"- {line}" for line in result.lines()] if result else ["- no test set was given (`data.test`)"]),
-        f"- {_best(recipe.train.best, each)} {progress.best:.4f} in validation, at step {progress.best_step:,}",
+        *_validated(recipe.train.best, each, progress),
         "",
         "## Data",
-        *[f"- {split}: `{', '.join(where)}`" for split in ("train", "valid", "test") if (where := getattr(recipe.data, split))],
-        f"- {amounts['train']} to train on, {amounts['valid']} to validate with; {recipe.text.tokenizer} vocabulary of {sizes}",
+        *[f"- {split}: `{', '.join(where)}`" for split in SPLITS if (where := getattr(recipe.data, split, ()))],
+        f"- {_amounts(amounts)}; {recipe.text.tokenizer} vocabulary of {sizes}",
         "",
         "## Model",
         *([f"- began with the weights of `{recipe.task.start}`"] if recipe.task.start else []),
-        f"- {model.family}: width {model.width}, {model.heads} heads, {layers} layers, feed-forward {model.feedforward}, "
-        f"{prepared.example()[0].parameters:,} parameters",
+        f"- {model.family}: {_shape(model)}, {prepared.example()[0].parameters:,} parameters",
         f"- weights used: `{weights.path.relative_to(run.folder)}`",
         "",
         "## Cost",
@@ -53,8 +55,25 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
     run.write("README.md", "\n".join(lines) + "\n")
 
 
-def _best(figure: str, each: str) -> str:
-    return f"lowest loss, nats a {each}:" if figure == "nll" else f"highest {figure}:"
+def _amounts(amounts: dict[str, str]) -> str:
+    """Static word vectors are validated with nothing."""
+    return f"{amounts['train']} to train on" + (f", {amounts['valid']} to validate with" if "valid" in amounts else "")
+
+
+def _shape(model: Config) -> str:
+    if isinstance(model, WordsConfig):
+        return f"two tables of width {model.width}"
+    layers = "+".join(str(number) for number in depth(model) if number)
+    if isinstance(model, RecurrentConfig):
+        return f"width {model.width}, {layers} layers of {model.cell} cells, attention {model.attention} {model.score}".rstrip()
+    return f"width {model.width}, {model.heads} heads, {layers} layers, feed-forward {model.feedforward}"
+
+
+def _validated(figure: str, each: str, progress: Progress) -> list[str]:
+    if progress.best is None:
+        return []
+    told = f"lowest loss, nats a {each}:" if figure == "nll" else f"highest {figure}:"
+    return [f"- {told} {progress.best:.4f} in validation, at step {progress.best_step:,}"]
 
 
 def _machine(device: torch.device) -> str:

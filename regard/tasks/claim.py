@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from regard.errors import UserError
@@ -98,7 +98,8 @@ def _continue(run: Run, recipe: Recipe, prepared: Prepared, say: Say) -> None:
 def _same_settings(run: Run, recipe: Recipe) -> None:
     """All but the search, how many steps to take, and how they are shared out."""
     before = run.recipe
-    changed = {key: getattr(recipe.train, key) for key in MAY_CHANGE}
+    known = {field.name for field in fields(before.train)} & {field.name for field in fields(recipe.train)}
+    changed = {key: getattr(recipe.train, key) for key in MAY_CHANGE if key in known}
     allowed = replace(before, decode=recipe.decode, train=replace(before.train, **changed))
     if different := recipe.differences(allowed):
         raise UserError(

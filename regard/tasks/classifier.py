@@ -19,7 +19,7 @@ from regard.families.classifier import Classifier, classifier
 from regard.recipe import Recipe
 from regard.tasks.mistakes import list_mistakes
 from regard.tasks.opening import fill, must_be_as_trained, ready, vocabulary_of
-from regard.tasks.reading import EITHER, Parts, Reader, Text, as_typed, in_parts, scores
+from regard.tasks.reading import EITHER, Reader, Text, as_typed, in_parts, scores, scores_of_examples
 from regard.tasks.run import Run
 from regard.tasks.start import Start
 from regard.tasks.task import Vocabulary
@@ -85,13 +85,9 @@ class Labeller:
     def classify(self, texts: Sequence[Text]) -> list[Answer]:
         """The most likely label of each, and the probability of every label."""
         parts, names = in_parts(texts, self.labels.texts), self.labels.names
-        found = self._probabilities(parts, [repr(given[0][:40]) for given in parts])
+        places = [repr(given[0][:40]) for given in parts]
+        found = probabilities(scores(self.model, self.reader, parts, places, self.decode.batch_tokens))
         return [Answer(names[int(row.argmax())], dict(zip(names, map(float, row)))) for row in found]
-
-    def _probabilities(self, texts: Sequence[Parts], places: Sequence[str]) -> np.ndarray:
-        found = scores(self.model, self.reader, texts, places, self.decode.batch_tokens)
-        odds = np.exp(found - found.max(1, keepdims=True))
-        return odds / odds.sum(1, keepdims=True)
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """`label<TAB>probability` for each text; an empty line for an empty one. The texts of a pair have a tab between them."""
@@ -108,14 +104,19 @@ class Labeller:
     def evaluate(self, test: Sequence[Example]) -> Classified:
         """Scores, with the mistakes listed in the run's folder, the surest first."""
         names, true = self.labels.names, self.labels.numbers(test, "test")
-        found = self._probabilities([example.texts for example in test], [f"data.test: {example.place}" for example in test])
+        found = probabilities(scores_of_examples(self.model, self.reader, test, "test", self.decode.batch_tokens))
         nll = float(-np.log(np.maximum(found[np.arange(len(test)), true], 1e-300)).mean())
         said, sure = found.argmax(1), found.max(1)
         header = [*("text", "second")[: len(test[0].texts)], "label", "predicted", "probability"]
         wrong = [n for n in np.argsort(-sure, kind="stable") if said[n] != true[n]]
-        rows = [[*test[n].texts, test[n].label, names[said[n]], f"{sure[n]:.4f}"] for n in wrong]
+        rows = [[*test[n].shown, test[n].label, names[said[n]], f"{sure[n]:.4f}"] for n in wrong]
         listed = list_mistakes(self.run, "the surest first", header, rows)
         return Classified(ClassificationScores.of(names, true, said, nll), [names[n] for n in said], listed)
+
+
+def probabilities(scores_NC: np.ndarray) -> np.ndarray:
+    odds_NC = np.exp(scores_NC - scores_NC.max(1, keepdims=True))
+    return odds_NC / odds_NC.sum(1, keepdims=True)
 
 
 def opened(run: Run, recipe: Recipe, device: torch.device, outputs: int) -> tuple[Classifier, Reader]:

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from regard.counted import generator
+from regard.data.arena.sequences import Sequences
 from regard.data.classes import Labels
 from regard.data.labelled import Example, read_labelled
 from regard.data.labels import UNLABELLED, LabelledTexts
@@ -31,8 +33,10 @@ from regard.tasks.run import Run, Say
 from regard.tasks.start import Start, start_of, vocabulary
 from regard.tasks.task import Result, Task
 
+HELD_OUT = 1  # the seed that validation is picked by: the same whatever the training's
 
-def read_split(recipe: Recipe, split: str) -> list[Example]:
+
+def read_split(recipe: Recipe, split: str) -> Sequence[Example]:
     limit = recipe.data.limit or None if split == "train" else None
     if not getattr(recipe.data, split):
         raise UserError(f"data.{split} is empty; give a .tsv, .csv or .jsonl file with texts and labels, or hf:NAME.")
@@ -42,8 +46,36 @@ def read_split(recipe: Recipe, split: str) -> list[Example]:
         raise UserError(f"data.{split}: {error}") from None
 
 
-def read_test(recipe: Recipe) -> list[Example]:
+def read_test(recipe: Recipe) -> Sequence[Example]:
     return read_split(recipe, "test")
+
+
+def read_to_learn(recipe: Recipe) -> tuple[Sequence[Example], Sequence[Example]]:
+    """Training and validation; where there is nothing to validate with, a share of training, picked by a seed of its own."""
+    data = recipe.data
+    train = read_split(recipe, "train") if data.train or not data.unlabelled else []
+    if data.valid or not data.held_out:
+        return train, read_split(recipe, "valid")
+    order = generator(HELD_OUT, "held out").permutation(len(train))
+    count = round(data.held_out * len(train))
+    if not 0 < count < len(train):
+        raise UserError(
+            f"data.held_out={data.held_out} of {len(train):,} texts is {count:,}, which leaves nothing to learn from or to "
+            "validate with; choose another share, or give data.valid."
+        )
+    held, kept = (np.sort(part) for part in (order[:count], order[count:]))
+    return _picked(train, kept), _picked(train, held)
+
+
+def _picked(examples: Sequence[Example], rows: np.ndarray) -> Sequence[Example]:
+    return examples.take(rows) if isinstance(examples, Sequences) else [examples[row] for row in rows]
+
+
+def words_of(examples: Sequence[Example]) -> list[str]:
+    """What a vocabulary is learned from: of symbols, one of each."""
+    if isinstance(examples, Sequences):
+        return [" ".join(examples.symbols)]
+    return [text for example in examples for text in example.texts]
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
@@ -55,14 +87,14 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
     begun = folder is not None and (folder / VOCABULARY).exists()
     start = start_of(recipe.task.start) if recipe.task.start and not begun else None
     teacher = Teacher.of(recipe.objective.teacher) if isinstance(recipe.objective, DistillationConfig) else None
-    train = read_split(recipe, "train") if recipe.data.train or not recipe.data.unlabelled else []
-    valid, test = read_split(recipe, "valid"), read_split(recipe, "test") if recipe.data.test else []
+    train, valid = read_to_learn(recipe)
+    test = read_split(recipe, "test") if recipe.data.test else []
     labels = teacher.labels_of(train or valid) if teacher else KINDS[recipe.objective.name].labels.of(train)
     _tell(KINDS[recipe.objective.name], labels, {"train": train, "valid": valid, "test": test}, say)
     if teacher and not (start or begun):
         tokenizer = teacher.reader.tokenizer
     else:
-        tokenizer = vocabulary(recipe, folder, start, lambda: [text for example in train for text in example.texts])
+        tokenizer = vocabulary(recipe, folder, start, lambda: words_of(train))
     reader = Reader.of(recipe, tokenizer)
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")
     encoded = {split: _encoded(reader, labels, split, found, say) for split, found in (("train", train), ("valid", valid))}
@@ -117,17 +149,16 @@ def _unlabelled(recipe: Recipe, reader: Reader, labels: Labels | Scale, say: Say
 
 
 def _encoded(reader: Reader, labels: Labels | Scale | None, split: str, examples: Sequence[Example], say: Say) -> LabelledTexts:
-    places = [f"data.{split}: {example.place}" for example in examples]
-    ids, seconds, cut = reader.encode([example.texts for example in examples], places)
+    ids, seconds, cut = reader.encode_examples(examples, split)
     if cut:
         say(f"{split}: {cut:,} of {len(examples):,} texts are longer than data.maximum_tokens={reader.cut} and are cut")
     numbers = np.full(len(examples), UNLABELLED) if labels is None else labels.numbers(examples, split)
-    return LabelledTexts(ids, seconds, numbers)
+    return LabelledTexts(ids, seconds, numbers, reader.marks.apart)
 
 
 def _overlap(train: Sequence[Example], test: Sequence[Example]) -> int:
-    seen = {example.texts for example in train}
-    return sum(example.texts in seen for example in test)
+    seen = {example.key for example in train}
+    return sum(example.key in seen for example in test)
 
 
 def open_answers(run: Run, recipe: Recipe, device: torch.device) -> Labeller | Rater:

@@ -10,8 +10,11 @@ import torch
 
 from regard.data.loader import Source
 from regard.errors import UserError
+from regard.families import words
+from regard.families.encoder_decoder import EncoderDecoderConfig, count
+from regard.families.recurrent import RecurrentConfig
 from regard.families.sizes import context, counted, depth
-from regard.families.transformer import TransformerConfig, count
+from regard.families.words import WordsConfig
 from regard.model.count import Part
 from regard.objective.vocabulary import CHUNK_BYTES
 from regard.recipe import Recipe
@@ -28,7 +31,7 @@ TYPICAL = 25  # tokens in a sentence, where no data says otherwise
 
 def typical(recipe: Recipe) -> int:
     """Tokens of a text to count operations for: a sentence, or where a model reads windows, a whole one."""
-    if isinstance(recipe.model, TransformerConfig):
+    if isinstance(recipe.model, EncoderDecoderConfig | WordsConfig):
         return TYPICAL
     return getattr(recipe.data, "window", 0) or context(recipe.model) or TYPICAL
 
@@ -36,8 +39,10 @@ def typical(recipe: Recipe) -> int:
 def model_tree(recipe: Recipe, *sizes: int) -> Part:
     """The model as a tree; without the sizes of its vocabularies, their planned size is taken."""
     sizes = sizes or (recipe.text.size or BYTE_SIZE,)
-    if isinstance(recipe.model, TransformerConfig):
+    if isinstance(recipe.model, EncoderDecoderConfig):
         return count(recipe.model, sizes[0], sizes[-1], TYPICAL, TYPICAL)
+    if isinstance(recipe.model, WordsConfig):
+        return words.count(recipe.model, sizes[0], products=recipe.objective.products, counted=recipe.objective.name == "glove")
     return counted(recipe.model, sizes[0], typical(recipe))
 
 
@@ -147,6 +152,10 @@ def _activations(recipe: Recipe, vocabulary: int, device: torch.device) -> int:
     """
     model, tokens = recipe.model, recipe.objective.passes * recipe.train.tokens_per_batch // recipe.train.accumulate
     encoder, decoder = depth(model)
+    if isinstance(model, RecurrentConfig):  # gates and what is carried; of an additive score, tangents for each source word
+        tangents = TYPICAL if model.score == "additive" else 0
+        numbers = tokens * model.width * (20 * model.layers + tangents)
+        return 4 * numbers + 3 * min(tokens * vocabulary * 4, CHUNK_BYTES[device.type])
     per_token = encoder * (10 * model.width + 2 * model.feedforward) + decoder * (16 * model.width + 2 * model.feedforward)
     if recipe.train.recompute:
         per_token = (encoder + decoder) * model.width

@@ -16,6 +16,7 @@ from regard.errors import UserError, nearest
 from regard.families.classifier import Classifier, count
 from regard.families.sizes import context
 from regard.model.count import Part
+from regard.model.prune import restored_weights
 from regard.recipe import Recipe
 from regard.tasks.adopting import recipe_of
 from regard.tasks.classifier import LABELS, Labeller, filled
@@ -105,7 +106,7 @@ class Teacher:
     def begin(self, student: Classifier) -> None:
         """With its embeddings, some of its layers, and its head."""
         chosen = layers(self.recipe.model.layers, student.body.config.layers)
-        own = self.model.state_dict()
+        own = restored_weights(self.model.state_dict(), self.recipe.model)
         student.load_state_dict({name: own[_taken(name, chosen)] for name in student.state_dict()})
 
     def beside(self, student: Part, tokens: int) -> Part:

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from regard.data.scale import Scale
+from regard.data.vector_writing import FILES as VECTOR_FILES
+from regard.data.vector_writing import write_vectors
 from regard.errors import UserError, nearest
 from regard.families import FAMILIES
 from regard.families.public import write_public
@@ -18,12 +20,13 @@ from regard.recipe import Recipe
 from regard.tasks.adopting import recipe_of
 from regard.tasks.claim import check_folder
 from regard.tasks.classifier import LABELS
+from regard.tasks.lexicon import vectors_of
 from regard.tasks.marked import public_tokenizer
 from regard.tasks.run import Run, Say
 from regard.tasks.start import start_of
 from regard.tasks.table import adopted
 
-FORMATS = ("hf",)
+FORMATS = ("hf", *VECTOR_FILES)
 PUBLIC = ("gpt", "bert", "electra")  # families that transformers has too
 
 
@@ -50,13 +53,19 @@ def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] 
 
 
 def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
-    """The run's best weights as a folder that `transformers` opens; of vectors, `sentence-transformers` too."""
+    """The run's best weights as a folder that `transformers` opens; of vectors, `sentence-transformers` too.
+
+    Word vectors become a file in that folder, as word2vec or GloVe write them.
+    """
     if kind not in FORMATS:
         raise UserError(f"--to {kind} is not a format{nearest(kind, FORMATS)}")
+    if kind in VECTOR_FILES:
+        _export_vectors(str(folder), to, kind, say)
+        return
     run = Run.open(folder)
     recipe = run.recipe
     _must_be_public(folder, recipe)
-    start = start_of(str(folder))
+    start = start_of(str(folder)).whole()
     settings = start.settings["model"]
     config = FAMILIES[settings["family"]](**settings)
     tokenizer_json, roles = public_tokenizer(start.tokenizer, config)
@@ -75,6 +84,16 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
         beside=beside,
     )
     say(f"exported: {to}    in Python: transformers.{name}.from_pretrained({str(to)!r})")
+
+
+def _export_vectors(name: str, to: Path, kind: str, say: Say) -> None:
+    """Word vectors, of a run or of a file in another format, as a file in a new folder."""
+    vectors, path = vectors_of(name), to / VECTOR_FILES[kind]
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise UserError(f"{to} exists already; give a new folder.")
+    to.mkdir(parents=True, exist_ok=True)
+    write_vectors(path, vectors, kind)
+    say(f"exported: {path}, {len(vectors):,} words of width {vectors.width}")
 
 
 def _in_numbers(weights: dict[str, Tensor], run: Run) -> dict[str, Tensor]:

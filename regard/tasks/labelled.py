@@ -55,8 +55,8 @@ class Labelled:
     labels: Labels | Scale
     train: LabelledTexts
     valid: LabelledTexts
-    valid_examples: list[Example]
-    test: list[Example]
+    valid_examples: Sequence[Example]
+    test: Sequence[Example]
     start: Start | None  # none too where the run has weights of its own by now
     teacher: Teacher | None = None
     unit = "texts"

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError, nearest
+from regard.families.recurrent import RecurrentConfig
 from regard.families.sizes import SIZES, Config, Size, context, counted, depth
+from regard.families.words import WordsConfig
+from regard.model.choice import told
 from regard.model.count import Part
 from regard.model.pattern import parse_visibility
 from regard.model.visibility import causal
@@ -61,21 +64,43 @@ def explain_tree(target: str, settings: Sequence[str]) -> str:
         f"{'part':<{first}}{'shape':<{second}}{'parameters':>16}{unit:>11}  file",
     ]
     lines += [f"{n:<{first}}{s:<{second}}{p.parameters:>16,}{p.flops / scale:>11,.1f}  regard/{p.file}" for n, s, p in rows]
+    if isinstance(model.footprint.config, WordsConfig):  # nobody looks at anybody, and a word is its row
+        return "\n".join([*lines, "", f"{'parameters':<12}{model.footprint.parameters:,}"])
     lines += ["", *model.footprint.lines(), f"{'looks':<12}{_looks(model.footprint.config)}"]
+    lines += [f"{'computed':<12}{_computed(model.footprint)}"] if _has_kernels(model.footprint.config) else []
     return "\n".join(lines)
 
 
 def explain_rows(target: str, settings: Sequence[str]) -> dict[str, Any]:
     """The tree for machines, with all figures at its root."""
     model = _explained(target, settings)
-    return _as_dict(model.footprint.tree) | {"title": model.title, "paper": model.paper, "figures": model.footprint.figures()}
+    words = isinstance(model.footprint.config, WordsConfig)
+    figures = {"parameters": model.footprint.parameters} if words else model.footprint.figures()
+    return _as_dict(model.footprint.tree) | {"title": model.title, "paper": model.paper, "figures": figures}
 
 
 def _looks(config: Config) -> str:
     """Who looks at whom, and how."""
+    if isinstance(config, RecurrentConfig):
+        return f"decoder back at {config.visibility} & padding; mixer {config.score}" if config.score else "nobody at anybody"
     seen, (readers, writers) = parse_visibility(config.visibility), depth(config)
     sides = ([f"encoder {seen} & padding"] if readers else []) + ([f"decoder {causal & seen}"] if writers else [])
     return f"{', '.join(sides)}; mixer {config.mixer}; position {config.position}"
+
+
+def _has_kernels(config: Config) -> bool:
+    """Of its own choosing, by pattern and length."""
+    return config.mixer == "softmax" and not isinstance(config, RecurrentConfig)
+
+
+def _computed(footprint: Footprint) -> str:
+    """By which kernels, in texts as long as there are positions for, or as they come."""
+    config, (readers, writers) = footprint.config, depth(footprint.config)
+    assert not isinstance(config, RecurrentConfig)
+    pattern, tokens = parse_visibility(config.visibility), context(config) or footprint.tokens
+    sides = {"encoder": pattern} if readers else {}
+    sides |= {"decoder": causal & pattern} if writers else {}
+    return "; ".join(f"{name} {told(side.static, tokens, config.attention_dropout)}" for name, side in sides.items())
 
 
 def _as_dict(part: Part) -> dict[str, Any]:

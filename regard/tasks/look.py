@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from regard.data.senses import read_sentences, typed_sentences
 from regard.errors import UserError, nearest
+from regard.evaluate.word_space import Sum, WordSpace
 from regard.lens import picture, uses_picture, uses_text
+from regard.tasks.lexicon import vectors_of
 from regard.tasks.outputs import check_place
 from regard.tasks.table import open_run
 from regard.tasks.translator import Translator
@@ -15,6 +18,7 @@ from regard.tasks.uses import find_uses, read_uses
 from regard.tasks.writer import Writer
 
 PARTS = ("cross", "decoder", "encoder")
+NEAREST = 8  # words, to those of static vectors
 
 
 def look(run: str, text: str, part: str | None, out: Path | None, device: str | None) -> Iterator[str]:
@@ -38,9 +42,19 @@ def look(run: str, text: str, part: str | None, out: Path | None, device: str | 
 
 
 def look_at_word(
-    run: str, word: str, texts: Sequence[str], file: Path | None, layer: int | None, out: Path | None, device: str | None
+    run: str,
+    word: str,
+    texts: Sequence[str],
+    file: Path | None,
+    layer: int | None,
+    out: Path | None,
+    device: str | None,
+    beside: str | None = None,
 ) -> Iterator[str]:
-    """The uses of a word in these texts or in the lines of a file; the picture's matrix is that of `layer`, the last if None."""
+    """The uses of a word in these texts or in the lines of a file; the picture's matrix is that of `layer`, the last if None.
+
+    Word vectors `beside` them have one for all uses: what is near that one is told.
+    """
     _check_out(out)
     if file is not None and texts:
         raise UserError(f"both sentences and --file {file} were given; give one of them.")
@@ -49,7 +63,9 @@ def look_at_word(
     if layer is not None and layer < 0:
         raise UserError(f"--layer {layer} is not a layer; 0 is the embedding with its positions, 1 the first layer above it.")
     uses = find_uses(word, typed_sentences(texts) if file is None else read_sentences(file))
+    static = [] if beside is None else [_static(beside, word)]
     found = read_uses(run, word, uses, device)
+    found = replace(found, notes=(*found.notes, *static))
     last = len(found.layers) - 2
     if layer is not None and layer > last:
         raise UserError(f"--layer {layer}: this model has {last}; give a number from 0, its embedding, to {last}.")
@@ -58,6 +74,13 @@ def look_at_word(
     if out is not None:
         uses_picture.save(found, out, shown)
         yield f"drawn: {out}"
+
+
+def _static(name: str, word: str) -> str:
+    space = WordSpace(vectors_of(name))
+    known = word if word in space.vectors.numbers else word.lower()
+    near = ", ".join(near.word for near in space.nearest(Sum((known,), ()), NEAREST))
+    return f"{name} has one vector for {known!r}, whatever stands around it; nearest to that are {near}"
 
 
 def _check_out(out: Path | None) -> None:

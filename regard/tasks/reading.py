@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from regard.data.arena.sequences import Sequences
 from regard.data.batches import Ragged
+from regard.data.labelled import Example
 from regard.data.labels import LabelledTexts, Marks, make_batch
 from regard.decode.batching import in_batches
 from regard.errors import UserError
@@ -21,6 +23,7 @@ from regard.text.tokenizer import Tokenizer
 Text = str | tuple[str, str]  # or a pair of texts
 Parts = tuple[str, ...]  # a text alone, or both of a pair
 EITHER = 0  # texts at a time, where a model takes one as well as two
+NOT_A_PAIR = "model.pairs=apart reads two texts and compares them, but here is one alone; set model.pairs=joined."
 CACHED = 1024  # tokens of a batch: with more, a CPU waits for its memory
 
 
@@ -44,6 +47,8 @@ class Reader:
 
     def encode(self, texts: Sequence[Parts], places: Sequence[str]) -> tuple[Ragged, np.ndarray, int]:
         """Ids with their marks, where second texts begin, how many were cut; one that does not fit is refused by its place."""
+        if self.marks.apart and any(len(parts) != 2 for parts in texts):
+            raise UserError(NOT_A_PAIR)
         pieces = iter(self.tokenizer.encode_batch([part for parts in texts for part in parts]))
         rows, cut = [[next(pieces) for _ in parts] for parts in texts], 0
         for ids, place in zip(rows, places):
@@ -57,13 +62,50 @@ class Reader:
         laid = [self.marks.around(ids, self.cut or self.marks.length(ids)) for ids in rows]
         return Ragged([ids for ids, _ in laid]), np.array([second for _, second in laid], np.int64), cut
 
+    def encode_examples(self, examples: Sequence[Example], split: str) -> tuple[Ragged, np.ndarray, int]:
+        """The same; of those that are numbers already, without spelling them first."""
+        if isinstance(examples, Sequences):
+            return self._renumbered(examples, split)
+        return self.encode([e.texts for e in examples], [f"data.{split}: {e.place}" for e in examples])
+
+    def _renumbered(self, examples: Sequences, split: str) -> tuple[Ragged, np.ndarray, int]:
+        if self.marks.apart:
+            raise UserError(NOT_A_PAIR)
+        longest = int(examples.lengths.max()) + 2
+        if not self.cut and self.room is not None and longest > self.room:
+            raise UserError(
+                f"data.{split}: {examples.where} has sequences of {longest:,} tokens, their marks counted, but the model has "
+                f"{self.room:,} positions; raise model.maximum_length, or set data.maximum_tokens={self.room} to cut them."
+            )
+        most = (self.cut or longest) - 2
+        made = examples.between(self._numbers_of(examples), self.marks.start, self.marks.end, most)
+        return made, made.lengths, int((examples.lengths > most).sum())
+
+    def _numbers_of(self, examples: Sequences) -> np.ndarray:
+        found = self.tokenizer.encode_batch(examples.symbols)
+        numbers = [ids[0] if len(ids) == 1 else self.tokenizer.roles.unk for ids in found]
+        if self.tokenizer.roles.unk in numbers or len(set(numbers)) < len(numbers):
+            raise UserError(
+                f"{examples.where} has {len(numbers)} symbols, such as {examples.symbols[-1]!r}, and this vocabulary does not "
+                f"know each by a number of its own; set text.tokenizer=spaced and text.size={len(numbers) + 5} or more."
+            )
+        return np.array(numbers, np.int32)
+
 
 def scores(model: Classifier, reader: Reader, texts: Sequence[Parts], places: Sequence[str], budget: int) -> np.ndarray:
     """The model's, a row for each text in the order given; `budget` is the padded size of a batch."""
-    ids, seconds, cut = reader.encode(texts, places)
+    return _scores(model, reader, reader.encode(texts, places), budget)
+
+
+def scores_of_examples(model: Classifier, reader: Reader, examples: Sequence[Example], split: str, budget: int) -> np.ndarray:
+    return _scores(model, reader, reader.encode_examples(examples, split), budget)
+
+
+def _scores(model: Classifier, reader: Reader, encoded: tuple[Ragged, np.ndarray, int], budget: int) -> np.ndarray:
+    ids, seconds, cut = encoded
     if cut:
-        aside(f"{cut:,} of {len(texts):,} texts were longer than data.maximum_tokens={reader.cut} and have been cut")
-    return scores_of(model, LabelledTexts(ids, seconds, np.zeros(len(texts), np.int64)), budget)
+        aside(f"{cut:,} of {len(ids):,} texts were longer than data.maximum_tokens={reader.cut} and have been cut")
+    return scores_of(model, LabelledTexts(ids, seconds, np.zeros(len(ids), np.int64), reader.marks.apart), budget)
 
 
 @torch.no_grad()

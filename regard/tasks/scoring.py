@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.data.word_vectors import is_vector_file
 from regard.errors import UserError
+from regard.tasks.lexicon import Lexicon, file_recipe
 from regard.tasks.outputs import check_place, growing
 from regard.tasks.run import Run, choose_device
 from regard.tasks.table import TASKS
@@ -25,8 +27,9 @@ class Scored:
 
 def score_run(folder: Path, settings: Sequence[str], device: str | None, output: Path | None) -> Scored:
     """Settings may choose another test set and another search; `output` gets what the model said, a line each."""
-    run = Run.open(folder)
-    recipe, where = run.recipe_with(settings), choose_device(device)
+    of_file = is_vector_file(folder)
+    recipe = file_recipe(folder, settings) if of_file else Run.open(folder).recipe_with(settings)
+    where = choose_device(device)
     task = TASKS[recipe.task.name]
     if output is not None:
         check_place(output, "--output")
@@ -37,7 +40,8 @@ def score_run(folder: Path, settings: Sequence[str], device: str | None, output:
     if not recipe.data.test:
         raise UserError("there is nothing to score: the run has no test set; give data.test=FILE, or two aligned files as a,b.")
     test = task.read_test(recipe)
-    result = task.open(run, recipe, where).evaluate(test)
+    answers = Lexicon.of_file(folder, settings) if of_file else task.open(Run.open(folder), recipe, where)
+    result = answers.evaluate(test)
     if output is not None:
         with growing(output, "--output") as file:
             file.writelines(f"{text}\n" for text in result.outputs)

@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from regard.config import build, override
+from regard.families.recurrent import RecurrentConfig
 from regard.families.sizes import PETAFLOP_DAY, SIZES, Config, Size, context, depth
-from regard.model.count import Part, keys_and_values
+from regard.model.count import Part, constant_state, keys_and_values
+from regard.model.mixers import CONVOLUTION
 from regard.tasks.ledger import amount
 from regard.text.config import TextConfig
 
@@ -56,7 +58,18 @@ class Footprint:
     @property
     def cached_per_token(self) -> int:
         """Numbers that writing keeps of each token, and of each source token too where there is a source."""
-        return keys_and_values(self.config.width, depth(self.config)[1])
+        if isinstance(self.config, RecurrentConfig):
+            return self.config.kept_of_source
+        readers, writers = depth(self.config)
+        return keys_and_values(self.config, writers, source=bool(readers))
+
+    @property
+    def kept_always(self) -> int:
+        """Numbers that writing keeps of all tokens together, where a mixer is content with that."""
+        if isinstance(self.config, RecurrentConfig):
+            return self.config.carried
+        readers, writers = depth(self.config)
+        return constant_state(self.config, writers, source=bool(readers))
 
     def petaflop_days(self, tokens: float, by_rule: bool = False) -> float:
         """To train on so many tokens."""
@@ -71,7 +84,7 @@ class Footprint:
             "heads": c.heads,
             "head_width": c.width // c.heads,
             "width": c.width,
-            "feedforward": c.feedforward,
+            **({"cell": c.cell} if isinstance(c, RecurrentConfig) else {"feedforward": c.feedforward}),
             "parameters": self.parameters,
             "context": window,
             "weight_bytes": {kind: size * self.parameters for kind, size in WEIGHT_BYTES.items()},
@@ -80,6 +93,8 @@ class Footprint:
         }
         if cached:
             found["cache_bytes_per_token"] = {kind: size * cached for kind, size in CACHE_BYTES.items()}
+        if self.kept_always:
+            found["state_bytes"] = 4 * self.kept_always  # sums are kept in fp32
         if cached and window:
             found["cache_bytes_per_window"] = {kind: size * cached * window for kind, size in CACHE_BYTES.items()}
         return found | ({"published": self._published(self.published)} if self.published else {})
@@ -98,6 +113,8 @@ class Footprint:
         rows += [("weights", self._kinds(WEIGHT_BYTES, self.parameters)), ("to train", self._training())]
         if self.cached_per_token:
             rows += [("KV cache", self._cache())]
+        if self.kept_always:
+            rows += [("state", f"{amount(4 * self.kept_always, *BYTES)}, whatever the length; for each text of a batch")]
         rows += [("operations", self._operations())]
         if size and size.tokens:
             rows += [("compute", self._compute(size, size.tokens))]
@@ -108,6 +125,8 @@ class Footprint:
     def _shape(self) -> str:
         c, (readers, writers) = self.config, depth(self.config)
         blocks = f"{readers} + {writers}" if readers and writers else f"{readers + writers}"
+        if isinstance(c, RecurrentConfig):
+            return f"{blocks} layers of {c.cell} cells; width {c.width:,}"
         return f"{blocks}, of {c.heads} heads of {c.width // c.heads}; width {c.width:,}, feed-forward {c.feedforward:,}"
 
     def _parameters(self) -> str:
@@ -116,6 +135,8 @@ class Footprint:
 
     def _context(self) -> str:
         window = context(self.config)
+        if isinstance(self.config, RecurrentConfig):
+            return "of any length"
         return f"{window:,} tokens" if window else f"of any length ({self.config.position} positions)"
 
     def _training(self) -> str:
@@ -129,7 +150,9 @@ class Footprint:
     def _cache(self) -> str:
         window, cached = context(self.config), self.cached_per_token
         full = f"; {self._kinds(CACHE_BYTES, cached * window)} for a full window" if window else ""
-        source = ", of the source as of the target" if all(depth(self.config)) else ""
+        of_source = self.config.mixer == CONVOLUTION or isinstance(self.config, RecurrentConfig)
+        alone = "alone" if of_source else "as of the target"
+        source = f", of the source {alone}" if all(depth(self.config)) else ""
         return f"{self._kinds(CACHE_BYTES, cached)} a token{source}{full}; for each text of a batch"
 
     def _operations(self) -> str:

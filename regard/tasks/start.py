@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,14 @@ from torch import Tensor, nn
 
 from regard.config import Typed, as_typed
 from regard.errors import UserError
+from regard.families import FAMILIES
 from regard.families.bert import MASKED_WORDS, Heads
 from regard.families.electra import ELECTRAConfig
 from regard.families.hub import local_folder
 from regard.families.public import read_public
+from regard.model.mixers.features import is_drawn
+from regard.model.position import tiled
+from regard.model.prune import restored_weights
 from regard.recipe import Recipe, Tables, builtin_names, made, named_tables
 from regard.tasks.opening import vocabulary_of
 from regard.tasks.run import Run
@@ -24,9 +28,12 @@ from regard.text.foreign import read_foreign
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 
 Settings = dict[str, dict[str, Any]]
-OTHER = ("dropout", "attention_dropout", "word_dropout", "output_dropout", "deviation", "visibility", "mixer", "pooler")
+OTHER: tuple[str, ...] = ("dropout", "attention_dropout", "word_dropout", "output_dropout", "deviation", "visibility", "pooler")
+OTHER += ("mixer", "features", "redraw_every")
 MAY_BE_OTHER = tuple(f"model.{key}" for key in OTHER)  # the weights mean the same
+MAY_BE_OTHER += ("text.vectors", "text.freeze_vectors")  # which they were before training
 VOCABULARY = "tokenizer.json"
+POSITIONS = "positions.scheme.table.weight"
 LEFT_BEHIND = "generator."  # of an ELECTRA
 
 
@@ -43,22 +50,42 @@ class Start:
 
     def fill(self, model: nn.Module) -> None:
         """Every weight that both have; what only the model has, such as a new head, stays as it was drawn."""
-        own = model.state_dict()
-        if not self.weights.keys() & own.keys():
+        # Features of another mixer, or of another number, are drawn and not learned: the model has its own.
+        own = {name: t for name, t in model.state_dict().items() if not is_drawn(name) or _alike(self.weights.get(name), t)}
+        weights = {n: self._long_enough(n, t, own) for n, t in self.weights.items() if not is_drawn(n) or n in own}
+        if not weights.keys() & own.keys():
             raise UserError(f"task.start={self.name}: none of its weights is one of this model's; start from the same family.")
-        for name, tensor in self.weights.items():
+        for name, tensor in weights.items():
             if name in own and own[name].shape != tensor.shape:
                 raise UserError(
                     f"task.start={self.name}: {name} is {tuple(tensor.shape)} there and {tuple(own[name].shape)} here; leave out "
                     "the model.* settings that change its size."
                 )
-        shared = {_part(name) for name in self.weights} & {_part(name) for name in own}
-        if other := sorted(name for name in self.weights.keys() ^ own.keys() if _part(name) in shared):
+        shared = {_part(name) for name in weights} & {_part(name) for name in own}
+        if other := sorted(name for name in weights.keys() ^ own.keys() if _part(name) in shared):
             raise UserError(
                 f"task.start={self.name}: {other[0]} is only {'here' if other[0] in own else 'there'}; leave out the model.* "
                 "settings that change its layers."
             )
-        model.load_state_dict({name: tensor for name, tensor in self.weights.items() if name in own}, strict=False)
+        model.load_state_dict({name: tensor for name, tensor in weights.items() if name in own}, strict=False)
+
+    def _long_enough(self, name: str, tensor: Tensor, own: Mapping[str, Tensor]) -> Tensor:
+        """A table of positions is tiled, where the model has more of them."""
+        if not name.endswith(POSITIONS) or name not in own or len(own[name]) <= len(tensor):
+            return tensor
+        return tiled(tensor, len(own[name]), self.settings["model"].get("first_position", 0))
+
+    def whole(self) -> Start:
+        """With all heads, those that were pruned as zeros: for whoever knows of no pruned ones. It computes the same."""
+        model = self.settings["model"]
+        if not model["pruned"]:
+            return self
+        weights = restored_weights(self.weights, FAMILIES[model["family"]](**model))
+        return replace(self, settings=self.settings | {"model": model | {"pruned": ()}}, weights=weights)
+
+
+def _alike(theirs: Tensor | None, own: Tensor) -> bool:
+    return theirs is not None and theirs.shape == own.shape
 
 
 def _part(name: str) -> str:
@@ -125,7 +152,7 @@ def vocabulary(recipe: Recipe, folder: Path | None, start: Start | None, texts: 
 def _settings(run: Run) -> Settings:
     model = run.recipe.model
     body = model.discriminator if isinstance(model, ELECTRAConfig) else model
-    return {"model": asdict(body), "text": asdict(run.recipe.text)}
+    return {"model": asdict(body), "text": asdict(replace(run.recipe.text, vectors="", freeze_vectors=False))}
 
 
 def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | None = None) -> Recipe:
@@ -142,6 +169,8 @@ def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | N
         tables |= {section: _still_chosen(section, tables[section]) for section in ("text", "model")}
     recipe = made(tables | {section: settings[section] | tables[section] for section in ("text", "model")})
     for name, value, theirs in _different(recipe, settings):
+        if name == "model.maximum_length" and recipe.model.maximum_length > settings["model"]["maximum_length"]:
+            continue
         raise UserError(
             f"{name}={value} cannot be set with task.start={start}, which has {theirs}; leave it out of the command and of "
             "the recipe."
@@ -158,7 +187,7 @@ def _of_teacher(tables: Tables) -> Recipe:
         raise UserError(f"objective.teacher={teacher} does not exist; {cure}, or name a model on the hub as hf:NAME.")
     if not teacher:
         return made(tables)  # which refuses it
-    settings = start_of(teacher).settings
+    settings = start_of(teacher).whole().settings
     model, text = settings["model"], settings["text"]
     if (family := str(wish.get("family", model["family"]))) != model["family"]:
         raise UserError(f"a {family} is to learn, but objective.teacher={teacher} is a {model['family']}; give another teacher.")

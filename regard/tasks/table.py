@@ -7,10 +7,12 @@ from pathlib import Path
 
 import torch
 
+from regard.data.word_vectors import is_vector_file
 from regard.errors import UserError
 from regard.recipe import Recipe
-from regard.tasks import answer, classify, embed, fill, tag, translate, write
+from regard.tasks import answer, classify, denoise, embed, fill, tag, translate, words, write
 from regard.tasks.adopting import recipe_of, typed_task
+from regard.tasks.lexicon import Lexicon
 from regard.tasks.run import Run, choose_device
 from regard.tasks.start import Start, start_of
 from regard.tasks.task import Adopted, Answers, Task
@@ -23,6 +25,8 @@ TASKS: dict[str, Task] = {
     "answer": answer.TASK,
     "tag": tag.TASK,
     "fill": fill.TASK,
+    "denoise": denoise.TASK,
+    "words": words.TASK,
 }
 HUB = "hf:"
 
@@ -30,9 +34,12 @@ HUB = "hf:"
 def open_run(name: Path | str, device: str | None = None, assignments: Sequence[str] = ()) -> Answers:
     """What a run was trained for, ready to be done; settings may choose another search, or another task that its weights allow.
 
-    A Hugging Face folder is opened as it is. A model on the hub is named hf:NAME, so that no mistyped folder is looked for there.
+    A Hugging Face folder is opened as it is, and so is a file of word vectors. A model on the hub is named hf:NAME, so that no
+    mistyped folder is looked for there.
     """
     where = choose_device(device)
+    if is_vector_file(name):
+        return Lexicon.of_file(Path(name), assignments)
     if is_public(name):
         start = start_of(str(name).removeprefix(HUB))
         return adopted(start, recipe_of(start, assignments), where)

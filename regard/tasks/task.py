@@ -20,7 +20,8 @@ from regard.recipe import Recipe
 from regard.tasks.run import Run, Say
 from regard.tasks.start import Start
 from regard.tasks.telling import Emit
-from regard.train.loop import Validate
+from regard.train.interrupt import Interrupt
+from regard.train.loop import Progress, Validate
 
 
 class Result(Protocol):
@@ -113,11 +114,20 @@ class Adopted(Answers, Protocol):
 
 
 @dataclass(frozen=True)
+class Trainer:
+    """A training of its own, where a step of the common loop would cost more than the work."""
+
+    train: Callable[[Any, Run, Say, Interrupt], Progress]  # what was prepared, to its end or an interrupt
+    estimate: Callable[[Any], list[str]]  # what that would cost, in lines
+
+
+@dataclass(frozen=True)
 class Task:
     prepare: Callable[[Recipe, Path | None, Say], Prepared]  # with the vocabularies of this folder, if it has any
     read_test: Callable[[Recipe], Any]
     open: Callable[[Run, Recipe, torch.device], Answers]
     says: bool = True  # does its score have outputs, a line each?
     adopt: Callable[[Start, Recipe, torch.device], Adopted] | None = None  # a public checkpoint, as it is
+    trainer: Trainer | None = None  # where the common loop does not train it
     compare: Callable[[Any, Any, Any, torch.device], Result] | None = None
     """What was prepared, its answers and their scores become scores beside those of what it was trained after, if anything."""

@@ -15,9 +15,10 @@ from regard.tasks.claim import check_folder, claimed
 from regard.tasks.cost import estimate, must_fit_memory
 from regard.tasks.ledger import grams_per_kwh
 from regard.tasks.run import Run, Say
+from regard.tasks.static_vectors import check_vectors, fill_vectors
 from regard.tasks.table import TASKS
 from regard.tasks.task import Prepared, Result
-from regard.train.interrupt import interruptible
+from regard.train.interrupt import Interrupt, interruptible
 from regard.train.loop import Progress, average, done, resume, train
 from regard.train.parallel import ALONE, Mute, World
 from regard.train.runlog import RunLog, clock
@@ -47,6 +48,7 @@ def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, wo
     world.must_agree(
         str(prepared.fingerprints()), "the processes do not read the same training data; put it where all machines see it."
     )
+    check_vectors(prepared)
     if not (recipe.train.shard and world.size > 1):
         must_fit_memory(prepared, device)
     return prepared
@@ -54,8 +56,9 @@ def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, wo
 
 def _prepared(recipe: Recipe, folder: Path | None, device: torch.device, say: Say) -> Prepared:
     """With epochs as steps, which are known only now."""
-    prepared = TASKS[recipe.task.name].prepare(recipe, folder, say)
-    if not recipe.train.epochs:
+    task = TASKS[recipe.task.name]
+    prepared = task.prepare(recipe, folder, say)
+    if task.trainer is not None or not recipe.train.epochs:
         return prepared
     batches = len(_source(prepared, device).plan(0))
     counted = replace(recipe.train, steps=max(1, round(recipe.train.epochs * batches)))
@@ -66,31 +69,39 @@ def train_prepared(prepared: Prepared, folder: Path, device: torch.device, say: 
     """All of `world` train; the first process alone writes the run and, when they are done, scores it."""
     recipe = prepared.recipe
     with claimed(recipe, folder, prepared, say, world) as run:
-        model = prepared.model()
-        spread = Spread(model, world, recipe.train.shard, device)
-        store = run.store(say)
-        optimizer, progress = resume(store, recipe.train, model, spread)
-        _must_not_start_over(run, progress)
-        if done(recipe.train, progress):
-            say(f"{folder} is trained to step {progress.step:,}; nothing left to train, only to score")
-        elif progress.step:
-            say(f"continuing from step {progress.step:,} of {recipe.train.steps:,}")
-        log = RunLog(folder, recipe.train.steps, progress.step) if world.leads else Mute()
-        objective = prepared.objective()
-        accumulate = max(recipe.train.accumulate, progress.accumulate)
-        source, pin = _source(prepared, device), device.type == "cuda"
-        loader = Loader(source, accumulate=accumulate, rank=world.rank, world=world.size, pin=pin)
         with interruptible() as interrupt:
-            validate = prepared.validator(objective)
-            progress = train(model, objective, loader, validate, recipe.train, store, log, progress, optimizer, interrupt, spread)
+            if (trainer := TASKS[recipe.task.name].trainer) is not None:
+                progress = trainer.train(prepared, run, say, interrupt)
+            else:
+                progress = _looped(prepared, run, device, say, world, interrupt)
         if interrupt or not world.leads:
             return Outcome(run, progress, None, prepared, interrupt.exit_code if interrupt else 0)
         say(f"trained {progress.step:,} steps, {progress.tokens:,} {prepared.unit}, in {clock(progress.seconds)}")
         if recipe.train.average > 1:
-            average(store, recipe.train.average, progress.step)
+            average(run.store(say), recipe.train.average, progress.step)
         result = _scored(run, prepared, device) if prepared.test else None
         write_card(run, progress, result, prepared, device)
         return Outcome(run, progress, result, prepared)
+
+
+def _looped(prepared: Prepared, run: Run, device: torch.device, say: Say, world: World, interrupt: Interrupt) -> Progress:
+    """By the loop that trains nearly everything."""
+    config, model, store = prepared.recipe.train, prepared.model(), run.store(say)
+    if prepared.recipe.text.vectors:
+        fill_vectors(model, prepared, say)
+    spread = Spread(model, world, config.shard, device)
+    optimizer, progress = resume(store, config, model, spread)
+    _must_not_start_over(run, progress)
+    if done(config, progress):
+        say(f"{run.folder} is trained to step {progress.step:,}; nothing left to train, only to score")
+    elif progress.step:
+        say(f"continuing from step {progress.step:,} of {config.steps:,}")
+    log = RunLog(run.folder, config.steps, progress.step) if world.leads else Mute()
+    objective, accumulate = prepared.objective(), max(config.accumulate, progress.accumulate)
+    source, pin = _source(prepared, device), device.type == "cuda"
+    loader = Loader(source, accumulate=accumulate, rank=world.rank, world=world.size, pin=pin)
+    validate = prepared.validator(objective)
+    return train(model, objective, loader, validate, config, store, log, progress, optimizer, interrupt, spread)
 
 
 def _scored(run: Run, prepared: Prepared, device: torch.device) -> Result:
@@ -111,7 +122,8 @@ def dry_run_lines(recipe: Recipe, device: torch.device, say: Say) -> list[str]:
     """What a training would read, hold and cost. Nothing is written."""
     prepared = _prepared(recipe, None, device, say)
     must_fit_memory(prepared, device)
-    return estimate(prepared, device).lines()
+    trainer = TASKS[recipe.task.name].trainer
+    return estimate(prepared, device).lines() if trainer is None else trainer.estimate(prepared)
 
 
 def _must_not_start_over(run: Run, progress: Progress) -> None:

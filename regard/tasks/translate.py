@@ -1,4 +1,4 @@
-"""The task `translate`: pairs of sentences, vocabularies, and a Transformer that reads the one and writes the other."""
+"""The task `translate`: pairs of sentences, vocabularies, and a model that reads the one and writes the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.data.pair import Pair
 from regard.data.sources import read_pairs
 from regard.decode.config import DecodeConfig
 from regard.errors import UserError
-from regard.families.transformer import Transformer, count
+from regard.families.encoder_decoder import EncoderDecoder, count
 from regard.model.count import Part
 from regard.objective.loss import Objective
 from regard.objective.translation import TranslationLoss
@@ -47,7 +47,7 @@ class Pairs:
     def vocabularies(self) -> Mapping[str, Tokenizer]:
         return dict(zip(Tokenizers.files(self.recipe.text.joint), self.tokenizers))
 
-    def model(self) -> Transformer:
+    def model(self) -> EncoderDecoder:
         return build_model(self.recipe, self.tokenizers)
 
     def objective(self) -> TranslationLoss:
@@ -118,7 +118,7 @@ def _training_pairs(recipe: Recipe, train: Sequence[Pair], tokenizers: Tokenizer
     """Those that are not too long to train on, their <eos> counted."""
     room, setting = min(
         (recipe.data.maximum_tokens, f"data.maximum_tokens={recipe.data.maximum_tokens}"),
-        (longest(recipe.model), f"model.maximum_length={recipe.model.maximum_length}"),
+        (longest(recipe.model), f"model.maximum_length={longest(recipe.model)}"),
     )
     encoded = encode_pairs(train, tokenizers.source.encode_batch, tokenizers.target.encode_batch, maximum=room)
     if not len(encoded):

@@ -21,7 +21,8 @@ from regard.decode.hypothesis import Hypothesis
 from regard.decode.search import search
 from regard.errors import UserError
 from regard.evaluate.bleu import Scores, corpus_scores
-from regard.families.transformer import Transformer, TransformerConfig
+from regard.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, encoder_decoder
+from regard.families.sizes import context
 from regard.lens.alignment import Alignment
 from regard.model.probe import not_recording, probe
 from regard.recipe import Recipe
@@ -80,7 +81,7 @@ NOTHING = Translation("", 0.0, 0.0, True, [])  # what an empty text says, in any
 
 @dataclass
 class Translator:
-    model: Transformer
+    model: EncoderDecoder
     tokenizers: Tokenizers
     decode: DecodeConfig
     sessions: Sessions | None = None  # on a GPU: recorded searches, to be replayed
@@ -200,6 +201,9 @@ class Translator:
         with probe(self.model) as seen:
             (best, *_) = self._probed(text)
         names = [name for name in seen if name.endswith(".cross") == (part == "cross") and (part == "cross" or part in name)]
+        if not names:
+            told = f"the model has {', '.join(seen)}" if len(seen) else "the model looks at nothing (model.attention=none)"
+            raise UserError(f"--part {part} has no attention to draw: {told}.")
         weights = torch.stack([seen[name].weights()[0] for name in names]).cpu().numpy()
         source = [*self.tokenizers.source.tokens(self.tokenizers.source.encode(text)), "<eos>"]
         words = self.tokenizers.target.tokens(best.ids)
@@ -215,10 +219,10 @@ class Translator:
         return found
 
 
-def longest(config: TransformerConfig) -> int:
+def longest(config: EncoderDecoderConfig) -> int:
     """Tokens a sequence may have, <sos> or <eos> counted: learned positions end, others go on."""
-    return config.maximum_length if config.position == "learned" else sys.maxsize
+    return context(config) or sys.maxsize
 
 
-def build_model(recipe: Recipe, tokenizers: Tokenizers) -> Transformer:
-    return Transformer(recipe.model, len(tokenizers.source), len(tokenizers.target), seed=recipe.train.seed)
+def build_model(recipe: Recipe, tokenizers: Tokenizers) -> EncoderDecoder:
+    return encoder_decoder(recipe.model, len(tokenizers.source), len(tokenizers.target), seed=recipe.train.seed)

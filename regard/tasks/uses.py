@@ -63,7 +63,12 @@ def find_uses(word: str, sentences: Sequence[Sentence]) -> list[Found]:
 
 
 def read_uses(run: str | Path, word: str, found: Sequence[Found], device: str | None = None) -> WordUses:
-    word, body = _clean(word), open_body(run, device)
+    return uses_in(open_body(run, device), word, found)
+
+
+def uses_in(body: Body, word: str, found: Sequence[Found]) -> WordUses:
+    """The same in a body that is open already."""
+    word = _clean(word)
     shown = found[:MOST_USES]
     notes = [f"{len(found):,} uses were found; the first {MOST_USES} are compared"] if len(found) > len(shown) else []
     spellings = [_spelling(body, use) for use in shown]
@@ -113,6 +118,8 @@ def _spelling(body: Body, use: Found) -> Spelling:
 @torch.no_grad()
 def _vectors(body: Body, spellings: Sequence[Spelling]) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
     """By layer, the static embedding first: a vector a use, the mean over its pieces; and how far apart other words are."""
+    if body.stack is None:
+        raise UserError(f"{body.name} is a recurrent network, which has no blocks to look between; give a model made of blocks.")
     others = _others(body, spellings)
     depth = len(body.stack.blocks) + 2
     uses: list[list[np.ndarray]] = [[np.empty(0)] * len(spellings) for _ in range(depth)]

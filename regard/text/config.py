@@ -19,6 +19,8 @@ class TextConfig:
     size: int = 8000  # the most pieces a vocabulary may hold, specials included; byte needs none: 0
     lowercase: bool = False
     minimum_count: int = 1  # words, characters or merges seen less often are not kept
+    vectors: str = ""  # of words, to begin with: a run of word vectors or a file of them; for word and spaced
+    freeze_vectors: bool = False  # they stay as they are
 
     def __post_init__(self) -> None:
         if self.tokenizer != "public":

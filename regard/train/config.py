@@ -7,7 +7,9 @@ from typing import Literal
 
 from regard.errors import UserError
 
-MAY_CHANGE = ("steps", "epochs", "accumulate", "shard")  # when a run is continued; all else decides what its weights will be
+MAY_CHANGE = ("steps", "epochs", "accumulate", "shard", "snapshot_every", "threads")
+"""When a run is continued; all else decides what its weights will be."""
+EVERY = ("validate_every", "checkpoint_every", "snapshot_every")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,7 @@ class TrainConfig:
     log_every: int = 20
     validate_every: int = 500  # steps; 0: once an epoch
     checkpoint_every: int = 500  # the same
+    snapshot_every: int = 0  # steps between weights in half precision, for studio to look at; 0: none
     keep: int = 5  # checkpoints
     average: int = 1  # of the last so many checkpoints; 1 takes the best one instead
     best: Literal["nll", "accuracy", "f1", "exact"] = "nll"  # the figure of validation that says which is the best
@@ -44,7 +47,7 @@ class TrainConfig:
                 raise UserError(f"train.{key}={getattr(self, key)} must be at least 1.")
         if self.steps < (0 if self.epochs else 1):
             raise UserError(f"train.steps={self.steps} must be at least 1, or give train.epochs.")
-        for key in ("epochs", "warmup", "weight_decay", "clip", "patience", "validate_every", "checkpoint_every"):
+        for key in ("epochs", "warmup", "weight_decay", "clip", "patience", *EVERY):
             if not 0 <= getattr(self, key) < float("inf"):
                 raise UserError(f"train.{key}={getattr(self, key)} must be 0 or more, and finite.")
         for key in ("learning_rate", "epsilon"):

@@ -11,7 +11,9 @@ import torch
 from torch import nn
 
 from regard.model.embed import Embed
+from regard.model.mixers import flex
 from regard.model.stack import Stack
+from regard.model.visibility import Visibility
 from regard.train.config import TrainConfig
 
 
@@ -26,10 +28,17 @@ def fuse(model: nn.Module, config: TrainConfig) -> None:
 
 def compile_stacks(model: nn.Module) -> None:
     """Shapes that change are compiled once more for all sizes; a graph that would have to be broken is an error."""
+    options = flex.OPTIONS if any(_sparse(module) for module in model.modules()) else None
     for module in model.modules():
         if isinstance(module, Stack) and any(hasattr(block, "unshard") for block in module.blocks):
             for block in module.blocks:
-                block.compile(fullgraph=True)  # its shards are gathered before it, and no graph may span that
+                block.compile(fullgraph=True, options=options)  # its shards are gathered before it, and no graph may span that
         elif isinstance(module, (Stack, Embed)):
-            module.compile(fullgraph=True)
+            module.compile(fullgraph=True, options=options)
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 16)  # encoder and decoder share their code
+
+
+def _sparse(module: nn.Module) -> bool:
+    """Does it look in blocks, which on a GPU FlexAttention computes?"""
+    pattern = getattr(module, "visibility", None)
+    return isinstance(pattern, Visibility) and pattern.static.reach is None

@@ -18,6 +18,7 @@ from torch import nn
 
 from regard.data.loader import Loader
 from regard.errors import UserError
+from regard.model.mixers.features import is_drawn, renew_features
 from regard.objective.loss import Objective
 from regard.train.checkpoint import Store
 from regard.train.config import TrainConfig
@@ -30,6 +31,7 @@ from regard.train.optimizer_state import flatten_optimizer
 from regard.train.parallel import Mute, Stopping
 from regard.train.runlog import RunLog
 from regard.train.schedule import learning_rate
+from regard.train.snapshots import write_snapshot
 from regard.train.spread import Parts, Spread, weights
 from regard.train.step import Stepper
 
@@ -86,6 +88,7 @@ def train(
     validate_every, checkpoint_every = (every or loader.per_epoch for every in (config.validate_every, config.checkpoint_every))
     for step, work in enumerate(loader.start(progress.step, config.steps), progress.step + 1):
         rate = learning_rate(config, step)
+        renew_features(model, step)
         stepper(step, work, rate)
         more = loader.accumulate if loader.accumulate > config.accumulate else 0
         progress = replace(progress, step=step, tokens=progress.tokens + work.tokens, accumulate=more)
@@ -108,6 +111,8 @@ def train(
             paused = time.perf_counter()
             progress = _validate(spread, validate, config, store, log, progress)
             since += time.perf_counter() - paused
+        if config.snapshot_every and step % config.snapshot_every == 0:
+            _snapshot(spread, store, step)
         stop = stop or done(config, progress)
         if saves or stop:
             save(store, config, spread, optimizer, progress)
@@ -151,6 +156,13 @@ def _chosen_by(name: str, metrics: dict[str, float]) -> float:
     if name not in metrics:
         raise UserError(f"train.best={name} is not what this task is validated by; take one of: {', '.join(metrics)}.")
     return metrics[name]
+
+
+def _snapshot(spread: Spread, store: Store, step: int) -> None:
+    """By one process, into the run's own folder, beside its checkpoints."""
+    with spread.world.as_one(), spread.whole() as model:
+        if spread.world.leads:
+            write_snapshot(store.folder.parent, step, weights(model))
 
 
 def _diverged(what: str, step: int, store: Store) -> UserError:
@@ -202,6 +214,8 @@ def average(store: Store, count: int, step: int) -> None:
     """Save the mean of the last checkpoints' weights (Vaswani et al. 2017, section 6.1)."""
     last = store.all("step")[-count:]
     weights = [checkpoint.tensors("model") for checkpoint in last]
-    mean = {name: torch.stack([w[name].double() for w in weights]).mean(0).to(weights[0][name].dtype) for name in weights[0]}
+    learned = [name for name in weights[0] if not is_drawn(name)]
+    mean = {name: torch.stack([w[name].double() for w in weights]).mean(0).to(weights[0][name].dtype) for name in learned}
+    mean |= {name: tensor for name, tensor in weights[-1].items() if is_drawn(name)}
     store.save("average", step, {"model": mean}, {"of": [checkpoint.path.name for checkpoint in last]})
     store.keep("average", 1)

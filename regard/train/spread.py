@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.model.mixers.features import is_drawn
 from regard.model.stack import Stack
 from regard.objective.loss import Objective
 from regard.train.checkpoint import Checkpoint, Store
@@ -130,7 +131,8 @@ class Spread:
 
     def restore(self, found: Checkpoint, optimizer: torch.optim.Optimizer) -> None:
         """Weights and moments of a checkpoint, however many processes wrote it."""
-        self.model.load_state_dict(self._read(found, "model"))
+        kept = {name: full(tensor) if is_drawn(name) else tensor for name, tensor in self._read(found, "model").items()}
+        self.model.load_state_dict(kept)
         restore_optimizer(optimizer, self._read(found, "optimizer"), found.state["optimizer"])
 
     def _read(self, found: Checkpoint, part: str) -> dict[str, Tensor]:

@@ -146,7 +146,7 @@ def test_advancing_asks_the_device_nothing_and_leaves_buffers_where_they_are(nam
 
     def places() -> list[int]:
         state, progress = search.state, search.progress
-        memory = [part for pair in state.memory.buffers for part in pair]
+        memory = [part for room in state.memory.rooms for part in room.buffers]
         slots = [cache.kv_2SHNK for cache in state.caches]
         lineage = [state.lineage.ancestors_SWN, state.lineage.position_S, state.lineage.slots_W]
         board = [*search.room, *([*search.forest] if isinstance(search, Beam) else [])]

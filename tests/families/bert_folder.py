@@ -22,7 +22,8 @@ transformers.utils.logging.disable_progress_bar()
 LONGEST = 13
 KINDS = {kind: layout for kind, layout in LAYOUTS.items() if layout.config is BERTConfig}
 CONFIGS = {kind: transformers.AutoConfig.for_model(kind).__class__ for kind in KINDS}
-EVERY = [(kind, name) for kind, layout in KINDS.items() for name in layout.architectures]
+APART = "BigBirdForSequenceClassification"  # has a pooler that it does not compute with: tests/families/test_public_bigbird.py
+EVERY = [(kind, name) for kind, layout in KINDS.items() for name in layout.architectures if name != APART]
 WIDE = {
     "vocab_size": 300,
     "hidden_size": 24,
@@ -37,6 +38,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "roberta": {**WIDE, **LATER, "type_vocab_size": 1, "layer_norm_eps": 1e-5},
     "camembert": {**WIDE, **LATER, "type_vocab_size": 1},
     "electra": {**WIDE, "embedding_size": 10},
+    "big_bird": {**WIDE, "attention_type": "original_full"},
     "distilbert": {
         "vocab_size": 300,
         "dim": 24,

@@ -19,6 +19,7 @@ class Family:
     build: Callable[[], nn.Module]
     vocabulary: int
     writes: bool = True  # word after word; an encoder alone does not
+    compiles: bool = True  # PyTorch does not trace its own recurrent kernels
     source_length: int = 9
     target_length: int = 7
 

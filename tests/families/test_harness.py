@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from regard.families.bert import BERT, BERTConfig
 from regard.families.electra import ELECTRA, ELECTRAConfig
 from regard.families.gpt import GPT, GPTConfig
+from regard.families.recurrent import Recurrent, RecurrentConfig
 from regard.families.transformer import Transformer, TransformerConfig
+from regard.model import choice
 from regard.model.past import Read
 from tests.families import harness
 from tests.families.harness import Family
@@ -85,6 +87,11 @@ def electra(name: str, **choices) -> Family:
     return Family(name, lambda: Judged(ELECTRA(config, 31, seed=7)), 31, writes=False)
 
 
+def recurrent(name: str, **choices) -> Family:
+    config = RecurrentConfig(**(dict(width=24, dropout=0.0) | choices))
+    return Family(name, lambda: Recurrent(config, 31, 31, seed=7), 31, compiles=False)
+
+
 FAMILIES = [
     transformer("transformer"),
     transformer("transformer, pre-norm, gelu", norm="pre", activation="gelu"),
@@ -100,7 +107,26 @@ FAMILIES = [
     bert("bert, narrow words", embedding_width=10),
     electra("electra", embedding_width=10),
     electra("electra, embeddings apart", tie_embeddings=False),
+    transformer("transformer, favor", mixer="favor", features=16, layers=1),
+    transformer("transformer, conv", mixer="conv", kernel_width=3, layers=1),
+    gpt("gpt, favor", mixer="favor", features=16),
+    gpt("gpt, linear-relu", mixer="linear-relu", layers=1),
+    gpt("gpt, conv", mixer="conv", kernel_width=3, dilation=2),
+    bert("bert, favor", mixer="favor", features=16, layers=1),
+    bert("bert, conv", mixer="conv", kernel_width=3, layers=1),
+    transformer("transformer, additive", mixer="additive", layers=1),
+    recurrent("lstm", attention="none", layers=2),
+    recurrent("gru, one way, no attention", cell="gru", attention="none", bidirectional=False, tie="none"),
+    recurrent("bahdanau, gru", cell="gru", attention="bahdanau"),
+    recurrent("luong, window, additive", mixer="additive", visibility="window(3)", cell="gru", tie="output"),
+    recurrent("luong, input feeding, dot, window", mixer="dot", visibility="window(2)", input_feeding=True, layers=2),
 ]
+SPARSE = [
+    transformer("transformer, bigbird", visibility="bigbird(2, 3, 2, 1)", layers=1),
+    gpt("gpt, bigbird", visibility="bigbird(2, 3, 2, 1)", layers=1),
+    bert("bert, bigbird", visibility="bigbird(2, 3, 2, 1)", layers=1),
+]
+FAMILIES += SPARSE
 CHECKS = {name: check for name, check in inspect.getmembers(harness, inspect.isfunction) if name.startswith("check_")}
 
 
@@ -109,7 +135,27 @@ CHECKS = {name: check for name, check in inspect.getmembers(harness, inspect.isf
 def test_family(family, check, tmp_path):
     if check in harness.OF_WRITING and not family.writes:
         pytest.skip("writes nothing")
+    if check == "check_compiles_without_graph_breaks" and not family.compiles:
+        pytest.skip("is not compiled")
     if check == "check_saved_and_loaded_is_equal":
         CHECKS[check](family, tmp_path)
     else:
         CHECKS[check](family)
+
+
+@pytest.fixture
+def by_blocks(monkeypatch):
+    """However short and dense: the kernels for long texts, on texts that a test has time for."""
+    monkeypatch.setitem(choice.SHORTEST, "cpu", 1)
+    monkeypatch.setitem(choice.SIZES, "cpu", (2,))
+    monkeypatch.setattr(choice, "LARGEST_SHARE", 1.0)
+
+
+OF_SEEING = ("gradients_reach_every_parameter", "future_tokens_change_nothing", "padding_and_batch_change_nothing")
+
+
+@pytest.mark.parametrize("check", [*OF_SEEING, "cached_decoding_is_the_full_forward"])
+@pytest.mark.parametrize("family", SPARSE, ids=lambda f: f.name)
+def test_family_by_blocks(family, check, tmp_path, by_blocks):
+    """What depends on who sees whom. Compiled stacks over blocks are in tests/model/test_blocked.py."""
+    test_family(family, f"check_{check}", tmp_path)

@@ -79,11 +79,31 @@ def test_gates(model, inputs):
     torch.testing.assert_close(without, model(*inputs), atol=1e-5, rtol=1e-5)
 
 
+def test_a_row_of_gates_for_each_sequence_is_each_sequence_gated_alone(model, inputs):
+    source, lengths, target = inputs
+    draw = torch.Generator().manual_seed(1)
+    gates = {name: torch.rand(3, 4, generator=draw).round() for name in attentions(model)}
+    plain = model(*inputs)
+    with probe(model, gates={name: torch.ones(3, 4) for name in gates}):
+        assert torch.equal(model(*inputs), plain)
+    with probe(model, gates=gates):
+        together = model(*inputs)
+    assert not torch.allclose(together, plain)
+    for row in range(3):
+        with probe(model, gates={name: gate[row] for name, gate in gates.items()}):
+            alone = model(source[row : row + 1], lengths[row : row + 1], target[row : row + 1])
+        torch.testing.assert_close(together[row : row + 1], alone, atol=1e-5, rtol=1e-5)
+
+
 def test_wrong_names_and_shapes_are_named(model, inputs):
     with pytest.raises(KeyError, match=r"decoder\.1\.cross"), probe(model, gates={"decoder.1.crss": torch.ones(4)}):
         pass
     with pytest.raises(ValueError, match="one number a head"), probe(model, gates={"decoder.1.cross": torch.ones(3)}):
         pass
+    for shape in ((3, 3), (1, 3, 4), ()):
+        gates = {"decoder.1.cross": torch.ones(shape)}
+        with pytest.raises(ValueError, match=r"each sequence of the batch, \(B, 4\)"), probe(model, gates=gates):
+            pass
     with probe(model) as seen:
         model(*inputs)
     with pytest.raises(KeyError, match=r"did you mean .encoder\.0\.self"):

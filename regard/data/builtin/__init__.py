@@ -10,11 +10,13 @@ from regard.errors import UserError, nearest
 Row = TypeVar("Row")
 
 
-def rows_of(where: str, sets: Mapping[str, Callable[[str], Sequence[Row]]], what: str) -> Sequence[Row]:
-    """Of builtin:NAME/SPLIT, with these sets to choose from."""
+def rows_of(
+    where: str, sets: Mapping[str, Callable[[str], Sequence[Row]]], what: str, others: Iterable[str] = ()
+) -> Sequence[Row]:
+    """Of builtin:NAME/SPLIT, with these sets to choose from, and `others` that are read elsewhere."""
     name, _, split = where.removeprefix("builtin:").partition("/")
     if name not in sets:
-        raise UserError(f"There are no built-in {what} {name!r}{nearest(name, sets)}")
+        raise UserError(f"There are no built-in {what} {name!r}{nearest(name, [*sets, *others])}")
     if not split:
         raise UserError(f"{where} lacks a split. Type builtin:{name}/train, or /valid, or /test.")
     return sets[name](split)

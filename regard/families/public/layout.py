@@ -8,7 +8,7 @@ F feed-forward width, E width of words, S segments, C labels; figures stand for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -73,6 +73,10 @@ def _same(settings: Settings) -> Settings:
     return settings
 
 
+def _as_it_is(config: Config, heads: Sequence[str]) -> Config:
+    return config
+
+
 @dataclass(frozen=True)
 class Layout:
     model_type: str
@@ -88,6 +92,7 @@ class Layout:
     heads: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)  # by the names of `Heads`: what a folder may have or not
     ours: Callable[[Settings], Settings] = _same  # settings as the keys have them, as we have them
     theirs: Callable[[Settings], Settings] = _same  # and back
+    fitted: Callable[[Config, Sequence[str]], Config] = _as_it_is  # to the heads that came along
 
     def entries(self, config: Config, heads: Iterable[str] = ()) -> Iterator[Entry]:
         size = sizes(config, 1)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from regard.errors import UserError, nearest
 from regard.families.gpt import GPTConfig
 from regard.families.public.bert import BERT
+from regard.families.public.bigbird import BIGBIRD, is_bigbird
 from regard.families.public.gpt import GPT1, GPT2
 from regard.families.public.layout import Config, Layout
 from regard.families.public.relatives import CAMEMBERT, DISTILBERT, ELECTRA, ROBERTA
 
-LAYOUTS = {layout.model_type: layout for layout in (GPT2, GPT1, BERT, ROBERTA, CAMEMBERT, DISTILBERT, ELECTRA)}
+LAYOUTS = {layout.model_type: layout for layout in (GPT2, GPT1, BERT, ROBERTA, CAMEMBERT, DISTILBERT, ELECTRA, BIGBIRD)}
 OF_NORM = {"pre": GPT2, "post": GPT1}
-OF_POOLER = {"tanh": BERT, "relu": DISTILBERT, "gelu": ELECTRA, "mean": BERT}
+OF_POOLER = {"tanh": BERT, "relu": DISTILBERT, "gelu": ELECTRA, "gelu_tanh": BIGBIRD, "mean": BERT}
 
 
 def layout_of(config: Config, model_type: str = "") -> Layout:
@@ -23,4 +24,6 @@ def layout_of(config: Config, model_type: str = "") -> Layout:
         return LAYOUTS[model_type]
     if isinstance(config, GPTConfig):
         return OF_NORM[config.norm]
+    if is_bigbird(config):
+        return BIGBIRD
     return ROBERTA if config.first_position and config.pooler == "tanh" else OF_POOLER[config.pooler]

@@ -48,6 +48,7 @@ def read_public(folder: Path) -> Public:
     tensors = _tensors(folder, layout.opened_by(raw))
     names = {name: short_name(name, layout) for name in tensors}
     heads, unused = find_heads({*names.values()}, raw, layout, str(folder / CONFIG))
+    config = layout.fitted(config, heads)
     labels = read_labels(raw, heads, str(folder / CONFIG))
     used = {name: tensor for name, tensor in tensors.items() if names[name] not in unused}
     weights = from_public(used, layout, config, vocabulary, str(folder), heads, len(labels))

@@ -24,7 +24,8 @@ from regard.model.cache import Cache, Slots
 from regard.model.feedforward import ACTIVATIONS, FeedForward
 from regard.model.heads import VocabularyHead
 from regard.model.linear import Linear
-from regard.model.mixers import MIXERS
+from regard.model.mixers.softmax import Softmax
+from regard.model.mixers.sums import Sums
 from regard.model.probe import attentions
 from regard.model.stack import Stack
 from regard.model.visibility import View
@@ -49,7 +50,7 @@ def logits(
     head: VocabularyHead,
     x_SWD: Tensor,
     view: View,
-    memories: Sequence[KeysValues] | None,
+    memories: Sequence[KeysValues | Sums] | None,
     memory_view: View | None,
     caches: Sequence[Cache],
 ) -> Tensor:
@@ -68,7 +69,7 @@ def suits(stack: Stack, head: VocabularyHead, x_SWD: Tensor) -> bool:
     if torch.is_grad_enabled() or stack.training or x_SWD.shape[:2].numel() > MOST_ROWS or x_SWD.dtype not in TYPES:
         return False
     if head.before is not None or any(
-        a.probe is not None or a.mixer is not MIXERS["softmax"] for a in attentions(stack).values()
+        a.probe is not None or not isinstance(getattr(a, "mixer", None), Softmax) for a in attentions(stack).values()
     ):
         return False
     linears = [module for module in chain(stack.modules(), head.modules()) if isinstance(module, Linear)]
@@ -142,6 +143,7 @@ def _sublayers(
 ) -> Iterator[Sublayer]:
     mask_S1WN, memory_mask_S11M = added(view), None if memory_view is None else added(memory_view)
     for n, block in enumerate(stack.blocks):
+        assert isinstance(block.self_attention, Attention)  # as `suits` has seen
         yield block.look, _look(block.self_attention, mask_S1WN, caches[n]), block.self_attention.out
         if block.look_back is not None and block.cross_attention is not None:
             assert memories is not None

@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 
+from regard.model.blocks import tiles_of
+from regard.model.mixers import blocked, flex
 from regard.model.visibility import View
 
 SHORT = 256  # keys: up to here, products on a CPU measure faster than its fused kernel, unless gradients are needed
@@ -23,6 +25,8 @@ class Softmax:
             # A CPU's kernel computes bf16 gradients at a quarter of the speed of float32 ones.
             with torch.autocast("cpu", enabled=False):
                 return self.mix(q_BHLK.float(), k_BHMK.float(), v_BHMK.float(), view, dropout).to(q_BHLK.dtype)
+        if view.blocks is not None:
+            return _by_blocks(q_BHLK, k_BHMK, v_BHMK, view, dropout)
         short = k_BHMK.device.type == "cpu" and k_BHMK.shape[2] <= SHORT
         if short and view.mask is not None and not dropout and not torch.is_grad_enabled():
             context_BHLK = _products(q_BHLK, k_BHMK, v_BHMK, view.mask)
@@ -35,16 +39,32 @@ class Softmax:
         return context_BHLK if view.blind is None else context_BHLK.masked_fill(view.blind, 0.0)
 
     def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor) -> Tensor:
+        """Where keys are seen more than once, sees_BHLM says how many times: each time is one more term of the sum."""
         scores_BHLM = q_BHLK @ k_BHMK.mT / q_BHLK.shape[-1] ** 0.5
-        weights_BHLM = scores_BHLM.masked_fill(~sees_BHLM, float("-inf")).softmax(-1)
+        if sees_BHLM.dtype != torch.bool:
+            scores_BHLM = scores_BHLM + sees_BHLM.clamp(min=1).log().to(scores_BHLM.dtype)
+        weights_BHLM = scores_BHLM.masked_fill(sees_BHLM == 0, float("-inf")).softmax(-1)
         return weights_BHLM.masked_fill(~sees_BHLM.any(-1, keepdim=True), 0.0)
 
 
 def _added(mask: Tensor | None, q_BHLK: Tensor) -> Tensor | None:
     """As what is added to scores. The kernel would do so itself, but with numbers from the host, which no graph can record."""
     if mask is None or mask.dtype != torch.bool:
-        return mask
+        return mask if mask is None else mask.to(q_BHLK.dtype)
     return torch.zeros_like(mask, dtype=q_BHLK.dtype).masked_fill_(~mask, -torch.inf)
+
+
+def _by_blocks(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float) -> Tensor:
+    """Blocks that nobody sees are left out. Where weights are dropped, or FlexAttention does not suit, by plain products."""
+    assert view.blocks is not None
+    assert isinstance(view.offset, int)
+    if flex.suits(q_BHLK, dropout):
+        return flex.mix(q_BHLK, k_BHMK, v_BHMK, view)
+    if (tiles := view.blocks.tiles) is None:
+        tiles = tiles_of(view.visibility, view.blocks, view.length, view.memory, batch=view.batch, offset=view.offset)
+    if dropout or q_BHLK.is_cuda:
+        return blocked.explicit(q_BHLK, k_BHMK, v_BHMK, tiles, dropout)
+    return blocked.mix(q_BHLK, k_BHMK, v_BHMK, tiles)
 
 
 def _variable_lengths(q_1HLK: Tensor, k_1HMK: Tensor, v_1HMK: Tensor, view: View, dropout: float) -> Tensor:
@@ -63,7 +83,8 @@ def _variable_lengths(q_1HLK: Tensor, k_1HMK: Tensor, v_1HMK: Tensor, view: View
 def _products(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask: Tensor) -> Tensor:
     """Two batched products, for the short memories of a decoding step."""
     shape = (*q_BHLK.shape[:3], k_BHMK.shape[2])
-    bias_BHLM = torch.zeros(mask.shape, dtype=q_BHLK.dtype).masked_fill(~mask, float("-inf")).expand(shape)
-    bias, q, k, v = (part.flatten(0, 1) for part in (bias_BHLM, q_BHLK, k_BHMK, v_BHMK))
+    added = _added(mask, q_BHLK)
+    assert added is not None
+    bias, q, k, v = (part.flatten(0, 1) for part in (added.expand(shape), q_BHLK, k_BHMK, v_BHMK))
     weights = torch.baddbmm(bias, q, k.mT, alpha=q.shape[-1] ** -0.5).softmax(-1)
     return torch.bmm(weights, v).unflatten(0, shape[:2])

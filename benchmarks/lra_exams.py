@@ -1,0 +1,108 @@
+"""The tasks of the Long Range Arena and one training of each, where another process finds them (see `lra`)."""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.real import DATA, folder
+from benchmarks.steps import CUDA, DEVICE
+from regard.tasks.start import load_recipe_to_train
+from regard.tasks.training import Outcome, train_run
+
+
+@dataclass(frozen=True)
+class Exam:
+    """A task of the arena, the files it needs below REGARD_DATA, and how long is long enough for a first look."""
+
+    recipe: str
+    share: float  # of symbols to be filled in, where training begins with that
+    files: dict[str, str] = field(default_factory=dict)
+    settings: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()  # on a GPU, in about a minute each; on a CPU these are still hours
+
+
+EXAMS = {
+    "listops": Exam("lra-listops", 0.1, short=("train.steps=5000",)),
+    "text": Exam(
+        "lra-text",
+        0.15,
+        {"data.train": "imdb/train.jsonl.gz", "data.test": "imdb/test.jsonl.gz"},
+        short=("train.steps=3000", "train.warmup=600", "train.validate_every=300", "train.checkpoint_every=300"),
+    ),
+    "retrieval": Exam(
+        "lra-retrieval",
+        0.15,
+        {
+            "data.train": "aan/new_aan_pairs.train.tsv",
+            "data.valid": "aan/new_aan_pairs.eval.tsv",
+            "data.test": "aan/new_aan_pairs.test.tsv",
+        },
+        settings=("data.columns=3,4,0",),
+        short=("train.warmup=800",),
+    ),
+    "pixels": Exam(
+        "lra-pixels",
+        0.5,
+        {"data.train": "cifar10_jpg/train.tar.gz", "data.test": "cifar10_jpg/test.tar.gz"},
+        short=("train.epochs=60", "train.warmup=100"),
+    ),
+    "pathfinder": Exam("lra-pathfinder", 0.5, short=("train.epochs=20",)),
+}
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "full": (),
+    "window": ("model.visibility=window(64)",),
+    "bigbird": ("model.visibility=bigbird",),
+    "performer": ("model.mixer=favor",),
+    "linear-relu": ("model.mixer=linear-relu",),
+    "conv": ("model.mixer=conv",),
+    "denoised": (),  # full attention, and the task's own inputs filled in first
+}
+
+
+def files_of(exam: Exam) -> list[str]:
+    """As settings; refused where a file is missing."""
+    return [f"{key}={folder(DATA, *path.split('/'))}" for key, path in exam.files.items()]
+
+
+def examine(task: str, variant: str, seed: int, given: Sequence[str]) -> dict[str, Any]:
+    """One training, in a process of its own, and what it came to."""
+    exam = EXAMS[task]
+    settings = [*exam.settings, *exam.short, *given, f"train.seed={seed}"]
+    with tempfile.TemporaryDirectory() as name:
+        begun: list[str] = []
+        if variant == "denoised":
+            first = [*settings, *VARIANTS[variant], "task.name=denoise", f"objective.share={exam.share}", "data.test="]
+            _train(exam.recipe, first, Path(name) / "denoised")
+            begun = [f"task.start={Path(name) / 'denoised'}"]
+        outcome = _train(exam.recipe, [*settings, *VARIANTS[variant], *begun], Path(name) / "run")
+    assert outcome.result is not None  # there is a test set
+    progress, recipe = outcome.progress, outcome.prepared.recipe
+    return {
+        "seed": seed,
+        "accuracy": outcome.result.as_dict()["accuracy"],
+        "validation_loss": progress.best,
+        "steps": progress.step,
+        "seconds": round(progress.seconds, 1),
+        "steps_per_second": progress.step / progress.seconds,
+        "peak_bytes": _peak(),
+        "parameters": sum(p.numel() for p in outcome.prepared.model().parameters()),
+        "trained_on": outcome.prepared.amounts()["train"],
+        "tokens_per_batch": recipe.train.tokens_per_batch,
+        "given": [*exam.short, *given, *VARIANTS[variant]],
+    }
+
+
+def _train(recipe: str, settings: Sequence[str], into: Path) -> Outcome:
+    return train_run(load_recipe_to_train(recipe, settings), into, DEVICE, lambda line: None)
+
+
+def _peak() -> int:
+    """Of torch on a GPU, of the whole process elsewhere."""
+    return torch.cuda.max_memory_allocated() if CUDA else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

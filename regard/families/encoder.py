@@ -1,0 +1,97 @@
+"""The encoder of a Transformer alone: it reads symbols of any kind, many of them, and says what they are together.
+
+Tay et al. 2021, Long Range Arena, section 3.1: the same plain encoder for pixels, bytes and symbols, with one kind of attention
+after the other in it. Norms come first, positions are sinusoidal; what a layer and the scores behind it are asked of is the first
+token of a text, or the mean of all. Two texts are read as one, or each by itself and compared.
+
+    ListOps      4 layers, width 512, 8 heads, feed-forward 1024      Pixels       1 layer, width 128, 8 heads, feed-forward 128
+    Text         4 layers, width 256, 4 heads, feed-forward 1024      Pathfinder   4 layers, width 32, 4 heads, feed-forward 32
+    Retrieval    4 layers, width 128, 4 heads, feed-forward 512       Path-X       1 layer, width 32, 2 heads, feed-forward 32
+
+Differs from the paper's code in: heads fill the width (its Pixels and Pathfinder have half of that); the layer before the scores
+is as wide as the body; texts end with a mark as they begin with one; what is masked is filled in by words tied to those read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+
+from regard.data.packing import Words
+from regard.families.bert import MASKED_WORDS, Heads
+from regard.model.count import Part, embedding, learned_positions, linear, stack, vocabulary_head
+from regard.model.embed import Embed
+from regard.model.feedforward import Activation
+from regard.model.heads import VocabularyHead
+from regard.model.init import initialise
+from regard.model.pattern import parse_visibility
+from regard.model.pooling import Pooled, Summary
+from regard.model.stack import BodyConfig, Stack
+from regard.model.words import only_words, positions
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig(BodyConfig):
+    family: Literal["encoder"] = "encoder"
+    layers: int = 4
+    feedforward: int = 1024
+    activation: Activation = "gelu"
+    norm: Literal["pre", "post"] = "pre"
+    maximum_length: int = 2048
+    pooling: Pooled = "first"  # which vector stands for a text
+    pairs: Literal["joined", "apart"] = "joined"  # two texts are read as one, or each by itself, by the same body
+    segments = 0  # texts are told apart by the marks between them
+
+
+class Encoder(nn.Module):
+    """Heads are named as BERT's are."""
+
+    head: VocabularyHead
+    pooler: Summary
+
+    def __init__(self, config: EncoderConfig, vocabulary: int, seed: int = 0, heads: Heads = MASKED_WORDS) -> None:
+        super().__init__()
+        c = self.config = config
+        self.visibility = parse_visibility(c.visibility)
+        self.embed = Embed(vocabulary, c.width, position=c.position, maximum_length=c.maximum_length, dropout=c.dropout)
+        self.encoder = Stack(c, c.layers, "encoder")
+        if heads.words:
+            self.head = VocabularyHead(c.width, vocabulary, self.embed.tokens, bias=True)
+        if heads.pooled:
+            self.pooler = Summary(c.width, c.pooling, c.pairs == "apart")
+        initialise(self, seed)
+
+    def forward(self, ids_BL: Tensor, words: Words) -> Tensor:
+        """logits_BLV for every position. `words` says what of the rows are words: lengths_B, or how sequences are packed."""
+        return self.head(self.hidden(ids_BL, words))
+
+    def hidden(self, ids_BL: Tensor, words: Words, segments_BL: Tensor | None = None) -> Tensor:
+        """Each symbol in its context, x_BLD; to segments it is blind."""
+        batch, length = ids_BL.shape
+        pattern, compares = self.visibility & only_words(words), self.config.compares
+        view = pattern.over(length, length, batch=batch, device=ids_BL.device, mask=compares)
+        return self.encoder(self.embed(ids_BL, positions(words)), view)
+
+
+def count(config: EncoderConfig, vocabulary: int, tokens: int, scored: int | None = None, heads: Heads = MASKED_WORDS) -> Part:
+    """The model as a tree of parts with the operations of one text, or of two that are read apart and have as many together."""
+    c, asked, apart = config, tokens if scored is None else scored, config.pairs == "apart"
+    parts = [embedding("embedding", vocabulary, c.width)]
+    if c.position == "learned":
+        parts += [learned_positions("positions", c.maximum_length, c.width)]
+    read = stack("encoder", c, c.layers, tokens // 2 if apart else tokens)
+    parts += [read]
+    if apart:
+        parts += [Part("encoder, once more", "the second text", "model/stack.py", own_flops=read.flops)]
+    if heads.words:
+        parts += [vocabulary_head(c.width, vocabulary, asked, tied=True, bias=True)]
+    if heads.pooled:
+        given = 4 * c.width if apart else c.width
+        size = f"D={given} -> {c.width:,}"
+        parts += [Part("pooler", size, "model/pooling.py", linear(given, c.width), 2 * given * c.width)]
+    if heads.classes:
+        size, parameters = f"D={c.width} -> {heads.classes:,}", linear(c.width, heads.classes)
+        parts += [Part("classes", size, "model/heads.py", parameters, 2 * c.width * heads.classes)]
+    return Part("encoder", f"B,L -> B,L,V={vocabulary:,}", "families/encoder.py", children=tuple(parts))

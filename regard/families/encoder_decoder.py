@@ -1,0 +1,24 @@
+"""Models that read one text and write another, by their settings: what a translator may be made of."""
+
+from __future__ import annotations
+
+from regard.families import recurrent, transformer
+from regard.families.recurrent import Recurrent, RecurrentConfig
+from regard.families.transformer import Transformer, TransformerConfig
+from regard.model.count import Part
+
+EncoderDecoder = Transformer | Recurrent
+EncoderDecoderConfig = TransformerConfig | RecurrentConfig
+
+
+def encoder_decoder(config: EncoderDecoderConfig, source: int, target: int, seed: int = 0) -> EncoderDecoder:
+    """For vocabularies of these sizes."""
+    if isinstance(config, RecurrentConfig):
+        return Recurrent(config, source, target, seed)
+    return Transformer(config, source, target, seed)
+
+
+def count(config: EncoderDecoderConfig, source_vocabulary: int, target_vocabulary: int, source: int, target: int) -> Part:
+    """Its tree, with the operations of one pair of these lengths."""
+    family = recurrent.count if isinstance(config, RecurrentConfig) else transformer.count
+    return family(config, source_vocabulary, target_vocabulary, source, target)  # type: ignore[arg-type]

@@ -1,0 +1,232 @@
+"""The recurrent encoder-decoder: what translated before the Transformer, with and without attention.
+
+Sutskever et al. 2014 and Cho et al. 2014 (`attention = "none"`: all of the source in one vector), Bahdanau et al. 2015 and Luong
+et al. 2015 (`model/decoders.py`). The score is `mixer`'s to say; where it says nothing, additive for Bahdanau's and bilinear for
+Luong's. `visibility = "window(8)"` is Luong's local-m: word t looks at the source words around place t.
+
+`scheduled_sampling` is the share of target words that training takes from the model itself (Bengio et al. 2015), drawn from what
+it says when it is told the true ones, all words at once (Duckworth et al. 2019); so no decoder has to go word by word for it.
+
+Differs from the papers in: decoders begin with tanh(V v) of the one vector v that the encoder ends with, as Cho's and Bahdanau's,
+where Sutskever hands over every layer's state and Luong too; sources are not turned round; local-p is not there (decision 0029).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.packing import Packing, Words
+from regard.errors import UserError, nearest
+from regard.model.count import Part, embedding, linear, score_parameters, vocabulary_head
+from regard.model.decoders import Bahdanau, Decoder, Kind, Luong, Now, Source, WithoutAttention
+from regard.model.embed import Embed
+from regard.model.heads import VocabularyHead
+from regard.model.init import initialise
+from regard.model.linear import Linear
+from regard.model.mixers import SCORES
+from regard.model.pattern import parse_visibility
+from regard.model.recurrent import GATES, PARTS, CellKind, RecurrentEncoder
+from regard.model.recurrent_past import RecurrentPast, RecurrentRead
+from regard.model.visibility import Full, Window, padding
+from regard.text.vocabulary import PAD
+
+DRAWN_AT_A_TIME = 1024  # words, of which each has a probability for every word of the vocabulary
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig:
+    family: Literal["recurrent"] = "recurrent"
+    cell: CellKind = "lstm"
+    width: int = 512
+    layers: int = 1
+    bidirectional: bool = True  # the encoder: each way has half of the width
+    attention: Kind = "luong"
+    mixer: str = ""  # as in the paper where nothing is said
+    input_feeding: bool = False  # of Luong's decoder
+    scheduled_sampling: float = 0.0
+    dropout: float = 0.1
+    visibility: str = "full"
+    tie: Literal["all", "output", "none"] = "all"  # one matrix for source, target and output; target and output; none
+
+    packable = False  # a word is read after the word before it, so sequences lie side by side, not end to end
+    position = "none"  # order is what a recurrence knows by itself
+    heads = 1
+
+    def __post_init__(self) -> None:
+        for key in ("width", "layers"):
+            if getattr(self, key) < 1:
+                raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
+        if self.bidirectional and self.width % 2:
+            raise UserError(f"model.width={self.width} cannot be halved between two ways of reading; give an even number.")
+        if not 0 <= self.dropout < 1:
+            raise UserError(f"model.dropout={self.dropout} must be at least 0 and less than 1.")
+        if not 0 <= self.scheduled_sampling <= 1:
+            raise UserError(f"model.scheduled_sampling={self.scheduled_sampling} is a share of words; give a number from 0 to 1.")
+        if self.mixer and self.mixer not in SCORES:
+            raise UserError(f"model.mixer={self.mixer} does not score single words{nearest(self.mixer, SCORES)}")
+        if not isinstance(parse_visibility(self.visibility), Full | Window):
+            raise UserError(
+                f"model.visibility={self.visibility} is not for model.family=recurrent, which looks back at all of the source or "
+                "at the words around; give full, or a window such as window(8)."
+            )
+        if self.attention == "none" and (self.mixer or self.visibility != "full"):
+            raise UserError("model.attention=none looks at nothing: leave model.mixer and model.visibility out.")
+        if self.input_feeding and self.attention != "luong":
+            raise UserError(f"model.input_feeding=true is for model.attention=luong, not for {self.attention}; leave it out.")
+
+    @property
+    def score(self) -> str:
+        return self.mixer or {"none": "", "bahdanau": "additive", "luong": "bilinear"}[self.attention]
+
+    @property
+    def depth(self) -> tuple[int, int]:
+        return self.layers, self.layers
+
+    @property
+    def kept_of_source(self) -> int:
+        """Numbers that decoding keeps of each source word: a key and a value, where it looks back."""
+        return 0 if self.attention == "none" else 2 * self.width
+
+    @property
+    def carried(self) -> int:
+        """Numbers that decoding keeps of all it has written."""
+        return (self.layers * PARTS[self.cell] + self.input_feeding) * self.width
+
+
+class Recurrent(nn.Module):
+    def __init__(self, config: RecurrentConfig, source_vocabulary: int, target_vocabulary: int, seed: int = 0) -> None:
+        super().__init__()
+        c = self.config = config
+        self.visibility = parse_visibility(c.visibility)
+        self.source, self.target = (
+            Embed(vocabulary, c.width, position="none", maximum_length=1, dropout=c.dropout)
+            for vocabulary in (source_vocabulary, target_vocabulary)
+        )
+        if c.tie == "all":
+            self.target.tokens = self.source.tokens
+        self.encoder = RecurrentEncoder(c.cell, c.width, c.layers, bidirectional=c.bidirectional, dropout=c.dropout)
+        self.begin = Linear(c.width, c.layers * PARTS[c.cell] * c.width)
+        self.decoder = _decoder(c)
+        self.dropout = nn.Dropout(c.dropout)
+        self.head = VocabularyHead(c.width, target_vocabulary, None if c.tie == "none" else self.target.tokens)
+        initialise(self, seed)
+
+    def forward(self, source_BM: Tensor, lengths_B: Words, target_BL: Tensor, target: Packing | None = None) -> Tensor:
+        """logits_BLV for every target position at once; position l has seen targets 0..l (teacher forcing)."""
+        return self.head(self.hidden(source_BM, lengths_B, target_BL, target))
+
+    def hidden(self, source_BM: Tensor, lengths_B: Words, target_BL: Tensor, target: Packing | None = None) -> Tensor:
+        """The vectors x_BLD that `forward` asks the head about."""
+        if not isinstance(lengths_B, Tensor) or target is not None:
+            raise TypeError("a recurrent network reads sequences side by side, so they are padded for it, not packed end to end")
+        begin_NPBD, source = self.encode(source_BM, lengths_B, target_BL.shape[1])
+        if self.training and self.config.scheduled_sampling:
+            target_BL = self._some_of_its_own(target_BL, begin_NPBD, source)
+        return self.dropout(self._written(target_BL, begin_NPBD, source))
+
+    def read(self, source_BM: Tensor, lengths_B: Tensor) -> Tensor:
+        """A vector for every source word."""
+        return self.encoder(self.source(source_BM), lengths_B)[0]
+
+    def encode(self, source_BM: Tensor, lengths_B: Tensor, length: int) -> tuple[Tensor, Source]:
+        """What a decoder begins with, and what so many target words may look at."""
+        memory_BMD, end_BD = self.encoder(self.source(source_BM), lengths_B)
+        begin_NPBD = self._begin(end_BD)
+        if self.decoder.aligner is None:
+            return begin_NPBD, Source(None, None)
+        batch, words = source_BM.shape
+        view = (self.visibility & padding(lengths_B)).over(length, words, batch=batch, device=source_BM.device)
+        return begin_NPBD, Source(self.decoder.aligner.remember(memory_BMD), view if view.blocks is None else view.rendered())
+
+    def _begin(self, end_BD: Tensor) -> Tensor:
+        begin_BC = self.begin(end_BD).tanh()
+        if torch.is_autocast_enabled(begin_BC.device.type):
+            begin_BC = begin_BC.float()  # sums over all words are never rounded to half precision
+        return begin_BC.unflatten(1, (self.config.layers, -1, self.config.width)).permute(1, 2, 0, 3)
+
+    def _written(self, target_BL: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
+        y_BLD = self.target(target_BL)
+        return self.decoder(y_BLD, begin_NPBD, source).to(y_BLD.dtype)
+
+    @torch.no_grad()
+    def _some_of_its_own(self, target_BL: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
+        """The target with some words in the place of true ones. Draws are torch's, which training counts anew at each step."""
+        x_ND = self._written(target_BL, begin_NPBD, source).flatten(0, 1)
+        drawn = [_drawn(self.head(part_ND)) for part_ND in x_ND.split(DRAWN_AT_A_TIME)]
+        own_BL = torch.cat(drawn).view_as(target_BL).roll(1, 1)
+        chosen_BL = torch.rand(target_BL.shape, device=target_BL.device) < self.config.scheduled_sampling
+        later_L = torch.arange(target_BL.shape[1], device=target_BL.device) > 0  # the first word is always <sos>
+        return torch.where(chosen_BL & later_L & (target_BL != PAD), own_BL, target_BL)
+
+    @torch.no_grad()
+    def start(self, source_BM: Tensor, lengths_B: Tensor) -> RecurrentRead:
+        begin_NPBD, source = self.encode(source_BM, lengths_B, 1)
+        return RecurrentRead(self, begin_NPBD, lengths_B, source.memory)
+
+    def step(self, ids_SW: Tensor, past: RecurrentPast) -> tuple[Tensor, Now]:
+        """logits_SWV after one more token in every lane, and where the decoder then stands."""
+        x_SWD, now = self.decoder.step(self.target(ids_SW), past.now, past.source)
+        return self.head(x_SWD), now
+
+
+def _drawn(logits_NV: Tensor) -> Tensor:
+    """A word each, as likely as it is: whichever of V clocks rings first. torch.multinomial would make the device wait."""
+    chances_NV = logits_NV.float().softmax(-1)
+    return (chances_NV / torch.empty_like(chances_NV).exponential_()).argmax(-1)
+
+
+def _decoder(config: RecurrentConfig) -> Decoder:
+    c = config
+    match c.attention:
+        case "none":
+            return WithoutAttention(c.cell, c.width, c.layers, c.dropout)
+        case "bahdanau":
+            return Bahdanau(c.cell, c.width, c.layers, c.dropout, c.score)
+        case "luong":
+            return Luong(c.cell, c.width, c.layers, c.dropout, c.score, c.input_feeding)
+
+
+def count(config: RecurrentConfig, source_vocabulary: int, target_vocabulary: int, source: int, target: int) -> Part:
+    """The model as a tree of parts with their parameters and the operations of one pair of these lengths."""
+    c, ways = config, 2 if config.bidirectional else 1
+    first = c.width * {"none": 1, "bahdanau": 2, "luong": 2 if c.input_feeding else 1}[c.attention]
+    encoder = [
+        cells(f"layer {n}, {ways} way{'s' * (ways > 1)}", c.cell, c.width, c.width // ways, source, ways) for n in range(c.layers)
+    ]
+    decoder = [cells(f"layer {n}", c.cell, c.width if n else first, c.width, target) for n in range(c.layers)]
+    begin = c.layers * PARTS[c.cell] * c.width
+    parts = [
+        embedding("source embedding", source_vocabulary, c.width),
+        embedding("target embedding", target_vocabulary, c.width, tied=c.tie == "all"),
+        Part("encoder", f"{c.layers} x {c.cell}", "model/recurrent.py", children=tuple(encoder)),
+        Part("begin", f"D={c.width} -> {begin}", "families/recurrent.py", linear(c.width, begin), 2 * c.width * begin),
+        Part("decoder", f"{c.layers} x {c.cell}", "model/decoders.py", children=tuple(decoder + _looking(c, source, target))),
+        vocabulary_head(c.width, target_vocabulary, target, tied=c.tie != "none"),
+    ]
+    return Part("recurrent", f"B,M and B,L -> B,L,V={target_vocabulary:,}", "families/recurrent.py", children=tuple(parts))
+
+
+def cells(name: str, cell: CellKind, inputs: int, width: int, tokens: int, ways: int = 1) -> Part:
+    """Cells of one layer over so many words, in one way of reading or both."""
+    gates = GATES[cell] * width
+    parameters, flops = gates * (inputs + width + 2), 2 * tokens * gates * (inputs + width)
+    return Part(name, f"I={inputs} -> D={width}", "model/recurrent.py", ways * parameters, ways * flops)
+
+
+def _looking(config: RecurrentConfig, source: int, target: int) -> list[Part]:
+    c, width = config, config.width
+    if c.attention == "none":
+        return []
+    projected = width**2 * {"additive": source + target, "bilinear": source}.get(c.score, 0)
+    own = score_parameters(c.score, width) + (2 * width**2 if c.score == "additive" else 0)
+    inputs, outputs = (3 * width, 2 * width) if c.attention == "bahdanau" else (2 * width, width)
+    flops = 2 * projected + 2 * source * target * width * 2
+    name = "deep output" if c.attention == "bahdanau" else "combine"
+    return [
+        Part("cross", f"{c.score}, D={width}", "model/aligner.py", own, flops),
+        Part(name, f"{inputs} -> {outputs}", "model/decoders.py", linear(inputs, outputs), 2 * target * inputs * outputs),
+    ]

@@ -1,0 +1,58 @@
+"""One vector for a whole text: its first token's, or the mean of all; and of two texts that were read apart, one for both.
+
+Tay et al. 2021 compare two texts by their vectors, the product and the difference of these (their section 2.2.3, after Conneau et
+al. 2017): (x, y, x * y, x - y). A layer as wide as the body comes behind, and behind it, elsewhere, the scores.
+
+Dims: N texts or pairs of texts, D width, T tokens of all texts in a row.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.data.packing import Packing, Words
+from regard.model.heads import first_tokens
+from regard.model.linear import Linear
+
+Pooled = Literal["first", "mean"]
+
+
+class Summary(nn.Module):
+    """x_ND of texts; or with `apart`, where every second text belongs to the one before it, of pairs of texts."""
+
+    def __init__(self, width: int, pooling: Pooled, apart: bool = False) -> None:
+        super().__init__()
+        self.pooling, self.apart = pooling, apart
+        self.project = Linear(4 * width if apart else width, width)
+
+    def forward(self, x_BLD: Tensor, words: Words) -> Tensor:
+        pooled = first_tokens(x_BLD, words) if self.pooling == "first" else mean_tokens(x_BLD, words)
+        return F.relu(self.project(compared(pooled) if self.apart else pooled))
+
+
+def mean_tokens(x_BLD: Tensor, words: Words) -> Tensor:
+    """x_ND of texts that come one a row, or packed into one row; zeros of one that has no words.
+
+    Which tokens are whose is a matrix of zeros and ones to multiply with: sums in one order, and nothing for the host to know.
+    """
+    if isinstance(words, Packing):
+        lengths_N, number_N = words.starts_N.diff(), torch.arange(words.sequences, device=x_BLD.device)
+        whose_NT = (words.ids_T == number_N[:, None]).to(x_BLD.dtype)
+        sums_ND = whose_NT @ x_BLD[0]
+    elif isinstance(words, Tensor):
+        lengths_N, places_L = words, torch.arange(x_BLD.shape[1], device=x_BLD.device)
+        word_BL = (places_L < lengths_N[:, None]).to(x_BLD.dtype)
+        sums_ND = (word_BL[:, None] @ x_BLD)[:, 0]
+    else:
+        raise TypeError("texts that are asked for something come one a row, or packed into one row")
+    return (sums_ND / lengths_N.clamp(min=1)[:, None]).to(x_BLD.dtype)
+
+
+def compared(x: Tensor) -> Tensor:
+    """(x, y, x * y, x - y) of every two that follow each other."""
+    first_ND, second_ND = x.unflatten(0, (-1, 2)).unbind(1)
+    return torch.cat([first_ND, second_ND, first_ND * second_ND, first_ND - second_ND], -1)

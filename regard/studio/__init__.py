@@ -1,0 +1,11 @@
+"""Studio: the web page people look through. A server that opens runs, and static files that need no build step.
+
+desk      what the page needs of an opened run; `tasks.desks` makes one of whatever a run answers
+looks     an input laid before a model, passed once, kept as references
+arithmetic, terms   one weight, number by number
+matrices  weights rebuilt from those: rows, tiles, overviews, thumbnails
+guard     who may ask, and what the browser may do
+work      the bounded queue in which all computing waits
+routes*   the questions the page asks
+app       all of it together
+"""

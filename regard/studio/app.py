@@ -1,0 +1,110 @@
+"""The server: static files and the page's questions, behind the guard. Nothing here computes; the work waits in its queues."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.resources import files
+from pathlib import PurePath
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from regard.errors import UserError
+from regard.studio import routes_change, routes_explain, routes_look, routes_run, routes_words
+from regard.studio.desk import Opening, Runs
+from regard.studio.guard import Guard
+from regard.studio.looks import Looks
+from regard.studio.wire import refusal
+from regard.studio.work import Full, Work
+
+KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+log = logging.getLogger("regard.studio")
+
+
+@dataclass
+class Studio:
+    """What all questions share."""
+
+    runs: Runs
+    looks: Looks = field(default_factory=Looks)
+    passes: Work = field(default_factory=lambda: Work("a pass through the model", threads=2, most=24))
+    reads: Work = field(default_factory=lambda: Work("weights", threads=2, most=64))
+
+
+def assets() -> dict[str, tuple[bytes, str]]:
+    """Every file of the page, read once: what is not among them does not exist, whatever path a request has."""
+    found = {}
+    folders = [("", files("regard.studio") / "static")]
+    while folders:
+        prefix, folder = folders.pop()
+        for item in folder.iterdir():
+            if item.is_dir():
+                folders.append((f"{prefix}{item.name}/", item))
+            elif (kind := KINDS.get(PurePath(item.name).suffix)) is not None:
+                found[f"{prefix}{item.name}"] = (item.read_bytes(), f"{kind}; charset=utf-8")
+    return found
+
+
+def create(openings: Mapping[str, Opening], hosts: frozenset[str] | None, key: str | None = None) -> Guard:
+    studio = Studio(Runs(openings))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        studio.passes.close()
+        studio.reads.close()
+
+    app = FastAPI(title="Regard studio", docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", lifespan=lifespan)
+    _add_assets(app)
+    for routes in (routes_run, routes_look, routes_change, routes_explain, routes_words):
+        routes.add(app, studio)
+    _add_refusals(app)
+    return Guard(app, hosts, key)
+
+
+def _add_assets(app: FastAPI) -> None:
+    for name, (body, kind) in assets().items():
+        answer = partial(_asset, body, kind)
+        app.add_api_route("/" if name == "index.html" else f"/static/{name}", answer, include_in_schema=False)
+
+
+async def _asset(body: bytes, kind: str) -> Response:
+    return Response(body, media_type=kind)
+
+
+def _add_refusals(app: FastAPI) -> None:
+    """Every mistake ends as one sentence; what was sent is not sent back."""
+
+    @app.exception_handler(UserError)
+    async def mendable(_: Request, error: UserError) -> Response:
+        return refusal(400, str(error))
+
+    @app.exception_handler(Full)
+    async def full(_: Request, error: Full) -> Response:
+        answer = refusal(429, str(error))
+        answer.headers["retry-after"] = "1"
+        return answer
+
+    @app.exception_handler(RequestValidationError)
+    async def misshapen(_: Request, error: RequestValidationError) -> Response:
+        return refusal(422, "; ".join(f"{_where(one)}: {one['msg']}" for one in error.errors()[:3]) + ".")
+
+    @app.exception_handler(HTTPException)
+    async def plain(_: Request, error: HTTPException) -> Response:
+        return refusal(error.status_code, str(error.detail))
+
+    @app.exception_handler(Exception)
+    async def ours(_: Request, error: Exception) -> Response:
+        log.exception("a question could not be answered", exc_info=error)
+        return refusal(500, f"something in studio itself went wrong ({type(error).__name__}); the terminal tells more.")
+
+
+def _where(error: Mapping[str, Any]) -> str:
+    return ".".join(str(part) for part in error["loc"][1:])[:80] or "the body"

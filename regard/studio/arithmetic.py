@@ -1,0 +1,168 @@
+"""One weight, number by number: from two tokens' vectors to what the head adds to the stream, with the model's own numbers.
+
+Vaswani et al. 2017, equation 1, for query i and key j of one head: q_i = x_i W_Q, k_j = x_j W_K, score = q_i . k_j / sqrt(K),
+what is not seen is left out, softmax over all keys, context = sum_j a_ij v_j, then this head's columns of W_O. Every vector says
+which tensor and which of its rows it comes from; `terms` has the products that a single number is the sum of.
+
+Dims: D width, K head width, M keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import UserError
+from regard.model.attention import Attention
+from regard.model.embed import Embed
+from regard.model.probe import attentions, probe
+from regard.studio.looks import Look
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which attention, head, query and key."""
+
+    name: str
+    head: int
+    query: int
+    key: int
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A pass in which one attention was watched: what went in, and what came out."""
+
+    attention: Attention
+    path: str  # of the module, as its weights are called in a checkpoint
+    asked_LD: Tensor  # what queries are made of
+    shown_MD: Tensor  # what keys and values are made of
+    context_LD: Tensor
+    out_LD: Tensor
+
+
+@contextmanager
+def _watched(attention: Attention) -> Iterator[dict[str, Tensor]]:
+    found: dict[str, Tensor] = {}
+
+    def into(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
+        return lambda _, given: found.update({name: given[0][0]})
+
+    def made(_: nn.Module, given: tuple[Any, ...], result: Tensor) -> None:
+        found.update(context=given[0][0], out=result[0])
+
+    handles = [attention.project.register_forward_pre_hook(into("shown")), attention.out.register_forward_hook(made)]
+    if attention.query is not None:
+        handles.append(attention.query.register_forward_pre_hook(into("asked")))
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@torch.no_grad()
+def trace(look: Look, name: str, alone: Lock) -> Traced:
+    model = look.subject.model
+    found = attentions(model)
+    attention = found[name]
+    if not isinstance(attention, Attention):
+        raise UserError(f"{name} does not attend, so there are no queries and keys to multiply; give another.")
+    path = next(path for path, module in model.named_modules() if module is attention)
+    with alone, probe(model), _watched(attention) as seen:
+        look.subject.forward(1)
+    asked = seen.get("asked", seen["shown"])
+    return Traced(attention, path, *(part.float() for part in (asked, seen["shown"], seen["context"], seen["out"])))
+
+
+@torch.no_grad()
+def arithmetic(look: Look, place: Place, traced: Traced) -> dict[str, Any]:
+    check(look, place)
+    seen = look.attention(place.name)
+    q_K = seen.q_BHLK[0, place.head, place.query].float()
+    k_MK, v_MK = seen.k_BHMK[0, place.head].float(), seen.v_BHMK[0, place.head].float()
+    sees_M = seen.view.rows(torch.tensor([place.query])).expand(1, -1, -1, -1)[0, -1, 0].expand(len(k_MK))
+    scale = len(q_K) ** 0.5
+    scores_M = k_MK @ q_K / scale
+    weights_M = seen.weights([place.head], [place.query])[0, 0, 0]
+    softmax_M = scores_M.masked_fill(sees_M == 0, -torch.inf).softmax(-1)
+    if not torch.allclose(softmax_M.nan_to_num(), weights_M, atol=1e-3):
+        raise UserError("these sums are those of scaled dot-product attention, and this model mixes otherwise (model.mixer).")
+    context_K = weights_M @ v_MK
+    columns = slice(place.head * len(q_K), (place.head + 1) * len(q_K))
+    share_D = traced.attention.out.weight[:, columns].float() @ context_K
+    queries, keys = look.subject.around(place.name)
+    return {
+        "query": {"token": queries.tokens[place.query], "row": place.query, **_vector_of(look, place, "query")},
+        "key": {"token": keys.tokens[place.key], "row": place.key, **_vector_of(look, place, "key")},
+        "x_query": traced.asked_LD[place.query].tolist(),
+        "x_key": traced.shown_MD[place.key].tolist(),
+        "q": q_K.tolist(),
+        "k": k_MK[place.key].tolist(),
+        "products": (q_K * k_MK[place.key]).tolist(),
+        "dot": float(q_K @ k_MK[place.key]),
+        "scale": scale,
+        "sees": sees_M.tolist(),
+        "scores": scores_M.tolist(),
+        "weights": weights_M.tolist(),
+        "keys": list(keys.tokens),
+        "v": v_MK[place.key].tolist(),
+        "context": context_K.tolist(),
+        "share": share_D.tolist(),
+        "out": traced.out_LD[place.query].tolist(),
+        "difference": float((context_K - traced.context_LD[place.query, columns]).abs().max()),
+        "sources": sources(traced, place, len(q_K)),
+    }
+
+
+def sources(traced: Traced, place: Place, wide: int) -> dict[str, Any]:
+    """Where a number of each vector comes from: the tensor, and the row that its first number is made with."""
+    path, cross = traced.path, traced.attention.query is not None
+    total = traced.attention.out.weight.shape[1]
+    begin, first = place.head * wide, 0 if cross else total
+    return {
+        "q": {"tensor": f"{path}.query.weight" if cross else f"{path}.project.weight", "first": begin},
+        "k": {"tensor": f"{path}.project.weight", "first": first + begin},
+        "v": {"tensor": f"{path}.project.weight", "first": first + total + begin},
+        "share": {"tensor": f"{path}.out.weight", "first": 0, "columns": [begin, begin + wide]},
+    }
+
+
+@torch.no_grad()
+def _vector_of(look: Look, place: Place, side: str) -> dict[str, Any]:
+    """The token's embedding and its position's vector, where this stack starts from one."""
+    stack = "encoder" if side == "key" and place.name.endswith(".cross") else place.name.partition(".")[0]
+    tokens, row = look.subject.sides[stack], place.query if side == "query" else place.key
+    embed, path = _embed(look.subject.model, stack)
+    word = embed.tokens.weight[tokens.ids[row]].float() * embed.scale
+    positions_1 = torch.tensor([row], device=word.device)
+    where = embed.positions(positions_1)
+    return {
+        "id": tokens.ids[row],
+        "stack": stack,
+        "embedding": word.tolist(),
+        "position": None if where is None else where[0].float().tolist(),
+        "embedding_from": {"tensor": f"{path}.tokens.weight", "row": tokens.ids[row], "scale": embed.scale},
+        "position_from": {"kind": embed.positions.kind, "row": row},
+    }
+
+
+def _embed(model: nn.Module, stack: str) -> tuple[Embed, str]:
+    """The embedding a stack starts from: a translator has one a side, all others have one."""
+    found = {path: module for path, module in model.named_modules() if isinstance(module, Embed)}
+    path = {"encoder": "source", "decoder": "target"}[stack]
+    path = path if path in found else next(iter(found))
+    return found[path], path
+
+
+def check(look: Look, place: Place) -> None:
+    heads, queries, keys = look.attention(place.name).q_BHLK.shape[1:3] + look.attention(place.name).k_BHMK.shape[2:3]
+    for what, given, most in (("head", place.head, heads), ("query", place.query, queries), ("key", place.key, keys)):
+        if not 0 <= given < most:
+            raise UserError(f"{what} {given} is not there; {place.name} has {most}, numbered from 0.")

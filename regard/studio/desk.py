@@ -1,0 +1,127 @@
+"""What the page needs of an opened run. Studio looks left only, so whoever opens runs (`tasks.desks`) hands these in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Protocol
+
+from torch import nn
+
+from regard.decode.tree import SearchTree
+from regard.errors import UserError, nearest
+from regard.lens.role_table import Roles
+from regard.lens.subject import Subject
+from regard.lens.uses import WordUses
+from regard.studio.vocabulary import Spelled
+
+LONGEST = 8192  # tokens of a text that is looked into
+
+
+class Desk(Protocol):
+    """One run, opened: a model, and what can be laid before it."""
+
+    @property
+    def model(self) -> nn.Module: ...
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """For people: family, layers, parameters, where the weights come from."""
+        ...
+
+    @property
+    def example(self) -> str:
+        """A text to begin with."""
+        ...
+
+    def subject(self, text: str, target: str | None) -> Subject: ...
+
+    def answer(self, text: str) -> str:
+        """What `regard predict` says."""
+        ...
+
+    def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
+        """Beam search with every step kept; refused by those that do not write."""
+        ...
+
+    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
+        """What was looked at when the last of these tokens was written, by the last layer that looks at the text."""
+        ...
+
+    def spell(self, word: str) -> list[int]:
+        """A word in pieces that it writes."""
+        ...
+
+    def roles(self, text: str, target: str | None) -> Roles: ...
+
+    def written(self, token: int) -> str:
+        """A piece of what it writes."""
+        ...
+
+    def told(self, tokens: Sequence[int]) -> str:
+        """Those pieces as text."""
+        ...
+
+    def spelled(self) -> Spelled:
+        """The vocabulary with its static vectors."""
+        ...
+
+    def uses(self, word: str, sentences: Sequence[str]) -> WordUses: ...
+
+
+class Opening(Protocol):
+    """A run that can be opened: as it ended, or as it was after so many steps."""
+
+    @property
+    def folder(self) -> Path | None: ...
+
+    @property
+    def steps(self) -> Sequence[int]:
+        """Of the snapshots it has."""
+        ...
+
+    def open(self, step: int | None) -> Desk: ...
+
+
+class Runs:
+    """The listed runs, by name, opened when somebody asks. Nothing else can be opened, whatever a request says."""
+
+    def __init__(self, openings: Mapping[str, Opening]) -> None:
+        self.openings = dict(openings)
+        self._opened: dict[tuple[str, int | None], Desk] = {}
+        self._lock = Lock()  # held while a run is opened, which takes seconds
+        self._handing = Lock()
+        self._busy: dict[int, Lock] = {}
+
+    def opening(self, name: str) -> Opening:
+        if name not in self.openings:
+            raise UserError(f"there is no run {name[:80]!r} here{nearest(name[:80], self.openings)}")
+        return self.openings[name]
+
+    def desk(self, name: str, step: int | None = None) -> Desk:
+        """At most one snapshot of a run is held beside it."""
+        opening = self.opening(name)
+        if step is not None and step not in opening.steps:
+            raise UserError(f"{name} has no snapshot of step {step}; it has {_listed(opening.steps)}.")
+        with self._lock:
+            if (name, step) not in self._opened:
+                if step is not None:
+                    self._opened = {key: desk for key, desk in self._opened.items() if key[0] != name or key[1] is None}
+                self._opened[name, step] = opening.open(step)
+            return self._opened[name, step]
+
+    def is_open(self, name: str) -> bool:
+        return (name, None) in self._opened
+
+    def alone(self, desk: Desk) -> Lock:
+        """A probe is attached to the model, so one pass at a time goes through it."""
+        with self._handing:
+            return self._busy.setdefault(id(desk.model), Lock())
+
+
+def _listed(steps: Sequence[int]) -> str:
+    return f"those of steps {', '.join(map(str, steps))}" if steps else "none: train with train.snapshot_every=N"

@@ -1,0 +1,107 @@
+/** Questions to the server. A refusal is a sentence; a look that the server has let go is asked for again, unseen. */
+
+export class Refused extends Error {
+  constructor(status, sentence) {
+    super(sentence);
+    this.status = status;
+  }
+}
+
+async function answer(path, given, body) {
+  const query = new URLSearchParams(Object.entries(given ?? {}).filter(([, value]) => value !== undefined && value !== null));
+  const sent = body === undefined ? {} : { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
+  let response;
+  try {
+    response = await fetch(`/api/${path}${query.size ? `?${query}` : ""}`, sent);
+  } catch {
+    throw new Refused(0, "The server does not answer; is 'regard studio' still running in its terminal?");
+  }
+  if (response.ok) return response;
+  const told = await response.text();
+  let sentence = told;
+  try {
+    sentence = JSON.parse(told).error ?? told;
+  } catch {
+    // a guard in front answers in plain words
+  }
+  throw new Refused(response.status, sentence);
+}
+
+export const ask = async (path, given, body) => (await answer(path, given, body)).json();
+
+const TYPES = { float32: Float32Array, uint8: Uint8Array };
+
+/** Raw numbers with their shape. @returns {Promise<{shape: number[], data: Float32Array|Uint8Array}>} */
+export async function numbers(path, given) {
+  const response = await answer(path, given);
+  const shape = response.headers.get("x-shape").split(",").map(Number);
+  const Kind = TYPES[response.headers.get("x-type")];
+  return { shape, data: new Kind(await response.arrayBuffer()) };
+}
+
+/**
+ * An input laid before a model. What was asked about it is kept here too, so that going back costs nothing.
+ * @typedef {{id: string, title: string, sides: Record<string, Side>, outputs: Side|null, steps: Step[], nll: number|null,
+ *   attentions: {name: string, heads: number, queries: number, keys: number}[], faith: object, seconds: number}} LookData
+ * @typedef {{tokens: string[], words: number[], special: boolean[]}} Side
+ * @typedef {{top: {choice: string, id: number, p: number}[], target: string|null, p: number|null, nll: number|null, rank: number|null}} Step
+ */
+export class Look {
+  /** @param {object} asked @param {LookData} data */
+  constructor(asked, data) {
+    this.asked = asked;
+    this.data = data;
+    this.kept = new Map();
+  }
+
+  attention(name) {
+    return this.data.attentions.find((one) => one.name === name);
+  }
+
+  /** Queries and keys, as tokens. @returns {[Side, Side]} */
+  around(name) {
+    const stack = name.split(".")[0];
+    return [this.data.sides[stack], this.data.sides[name.endsWith(".cross") ? "encoder" : stack]];
+  }
+
+  /** What a query stands for: in a decoder that reads its own output, the word that is written there. */
+  writes(name) {
+    return name.endsWith(".cross") && this.data.outputs ? this.data.outputs : this.around(name)[0];
+  }
+
+  /** Ask once; where it was let go, look again and then ask. */
+  of(kind, path, given = {}, body = undefined) {
+    const key = JSON.stringify([kind === numbers, path, given, body]);
+    if (!this.kept.has(key)) {
+      const asking = this.again(() => kind(path, { id: this.data.id, ...given }, body));
+      asking.catch(() => this.kept.delete(key));
+      this.kept.set(key, asking);
+    }
+    return this.kept.get(key);
+  }
+
+  async again(question) {
+    try {
+      return await question();
+    } catch (error) {
+      if (error.status !== 410) throw error;
+      await ask("look", {}, this.asked);
+      return question();
+    }
+  }
+}
+
+const looks = new Map();
+const KEPT = 12;
+
+/** @returns {Promise<Look>} */
+export function lookAt(asked) {
+  const key = JSON.stringify(asked);
+  if (!looks.has(key)) {
+    const looking = ask("look", {}, asked).then((data) => new Look(asked, data));
+    looking.catch(() => looks.delete(key));
+    looks.set(key, looking);
+    if (looks.size > KEPT) looks.delete(looks.keys().next().value);
+  }
+  return looks.get(key);
+}

@@ -1,0 +1,58 @@
+/** Which attention and which head a view is of, and the sentence that every picture of one carries. */
+
+import { h } from "./dom.js";
+import { set, state } from "./state.js";
+
+const STACKS = { encoder: "encoder", decoder: "decoder" };
+
+/** "decoder.1.cross" for people: decoder 2, cross. Layers are counted from 1, as in papers; names stay as in the code. */
+export function called(name) {
+  const [stack, layer, kind] = name.split(".");
+  return `${STACKS[stack] ?? stack} ${Number(layer) + 1} ${kind}`;
+}
+
+/** Where alignment is to be seen: the last cross-attention, or the last of all. */
+const first = (look) => (look.data.attentions.findLast((one) => one.name.endsWith(".cross")) ?? look.data.attentions.at(-1)).name;
+
+/** @returns {{name: string, heads: number, queries: number, keys: number, head: string, number: number}} */
+export function chosen(look) {
+  const one = look.attention(state().at) ?? look.attention(first(look));
+  const asked = state().head ?? "0";
+  const head = asked === "mean" || asked === "max" ? asked : String(Math.min(one.heads - 1, Math.max(0, Number.parseInt(asked, 10) || 0)));
+  return { ...one, head, number: Number(head) || 0 };
+}
+
+/** One layer or head further, from whatever is chosen; the last goes on to the first. */
+export function move(look, layers, heads) {
+  const at = chosen(look);
+  const names = look.data.attentions.map((one) => one.name);
+  const name = names[(names.indexOf(at.name) + layers + names.length) % names.length];
+  const count = look.attention(name).heads;
+  const head = at.head === "mean" || at.head === "max" ? (heads ? "0" : at.head) : String((at.number + heads + count) % count);
+  set({ at: name, head });
+}
+
+export const moving = (look) => [
+  { key: "]", tells: "next attention", does: () => move(look, 1, 0) },
+  { key: "[", tells: "attention before", does: () => move(look, -1, 0) },
+  { key: ".", tells: "next head", does: () => move(look, 0, 1) },
+  { key: ",", tells: "head before", does: () => move(look, 0, -1) },
+  { key: "x", tells: "switch this head off, and see what changes", does: () => ablate(look) },
+];
+
+/** To the ablation of the head that is looked at. */
+export function ablate(look) {
+  const at = chosen(look);
+  set({ screen: "ablate", off: `${at.name}:${at.number}`, at: at.name, head: String(at.number) }, { step: true });
+}
+
+/** A weight says where a head looks; only taking it away says whether that matters. */
+export function notCause(look) {
+  return h(
+    "p",
+    { class: "caution" },
+    "Weight is not cause: this is where the head looks, not what the output needs. ",
+    h("button", { type: "button", class: "link", id: "to-ablation", text: "Switch this head off and see", onclick: () => ablate(look()) }),
+    h("kbd", { text: "x" }),
+  );
+}

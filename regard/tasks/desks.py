@@ -1,0 +1,186 @@
+"""An opened run as studio needs it, whatever it was trained for: see `studio/desk.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import nn
+
+from regard.data.senses import typed_sentences
+from regard.decode.tree import SearchTree
+from regard.errors import UserError
+from regard.lens.role_table import Roles
+from regard.lens.subject import Subject
+from regard.lens.uses import WordUses
+from regard.model.embed import Embed
+from regard.model.probe import attentions, probe
+from regard.studio.desk import LONGEST
+from regard.studio.vocabulary import Spelled
+from regard.tasks.body import Body, open_body
+from regard.tasks.embedder import Embedder
+from regard.tasks.filler import Filler
+from regard.tasks.observing import roles
+from regard.tasks.searches import must_be_pieces, of_translator, of_writer
+from regard.tasks.show import Asked
+from regard.tasks.subject import subject_of
+from regard.tasks.task import Answers
+from regard.tasks.translator import Translator
+from regard.tasks.uses import find_uses, uses_in
+from regard.tasks.writer import LOOKED_AT, Writer
+from regard.text.blanks import TYPED
+from regard.text.tokenizer import Tokenizer
+from regard.text.vocabulary import EOS, SOS
+
+EXAMPLES = {
+    "translate": "the animal did not cross the street because it was too tired",
+    "write": "The following example shows how a function returns a value",
+    "fill": "the man went to the [MASK] to buy milk",
+    "embed": "the man went to the bank of the river",
+    "tag": "Anna Miller works in Paris",
+    "answer": "who sleeps ?\tthe small cat sleeps and the dog barks",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class RunDesk:
+    """`name` is what `open_run` took, for those who need the run's body besides."""
+
+    name: str
+    answers: Answers
+    task: str
+    weights: str  # where they come from, for people
+
+    @property
+    def model(self) -> nn.Module:
+        found: nn.Module = self.answers.model
+        return found
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        heads = [found.heads for found in attentions(self.model).values()]
+        size = sum(parameter.numel() for parameter in self.model.parameters())
+        config = getattr(self.model, "config", None)
+        family = getattr(config, "family", type(self.model).__name__.lower())
+        return {
+            "task": self.task,
+            "family": family,
+            "attentions": f"{len(heads)}, with {sum(heads)} heads in all",
+            "parameters": f"{size:,}",
+            "weights": self.weights,
+        }
+
+    @property
+    def example(self) -> str:
+        return EXAMPLES.get(self.task, "the small cat sees the red house")
+
+    def subject(self, text: str, target: str | None) -> Subject:
+        self._must_fit(text)
+        return subject_of(self.answers, text, target)
+
+    def answer(self, text: str) -> str:
+        """As `regard predict` says it, but of a language model no more than a line of it, and of vectors only their size."""
+        if isinstance(self.answers, Embedder):
+            return f"a vector of {self.answers.model.config.width} numbers"
+        answers: Answers = self.answers
+        if isinstance(answers, Writer):
+            room = max(1, answers.window + 1 - len(answers.tokenizer.encode(text)))
+            decode = replace(answers.decode, maximum_length=min(LOOKED_AT, room), minimum_length=0, samples=1)
+            answers = replace(answers, decode=decode)
+        if isinstance(answers, Filler) and not TYPED.search(text):
+            return text
+        told: list[str] = []
+        answers.predict([text], 0, False, told.append)
+        return "".join(told).strip("\n")
+
+    def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
+        self._must_fit(text)
+        if isinstance(self.answers, Translator):
+            return of_translator(self.answers, text, beam, forced)
+        if isinstance(self.answers, Writer):
+            return of_writer(self.answers, text, beam, forced)
+        raise UserError("this model does not write, so there is no search to see; give a translator or a language model.")
+
+    @torch.no_grad()
+    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[list[str], list[float]]:
+        self._must_fit(text)
+        answers = self.answers
+        if not isinstance(answers, Translator | Writer):
+            raise UserError("this model does not write, so nothing is aligned; give a translator or a language model.")
+        must_be_pieces(tokens, self._target, set())
+        *before, _ = tokens
+        with probe(self.model) as seen:
+            if isinstance(answers, Translator):
+                read = [*answers.tokenizers.source.encode(text), EOS]
+                ids_1M, lengths_1 = (torch.tensor(part, device=answers.device) for part in ([read], [len(read)]))
+                answers.model(ids_1M, lengths_1, torch.tensor([[SOS, *before]], device=answers.device))
+            else:
+                read = [*(answers.tokenizer.encode(text) or [answers.start]), *before]
+                answers.model(torch.tensor([read], device=answers.device))
+        names = [name for name in seen if name.endswith(".cross") or not isinstance(answers, Translator)]
+        if not names:
+            raise UserError("this model looks at nothing of its source (model.attention=none), so nothing is aligned.")
+        last = seen[names[-1]]
+        weights_M = last.weights(rows=[last.q_BHLK.shape[2] - 1])[0].mean(0)[0]
+        tokenizer = answers.tokenizers.source if isinstance(answers, Translator) else answers.tokenizer
+        return tokenizer.tokens(read), weights_M.tolist()
+
+    def spell(self, word: str) -> list[int]:
+        return self._target.encode(word)
+
+    def roles(self, text: str, target: str | None) -> Roles:
+        found = roles(self.answers, Asked(run=self.name, text=text, target=target))
+        assert isinstance(found, Roles)
+        return found
+
+    def written(self, token: int) -> str:
+        return self._target.tokens([token])[0]
+
+    def told(self, tokens: Sequence[int]) -> str:
+        return self._target.decode(tokens)
+
+    def spelled(self) -> Spelled:
+        body, positions = self._body, self._embed.positions
+        tokenizer = body.tokenizer
+        return Spelled(
+            encode=tokenizer.encode,
+            piece=lambda i: tokenizer.tokens([i])[0],
+            unknown=tokenizer.roles.unk,
+            size=len(tokenizer),
+            vectors_VD=body.tokens.weight,
+            positions=positions,
+            furthest=body.positions,
+        )
+
+    def uses(self, word: str, sentences: Sequence[str]) -> WordUses:
+        return uses_in(self._body, word, find_uses(word, typed_sentences(sentences)))
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @cached_property
+    def _body(self) -> Body:
+        return open_body(self.name, str(self._device))
+
+    @cached_property
+    def _embed(self) -> Embed:
+        return next(module for module in self.model.modules() if isinstance(module, Embed))
+
+    @property
+    def _target(self) -> Tokenizer:
+        if isinstance(self.answers, Translator):
+            return self.answers.tokenizers.target
+        if not isinstance(self.answers, Writer):
+            raise UserError("this model does not write; give a translator or a language model.")
+        return self.answers.tokenizer
+
+    def _must_fit(self, text: str) -> None:
+        """Before a pass that would take minutes: no text has more pieces than letters."""
+        if len(text) <= LONGEST:
+            return
+        pieces = len(self._body.tokenizer.encode(text))
+        if pieces > LONGEST:
+            raise UserError(f"this text is {pieces:,} tokens long, and studio looks into {LONGEST:,} at most; give less of it.")

@@ -1,0 +1,69 @@
+"""The search that a run does, with all its candidates kept: for those who want to see what it dropped, or lead it elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from regard.decode.tree import SearchTree, beam_tree
+from regard.errors import UserError
+from regard.tasks.drafts import Pen
+from regard.tasks.translator import ROOM, Translator, longest
+from regard.tasks.writer import Writer
+from regard.text.tokenizer import Tokenizer
+from regard.text.vocabulary import EOS, PAD, SOS
+
+STORY = 24  # tokens that a language model's search writes
+
+
+def of_translator(translator: Translator, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
+    source = [*translator.tokenizers.source.encode(text), EOS]
+    must_be_pieces(forced, translator.tokenizers.target, {PAD, SOS, EOS})
+    c, encode = translator.decode, translator.tokenizers.target.encode
+    (maximum,) = c.capped([min(len(source) + ROOM, longest(translator.model.config))])
+    if len(forced) >= maximum or len(source) > longest(translator.model.config):
+        raise UserError(f"that is more than the {maximum} tokens a translation of this text may have; give less.")
+    ids_1M = torch.tensor([source], device=translator.device)
+    reading = translator.model.start(ids_1M, torch.tensor([len(source)], device=translator.device))
+    return beam_tree(
+        reading,
+        sos=SOS,
+        eos=EOS,
+        beam=beam,
+        alpha=c.length_penalty,
+        maximum=maximum,
+        minimum=c.minimum_length,
+        banned=(PAD, SOS),
+        banned_sequences=[ids for word in c.banned if (ids := encode(word))],
+        forced=forced,
+    )
+
+
+def of_writer(writer: Writer, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
+    pen = Pen(writer.model, writer.tokenizer, writer.decode, writer.window, None)
+    prompt = writer.tokenizer.encode(text) or [writer.start]
+    must_be_pieces(forced, writer.tokenizer, set(pen.banned) | {pen.end})
+    maximum = min(len(forced) + STORY, writer.window + 1 - len(prompt))
+    if maximum <= len(forced):
+        raise UserError(f"there is no room for more: this model sees {writer.window:,} tokens at a time; give less.")
+    *read, last = prompt
+    read_1L = torch.tensor([read], dtype=torch.long, device=writer.device)
+    reading = writer.model.start(read_1L, torch.tensor([len(read)], device=writer.device))
+    return beam_tree(
+        reading,
+        sos=last,
+        eos=pen.end,
+        beam=beam,
+        alpha=writer.decode.length_penalty,
+        maximum=maximum,
+        banned=pen.banned,
+        banned_sequences=pen.banned_words,
+        forced=forced,
+    )
+
+
+def must_be_pieces(forced: Sequence[int], tokenizer: Tokenizer, never: set[int]) -> None:
+    for token in forced:
+        if token >= len(tokenizer) or token in never:
+            raise UserError(f"{token} is not a piece that could be written; force one that the tree shows.")

@@ -1,0 +1,106 @@
+"""`regard studio`: the listed runs, opened when somebody looks at them, and the page served from this machine."""
+
+from __future__ import annotations
+
+import socket
+import webbrowser
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+from urllib.parse import quote
+
+from torch import nn
+
+from regard.errors import UserError
+from regard.model.packed import pack
+from regard.tasks.desks import RunDesk
+from regard.tasks.run import Run, Say, choose_device
+from regard.tasks.table import HUB, is_public, open_run
+from regard.train.snapshots import read_snapshot, snapshots
+
+PORT = 8417
+
+
+@dataclass(frozen=True)
+class RunOpening:
+    name: str  # as `open_run` takes it
+    device: str
+
+    @property
+    def folder(self) -> Path | None:
+        return None if is_public(self.name) else Path(self.name)
+
+    @property
+    def steps(self) -> Sequence[int]:
+        return () if self.folder is None else sorted(snapshots(self.folder))
+
+    def open(self, step: int | None) -> RunDesk:
+        answers = open_run(self.name, self.device)
+        task = "public" if self.folder is None else Run.open(self.folder).recipe.task.name
+        if step is None:
+            return RunDesk(self.name, answers, task, "as the run ended")
+        assert self.folder is not None
+        _rewind(answers.model, snapshots(self.folder)[step])
+        return RunDesk(self.name, answers, task, f"snapshot of step {step:,}")
+
+
+def _rewind(model: nn.Module, path: Path) -> None:
+    """Weights of an earlier step, for a model that was opened with those of the last."""
+    kept, own = read_snapshot(path), model.state_dict()
+    if missing := sorted(own.keys() - kept.keys()):
+        raise UserError(f"{path} has no {missing[0]}; it is from another model. Delete it, or train the run again.")
+    model.load_state_dict({name: kept[name] for name in own})
+    if next(model.parameters()).device.type == "cpu":
+        pack(model)
+
+
+def listed(names: Sequence[str], device: str) -> dict[str, RunOpening]:
+    """By what people call them: the folder's name, or as it was given where two have the same. None given: all in runs/."""
+    if not names:
+        names = [str(path.parent) for path in sorted(Path("runs").glob("*/recipe.toml"))]
+        if not names:
+            raise UserError("there is no run in runs/ yet; make one with 'regard demo', or give a run: 'regard studio RUN'.")
+    for name in names:
+        if not is_public(name):
+            Run.open(name)
+    short = [name if name.startswith(HUB) else Path(name).resolve().name for name in names]
+    labels = [label if short.count(label) == 1 else name for label, name in zip(short, names)]
+    return {label: RunOpening(name, device) for label, name in zip(labels, names)}
+
+
+def serve(names: Sequence[str], host: str, port: int, key: str | None, browser: bool, device: str | None, say: Say) -> None:
+    try:
+        import uvicorn
+
+        from regard.studio.app import create
+        from regard.studio.guard import check_address
+        from regard.studio.memory import give_back_large_blocks
+    except ModuleNotFoundError as error:
+        raise UserError(f"studio needs {error.name}, which is not installed; type: pip install 'regard[serve]'") from None
+    hosts = check_address(host, port, key)
+    runs = listed(names, str(choose_device(device)))
+    server = uvicorn.Server(uvicorn.Config(create(runs, hosts, key), log_level="warning", server_header=False, date_header=False))
+    bound = _bound(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{bound.getsockname()[1]}/" + (f"?key={quote(key, safe='')}" if key else "")
+    say(f"studio: {address}    {len(runs)} run{'s' * (len(runs) != 1)}: {', '.join(runs)}    stop with Ctrl-C")
+    give_back_large_blocks()
+    if browser:
+        Timer(0.5, webbrowser.open, [address]).start()
+    server.run(sockets=[bound])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Bound here, so that a port in use is told as a sentence."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+    except (OSError, OverflowError) as error:
+        found.close()
+        raise UserError(
+            f"studio cannot listen on {host}:{port} ({error}); give another --port, or 0 for any that is free."
+        ) from None
+    return found

@@ -1,0 +1,148 @@
+"""The task `words`: running text, its vocabulary of whole words, and two tables that learn which words stand near each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from regard.data.cooccurrences import EntrySource, cooccurrences
+from regard.data.texts import documents
+from regard.data.token_file import tokenise
+from regard.data.word_blocks import BlockSource
+from regard.data.word_tests import Pairs, Questions, read_word_test
+from regard.data.word_text import WordText, word_text
+from regard.errors import UserError
+from regard.families.words import WordTables, count
+from regard.model.count import Part
+from regard.objective.glove import GloVe, GloVeConfig
+from regard.objective.negative_sampling import NegativeSampling
+from regard.recipe import Recipe
+from regard.tasks.lexicon import Lexicon
+from regard.tasks.run import Run, Say
+from regard.tasks.start import VOCABULARY, vocabulary
+from regard.tasks.task import Task, Trainer
+from regard.text.tokenizer import Tokenizer
+from regard.train import static
+from regard.train.interrupt import Interrupt
+from regard.train.loop import Progress
+from regard.train.runlog import RunLog, clock
+
+WHOLE = ("word", "spaced")
+TRIED = 20  # steps that the estimate of a dry run is made from
+
+
+@dataclass(frozen=True)
+class Words:
+    """Prepared text (see `task.Prepared`; what only the common loop asks for is not here)."""
+
+    recipe: Recipe
+    tokenizer: Tokenizer
+    text: WordText
+    sha256: str  # of the text's tokens
+    test: tuple[Questions | Pairs, ...]
+
+    @property
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return {VOCABULARY: self.tokenizer}
+
+    @property
+    def counted(self) -> bool:
+        return isinstance(self.recipe.objective, GloVeConfig)
+
+    @property
+    def unit(self) -> str:
+        return "counts" if self.counted else "words"
+
+    def model(self) -> WordTables:
+        return WordTables(self.recipe.model, len(self.text.words), self.recipe.train.seed, counted=self.counted)
+
+    def method(self) -> static.Method:
+        objective, tables = self.recipe.objective, self.model()
+        return GloVe(tables, objective) if isinstance(objective, GloVeConfig) else NegativeSampling(tables, objective)
+
+    @cached_property
+    def source(self) -> static.StepSource:
+        o, train = self.recipe.objective, self.recipe.train
+        if isinstance(o, GloVeConfig):
+            counts = cooccurrences(self.text, o.window, symmetric=o.symmetric, by_distance=o.by_distance)
+            return EntrySource(counts, batch=train.batch, seed=train.seed, part=o.part)
+        return BlockSource(
+            self.text,
+            window=o.window,
+            subsample=o.subsample,
+            power=o.power,
+            shared=o.shared,
+            batch=train.batch,
+            seed=train.seed,
+            part=o.part,
+        )
+
+    def example(self) -> tuple[Part, int]:
+        o = self.recipe.objective
+        return count(self.recipe.model, len(self.text.words), products=o.products, counted=self.counted), 1
+
+    def amounts(self) -> dict[str, str]:
+        return {"train": f"{self.text.amount}, {len(self.text.words):,} different"}
+
+    def fingerprints(self) -> dict[str, str]:
+        return {"train": self.sha256}
+
+
+def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Any:
+    """Learn or take the vocabulary, number the text. Nothing is written but the cache of numbers."""
+    data, text = recipe.data, recipe.text
+    if recipe.task.start:
+        raise UserError(f"task.start={recipe.task.start}: word vectors begin with chance; leave it out.")
+    if text.vectors:
+        raise UserError(f"text.vectors={text.vectors} is for models that read; word vectors begin with chance. Leave it out.")
+    if text.tokenizer not in WHOLE:
+        raise UserError(f"text.tokenizer={text.tokenizer} makes pieces of words; set text.tokenizer=spaced, or word.")
+    if not data.train:
+        raise UserError("data.train is empty; give a text file, a folder, a pattern such as 'books/*.txt', or hf:NAME.")
+    test = read_test(recipe)
+    tokenizer = vocabulary(recipe, folder, None, lambda: list(documents(data.train, data.column)))
+    tokens = tokenise(data.train, data.column, tokenizer, eos=None, say=say)
+    found = word_text(tokens, tokenizer)
+    say(f"train: {found.amount}; {len(found.words):,} different, each seen {text.minimum_count} times or more")
+    return Words(recipe, tokenizer, found, tokens.sha256, test)
+
+
+def read_test(recipe: Recipe) -> tuple[Questions | Pairs, ...]:
+    return tuple(read_word_test(Path(where)) for where in recipe.data.test)
+
+
+def train(prepared: Words, run: Run, say: Say, interrupt: Interrupt) -> Progress:
+    """By a loop of its own (see `train/static`)."""
+    config, store, method = prepared.recipe.train, run.store(say), prepared.method()
+    progress, steps = static.resume(store, method), config.epochs * prepared.source.per_epoch
+    if progress.step >= steps:
+        say(f"{run.folder} is trained to step {progress.step:,}; nothing left to train, only to score")
+        return progress
+    if progress.step:
+        say(f"continuing from step {progress.step:,} of {steps:,}")
+    log = RunLog(run.folder, steps, progress.step)
+    return static.train(method, prepared.source, config, store, log, progress, interrupt)
+
+
+def estimate(prepared: Words) -> list[str]:
+    """What a training would hold and how long it would take, from a few steps on this machine."""
+    config, source, method = prepared.recipe.train, prepared.source, prepared.method()
+    steps, part = config.epochs * source.per_epoch, prepared.example()[0]
+    tried = min(TRIED, steps)
+    began = time.perf_counter()
+    with static.workers(config) as pool:
+        for step in range(tried):
+            static.take_step(method, source.parts(step), config.learning_rate, pool)
+    seconds = (time.perf_counter() - began) / max(1, tried) * steps
+    return [
+        f"parameters        {part.parameters:,}",
+        f"steps             {steps:,} in {config.epochs} epochs of {source.count(source.per_epoch):,} {prepared.unit}",
+        f"time              about {clock(seconds)}, from {tried} steps on this machine's CPU",
+    ]
+
+
+TASK = Task(prepare, read_test, Lexicon.of, says=False, trainer=Trainer(train, estimate))

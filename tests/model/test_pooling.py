@@ -1,0 +1,64 @@
+"""One vector a text: padded or packed it is the same, and what is no word does not count."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.data.packing import Packing, Pieces
+from regard.model.pooling import Summary, compared, mean_tokens
+
+lengths = st.lists(st.integers(1, 7), min_size=1, max_size=5)
+
+
+def laid(sizes: list[int]) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor, torch.Tensor, Packing]:
+    """The same texts one by one, in padded rows (with garbage behind them), and packed (with filler behind them)."""
+    torch.manual_seed(sum(sizes))
+    texts = [torch.randn(size, 6) for size in sizes]
+    padded = torch.full((len(sizes), max(sizes), 6), 1e3)
+    for row, text in zip(padded, texts):
+        row[: len(text)] = text
+    packing = Packing.filled(torch.tensor(sizes).numpy())
+    packed = torch.cat([*texts, torch.full((packing.tokens - sum(sizes), 6), 1e3)])[None]
+    return texts, padded, torch.tensor(sizes), packed, packing
+
+
+@settings(max_examples=20, deadline=None)
+@given(lengths)
+def test_the_mean_is_of_the_words_alone(sizes: list[int]) -> None:
+    texts, padded, sizes_N, packed, packing = laid(sizes)
+    expected = torch.stack([text.mean(0) for text in texts])
+    torch.testing.assert_close(mean_tokens(padded, sizes_N), expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(mean_tokens(packed, packing)[: len(sizes)], expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+@pytest.mark.parametrize("apart", [False, True])
+def test_packed_texts_have_the_summary_and_the_gradient_of_padded_ones(pooling: str, apart: bool) -> None:
+    texts, padded, sizes_N, packed, packing = laid([3, 1, 5, 2])
+    torch.manual_seed(0)
+    summary = Summary(6, pooling, apart)  # type: ignore[arg-type]
+    padded, packed = padded.clone().requires_grad_(), packed.clone().requires_grad_()
+    a_ND, b_ND = summary(padded, sizes_N), summary(packed, packing)
+    count = 2 if apart else 4
+    assert a_ND.shape == (count, 6)
+    torch.testing.assert_close(b_ND[:count], a_ND)
+    weights = torch.randn(count, 6)
+    a, b = (torch.autograd.grad((x[:count] * weights).sum(), of)[0] for x, of in ((a_ND, padded), (b_ND, packed)))
+    kept = torch.cat([a[n, : len(text)] for n, text in enumerate(texts)])
+    torch.testing.assert_close(b[0, : len(kept)], kept)
+    assert not b[0, len(kept) :].any()
+
+
+def test_two_texts_are_compared_as_the_paper_does() -> None:
+    x = torch.randn(6, 4)
+    for n, row in enumerate(compared(x)):
+        one, other = x[2 * n], x[2 * n + 1]
+        assert row.equal(torch.cat([one, other, one * other, one - other]))
+
+
+def test_pieces_are_refused() -> None:
+    with pytest.raises(TypeError, match="one a row"):
+        mean_tokens(torch.zeros(1, 4, 2), Pieces.of([2, 2], 1))

@@ -1,0 +1,148 @@
+"""A translator of two layers and two heads that was never trained, with the tokens a test wants, and the server around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock, Thread
+from time import sleep
+
+import torch
+import uvicorn
+
+from regard.decode.tree import SearchTree, beam_tree
+from regard.errors import UserError
+from regard.families.transformer import Transformer
+from regard.lens.role_table import Roles
+from regard.lens.roles import tallied
+from regard.lens.subject import Side, Subject
+from regard.lens.uses import Use, WordUses
+from regard.studio.app import create
+from regard.studio.looks import Asked, Look, look
+from regard.studio.vocabulary import Spelled
+from tests.decode.toy import VOCABULARY, lively
+
+PAD, SOS, EOS = 0, 1, 2
+WORDS = VOCABULARY
+
+
+@dataclass
+class TinyDesk:
+    """Every word of a text is a token; its number is where it stands among `names`. The answer is the text reversed."""
+
+    names: Sequence[str] = tuple(f"w{n}" for n in range(WORDS))
+    model: Transformer = field(default_factory=lively)
+    task: str = "translate"
+    example: str = "w5 w6 w7 w8"
+    facts: Mapping[str, str] = field(default_factory=lambda: {"task": "translate"})
+
+    def number(self, word: str) -> int:
+        return self.names.index(word) if word in self.names else 3 + sum(word.encode()) % (WORDS - 3)
+
+    def side(self, text: str) -> Side:
+        words = text.split(" ")
+        return Side(tuple(words), tuple(map(self.number, words)), tuple(range(len(words))), (False,) * len(words))
+
+    def subject(self, text: str, target: str | None) -> Subject:
+        if not text.strip():
+            raise UserError("the text is empty; give a sentence to look into.")
+        told = target or " ".join(reversed(text.split(" ")))
+        source, written = self.side(text), self.side(told)
+        decoder = mark("<sos>", SOS) + written
+        outputs = written + mark("<eos>", EOS)
+        ids_M, ids_L = torch.tensor(source.ids), torch.tensor(decoder.ids)
+
+        def hidden(copies: int) -> torch.Tensor:
+            lengths = torch.full((copies,), len(ids_M))
+            return self.model.hidden(ids_M.expand(copies, -1), lengths, ids_L.expand(copies, -1))
+
+        return Subject(
+            model=self.model,
+            title=f"{text} → {told}",
+            sides={"encoder": source, "decoder": decoder},
+            forward=lambda copies: self.model.head(hidden(copies)),
+            targets_L=torch.tensor(outputs.ids),
+            outputs=outputs,
+            choices=self.written,
+            head=self.model.head,
+            hidden=hidden,
+        )
+
+    def answer(self, text: str) -> str:
+        return " ".join(reversed(text.split(" ")))
+
+    def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
+        if any(not 3 <= token < WORDS for token in forced):
+            raise UserError("that is not a piece that could be written.")
+        ids = torch.tensor([self.side(text).ids])
+        reading = self.model.start(ids, torch.tensor([ids.shape[1]]))
+        return beam_tree(
+            reading, sos=SOS, eos=EOS, beam=beam, alpha=0.6, maximum=len(forced) + 6, banned=(PAD, SOS), forced=forced
+        )
+
+    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
+        side = self.side(text)
+        return side.tokens, [1 / len(side)] * len(side)
+
+    def spell(self, word: str) -> list[int]:
+        return [self.number(word)]
+
+    def roles(self, text: str, target: str | None) -> Roles:
+        tallies = tallied([self.subject(text, target)])
+        return Roles(text, tallies, tallies)
+
+    def written(self, token: int) -> str:
+        return self.names[token % len(self.names)]
+
+    def told(self, tokens: Sequence[int]) -> str:
+        return " ".join(map(self.written, tokens))
+
+    def spelled(self) -> Spelled:
+        vectors = self.model.source.tokens.weight
+        positions = self.model.source.positions
+        return Spelled(lambda word: [self.number(word)], self.written, None, WORDS, vectors, positions, None)
+
+    def uses(self, word: str, sentences: Sequence[str]) -> WordUses:
+        found = [
+            Use(text, text.index(word), text.index(word) + len(word), (word,)) for text in sentences if word and word in text
+        ]
+        if len(found) < 2:
+            raise UserError("the word is used less than twice; give another sentence that has it.")
+        draw = torch.Generator().manual_seed(0)
+        vectors = [torch.randn(len(found), 8, generator=draw).numpy() for _ in range(3)]
+        return WordUses(word, "tiny", tuple(found), tuple(vectors), torch.ones(3).numpy())
+
+
+def mark(name: str, number: int) -> Side:
+    return Side((name,), (number,), (0,), (True,))
+
+
+@dataclass(frozen=True)
+class TinyOpening:
+    desk: TinyDesk
+    folder: Path | None = None
+    steps: Sequence[int] = ()
+
+    def open(self, step: int | None) -> TinyDesk:
+        return self.desk
+
+
+def tiny_look(text: str = "w5 w6 w7 w8 w9", desk: TinyDesk | None = None) -> Look:
+    return look(Asked("tiny", text), desk or TinyDesk(), Lock())
+
+
+@contextmanager
+def served(openings: Mapping[str, TinyOpening], key: str | None = None) -> Iterator[str]:
+    """The real server, on a free port of this machine, in a thread."""
+    app = create(openings, None if key else frozenset({"127.0.0.1", "localhost"}), key)
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
+    thread = Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        sleep(0.01)
+    (port,) = {socket.getsockname()[1] for one in server.servers for socket in one.sockets}
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join(10)

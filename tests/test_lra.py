@@ -1,0 +1,148 @@
+"""The benchmarks of the arena and of what attention cannot: what is typed, what is kept of earlier trainings, what is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import limits, lra, measure
+from benchmarks.lra_exams import EXAMS, VARIANTS, examine, files_of
+from benchmarks.lra_table import CHANCE, PUBLISHED, tables
+from benchmarks.render import document
+from regard.data.arena import draw_sequences
+from regard.errors import UserError
+from regard.recipe import load_recipe
+
+TINY = [
+    *("model.width=16", "model.heads=2", "model.layers=1", "model.feedforward=16", "model.dropout=0", "train.precision=fp32"),
+    *("train.steps=2", "train.warmup=1", "train.validate_every=2", "train.checkpoint_every=2", "train.tokens_per_batch=512"),
+]
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(measure, "RESULTS", tmp_path / "results")
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("regard.train.runlog.draw_curves", lambda *_: None)
+    return tmp_path / "results"
+
+
+def found(seed: int, accuracy: float = 0.4, given: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {
+        "seed": seed,
+        "accuracy": accuracy,
+        "validation_loss": 1.0,
+        "steps": 10,
+        "seconds": 5.0,
+        "steps_per_second": 2.0,
+        "peak_bytes": 3_000_000_000,
+        "parameters": 1234,
+        "trained_on": "7 texts, 10 labels",
+        "tokens_per_batch": 64,
+        "given": list(given),
+    }
+
+
+def recorded(folder: Path, name: str = "lra") -> dict[str, Any]:
+    (path,) = folder.glob(f"{name}.*.json")
+    read: dict[str, Any] = json.loads(path.read_text())
+    return read
+
+
+def test_what_is_typed() -> None:
+    wish = lra.Wish.read(
+        ["listops", "pixels", "variants=full,window", "seeds=4,5", "at_once=2", "train.steps=7", "model.width=8"]
+    )
+    assert (wish.tasks, wish.variants, wish.seeds, wish.at_once) == (("listops", "pixels"), ("full", "window"), (4, 5), 2)
+    assert wish.settings == ("train.steps=7", "model.width=8")
+    assert lra.Wish.read([]).variants == tuple(VARIANTS)
+    assert lra.Wish.read([]).seeds == (1, 2, 3)
+
+
+def test_trainings_are_kept_by_seed_and_settings(results: Path) -> None:
+    lra.record("listops", "full", found(1, 0.3))
+    lra.record("text", "full", found(1, 0.6))
+    lra.record("listops", "full", found(2, 0.4))
+    lra.record("listops", "full", found(1, 0.5))
+    data = recorded(results)["data"]
+    assert [(run["seed"], run["accuracy"]) for run in data["listops"]["full"]] == [(1, 0.5), (2, 0.4)]
+    assert list(data) == ["listops", "text"]
+    lra.record("listops", "full", found(3, 0.9, ("train.steps=9",)))
+    assert [run["seed"] for run in recorded(results)["data"]["listops"]["full"]] == [3]  # trained otherwise, not to be averaged
+
+
+def test_the_table_has_ours_beside_theirs(results: Path) -> None:
+    for seed, accuracy in ((1, 0.30), (2, 0.40)):
+        lra.record("listops", "full", found(seed, accuracy))
+    lra.record("listops", "window", found(1, 0.171))
+    (table,) = recorded(results)["tables"]
+    full, window = table["rows"]
+    assert table["title"] == "listops (one answer for all: 17%)"
+    assert full[:7] == ["full", "35.00 ±7.07", "2", "36.37", "38.37", "2.0", "3.00 GB"]
+    assert window[:5] == ["window", "17.10", "1", "15.82 (did not learn)", "-"]
+    assert "10 steps of 64 tokens, 7 texts, 10 labels" in full[-1]
+    shown = document([recorded(results) | {"file": "lra.cpu"}])
+    assert "| full | 35.00 ±7.07 | 2 | 36.37 | 38.37 |" in shown
+    assert "## Long Range Arena" in shown
+
+
+def test_published_scores_are_those_of_the_paper() -> None:
+    """The arena's own averages, which stand in its table too."""
+    averages = {"full": 54.39, "window": 46.06, "bigbird": 55.01, "performer": 51.41, "linear-relu": 50.55}
+    for variant, average in averages.items():
+        scores = [of[variant].arena for of in PUBLISHED.values()]
+        assert sum(score or 0 for score in scores) / 5 == pytest.approx(average, abs=0.01), variant
+    assert PUBLISHED.keys() == EXAMS.keys() == CHANCE.keys()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("task", EXAMS)
+def test_every_variant_is_a_recipe_of_every_task(task: str, variant: str) -> None:
+    exam = EXAMS[task]
+    recipe = load_recipe(exam.recipe, [*exam.settings, *exam.short, *VARIANTS[variant]])
+    assert recipe.task.name == "classify"
+
+
+def test_a_task_without_its_files_is_left_out_or_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    assert files_of(EXAMS["listops"]) == []
+    tasks, _ = lra.possible(lra.Wish.read(["variants=full"]))
+    assert tasks == ["listops", "pathfinder"]
+    with pytest.raises(UserError, match="there is no"):
+        lra.possible(lra.Wish.read(["pixels", "variants=full"]))
+
+
+@pytest.mark.parametrize("variant", ["full", "denoised"])
+def test_one_training_is_examined(variant: str) -> None:
+    small = [f"data.{split}=builtin:listops@length=5-12@count=30/{split}" for split in ("train", "valid", "test")]
+    seen = examine("listops", variant, 3, [*small, *TINY])
+    assert seen["seed"] == 3
+    assert seen["steps"] == 2
+    assert 0 <= seen["accuracy"] <= 1
+    assert seen["parameters"] > 1000
+    assert seen["peak_bytes"] > 10**6
+    assert tables({"listops": {variant: [seen]}})[0]["rows"][0][0] == variant
+
+
+def test_limits_are_measured_by_length_and_by_depth(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = limits.Limit(
+        "parity", "parity@length=8-12@count=60", "parity@length=8-12@count=20", ("parity@length=14-16@count=30",)
+    )
+    lists = limits.Limit("lists", *("listops@length=4-30@count=60",) * 2, ("listops@length=4-30@count=200",), by_depth=True)
+    monkeypatch.setattr(limits, "LIMITS", {"parity": short, "listops": lists})
+    limits.main(["seeds=1", *TINY])
+    tables_ = recorded(results, "limits")["tables"]
+    assert [row[0] for row in tables_[0]["rows"]] == ["parity@length=14-16@count=30"]
+    assert tables_[1]["rows"][0][0] == "depth 1"
+    assert all(0 <= float(row[1]) <= 100 for table in tables_ for row in table["rows"])
+
+
+def test_lists_are_parted_by_depth() -> None:
+    trees = draw_sequences("builtin:listops@length=4-40@count=300/test")
+    parts = limits.by_depth(trees, least=1)
+    assert sum(map(len, parts.values())) == 300
+    assert all("[" not in example.text[1:] for example in parts["depth 1"])
+    assert all("[" in example.text[1:] for example in parts["depth 2"])
