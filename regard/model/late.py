@@ -37,7 +37,7 @@ class Late:
 
 
 def _times(weight: Tensor, x_RK: Tensor) -> Tensor:
-    return product(x_RK, weight) if weight.dim() == 2 else torch.bmm(weight, x_RK[..., None]).squeeze(-1)
+    return product(x_RK, weight) if weight.dim() == 2 else torch.bmm(x_RK[:, None], weight.mT).squeeze(1)
 
 
 class _Learned(torch.autograd.Function):
