@@ -13,9 +13,13 @@ from torch import Tensor
 
 from benchmarks.peers import joeynmt
 from benchmarks.peers.apart import Abroad
+from benchmarks.peers.joeynmt_recurrent import begin_alike
 from regard.data.batches import Batch, EncodedPairs, Ragged, make_batch
 from regard.decode import beam_search
+from regard.families.encoder_decoder import EncoderDecoder
+from regard.families.recurrent import Recurrent, RecurrentConfig
 from regard.families.transformer import Transformer, TransformerConfig
+from regard.model.recurrent import CellKind
 from regard.objective.translation import TranslationConfig, TranslationLoss
 from regard.text.vocabulary import EOS, PAD, SOS
 
@@ -85,7 +89,7 @@ def model() -> Transformer:
     return model.eval()
 
 
-def mean_loss(model: Transformer, batch: Batch) -> Tensor:
+def mean_loss(model: EncoderDecoder, batch: Batch) -> Tensor:
     return TranslationLoss(TranslationConfig(smoothing=0.0))(model, batch).total / batch.tokens
 
 
@@ -108,6 +112,24 @@ def test_joeynmt_has_our_loss_and_learns(model: Transformer) -> None:
     assert first == pytest.approx(ours, rel=1e-5)
     trainer.ask("epoch")
     assert trainer.ask("loss") < first
+
+
+@needs_joeynmt
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("mixer", ["bilinear", "additive"])
+def test_joeynmt_has_the_loss_of_our_recurrent_models(cell: CellKind, mixer: str) -> None:
+    """With input feeding in one of them; of two layers, since its decoder begins all of them alike."""
+    feeding = mixer == "bilinear"
+    config = RecurrentConfig(cell=cell, mixer=mixer, width=12, layers=2, dropout=0.0, input_feeding=feeding)
+    recurrent = Recurrent(config, WORDS, WORDS)
+    draw = torch.Generator().manual_seed(3)
+    for parameter in recurrent.parameters():
+        parameter.data += 0.2 * torch.randn(parameter.shape, generator=draw)
+    begin_alike(recurrent)
+    batch = pairs((9, 4), (2, 7), (5, 1))
+    with torch.no_grad():
+        ours = mean_loss(recurrent.eval(), batch).item()
+    assert joeynmt.trainer(recurrent, [batch], bf16=False).ask("loss") == pytest.approx(ours, rel=1e-5)
 
 
 @needs_joeynmt

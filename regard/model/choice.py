@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SIZES = {"cpu": (32, 64, 128), "cuda": (64, 128)}  # of blocks that the kernels of a device are fast with
 USUAL = {"cpu": 64, "cuda": 128}  # where the pattern has no blocks of its own
-SHORTEST = {"cpu": 512, "cuda": 1024}  # queries and keys: below, one dense kernel is faster whatever is left out
+SHORTEST = {"cpu": 512, "cuda": 2048}  # queries and keys: below, one dense kernel is faster whatever is left out
 LARGEST_SHARE = 0.5  # of all blocks: above, gathering the rest costs what leaving it out saves
 KERNELS = {"cpu": "blocks by the fused kernel", "cuda": "blocks by FlexAttention"}
 PLAIN = "blocks by plain products, as attention_dropout needs"
@@ -43,6 +43,12 @@ def choose(pattern: Visibility, length: int, memory: int, offset: int, device: s
     size = _size(pattern.grain, device)
     share = _share(pattern, length, memory, offset, size)
     return Choice(size if share <= LARGEST_SHARE else 0, share, f"{share:.0%} of blocks of {size} needed")
+
+
+def computed(pattern: Visibility, tokens: int) -> float:
+    """The share of all pairs that a GPU computes in texts of so many tokens."""
+    choice = choose(pattern, tokens, tokens, 0, "cuda")
+    return choice.share if choice.size else 1.0
 
 
 def told(pattern: Visibility, tokens: int, dropout: float = 0.0) -> str:

@@ -91,7 +91,7 @@ class Fixed:
         return both_BHL2, both_BHL2
 
     def mix(self, q_BHL2: Tensor, k_BHM2: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
-        return self.weights(q_BHL2, k_BHM2, view.rows(torch.arange(view.length))) @ v_BHMK
+        return self.weights(q_BHL2, k_BHM2, view.rows(torch.arange(view.length, device=view.device))) @ v_BHMK
 
     def weights(self, q_BHL2: Tensor, k_BHM2: Tensor, sees_BHLM: Tensor) -> Tensor:
         """Of neighbours that are not there the share is lost: rows near an end add up to less than 1."""

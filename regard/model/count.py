@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from regard.model.block import BlockConfig
+from regard.model.choice import computed
 from regard.model.mixers import CONVOLUTION, CYCLE, KERNEL_WIDTH
+from regard.model.pattern import parse_visibility
 from regard.model.prune import kept_heads
+from regard.model.stack import BodyConfig
 
 
 @dataclass(frozen=True)
@@ -79,12 +82,12 @@ def norm(width: int) -> Part:
     return Part("norm", f"D={width}", "model/block.py", 2 * width)
 
 
-def attention(name: str, config: BlockConfig, heads: int, queries: int, keys: int) -> Part:
-    """Of so many heads that are left; all keys are looked at by each query."""
+def attention(name: str, config: BlockConfig, heads: int, queries: int, keys: int, share: float = 1.0) -> Part:
+    """Of so many heads that are left; each query looks at this share of all keys."""
     width, head_width, inner = config.width, config.head_width, heads * config.head_width
     projections = 2 * width * inner * (2 * queries + 2 * keys)  # Q and out; K and V
     shape = f"D={width} as H={heads} x K={head_width}"
-    flops = projections + mixing(config, heads, queries, keys)
+    flops = projections + mixing(config, heads, queries, keys, share)
     own = linear(width, 3 * inner) + linear(inner, width) + score_parameters(config.mixer, head_width)
     return Part(name, shape, "model/attention.py", own, flops)
 
@@ -94,12 +97,12 @@ def score_parameters(mixer: str, head_width: int) -> int:
     return {"bilinear": head_width**2, "additive": head_width}.get(mixer, 0)
 
 
-def mixing(config: BlockConfig, heads: int, queries: int, keys: int) -> int:
+def mixing(config: BlockConfig, heads: int, queries: int, keys: int, share: float = 1.0) -> int:
     """Operations between projections. Of features, sums over all keys; a causal scan computes some triangles beside."""
     inner = heads * config.head_width
     if config.mixer not in LINEAR:
         between = 2 * queries * inner * config.head_width if config.mixer == "bilinear" else 0
-        return between + 2 * queries * keys * inner * 2  # QK^T and weights times V
+        return between + 2 * round(queries * keys * share) * inner * 2  # QK^T and weights times V
     features = LINEAR[config.mixer](config)
     mapped = 2 * inner * features * (queries + keys) if config.mixer == "favor" else 0
     return mapped + 2 * inner * features * (queries + keys) + 2 * heads * features * queries  # K^T V, Q times it and its total
@@ -142,12 +145,12 @@ def stack(name: str, config: BlockConfig, layers: int, tokens: int, memory: int 
 
 
 def _block(config: BlockConfig, name: str, tokens: int, memory: int | None) -> tuple[Part, ...]:
-    c = config
+    c, share = config, computed(parse_visibility(config.visibility), tokens) if isinstance(config, BodyConfig) else 1.0
 
-    def looking(kind: str, keys: int) -> list[Part]:
+    def looking(kind: str, keys: int, share: float) -> list[Part]:
         if c.mixer == CONVOLUTION and kind == "self":
             return [convolution(kind, c, tokens), norm(c.width)]
-        return [attention(kind, c, len(kept_heads(c, f"{name}.{kind}")), tokens, keys), norm(c.width)]
+        return [attention(kind, c, len(kept_heads(c, f"{name}.{kind}")), tokens, keys, share), norm(c.width)]
 
-    parts = looking("self", tokens) + ([] if memory is None else looking("cross", memory))
+    parts = looking("self", tokens, share) + ([] if memory is None else looking("cross", memory, 1.0))
     return (*parts, feedforward(c.width, c.feedforward, tokens), norm(c.width))

@@ -24,7 +24,8 @@ class Late:
 
     def __init__(self, weight: Tensor) -> None:
         device = weight.device.type
-        self.weight = weight.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else weight
+        weight = weight.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else weight
+        self.weight = weight.contiguous()  # part of another matrix has gaps, which every step would have to close
         self.left: list[tuple[Tensor, Tensor]] = []
         learns = torch.is_grad_enabled() and weight.requires_grad
         self.last = _Learned.apply(self.weight, self.left) if learns else None

@@ -30,8 +30,13 @@ class Linear(nn.Linear):
 def product(x_NK: Tensor, y_MK: Tensor, bias_M: Tensor | None = None) -> Tensor:
     """x y^T (+ bias): float32 matrices on a CPU by oneDNN, others by whatever PyTorch takes."""
     if ONEDNN and x_NK.device.type == "cpu" and x_NK.dtype == torch.float32 and x_NK.numel():
-        return torch.ops.mkldnn._linear_pointwise(x_NK, y_MK, bias_M, "none", [], "")
+        return torch.ops.mkldnn._linear_pointwise(_whole(x_NK), _whole(y_MK), bias_M, "none", [], "")
     return F.linear(x_NK, y_MK, bias_M)
+
+
+def _whole(x_NK: Tensor) -> Tensor:
+    """Of a matrix with gaps, such as some columns of another, a copy: oneDNN would take a hundred times as long."""
+    return x_NK if x_NK.is_contiguous() or x_NK.mT.is_contiguous() else x_NK.contiguous()
 
 
 class _Product(torch.autograd.Function):

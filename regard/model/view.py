@@ -41,7 +41,7 @@ class View:
 
     def rendered(self) -> View:
         """With a dense mask, for a kernel that takes one."""
-        sees = self.rows(torch.arange(self.length))
+        sees = self.rows(torch.arange(self.length, device=self.device))
         mask = sees.log() if self.visibility.counts else sees
         if self.visibility.sees_itself or self.visibility.sees_first:
             return replace(self, mask=mask, blocks=None)

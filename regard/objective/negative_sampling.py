@@ -35,6 +35,7 @@ STEADY = 2.0  # the most that the steps of one row in a batch may weigh together
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
+    shared = 32  # negatives of a block
     passes = 1  # through a batch
     window: int = 5  # words on either side, at most; how many is drawn for each word
     negatives: int = 5  # drawn words for each right one
@@ -54,7 +55,6 @@ class SamplingConfig:
 @dataclass(frozen=True, kw_only=True)
 class SkipGramConfig(SamplingConfig):
     name: Literal["skipgram"] = "skipgram"
-    shared = 32  # negatives of a block
     part = 512  # words of a batch that are worked on together
 
     @property
@@ -66,7 +66,6 @@ class SkipGramConfig(SamplingConfig):
 @dataclass(frozen=True, kw_only=True)
 class CBOWConfig(SamplingConfig):
     name: Literal["cbow"] = "cbow"
-    shared = 16
     part = 1024
 
     @property

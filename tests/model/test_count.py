@@ -1,5 +1,6 @@
 """Closed forms against what is really allocated, and against PyTorch's own operation counter."""
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,3 +59,10 @@ def test_operations_are_those_torch_counts(source, target):
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         module(torch.zeros(1, source, dtype=torch.long), torch.tensor([source]), torch.zeros(1, target, dtype=torch.long))
     assert counter.get_total_flops() == count(config, 11, 13, source, target).flops
+
+
+def test_what_a_pattern_leaves_out_is_not_counted():
+    """Of 8,192 tokens each sees 3 of 64 blocks of 128: window(128) reaches into both neighbours; at both ends there is one less."""
+    dense, sparse = (count(TransformerConfig(visibility=text), 100, 100, 8192, 8).flops for text in ("full", "window(128)"))
+    left_out = 1 - (3 * 64 - 2) / 64**2
+    assert dense - sparse == pytest.approx(6 * 2 * 2 * 8192**2 * 512 * left_out)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.model.linear import Linear
+from regard.model.linear import Linear, product
 
 
 @pytest.fixture(autouse=True)
@@ -46,3 +46,9 @@ def test_outputs_may_be_changed_in_place():
 def test_under_autocast_it_is_half_precision():
     with torch.autocast("cpu", torch.bfloat16):
         assert Linear(4, 6)(torch.randn(2, 4)).dtype == torch.bfloat16
+
+
+def test_products_of_parts_of_matrices():
+    x, weight = torch.randn(3, 9)[:, 4:], torch.randn(7, 9)[:, 4:]
+    torch.testing.assert_close(product(x, weight), x @ weight.T)
+    torch.testing.assert_close(product(x.T, weight.T[:, :3]), x.T @ weight[:3])

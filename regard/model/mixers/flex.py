@@ -13,9 +13,9 @@ from torch import Tensor
 from regard.model.visibility import View
 
 NARROWEST = 16  # head width that its kernels multiply
-SMALL = {"fwd_BLOCK_M": 64, "fwd_BLOCK_N": 64}  # for blocks of 64, which the usual tiles do not divide
-# Backwards, tiles can be chosen only by letting it time several; else it has none that divide blocks of 64 on every GPU. So it
-# times its own kernels, and no others.
+# For blocks of 64, which the usual tiles do not divide. Forwards tiles can be named. Backwards they can be chosen only by letting
+# it time several, or it has none for such blocks on some GPUs; with one depth of pipeline there are three to time, not twelve.
+SMALL = {"fwd_BLOCK_M": 64, "fwd_BLOCK_N": 64, "fwd_num_warps": 4, "fwd_num_stages": 3, "bwd_num_stages": 3}
 OPTIONS: dict[str, Any] = {"max_autotune": True, "max_autotune_gemm_backends": "ATEN"}
 
 
@@ -31,21 +31,21 @@ def mix(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View) -> Tensor:
     def counted(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return score + pattern.sees(b, h, i + offset, j).log()
 
-    score_mod, options = counted if pattern.counts else None, SMALL if view.blocks.size < 128 else None
-    return _attention()(q_BHLK, k_BHMK, v_BHMK, score_mod, view.blocks.mask, kernel_options=options)
-
-
-def _attention() -> Callable[..., Tensor]:
+    score_mod, small = counted if pattern.counts else None, view.blocks.size < 128
+    inputs = (q_BHLK, k_BHMK, v_BHMK, score_mod, view.blocks.mask)
     if torch.compiler.is_compiling():  # as part of what is compiled around it
-        from torch.nn.attention.flex_attention import flex_attention
+        return flex_attention()(*inputs, kernel_options=SMALL if small else None)
+    with torch.compiler.set_stance("default"):  # also where models run uncompiled: it would hold all scores at once
+        return _compiled(small)(*inputs, kernel_options=SMALL if small else None)
 
-        return flex_attention
-    return _compiled()
+
+def flex_attention() -> Callable[..., Tensor]:
+    from torch.nn.attention import flex_attention  # half a second, that only a GPU is worth
+
+    return flex_attention.flex_attention
 
 
-@lru_cache(maxsize=1)
-def _compiled() -> Callable[..., Tensor]:
+@lru_cache(maxsize=2)
+def _compiled(small: bool) -> Callable[..., Tensor]:
     """A graph that would have to be broken, or one too many, is an error: uncompiled it would hold all scores at once."""
-    from torch.nn.attention.flex_attention import flex_attention
-
-    return torch.compile(flex_attention, fullgraph=True, options=OPTIONS)
+    return torch.compile(flex_attention(), fullgraph=True, options=OPTIONS if small else None)

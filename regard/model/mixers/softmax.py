@@ -71,7 +71,7 @@ def _variable_lengths(q_1HLK: Tensor, k_1HMK: Tensor, v_1HMK: Tensor, view: View
     """Packed sequences, by the flash kernel that takes them so; it knows half precision and no dropout."""
     assert view.packed is not None
     if q_1HLK.dtype == torch.float32 or dropout:
-        sees = view.rows(torch.arange(view.length))
+        sees = view.rows(torch.arange(view.length, device=view.device))
         return F.scaled_dot_product_attention(q_1HLK, k_1HMK, v_1HMK, attn_mask=sees, dropout_p=dropout)
     queries, keys, reach = view.packed
     q, k, v = (part[0].transpose(0, 1) for part in (q_1HLK, k_1HMK, v_1HMK))
