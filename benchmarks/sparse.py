@@ -28,7 +28,7 @@ from benchmarks.measure import Bar, Curves, Row, Table, alternate, peak_bytes, r
 from regard.families.bert import BERT, BERTConfig, Heads
 from regard.families.public import read_public
 from regard.model.attention import attend
-from regard.model.pattern import parse_visibility
+from regard.model.patterns.parse import parse_visibility
 
 BIGBIRD, WINDOW, FIXED = "bigbird(64)", "window(192)", "bigbird_fixed(64, 3)"
 BOTH = "forward + backward"

@@ -95,7 +95,7 @@ def _told(milliseconds: list[float], budget: int) -> dict[str, float]:
 
 
 def _typing(page: Any, address: str) -> dict[str, Any]:
-    """From the last letter typed to the picture of its answer, with the 100 ms that the page waits for another letter."""
+    """From the last letter typed to the picture of its answer, with the 60 ms that the page waits for another letter."""
     waited: dict[str, Any] = {"words": len(SENTENCE.split())}
     for screen, ending in (("run", ""), ("head", " .")):  # another text each time, or the server would know it already
         _open(page, address, screen, text="the cat")

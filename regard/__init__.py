@@ -6,6 +6,7 @@ translator("the animal did not cross the street because it was too tired")
 with regard.probe(translator.model) as seen:
     translator("...")
 seen["decoder.1.cross"].weights(heads=[0])
+regard.show("heads", "runs/translate", "the animal did not cross the street")
 regard.word_uses("runs/bert", "bank", ["He sat on the river bank.", "She put cash in the bank."]).mean_L
 """
 
@@ -17,13 +18,15 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
+    from regard.lens.shown import Shown
     from regard.lens.uses import WordUses
     from regard.model.probe import probe
     from regard.tasks.translator import Translator
 
 __version__ = "0.1.0"
-__all__ = ["Translator", "UserError", "__version__", "load", "probe", "word_uses"]
+__all__ = ["Translator", "UserError", "__version__", "load", "probe", "show", "word_uses"]
 
 
 def load(run: str, device: str | None = None) -> Any:
@@ -31,6 +34,33 @@ def load(run: str, device: str | None = None) -> Any:
     from regard.tasks.table import open_run
 
     return open_run(run, device)
+
+
+def show(
+    view: str,
+    run: str,
+    text: str | None = None,
+    *,
+    target: str | None = None,
+    hypothesis: int | None = None,
+    data: Path | None = None,
+    part: str | None = None,
+    layer: int | None = None,
+    head: int | None = None,
+    words: bool = False,
+    values: bool = False,
+    specials: str | None = None,
+    device: str | None = None,
+) -> Shown:
+    """What `regard lens RUN TEXT --show VIEW` prints, as a result: its numbers, its lines, and a picture in a notebook."""
+    from regard.tasks.show import Asked
+    from regard.tasks.shows import computed
+
+    asked = Asked(
+        run=run, device=device, text=text, target=target, hypothesis=hypothesis, data=data, layer=layer, head=head, part=part,
+        words=words, values=values, specials=specials,
+    )  # fmt: skip
+    return computed(view, asked)
 
 
 def word_uses(run: str, word: str, sentences: Sequence[str | tuple[str, str]], device: str | None = None) -> WordUses:

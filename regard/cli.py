@@ -101,7 +101,7 @@ def train(
         return
     for line in outcome.result.lines() if outcome.result else []:
         print(line)
-    look = f'    look: regard lens {folder} "..."' if resolved.task.name in ("translate", "write") else ""
+    look = f'    look: regard lens {folder} "..."' if resolved.task.name in ("translate", "reply", "write", "caption") else ""
     print(f'run: {folder}    try: regard predict {folder} "..."{look}')
 
 
@@ -155,7 +155,13 @@ def predict(
     predicting.predict(run, text, input, output, setting or [], device, as_json, _show)
 
 
-@app.command(epilog=_examples("regard chat runs/gpt", 'regard chat hf:gpt2 --before "A talk between two old friends."'))
+@app.command(
+    epilog=_examples(
+        "regard chat runs/chat-multi",
+        "regard chat runs/chat-retrieval --set data.nearest=5",
+        'regard chat hf:gpt2 --before "A talk between two old friends."',
+    )
+)
 def chat(
     run: RunName,
     you: Annotated[str, typer.Option(metavar="NAME", help="what you are called in the transcript")] = "You",
@@ -164,9 +170,10 @@ def chat(
     setting: Choices = None,
     device: Device = None,
 ) -> None:
-    """Converse with a language model in the terminal.
+    """Converse with a bot or a language model in the terminal.
 
-    It continues the transcript of your talk; what no longer fits what it sees is forgotten, oldest first.
+    A language model continues the transcript of your talk; what no longer fits what it sees is forgotten, oldest first. A bot
+    that was trained on dialogues hears as many turns as it was trained with. Lines may be piped in, one turn on each.
     """
     from regard.tasks.chat import chat as converse
 
@@ -307,7 +314,7 @@ def lens(
     """Draw what each written word attended to, or look otherwise.
 
     With --show: another view of the model and the text, or of a file of them. With --word: the distance between a word's uses,
-    layer by layer; a sentence may end in a tab and the word's sense there.
+    layer by layer; a sentence may end in a tab and the word's sense there. Several runs, RUN,RUN,..., then stand side by side.
     """
     views = {"--target": target, "--hypothesis": hypothesis, "--data": data, "--head": head, "--specials": specials}
     views |= {"--words": words or None, "--values": values or None}

@@ -10,13 +10,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.config import as_typed, build, override, to_toml
+from regard.data.caption_config import CaptionsConfig
 from regard.data.config import LabelledConfig, PairsConfig, QuestionsConfig, SentencesConfig, TaggedConfig, TextsConfig
+from regard.data.dialogue_config import DialoguesConfig, RetrievalConfig
 from regard.data.word_config import WordsDataConfig
 from regard.decode.config import ONLY_FOR, DecodeConfig
 from regard.errors import UserError, nearest
 from regard.families import FAMILIES
 from regard.families.vectors import VectorsConfig
+from regard.objective.both_ways import BothWaysConfig
+from regard.objective.captioning import CaptioningConfig
 from regard.objective.classification import ClassificationConfig
+from regard.objective.contrast import ContrastConfig
 from regard.objective.distillation import DistillationConfig
 from regard.objective.glove import GloVeConfig
 from regard.objective.masked import MaskedConfig
@@ -48,8 +53,18 @@ class About:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig:
-    name: Literal["translate", "write", "classify", "embed", "answer", "tag", "fill", "denoise", "words"] = "translate"
+    name: Literal[
+        "translate", "reply", "retrieve", "write", "classify", "embed",
+        "answer", "tag", "fill", "read", "denoise", "words", "caption",
+    ] = "translate"  # fmt: skip
     start: str = ""  # a run, a Hugging Face folder or a hub id: training begins with its weights, settings and vocabulary
+    freeze: bool = False  # what came with the start stays as it is, and only what is new learns
+
+    def __post_init__(self) -> None:
+        if self.freeze and not self.start:
+            raise UserError("task.freeze=true keeps what came with task.start as it is; give that too, or leave it out.")
+        if self.freeze and self.name not in ("classify", "tag"):
+            raise UserError(f"task.freeze=true is for tasks classify and tag, not for {self.name}; leave it out.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,18 +110,23 @@ LABELS = {"classification": ClassificationConfig, "regression": RegressionConfig
 WORDS = {"skipgram": SkipGramConfig, "cbow": CBOWConfig, "glove": GloVeConfig}
 TASKS = {
     "translate": Sections(PairsConfig, PairTextConfig, ("transformer", "recurrent"), {"translation": TranslationConfig}),
+    "reply": Sections(DialoguesConfig, PairTextConfig, ("transformer", "recurrent", "hran"), {"translation": TranslationConfig}),
+    "retrieve": Sections(RetrievalConfig, TextConfig, ("encoder", "bert", "words"), {"contrast": ContrastConfig}),
     "write": Sections(TextsConfig, TextConfig, ("gpt",), {"next_token": NextTokenConfig}),
-    "classify": Sections(LabelledConfig, TextConfig, ("gpt", "bert", "encoder"), LABELS),
-    "embed": Sections(SentencesConfig, TextConfig, ("bert",), {"vectors": VectorsConfig}),
+    "classify": Sections(LabelledConfig, TextConfig, ("gpt", "bert", "encoder", "hierarchical", "elmo"), LABELS),
+    "embed": Sections(SentencesConfig, TextConfig, ("bert", "elmo"), {"vectors": VectorsConfig}),
     "answer": Sections(QuestionsConfig, TextConfig, ("bert",), {"span": SpanConfig}),
-    "tag": Sections(TaggedConfig, TextConfig, ("bert",), {"tagging": TaggingConfig}),
+    "tag": Sections(TaggedConfig, TextConfig, ("bert", "elmo"), {"tagging": TaggingConfig}),
     "fill": Sections(TextsConfig, TextConfig, ("bert", "electra"), {"masked": MaskedConfig, "replaced": ReplacedConfig}),
+    "read": Sections(TextsConfig, TextConfig, ("elmo",), {"both_ways": BothWaysConfig}),
     "words": Sections(WordsDataConfig, TextConfig, ("words",), WORDS, StaticConfig),
     "denoise": Sections(LabelledConfig, TextConfig, ("encoder", "bert"), {"masked": MaskedConfig}),
+    "caption": Sections(CaptionsConfig, TextConfig, ("captioner",), {"captioning": CaptioningConfig}),
 }
 
 
 BUILTIN = "builtin:"
+WITHOUT_BLOCKS = ("recurrent", "hierarchical", "hran", "captioner", "elmo")  # or with few of them
 Tables = dict[str, dict[str, Any]]  # the sections of a recipe, as they are written
 
 
@@ -188,14 +208,14 @@ def made(tables: Tables) -> Recipe:
         "decode": DecodeConfig,
     }
     recipe = Recipe(**{section: build(kinds[section], table, section) for section, table in tables.items()})
-    if family in ("transformer", "recurrent") and recipe.model.tie == "all" and not recipe.text.joint:
+    if family in ("transformer", "recurrent", "hran") and recipe.model.tie == "all" and not recipe.text.joint:
         raise UserError(
             "model.tie=all shares one embedding between both languages, so it needs text.joint=true; or set model.tie=output."
         )
     for key, value in (("compile", True), ("recompute", True), ("shard", True), ("optimizer", "muon")):
-        if family == "recurrent" and getattr(recipe.train, key) == value:
+        if family in WITHOUT_BLOCKS and getattr(recipe.train, key) == value:
             given = f"train.{key}={as_typed(value)}"
-            raise UserError(f"{given} is for models made of blocks, and model.family=recurrent has none; leave it out.")
+            raise UserError(f"{given} is for models made of blocks alone, and model.family={family} is not; leave it out.")
     return recipe
 
 

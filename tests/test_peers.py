@@ -19,7 +19,7 @@ from regard.decode import beam_search
 from regard.families.encoder_decoder import EncoderDecoder
 from regard.families.recurrent import Recurrent, RecurrentConfig
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.model.recurrent import CellKind
+from regard.model.recurrence.recurrent import CellKind
 from regard.objective.translation import TranslationConfig, TranslationLoss
 from regard.text.vocabulary import EOS, PAD, SOS
 

@@ -4,6 +4,7 @@
     "train.jsonl"                one object on each line (.ndjson too)
     "train.txt"                  a table with tabs, if its columns are chosen
     "builtin:remarks/train"      needs no network; "builtin:inference/..." and "builtin:similarity/..." have pairs
+    "builtin:reviews/train"      of several sentences each
     "builtin:listops/train"      sequences of symbols, drawn by rule (see `arena`)
     "photos/" "photos.tar.gz"    pictures, pixel by pixel (see `arena/pictures.py`)
     "hf:NAME@CONFIG:SPLIT"       `datasets` opens NAME; @CONFIG and :SPLIT (train) may be left out
@@ -12,7 +13,7 @@ Every file may be gzipped (.gz), and several of these may be given, to be read o
 text and label, or three, with a second text between them. By name, a table's first row is its header; by number ("0", "1") or
 not at all, it has none, and not at all means it has just two or three. JSON lines and the hub have names only: "text" and "label"
 unless told otherwise. A column that files call differently has all its names: sentence|content. A label is text; a number or true
-or false is taken as it is written.
+or false is taken as it is written. Where "sentences" is a list of strings, that is the text, sentence by sentence.
 """
 
 from __future__ import annotations
@@ -30,18 +31,23 @@ from regard.data.arena.sequences import Sequences, joined
 from regard.data.builtin import rows_of
 from regard.data.builtin.inference import inferences
 from regard.data.builtin.remarks import remarks
+from regard.data.builtin.reviews import reviews
 from regard.data.builtin.similarity import likenesses
 from regard.data.files import must_be_file
 from regard.data.records import Record, hub_records, json_records, text_of
 from regard.data.tables import table_records, table_rows
 from regard.errors import UserError
+from regard.text.sentences import SENTENCE_END
 
 BUILTIN: dict[str, Callable[[str], Sequence[tuple[str, ...]]]] = {
     "remarks": remarks,
+    "reviews": reviews,
     "inference": inferences,
     "similarity": likenesses,
 }
 NAMED = ("text", "label")
+LISTED = "sentences"  # the column that holds a text as a list
+OR_LISTED = (f"text|{LISTED}", "label")
 TABLES, JSON_LINES = (".tsv", ".csv"), (".jsonl", ".ndjson")
 PLAIN = ".txt"  # anything; a table where somebody knows its columns
 CHOOSE = "data.columns=TEXT,LABEL or data.columns=TEXT,SECOND,LABEL"
@@ -65,7 +71,7 @@ class Example(NamedTuple):
     @property
     def shown(self) -> tuple[str, ...]:
         """For people who look through many."""
-        return self.texts
+        return tuple(text.replace(SENTENCE_END, " ") for text in self.texts)
 
 
 def read_labelled(where: tuple[str, ...], columns: tuple[str, ...] = (), limit: int | None = None) -> Sequence[Example]:
@@ -104,7 +110,7 @@ def _examples(entry: str, columns: tuple[str, ...]) -> Iterator[Example]:
     if entry.startswith("builtin:"):
         return _from_builtin(entry)
     if entry.startswith("hf:"):
-        return (_example(record, columns or NAMED) for record in hub_records(entry))
+        return (_example(record, columns or OR_LISTED) for record in hub_records(entry))
     path = Path(entry).expanduser()
     must_be_file(path)
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
@@ -112,7 +118,7 @@ def _examples(entry: str, columns: tuple[str, ...]) -> Iterator[Example]:
         return _from_table(path, columns)
     if suffix in JSON_LINES:
         example = json.dumps(dict.fromkeys(columns or NAMED, "..."))
-        return (_example(record, columns or NAMED) for record in json_records(path, example))
+        return (_example(record, columns or OR_LISTED) for record in json_records(path, example))
     raise UserError(
         f"{path} is no table: texts and their labels come in files named *{', *'.join(TABLES + JSON_LINES)} (or .gz of them). "
         "Write a text, a tab and its label on each line, and name the file *.tsv."
@@ -165,10 +171,19 @@ def called(record: Record, column: str) -> str:
 
 
 def written(record: Record, column: str) -> str:
-    text = text_of(record, column, CHOOSE)
+    listed = record[1].get(column) if column == LISTED else None
+    text = _joined(listed, record[0]) if isinstance(listed, list) else text_of(record, column, CHOOSE)
     if not text.strip():
         raise UserError(f"{record[0]}: column {column!r} is empty, but a text is needed. Fill it in, or take the line out.")
     return text
+
+
+def _joined(listed: list[object], place: str) -> str:
+    """Sentences that were given one by one: none of them is cut again."""
+    if others := [sentence for sentence in listed if not isinstance(sentence, str)]:
+        what = type(others[0]).__name__
+        raise UserError(f"{place}: the list in column {LISTED!r} holds {what}, but texts are needed. Put each in quotes.")
+    return "".join(f"{text_of((place, {LISTED: sentence}), LISTED, CHOOSE)}{SENTENCE_END}" for sentence in listed)
 
 
 def _label(record: Record, column: str) -> str:

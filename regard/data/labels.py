@@ -3,6 +3,7 @@
     one text    start text end
     a pair      start text between second end        (RoBERTa's: between twice)
     apart       start text end start second end      each of the two a text of its own to the model
+    sentences   start sentence between sentence end  of one text, to a model that reads sentence by sentence
 
 Which ids the marks are is for the model's family to say. Dims: N texts, B rows of L tokens; padded, B is N; packed, it is 1.
 Of pairs that are read apart there are N labels and 2 N texts, every second one belonging to the one before it.
@@ -31,6 +32,7 @@ class Marks(NamedTuple):
     end: int
     twice: bool = False  # two marks between the texts of a pair, as RoBERTa has them
     apart: bool = False  # each text of a pair has marks, and room, of its own
+    sentences: bool = False  # of a text have a mark between them
 
     def around(self, texts: Sequence[list[int]], room: int) -> tuple[list[int], int]:
         """The ids of a text or a pair, cut to fit the room, and where the second text begins, or else the end."""

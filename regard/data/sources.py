@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
+from regard.data.builtin.dates import dates
 from regard.data.builtin.english_french import english_french
 from regard.data.files import must_be_file, numbered_lines
 from regard.data.pair import Pair
@@ -27,7 +28,7 @@ from regard.data.tables import table_records, table_rows
 from regard.errors import UserError, nearest
 
 Columns = tuple[str, str]
-BUILTIN = {"english-french": english_french}
+BUILTIN = {"english-french": english_french, "dates": dates}
 NAMED = ("source", "target")
 TABLES = (".tsv", ".csv", ".jsonl", ".ndjson")
 

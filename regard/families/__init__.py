@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from regard.families.bert import BERTConfig
+from regard.families.captioner import CaptionerConfig
 from regard.families.electra import ELECTRAConfig
+from regard.families.elmo import ELMoConfig
 from regard.families.encoder import EncoderConfig
 from regard.families.gpt import GPTConfig
+from regard.families.hierarchical import HierarchicalConfig
+from regard.families.hran import HRANConfig
 from regard.families.recurrent import RecurrentConfig
 from regard.families.transformer import TransformerConfig
 from regard.families.words import WordsConfig
@@ -15,7 +19,11 @@ FAMILIES = {
     "gpt": GPTConfig,
     "bert": BERTConfig,
     "electra": ELECTRAConfig,
+    "elmo": ELMoConfig,
     "encoder": EncoderConfig,
     "recurrent": RecurrentConfig,
+    "hierarchical": HierarchicalConfig,
+    "hran": HRANConfig,
     "words": WordsConfig,
+    "captioner": CaptionerConfig,
 }

@@ -29,7 +29,7 @@ from regard.model.embed import Embed
 from regard.model.feedforward import Activation
 from regard.model.heads import LinearHead, Pooler, Pooling, ReplacedHead, VocabularyHead, before_words
 from regard.model.init import initialise
-from regard.model.pattern import parse_visibility
+from regard.model.patterns.parse import parse_visibility
 from regard.model.position import PositionKind
 from regard.model.stack import BodyConfig, Stack
 from regard.model.words import only_words, positions

@@ -3,7 +3,8 @@
 Radford et al. 2018, section 3.2 and figure 1, on a GPT: text, then an extract token, whose vector has seen it all; two texts with
 a delimiter between them. Devlin et al. 2019, sections 3.1 and 4.1, on a BERT: [CLS] text [SEP], two texts as two segments; the
 vector of [CLS] passes the pooler. RoBERTa has no segments and two separators between two texts. Tay et al. 2021 on a plain
-encoder, which may also read two texts apart.
+encoder, which may also read two texts apart. Yang et al. 2016 on a hierarchy: a mark around each sentence of a text. Peters et
+al. 2018 on an ELMo: the mean of its words, between the marks that part texts where it was trained.
 
 Differs from the papers in: GPT's three marks are no new tokens but the vocabulary's own. Its end token starts a text, as it does
 where a GPT is trained here, and is what the label is extracted from; its start token stands between two texts. GPT-2 has one
@@ -22,23 +23,26 @@ from torch import Tensor, nn
 from regard.data.labels import Marks
 from regard.data.packing import Packing, Words
 from regard.errors import UserError
-from regard.families import bert, encoder, gpt
+from regard.families import bert, elmo, encoder, gpt, hierarchical
 from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.elmo import ELMo, ELMoConfig
 from regard.families.encoder import Encoder, EncoderConfig
 from regard.families.gpt import GPT, GPTConfig
+from regard.families.hierarchical import Hierarchical, HierarchicalConfig
 from regard.model.count import Part, linear
 from regard.model.heads import LinearHead
 from regard.model.init import initialise
-from regard.text.vocabulary import Roles
+from regard.text.vocabulary import EOS, Roles
 
-Config = GPTConfig | BERTConfig | EncoderConfig
+Config = GPTConfig | BERTConfig | EncoderConfig | HierarchicalConfig | ELMoConfig
+Body = GPT | BERT | Encoder | Hierarchical | ELMo
 POOLED = Heads(words=False, pooler=True)  # what a classifier asks of a body that reads both ways
 
 
 class Classifier(nn.Module):
     """The body keeps its own names below `body.`, so that weights it was trained with elsewhere fit. Only a GPT has no pooler."""
 
-    def __init__(self, body: GPT | BERT | Encoder, classes: int, seed: int = 0) -> None:
+    def __init__(self, body: Body, classes: int, seed: int = 0) -> None:
         super().__init__()
         self.body = body
         self.classes = LinearHead(body.config.width, classes, body.config.dropout)
@@ -73,11 +77,15 @@ def classifier(config: Config, vocabulary: int, classes: int, seed: int = 0) -> 
     return Classifier(_body(config, vocabulary, seed), classes, seed)
 
 
-def _body(config: Config, vocabulary: int, seed: int) -> GPT | BERT | Encoder:
+def _body(config: Config, vocabulary: int, seed: int) -> Body:
     if isinstance(config, GPTConfig):
         return GPT(config, vocabulary, seed)
     if isinstance(config, EncoderConfig):
         return Encoder(config, vocabulary, seed, POOLED)
+    if isinstance(config, HierarchicalConfig):
+        return Hierarchical(config, vocabulary, seed)
+    if isinstance(config, ELMoConfig):
+        return ELMo(config, vocabulary, seed, POOLED)
     return BERT(config, vocabulary, seed, POOLED)
 
 
@@ -89,7 +97,11 @@ def marks(config: Config, roles: Roles) -> Marks:
     if isinstance(config, EncoderConfig):
         start, end = _first(roles.sos, roles.cls), _first(roles.eos, roles.sep)
         return Marks(start, end, end, apart=config.pairs == "apart")
+    if isinstance(config, HierarchicalConfig):
+        return Marks(EOS, EOS, EOS, sentences=True)
     end = _first(roles.eos, roles.sos, roles.unk)
+    if isinstance(config, ELMoConfig):
+        return Marks(end, end, end)
     return Marks(end, _first(roles.sos, end), end)
 
 
@@ -109,6 +121,10 @@ def count(config: Config, vocabulary: int, tokens: int, classes: int, language: 
         parts = bert.count(config, vocabulary, tokens, heads=heads).children
     elif isinstance(config, EncoderConfig):
         parts = encoder.count(config, vocabulary, tokens, heads=heads).children
+    elif isinstance(config, ELMoConfig):
+        parts = elmo.count(config, vocabulary, tokens, heads).children
+    elif isinstance(config, HierarchicalConfig):
+        parts = hierarchical.count(config, vocabulary, tokens, classes).children
     else:
         *body, words = gpt.count(config, vocabulary, tokens).children
         head = Part("classes", f"D={config.width} -> {classes:,}", "model/heads.py", linear(config.width, classes))

@@ -26,7 +26,7 @@ from regard.model.embed import Embed
 from regard.model.feedforward import Activation
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
-from regard.model.pattern import parse_visibility
+from regard.model.patterns.parse import parse_visibility
 from regard.model.pooling import Pooled, Summary
 from regard.model.stack import BodyConfig, Stack
 from regard.model.words import only_words, positions

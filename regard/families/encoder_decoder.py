@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from regard.families import recurrent, transformer
+from regard.families import hran, recurrent, transformer
+from regard.families.hran import HRAN, HRANConfig
 from regard.families.recurrent import Recurrent, RecurrentConfig
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.count import Part
 
-EncoderDecoder = Transformer | Recurrent
-EncoderDecoderConfig = TransformerConfig | RecurrentConfig
+EncoderDecoder = Transformer | Recurrent | HRAN
+EncoderDecoderConfig = TransformerConfig | RecurrentConfig | HRANConfig
 
 
 def encoder_decoder(config: EncoderDecoderConfig, source: int, target: int, seed: int = 0) -> EncoderDecoder:
     """For vocabularies of these sizes."""
     if isinstance(config, RecurrentConfig):
         return Recurrent(config, source, target, seed)
+    if isinstance(config, HRANConfig):
+        return HRAN(config, source, target, seed)
     return Transformer(config, source, target, seed)
 
 
 def count(config: EncoderDecoderConfig, source_vocabulary: int, target_vocabulary: int, source: int, target: int) -> Part:
     """Its tree, with the operations of one pair of these lengths."""
-    family = recurrent.count if isinstance(config, RecurrentConfig) else transformer.count
-    return family(config, source_vocabulary, target_vocabulary, source, target)  # type: ignore[arg-type]
+    if isinstance(config, RecurrentConfig):
+        return recurrent.count(config, source_vocabulary, target_vocabulary, source, target)
+    if isinstance(config, HRANConfig):
+        return hran.count(config, source_vocabulary, target_vocabulary, source, target)
+    return transformer.count(config, source_vocabulary, target_vocabulary, source, target)

@@ -1,8 +1,8 @@
 """The recurrent encoder-decoder: what translated before the Transformer, with and without attention.
 
 Sutskever et al. 2014 and Cho et al. 2014 (`attention = "none"`: all of the source in one vector), Bahdanau et al. 2015 and Luong
-et al. 2015 (`model/decoders.py`). The score is `mixer`'s to say; where it says nothing, additive for Bahdanau's and bilinear for
-Luong's. `visibility = "window(8)"` is Luong's local-m: word t looks at the source words around place t.
+et al. 2015 (`model/recurrence/decoders.py`). The score is `mixer`'s to say; where it says nothing, additive for Bahdanau's and
+bilinear for Luong's. `visibility = "window(8)"` is Luong's local-m: word t looks at the source words around place t.
 
 `scheduled_sampling` is the share of target words that training takes from the model itself (Bengio et al. 2015), drawn from what
 it says when it is told the true ones, all words at once (Duckworth et al. 2019); so no decoder has to go word by word for it.
@@ -22,15 +22,15 @@ from torch import Tensor, nn
 from regard.data.packing import Packing, Words
 from regard.errors import UserError, nearest
 from regard.model.count import Part, embedding, linear, score_parameters, vocabulary_head
-from regard.model.decoders import Bahdanau, Decoder, Kind, Luong, Now, Source, WithoutAttention
 from regard.model.embed import Embed
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.linear import Linear
 from regard.model.mixers import SCORES
-from regard.model.pattern import parse_visibility
-from regard.model.recurrent import GATES, PARTS, CellKind, RecurrentEncoder
-from regard.model.recurrent_past import RecurrentPast, RecurrentRead
+from regard.model.patterns.parse import parse_visibility
+from regard.model.recurrence.decoders import Bahdanau, Decoder, Kind, Luong, Now, Source, WithoutAttention
+from regard.model.recurrence.past import RecurrentPast, RecurrentRead
+from regard.model.recurrence.recurrent import GATES, PARTS, CellKind, RecurrentEncoder
 from regard.model.visibility import Full, Window, padding
 from regard.text.vocabulary import PAD
 
@@ -202,9 +202,14 @@ def count(config: RecurrentConfig, source_vocabulary: int, target_vocabulary: in
     parts = [
         embedding("source embedding", source_vocabulary, c.width),
         embedding("target embedding", target_vocabulary, c.width, tied=c.tie == "all"),
-        Part("encoder", f"{c.layers} x {c.cell}", "model/recurrent.py", children=tuple(encoder)),
+        Part("encoder", f"{c.layers} x {c.cell}", "model/recurrence/recurrent.py", children=tuple(encoder)),
         Part("begin", f"D={c.width} -> {begin}", "families/recurrent.py", linear(c.width, begin), 2 * c.width * begin),
-        Part("decoder", f"{c.layers} x {c.cell}", "model/decoders.py", children=tuple(decoder + _looking(c, source, target))),
+        Part(
+            "decoder",
+            f"{c.layers} x {c.cell}",
+            "model/recurrence/decoders.py",
+            children=tuple(decoder + _looking(c, source, target)),
+        ),
         vocabulary_head(c.width, target_vocabulary, target, tied=c.tie != "none"),
     ]
     return Part("recurrent", f"B,M and B,L -> B,L,V={target_vocabulary:,}", "families/recurrent.py", children=tuple(parts))
@@ -214,7 +219,7 @@ def cells(name: str, cell: CellKind, inputs: int, width: int, tokens: int, ways:
     """Cells of one layer over so many words, in one way of reading or both."""
     gates = GATES[cell] * width
     parameters, flops = gates * (inputs + width + 2), 2 * tokens * gates * (inputs + width)
-    return Part(name, f"I={inputs} -> D={width}", "model/recurrent.py", ways * parameters, ways * flops)
+    return Part(name, f"I={inputs} -> D={width}", "model/recurrence/recurrent.py", ways * parameters, ways * flops)
 
 
 def _looking(config: RecurrentConfig, source: int, target: int) -> list[Part]:
@@ -227,6 +232,8 @@ def _looking(config: RecurrentConfig, source: int, target: int) -> list[Part]:
     flops = 2 * projected + 2 * source * target * width * 2
     name = "deep output" if c.attention == "bahdanau" else "combine"
     return [
-        Part("cross", f"{c.score}, D={width}", "model/aligner.py", own, flops),
-        Part(name, f"{inputs} -> {outputs}", "model/decoders.py", linear(inputs, outputs), 2 * target * inputs * outputs),
+        Part("cross", f"{c.score}, D={width}", "model/recurrence/aligner.py", own, flops),
+        Part(
+            name, f"{inputs} -> {outputs}", "model/recurrence/decoders.py", linear(inputs, outputs), 2 * target * inputs * outputs
+        ),
     ]

@@ -18,16 +18,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from regard.families import bert, electra, encoder, encoder_decoder, gpt
+from regard.families import bert, electra, elmo, encoder, encoder_decoder, gpt, hierarchical
 from regard.families.bert import BERTConfig
 from regard.families.electra import ELECTRAConfig
+from regard.families.elmo import ELMoConfig
 from regard.families.encoder import EncoderConfig
 from regard.families.gpt import GPTConfig
+from regard.families.hierarchical import HierarchicalConfig
+from regard.families.hran import HRANConfig
 from regard.families.recurrent import RecurrentConfig
 from regard.families.transformer import TransformerConfig
 from regard.model.count import Part
 
-Config = GPTConfig | BERTConfig | TransformerConfig | EncoderConfig | RecurrentConfig
+Cells = RecurrentConfig | HierarchicalConfig | HRANConfig | ELMoConfig  # what carries vectors from word to word, in the main
+Config = GPTConfig | BERTConfig | TransformerConfig | EncoderConfig | Cells
 
 ROBERTA = "Liu et al. 2019, RoBERTa: a robustly optimized BERT pretraining approach"
 CAMEMBERT = "Martin et al. 2020, CamemBERT: a tasty French language model"
@@ -177,16 +181,20 @@ def counted(config: Config, vocabulary: int, tokens: int) -> Part:
         return bert.count(config, vocabulary, tokens)
     if isinstance(config, EncoderConfig):
         return encoder.count(config, vocabulary, tokens)
+    if isinstance(config, ELMoConfig):
+        return elmo.count(config, vocabulary, tokens)
+    if isinstance(config, HierarchicalConfig):
+        return hierarchical.count(config, vocabulary, tokens)
     return encoder_decoder.count(config, vocabulary, vocabulary, tokens, tokens)
 
 
 def depth(config: Config) -> tuple[int, int]:
     """Layers that read without writing, and layers that write and so keep what they have read."""
-    if isinstance(config, TransformerConfig | RecurrentConfig):
+    if isinstance(config, TransformerConfig | Cells):
         return config.depth
     return (0, config.layers) if isinstance(config, GPTConfig) else (config.layers, 0)
 
 
 def context(config: Config) -> int | None:
     """The most tokens a text may have; None where there is no end of positions."""
-    return None if isinstance(config, RecurrentConfig) or config.position != "learned" else config.maximum_length
+    return None if isinstance(config, Cells) or config.position != "learned" else config.maximum_length

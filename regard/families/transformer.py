@@ -25,7 +25,7 @@ from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import step as kernels
 from regard.model.past import Past, Read
-from regard.model.pattern import parse_visibility
+from regard.model.patterns.parse import parse_visibility
 from regard.model.stack import BodyConfig, Stack
 from regard.model.visibility import causal, full
 from regard.model.words import only_words, positions

@@ -23,6 +23,9 @@ class WordsConfig:
     family: Literal["words"] = "words"
     width: int = 100
 
+    packable = False
+    position = "none"
+
     def __post_init__(self) -> None:
         if not 1 <= self.width <= 10_000:
             raise UserError(f"model.width={self.width} must be from 1 to 10,000.")

@@ -28,10 +28,11 @@ from regard.lens.alignment import TOLERANCE, Alignment
 from regard.lens.heads import in_chunks
 from regard.lens.shown import fragment
 from regard.lens.subject import Side, Subject
-from regard.model.aligner import Aligner
 from regard.model.attention import Attention
 from regard.model.convolution import Convolution
+from regard.model.learned_query import LearnedQuery
 from regard.model.probe import Probe, Seen, attentions
+from regard.model.recurrence.aligner import Aligner
 
 Specials = Literal["keep", "hide", "renormalise"]
 Part = Literal["cross", "decoder", "encoder"]
@@ -180,9 +181,9 @@ def merge_queries(weights_HLM: Tensor, words_L: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def value_norms(attention: Attention | Convolution | Aligner, seen: Seen) -> Tensor:
+def value_norms(attention: Attention | Convolution | Aligner | LearnedQuery, seen: Seen) -> Tensor:
     """norms_HM: how long what a key brings is, if all of a head's weight is on it; the bias, which all share, not counted."""
-    if isinstance(attention, Aligner):  # what it takes from a key is its value as it is
+    if isinstance(attention, Aligner | LearnedQuery):  # what it takes from a key is its value as it is
         return seen.v_BHMK[0].float().norm(dim=-1)
     out_HKD = attention.out.weight.T.unflatten(0, (seen.v_BHMK.shape[1], -1)).float()
     products_HKK = out_HKD @ out_HKD.mT  # a head's vectors need not be made to be measured

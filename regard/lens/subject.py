@@ -61,6 +61,7 @@ class Subject:
     choices: Callable[[int], str]  # the name of an output number: a piece of the vocabulary, or a label
     head: Callable[[Tensor], Tensor] | None  # vocabulary logits of what a block leaves, a last norm of the stack included
     hidden: Callable[[int], Tensor] | None = None  # the same pass without the head: x_BLD of the stack that is asked
+    nested: bool = False  # does its attention look at one sentence at a time, so that no matrix has all words of the text?
 
     def around(self, name: str) -> tuple[Side, Side]:
         """Queries and keys of attention "decoder.2.cross" or "encoder.0.self"."""
@@ -82,6 +83,11 @@ class Subject:
     @torch.no_grad()
     def look(self, gates: Mapping[str, Tensor] | None = None) -> Probe:
         """One pass that a probe saw; no logits are made where the body can be asked alone."""
+        if self.nested:
+            raise UserError(
+                "this model looks at one sentence after the other, so there is no matrix between all words of the text; type "
+                "'regard lens RUN TEXT' alone to see its words and sentences, or give --show integrated, gradients or ablation."
+            )
         with probe(self.model, gates) as seen:
             (self.hidden or self.forward)(1)
         return seen

@@ -63,13 +63,18 @@ class WordMap:
 def word_map(words: Sequence[str], vectors_ND: np.ndarray) -> WordMap:
     if not 3 <= len(words) <= MOST:
         raise UserError(f"a map needs from 3 to {MOST} different words, and these are {len(words)}.")
+    return WordMap(tuple(words), *principal(vectors_ND))
+
+
+def principal(vectors_ND: np.ndarray) -> tuple[np.ndarray, float]:
+    """points_N2: the first two principal components of these directions; and the share of the variance that is left in them."""
     unit_ND = vectors_ND / np.maximum(np.linalg.norm(vectors_ND, axis=1, keepdims=True), 1e-12)
     left_NK, values_K, _ = np.linalg.svd((unit_ND - unit_ND.mean(0)).astype(np.float64), full_matrices=False)
-    points_N2 = np.zeros((len(words), 2))
+    points_N2 = np.zeros((len(vectors_ND), 2))
     points_N2[:, : min(2, len(values_K))] = (left_NK * values_K)[:, :2]
     longest_2 = points_N2[np.abs(points_N2).argmax(0), [0, 1]]
     kept, total = float((values_K[:2] ** 2).sum()), float((values_K**2).sum())
-    return WordMap(tuple(words), points_N2 * np.where(longest_2 < 0, -1, 1), kept / total if total else 1.0)
+    return points_N2 * np.where(longest_2 < 0, -1, 1), kept / total if total else 1.0
 
 
 def _laid(points_N2: np.ndarray) -> np.ndarray:

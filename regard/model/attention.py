@@ -37,6 +37,8 @@ def attend(
 def gated(looking: Probe | None, name: str, context_BHLK: Tensor) -> Tensor:
     if looking is None or (gate := looking.gates.get(name)) is None:
         return context_BHLK
+    if gate.dim() == 2:  # a text that is read sentence by sentence has several rows
+        gate = gate.repeat_interleave(len(context_BHLK) // len(gate), 0)
     return context_BHLK * gate.to(context_BHLK)[..., None, None]
 
 

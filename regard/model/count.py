@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from regard.model.block import BlockConfig
-from regard.model.choice import computed
 from regard.model.mixers import CONVOLUTION, CYCLE, KERNEL_WIDTH
-from regard.model.pattern import parse_visibility
+from regard.model.patterns.choice import computed
+from regard.model.patterns.parse import parse_visibility
 from regard.model.prune import kept_heads
 from regard.model.stack import BodyConfig
 

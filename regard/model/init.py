@@ -4,7 +4,8 @@ Matrices: Xavier uniform (Glorot & Bengio 2010), each projection by its own fans
 Embeddings: normal with deviation D^-1/2, which the sqrt(D) scale turns into unit variance and which suits a tied output layer.
 Or, as GPT and BERT start, all of them normal with one deviation; GPT-2 divides that of what is added to the residual stream by
 the root of how often something is. Biases 0, norms 1. What a recurrent cell carries on starts by turning and not by shrinking:
-orthogonal matrices (Saxe et al. 2014), and forget gates that are open (Jozefowicz et al. 2015).
+orthogonal matrices (Saxe et al. 2014), and forget gates that are open (Jozefowicz et al. 2015). Convolutions over images start so
+that what a rectifier lets through keeps its size (He et al. 2015).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch import nn
 from regard.model.attention import Attention
 from regard.model.convolution import Convolution
 from regard.model.feedforward import FeedForward
+from regard.model.learned_query import LearnedQuery
 from regard.model.mixers.additive import Additive
 from regard.model.mixers.dot import Bilinear
 from regard.model.mixers.features import PositiveFeatures
@@ -40,8 +42,12 @@ def initialise(model: nn.Module, seed: int, deviation: float | None = None, resi
             nn.init.xavier_uniform_(module.between_KK, generator=generator)
         if isinstance(module, Additive):
             nn.init.normal_(module.weight_K, std=len(module.weight_K) ** -0.5, generator=generator)
+        if isinstance(module, LearnedQuery):
+            nn.init.normal_(module.query_D, std=len(module.query_D) ** -0.5, generator=generator)
         if isinstance(module, nn.LSTM | nn.GRU):
             _draw_cells(module, generator)
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu", generator=generator)
         if not isinstance(module, (nn.Embedding, nn.Linear, nn.LayerNorm)):
             continue
         if not isinstance(module, nn.Embedding) and module.bias is not None:

@@ -15,13 +15,13 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from regard.model.aligner import Aligner
 from regard.model.attention import Attention, KeysValues
 from regard.model.cache import Lineage, roomy
 from regard.model.mixers.favor import Favor
 from regard.model.mixers.sums import Sums
 from regard.model.position import Positions
 from regard.model.probe import attentions
+from regard.model.recurrence.aligner import Aligner
 from regard.model.running import FoldedMemory
 from regard.model.stack import Stack
 from regard.model.state import Moves

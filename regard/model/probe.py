@@ -21,9 +21,10 @@ from regard.model.mixers import Mixer
 from regard.model.visibility import View
 
 if TYPE_CHECKING:
-    from regard.model.aligner import Aligner
     from regard.model.attention import Attention
     from regard.model.convolution import Convolution
+    from regard.model.learned_query import LearnedQuery
+    from regard.model.recurrence.aligner import Aligner
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,12 @@ class Seen:
         q, k = self.q_BHLK, self.k_BHMK
         if heads is not None:
             q, k = q[:, list(heads)], k[:, list(heads)]
-        rows_R = torch.arange(q.shape[2]) if rows is None else torch.tensor(list(rows))
+        rows_R = torch.arange(q.shape[2], device=q.device) if rows is None else torch.tensor(list(rows), device=q.device)
         sees = self.view.rows(rows_R)
         if heads is not None and sees.shape[1] > 1:
             sees = sees[:, list(heads)]
         with torch.set_grad_enabled(torch.is_grad_enabled() and q.requires_grad):  # not what a mixer has learned
-            return self.mixer.weights(q[:, :, rows_R.to(q.device)].float(), k.float(), sees)
+            return self.mixer.weights(q[:, :, rows_R].float(), k.float(), sees)
 
 
 @dataclass
@@ -67,13 +68,15 @@ class Probe:
         return len(self.seen)
 
 
-def attentions(model: nn.Module) -> dict[str, Attention | Convolution | Aligner]:
+def attentions(model: nn.Module) -> dict[str, Attention | Convolution | Aligner | LearnedQuery]:
     """Every attention of a model, and what is in the place of one, by the name a probe knows it by, in the order data flows."""
-    from regard.model.aligner import Aligner
     from regard.model.attention import Attention
     from regard.model.convolution import Convolution
+    from regard.model.learned_query import LearnedQuery
+    from regard.model.recurrence.aligner import Aligner
 
-    return {module.name: module for module in model.modules() if isinstance(module, Attention | Convolution | Aligner)}
+    kinds = Attention | Convolution | Aligner | LearnedQuery
+    return {module.name: module for module in model.modules() if isinstance(module, kinds)}
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from regard.model.cache import Cache
 from regard.model.mixers import check_visibility
 from regard.model.mixers.sums import Sums
 from regard.model.norm import Norm
-from regard.model.pattern import parse_visibility
+from regard.model.patterns.parse import parse_visibility
 from regard.model.position import PositionKind
 from regard.model.prune import parse_pruned
 from regard.model.visibility import View

@@ -4,7 +4,7 @@ A pattern answers one question, `sees(b, h, i, j)`: in sequence b and head h, ma
 position j? The arguments are index tensors of any shapes that broadcast, so the same line of code answers for one pair,
 renders a dense mask, and is the mask function FlexAttention asks for. Masking adds 0 or minus infinity to the scores
 (Vaswani et al. 2017, section 3.2.3). Of whole blocks of positions a pattern answers at once (`between`), which is all that a
-sparse kernel needs to leave blocks out; patterns that leave most of them out are in `sparse.py`.
+sparse kernel needs to leave blocks out; patterns that leave most of them out are in `patterns/`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from regard.model.seeing import Both, Causal, Either, End, Full, Visibility, causal, full
-from regard.model.spans import Between, Span, at_most
-from regard.model.view import Packed, Reach, View, dense
+from regard.model.patterns.seeing import Both, Causal, Either, End, Full, Visibility, causal, full
+from regard.model.patterns.spans import Between, Span, at_most
+from regard.model.patterns.view import Packed, Reach, View, dense
 
 if TYPE_CHECKING:
     from regard.data.packing import Packing

@@ -24,6 +24,7 @@ from regard.data.labels import LabelledBatch
 from regard.data.packing import IGNORED, Packing
 from regard.errors import UserError
 from regard.families.classifier import Classifier
+from regard.families.gpt import GPT
 from regard.objective.loss import Loss
 from regard.objective.vocabulary import vocabulary_loss
 
@@ -71,6 +72,7 @@ def language_loss(model: Classifier, x_BLD: Tensor, batch: LabelledBatch) -> Ten
     """-log p of a token, averaged over each text and summed over texts. The first token is given, the last is an aim too."""
     next_T, shares_T = batch.ids_BL.roll(-1, 1).flatten(), _shares(batch).flatten()
     aims_T2 = torch.stack([next_T.float(), shares_T], -1)
+    assert isinstance(model.body, GPT)  # which alone reads forwards
     return vocabulary_loss(_shared, model.body.head, x_BLD.flatten(0, 1), aims_T2, fill=True)
 
 

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.batches import Batch, PackedBatch
+from regard.data.caption_batches import ImageBatch
 from regard.errors import UserError
 from regard.objective.loss import Loss, Model
 from regard.objective.vocabulary import vocabulary_loss
@@ -45,7 +46,7 @@ class TranslationLoss:
     def __init__(self, config: TranslationConfig) -> None:
         self.smoothing, self.agreement = config.smoothing, config.agreement
 
-    def __call__(self, model: Model, batch: Batch | PackedBatch) -> Loss:
+    def __call__(self, model: Model, batch: Batch | PackedBatch | ImageBatch) -> Loss:
         targets_N = batch.target_out_BL.flatten()
         if model.training and self.agreement:
             x_2ND = model.hidden(*batch.twice().inputs).flatten(0, 1).unflatten(0, (2, -1))

@@ -15,6 +15,7 @@ from regard.recipe import TASKS, Recipe, Tables, made
 from regard.tasks.start import Start
 
 OF_HEAD = {"classes": "classify", "tags": "tag", "span": "answer", "replaced": "fill", "head": "fill"}
+WITHOUT_MASKS = {"gpt": "write", "elmo": "read"}  # what a head for words is for, where no word is masked
 """The task that a head was trained for, by where its weights lie; of several heads the first here decides."""
 
 TRAIN = {"steps": 1, "warmup": 0}  # of nothing
@@ -31,6 +32,8 @@ def recipe_of(start: Start, assignments: Sequence[str] = ()) -> Recipe:
     tables |= {"train": dict(TRAIN), "decode": dict(SAMPLE) if task == "write" else {}}
     if task == "embed":
         tables |= _pooled(start)
+    elif task == "retrieve":
+        tables["objective"] = {"pooling": _pooled(start)["objective"]["pooling"]}
     elif task == "classify" and start.heads.classes == 1:
         tables["objective"] = {"name": "regression"}
     elif task == "fill" and "next_sentence" in _parts(start):
@@ -47,9 +50,9 @@ def typed_task(assignments: Sequence[str]) -> str | None:
 
 def task_of(start: Start) -> str:
     """What its weights were trained for: a GPT writes, a body without any head gives vectors."""
-    if start.settings["model"]["family"] == "gpt":
-        return "write"
-    parts = _parts(start)
+    parts, family = _parts(start), start.settings["model"]["family"]
+    if family == "gpt" or (family in WITHOUT_MASKS and "head" in parts):
+        return WITHOUT_MASKS[family]
     return next((task for head, task in OF_HEAD.items() if head in parts), "embed")
 
 

@@ -2,13 +2,14 @@
 
 GPT          its decoder        <eos> text
 BERT, ...    its encoder        [CLS] text [SEP]
+ELMo         both of its ways   <eos> text <eos>
 Transformer  its encoder        text <eos>
 recurrent    its encoder        text <eos>
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +18,14 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.families import FAMILIES
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.bert import BERTConfig, Heads
+from regard.families.bodies import body_of
 from regard.families.classifier import marks
+from regard.families.elmo import ELMo, ELMoConfig
 from regard.families.gpt import GPT, GPTConfig
-from regard.families.recurrent import Recurrent
 from regard.families.sizes import context
+from regard.families.transformer import Transformer
+from regard.model.layers import layers
 from regard.model.stack import Stack
 from regard.tasks.run import Run, choose_device
 from regard.tasks.start import Start, start_of
@@ -31,6 +35,8 @@ from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary import EOS
 
 ONLY_BODY = Heads(words=False)
+Read = Callable[[Tensor, Tensor], Tensor]
+Layers = Callable[[Tensor, Tensor], Sequence[Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +44,7 @@ class Body:
     name: str
     tokenizer: Tokenizer
     tokens: nn.Embedding  # the static vectors
-    stack: Stack | None  # where vectors are taken from between layers; a recurrent network has none
-    read: Callable[[Tensor, Tensor], Tensor]  # of ids_BL and lengths_B
+    layers: Layers | None  # of ids_BL and lengths_B; a recurrent translator has none
     before: tuple[int, ...]  # marks around a text
     after: tuple[int, ...]
     positions: int | None  # None where they do not end
@@ -64,8 +69,9 @@ def open_body(name: str | Path, device: str | None = None) -> Body:
 
 def _of_start(start: Start, device: torch.device) -> Body:
     config = FAMILIES[start.settings["model"]["family"]](**start.settings["model"])
-    if not isinstance(config, GPTConfig | BERTConfig):
-        raise UserError(f"{start.name} is a {config.family}; words are looked at in a GPT, a BERT or relative, or a translator.")
+    if not isinstance(config, GPTConfig | BERTConfig | ELMoConfig):
+        able = "a GPT, a BERT or relative, an ELMo, or a translator"
+        raise UserError(f"{start.name} is a {config.family}; words are looked at in {able}.")
     around, tokenizer = marks(config, start.tokenizer.roles), start.tokenizer
     if isinstance(config, GPTConfig):
         gpt = GPT(config, start.vocabulary)
@@ -75,16 +81,27 @@ def _of_start(start: Start, device: torch.device) -> Body:
         def read(ids_BL: Tensor, lengths_B: Tensor) -> Tensor:
             return gpt.hidden(ids_BL)  # no word sees the padding behind it
 
-        return Body(start.name, tokenizer, gpt.embed.tokens, gpt.decoder, read, (around.start,), (), context(config))
-    bert = BERT(config, start.vocabulary, heads=ONLY_BODY)
-    start.fill(bert)
-    bert.to(device).eval()
-    tokens, encoder = bert.embed.tokens, bert.encoder
-    return Body(start.name, tokenizer, tokens, encoder, bert.hidden, (around.start,), (around.end,), context(config))
+        seen = between(gpt.decoder, read)
+        return Body(start.name, tokenizer, gpt.embed.tokens, seen, (around.start,), (), context(config))
+    both = body_of(config, start.vocabulary, heads=ONLY_BODY)
+    start.fill(both)
+    both.to(device).eval()
+    seen = both.layers if isinstance(both, ELMo) else between(both.encoder, both.hidden)
+    return Body(start.name, tokenizer, both.embed.tokens, seen, (around.start,), (around.end,), context(config))
 
 
 def _of_translator(name: str, translator: Translator) -> Body:
     model, tokenizer = translator.model, translator.tokenizers.source
-    if isinstance(model, Recurrent):
-        return Body(name, tokenizer, model.source.tokens, None, model.read, (), (EOS,), None)
-    return Body(name, tokenizer, model.source.tokens, model.encoder, model.encode, (), (EOS,), context(model.config))
+    seen = between(model.encoder, model.encode) if isinstance(model, Transformer) else None
+    return Body(name, tokenizer, model.source.tokens, seen, (), (EOS,), context(model.config))
+
+
+def between(stack: Stack, read: Read) -> Layers:
+    """What goes into a stack and what each of its layers makes of it, when this reads."""
+
+    def found(ids_BL: Tensor, lengths_B: Tensor) -> Sequence[Tensor]:
+        with layers(stack) as seen:
+            read(ids_BL, lengths_B)
+        return seen
+
+    return found

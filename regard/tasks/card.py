@@ -8,8 +8,8 @@ from datetime import date
 import torch
 
 from regard import __version__
-from regard.families.recurrent import RecurrentConfig
-from regard.families.sizes import Config, depth
+from regard.families.captioner import CaptionerConfig
+from regard.families.sizes import Cells, Config, depth
 from regard.families.words import WordsConfig
 from regard.tasks.cost import spent
 from regard.tasks.run import Run
@@ -62,9 +62,11 @@ def _amounts(amounts: dict[str, str]) -> str:
 
 def _shape(model: Config) -> str:
     if isinstance(model, WordsConfig):
-        return f"two tables of width {model.width}"
+        return f"word vectors of width {model.width}"
+    if isinstance(model, CaptionerConfig):
+        return f"{model.encoder} to {model.side} x {model.side} cells, {model.decoder}, width {model.width}, mixer {model.mixer}"
     layers = "+".join(str(number) for number in depth(model) if number)
-    if isinstance(model, RecurrentConfig):
+    if isinstance(model, Cells):
         return f"width {model.width}, {layers} layers of {model.cell} cells, attention {model.attention} {model.score}".rstrip()
     return f"width {model.width}, {model.heads} heads, {layers} layers, feed-forward {model.feedforward}"
 

@@ -10,10 +10,10 @@ import torch
 
 from regard.data.loader import Source
 from regard.errors import UserError
-from regard.families import words
+from regard.families import captioner_count, towers, words
+from regard.families.captioner import CaptionerConfig
 from regard.families.encoder_decoder import EncoderDecoderConfig, count
-from regard.families.recurrent import RecurrentConfig
-from regard.families.sizes import context, counted, depth
+from regard.families.sizes import Cells, context, counted, depth
 from regard.families.words import WordsConfig
 from regard.model.count import Part
 from regard.objective.vocabulary import CHUNK_BYTES
@@ -31,7 +31,7 @@ TYPICAL = 25  # tokens in a sentence, where no data says otherwise
 
 def typical(recipe: Recipe) -> int:
     """Tokens of a text to count operations for: a sentence, or where a model reads windows, a whole one."""
-    if isinstance(recipe.model, EncoderDecoderConfig | WordsConfig):
+    if isinstance(recipe.model, EncoderDecoderConfig | WordsConfig | CaptionerConfig):
         return TYPICAL
     return getattr(recipe.data, "window", 0) or context(recipe.model) or TYPICAL
 
@@ -41,6 +41,10 @@ def model_tree(recipe: Recipe, *sizes: int) -> Part:
     sizes = sizes or (recipe.text.size or BYTE_SIZE,)
     if isinstance(recipe.model, EncoderDecoderConfig):
         return count(recipe.model, sizes[0], sizes[-1], TYPICAL, TYPICAL)
+    if isinstance(recipe.model, CaptionerConfig):
+        return captioner_count.count(recipe.model, sizes[0], TYPICAL)
+    if recipe.task.name == "retrieve":
+        return towers.count(recipe.model, sizes[0], TYPICAL, TYPICAL)
     if isinstance(recipe.model, WordsConfig):
         return words.count(recipe.model, sizes[0], products=recipe.objective.products, counted=recipe.objective.name == "glove")
     return counted(recipe.model, sizes[0], typical(recipe))
@@ -151,8 +155,13 @@ def _activations(recipe: Recipe, vocabulary: int, device: torch.device) -> int:
     the rest is computed again; and a chunk of logits three times.
     """
     model, tokens = recipe.model, recipe.objective.passes * recipe.train.tokens_per_batch // recipe.train.accumulate
+    if isinstance(model, CaptionerConfig):  # those of words, and of as many images as have captions of a typical length
+        numbers = tokens * (26 * model.width + 2 * model.feedforward) + tokens // TYPICAL * model.kept_of_an_image
+        return 4 * numbers + 3 * min(tokens * vocabulary * 4, CHUNK_BYTES[device.type])
+    if isinstance(model, WordsConfig):  # of contexts and of replies
+        return 4 * 2 * tokens * model.width
     encoder, decoder = depth(model)
-    if isinstance(model, RecurrentConfig):  # gates and what is carried; of an additive score, tangents for each source word
+    if isinstance(model, Cells):  # gates and what is carried; of an additive score, tangents for each source word
         tangents = TYPICAL if model.score == "additive" else 0
         numbers = tokens * model.width * (20 * model.layers + tangents)
         return 4 * numbers + 3 * min(tokens * vocabulary * 4, CHUNK_BYTES[device.type])

@@ -14,7 +14,8 @@ from regard.data.batches import padded
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.errors import UserError
-from regard.families.bert import BERT, Heads
+from regard.families.bert import Heads
+from regard.families.bodies import Body, body_of
 from regard.families.vectors import VectorsConfig, text_vectors
 from regard.recipe import Recipe
 from regard.tasks.opening import must_be_as_trained, ready
@@ -29,7 +30,7 @@ BODY = Heads(words=False)
 
 @dataclass
 class Embedder:
-    model: BERT
+    model: Body
     reader: Reader
     vectors: VectorsConfig
     decode: DecodeConfig
@@ -43,7 +44,7 @@ class Embedder:
     @classmethod
     def of_start(cls, start: Start, recipe: Recipe, device: torch.device) -> Embedder:
         """The body of a checkpoint or of any run, whatever its heads were trained for."""
-        model = BERT(recipe.model, start.vocabulary, heads=BODY)
+        model = body_of(recipe.model, start.vocabulary, heads=BODY)
         start.fill(model)
         model = ready(model, recipe.decode.weights, device)
         return cls(model, Reader.of(recipe, start.tokenizer), recipe.objective, recipe.decode)

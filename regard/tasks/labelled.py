@@ -27,7 +27,7 @@ from regard.tasks.distil import Teacher
 from regard.tasks.opening import vocabulary_of
 from regard.tasks.rater import Rater
 from regard.tasks.reading import Reader
-from regard.tasks.start import Start
+from regard.tasks.start import Start, frozen
 from regard.tasks.task import Vocabulary
 from regard.train.loop import Validation
 
@@ -79,7 +79,7 @@ class Labelled:
             self.start.fill(model.body)
         elif self.teacher is not None and self.recipe.objective.inherit:
             self.teacher.begin(model)
-        return model
+        return frozen(model, self.recipe.task)
 
     def objective(self) -> ClassificationLoss | RegressionLoss | DistillationLoss:
         if self.teacher is not None:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError, nearest
-from regard.families.recurrent import RecurrentConfig
-from regard.families.sizes import SIZES, Config, Size, context, counted, depth
+from regard.families.captioner import CaptionerConfig
+from regard.families.hierarchical import HierarchicalConfig
+from regard.families.sizes import SIZES, Cells, Config, Size, context, counted, depth
 from regard.families.words import WordsConfig
-from regard.model.choice import told
 from regard.model.count import Part
-from regard.model.pattern import parse_visibility
+from regard.model.patterns.choice import told
+from regard.model.patterns.parse import parse_visibility
 from regard.model.visibility import causal
 from regard.recipe import Recipe, builtin_names, load_recipe
 from regard.tasks.cost import TYPICAL, model_tree, typical
@@ -66,6 +67,8 @@ def explain_tree(target: str, settings: Sequence[str]) -> str:
     lines += [f"{n:<{first}}{s:<{second}}{p.parameters:>16,}{p.flops / scale:>11,.1f}  regard/{p.file}" for n, s, p in rows]
     if isinstance(model.footprint.config, WordsConfig):  # nobody looks at anybody, and a word is its row
         return "\n".join([*lines, "", f"{'parameters':<12}{model.footprint.parameters:,}"])
+    if isinstance(config := model.footprint.config, CaptionerConfig):  # an image is not counted in tokens
+        return "\n".join([*lines, "", f"{'parameters':<12}{model.footprint.parameters:,}", f"{'looks':<12}{_at_cells(config)}"])
     lines += ["", *model.footprint.lines(), f"{'looks':<12}{_looks(model.footprint.config)}"]
     lines += [f"{'computed':<12}{_computed(model.footprint)}"] if _has_kernels(model.footprint.config) else []
     return "\n".join(lines)
@@ -74,14 +77,22 @@ def explain_tree(target: str, settings: Sequence[str]) -> str:
 def explain_rows(target: str, settings: Sequence[str]) -> dict[str, Any]:
     """The tree for machines, with all figures at its root."""
     model = _explained(target, settings)
-    words = isinstance(model.footprint.config, WordsConfig)
-    figures = {"parameters": model.footprint.parameters} if words else model.footprint.figures()
+    plain = isinstance(model.footprint.config, WordsConfig | CaptionerConfig)
+    figures = {"parameters": model.footprint.parameters} if plain else model.footprint.figures()
     return _as_dict(model.footprint.tree) | {"title": model.title, "paper": model.paper, "figures": figures}
+
+
+def _at_cells(config: CaptionerConfig) -> str:
+    seen = "" if config.encoder == "cnn" else f"cells at cells, {config.visibility}; "
+    words = "" if config.decoder == "lstm" else "words at words before them; "
+    return f"{seen}{words}words at all {config.side} x {config.side} cells; mixer {config.mixer}; position {config.position}"
 
 
 def _looks(config: Config) -> str:
     """Who looks at whom, and how."""
-    if isinstance(config, RecurrentConfig):
+    if isinstance(config, HierarchicalConfig):
+        return f"a learned query at the words of each sentence, another at the sentences; mixer {config.score}"
+    if isinstance(config, Cells):
         return f"decoder back at {config.visibility} & padding; mixer {config.score}" if config.score else "nobody at anybody"
     seen, (readers, writers) = parse_visibility(config.visibility), depth(config)
     sides = ([f"encoder {seen} & padding"] if readers else []) + ([f"decoder {causal & seen}"] if writers else [])
@@ -90,13 +101,13 @@ def _looks(config: Config) -> str:
 
 def _has_kernels(config: Config) -> bool:
     """Of its own choosing, by pattern and length."""
-    return config.mixer == "softmax" and not isinstance(config, RecurrentConfig)
+    return config.mixer == "softmax" and not isinstance(config, Cells)
 
 
 def _computed(footprint: Footprint) -> str:
     """By which kernels, in texts as long as there are positions for, or as they come."""
     config, (readers, writers) = footprint.config, depth(footprint.config)
-    assert not isinstance(config, RecurrentConfig)
+    assert not isinstance(config, Cells)
     pattern, tokens = parse_visibility(config.visibility), context(config) or footprint.tokens
     sides = {"encoder": pattern} if readers else {}
     sides |= {"decoder": causal & pattern} if writers else {}

@@ -1,7 +1,11 @@
-"""`regard lens`: what each written word attended to, or how a word's vector follows its context; as lines and as a picture."""
+"""`regard lens`: what each written word attended to, or which words and sentences of a document counted, or how a word's vector
+follows its context; as lines and as a picture."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +13,16 @@ from pathlib import Path
 from regard.data.senses import read_sentences, typed_sentences
 from regard.errors import UserError, nearest
 from regard.evaluate.word_space import Sum, WordSpace
-from regard.lens import picture, uses_picture, uses_text
+from regard.lens import heat, picture, shown, uses_picture, uses_text
+from regard.lens.document import Document
+from regard.tasks.caption_writer import CaptionWriter
+from regard.tasks.classifier import Labeller
+from regard.tasks.documents import document_of, reads_documents
 from regard.tasks.lexicon import vectors_of
 from regard.tasks.outputs import check_place
+from regard.tasks.rater import Rater
+from regard.tasks.replier import as_writer
+from regard.tasks.side_by_side import several, side_by_side
 from regard.tasks.table import open_run
 from regard.tasks.translator import Translator
 from regard.tasks.uses import find_uses, read_uses
@@ -28,16 +39,43 @@ def look(run: str, text: str, part: str | None, out: Path | None, device: str | 
     if not text.strip():
         raise UserError("the text is empty; give a sentence to look into.")
     _check_out(out)
-    answers = open_run(run, device)
+    answers = as_writer(open_run(run, device))
+    if isinstance(answers, CaptionWriter):
+        yield from _image(answers.heat(text), part, out)
+        return
+    if isinstance(answers, Labeller | Rater) and reads_documents(answers):
+        if part is not None:
+            raise UserError(f"--part {part} is for models that write; this one reads, and all of its attention is drawn.")
+        yield from _document(document_of(answers, text), out)
+        return
     if not isinstance(answers, (Translator, Writer)):
         raise UserError(
-            f"{run} does not write, and lens draws what written words attended to; give a translator or a language model."
+            f"{run} does not write, and lens draws what written words attended to; give a translator or a language model, or "
+            "look at it by --show."
         )
     written, alignment = answers.attention(text, part) if part else answers.attention(text)
     yield written
     yield picture.text(alignment)
     if out is not None:
         picture.save(alignment, out)
+        yield f"drawn: {out}"
+
+
+def _document(document: Document, out: Path | None) -> Iterator[str]:
+    """On shades, where whoever reads it can see them."""
+    colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    yield from document.shaded(shutil.get_terminal_size().columns) if colours else document.lines()
+    if out is not None:
+        shown.save(document, out)
+        yield f"drawn: {out}"
+
+
+def _image(found: heat.Heat, part: str | None, out: Path | None) -> Iterator[str]:
+    if part not in (None, "cross"):
+        raise UserError(f"--part {part} is of texts; of an image what words looked at is drawn. Leave it out.")
+    yield heat.text(found)
+    if out is not None:
+        heat.save(found, out)
         yield f"drawn: {out}"
 
 
@@ -63,16 +101,28 @@ def look_at_word(
     if layer is not None and layer < 0:
         raise UserError(f"--layer {layer} is not a layer; 0 is the embedding with its positions, 1 the first layer above it.")
     uses = find_uses(word, typed_sentences(texts) if file is None else read_sentences(file))
+    if len(names := several(run)) > 1:
+        if beside is not None:
+            raise UserError(f"--beside {beside} is for one run; name it among the others: {run},{beside}.")
+        yield from _drawn(side_by_side(names, word, uses, layer, device), out)
+        return
     static = [] if beside is None else [_static(beside, word)]
     found = read_uses(run, word, uses, device)
     found = replace(found, notes=(*found.notes, *static))
     last = len(found.layers) - 2
     if layer is not None and layer > last:
         raise UserError(f"--layer {layer}: this model has {last}; give a number from 0, its embedding, to {last}.")
-    shown = 1 + (last if layer is None else layer)
-    yield uses_text.text(found, shown)
+    matrix = 1 + (last if layer is None else layer)
+    yield uses_text.text(found, matrix)
     if out is not None:
-        uses_picture.save(found, out, shown)
+        uses_picture.save(found, out, matrix)
+        yield f"drawn: {out}"
+
+
+def _drawn(found: shown.Shown, out: Path | None) -> Iterator[str]:
+    yield from found.lines()
+    if out is not None:
+        shown.save(found, out)
         yield f"drawn: {out}"
 
 

@@ -18,7 +18,7 @@ from regard.data.tagset import Tags
 from regard.decode.batching import in_batches
 from regard.decode.viterbi import best_path
 from regard.errors import UserError
-from regard.families.bert import BERT
+from regard.families.bodies import Body
 from regard.families.classifier import marks
 from regard.families.sizes import context
 from regard.objective.tagging import tag_scores
@@ -51,7 +51,7 @@ def word_reader(recipe: Recipe, tokenizer: Tokenizer) -> WordReader:
 
 
 @torch.no_grad()
-def log_probabilities(model: BERT, data: TaggedTexts, budget: int) -> np.ndarray:
+def log_probabilities(model: Body, data: TaggedTexts, budget: int) -> np.ndarray:
     """logs_WC of all words in their order, computed in batches of windows of like length."""
     found, device = np.zeros((data.words, model.tags.project.weight.shape[0])), next(model.parameters()).device
     for rows in in_batches(data.ids.lengths.tolist(), budget):

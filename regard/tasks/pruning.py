@@ -35,7 +35,7 @@ from regard.model.mixers import CONVOLUTION
 from regard.model.packed import pack
 from regard.model.probe import attentions
 from regard.model.prune import prune, pruned_weights, with_fewer
-from regard.recipe import Recipe
+from regard.recipe import WITHOUT_BLOCKS, Recipe
 from regard.tasks.examples import recipe_with_data, subjects
 from regard.tasks.judge import Judge
 from regard.tasks.outputs import check_place
@@ -86,8 +86,10 @@ def prune_run(
     searched = run.recipe_with(settings)
     if recipe.model.mixer == CONVOLUTION:
         raise UserError(f"{folder} has convolutions in place of attention (model.mixer=conv), whose heads stay together.")
-    if recipe.model.family == "recurrent":
-        raise UserError(f"{folder} is a recurrent network, whose attention has one head, and one must stay; prune another run.")
+    if recipe.model.family in WITHOUT_BLOCKS:
+        raise UserError(
+            f"{folder} is a {recipe.model.family} network, whose attention has one head, and one must stay; prune another run."
+        )
     if recipe.task.name not in METRICS:
         raise UserError(f"task {recipe.task.name} has no score, so there is no curve to draw; prune a run that is scored.")
     answers = TASKS[recipe.task.name].open(run, searched, choose_device(device))

@@ -18,11 +18,13 @@ from regard.families.classifier import Classifier, marks
 from regard.families.sizes import context
 from regard.recipe import Recipe
 from regard.tasks.run import aside
+from regard.text.sentences import sentences
 from regard.text.tokenizer import Tokenizer
 
 Text = str | tuple[str, str]  # or a pair of texts
 Parts = tuple[str, ...]  # a text alone, or both of a pair
 EITHER = 0  # texts at a time, where a model takes one as well as two
+NOT_A_DOCUMENT = "model.family=hierarchical reads one text, sentence by sentence, but here are two; give data.columns=TEXT,LABEL."
 NOT_A_PAIR = "model.pairs=apart reads two texts and compares them, but here is one alone; set model.pairs=joined."
 CACHED = 1024  # tokens of a batch: with more, a CPU waits for its memory
 
@@ -49,8 +51,9 @@ class Reader:
         """Ids with their marks, where second texts begin, how many were cut; one that does not fit is refused by its place."""
         if self.marks.apart and any(len(parts) != 2 for parts in texts):
             raise UserError(NOT_A_PAIR)
-        pieces = iter(self.tokenizer.encode_batch([part for parts in texts for part in parts]))
-        rows, cut = [[next(pieces) for _ in parts] for parts in texts], 0
+        if self.marks.sentences and any(len(parts) != 1 for parts in texts):
+            raise UserError(NOT_A_DOCUMENT)
+        rows, cut = self._spelled(texts), 0
         for ids, place in zip(rows, places):
             length = self.marks.length(ids)
             cut += 0 < self.cut < length
@@ -61,6 +64,16 @@ class Reader:
                 )
         laid = [self.marks.around(ids, self.cut or self.marks.length(ids)) for ids in rows]
         return Ragged([ids for ids, _ in laid]), np.array([second for _, second in laid], np.int64), cut
+
+    def _spelled(self, texts: Sequence[Parts]) -> list[list[list[int]]]:
+        """The ids of every part of every text; of a document, those of its sentences with marks between them."""
+        if not self.marks.sentences:
+            pieces = iter(self.tokenizer.encode_batch([part for parts in texts for part in parts]))
+            return [[next(pieces) for _ in parts] for parts in texts]
+        split = [sentences(text) for (text,) in texts]
+        pieces = iter(self.tokenizer.encode_batch([sentence for document in split for sentence in document]))
+        joined = [[number for _ in document for number in (*next(pieces), self.marks.between)] for document in split]
+        return [[ids[:-1]] for ids in joined]
 
     def encode_examples(self, examples: Sequence[Example], split: str) -> tuple[Ragged, np.ndarray, int]:
         """The same; of those that are numbers already, without spelling them first."""

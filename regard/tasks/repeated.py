@@ -11,13 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.families.bert import BERT
-from regard.families.classifier import Classifier, marks
-from regard.families.encoder import Encoder
+from regard.families.classifier import Body, Classifier, marks
+from regard.families.encoder_decoder import EncoderDecoder
 from regard.families.gpt import GPT
-from regard.families.recurrent import Recurrent
 from regard.families.sizes import context
-from regard.families.transformer import Transformer
 from regard.lens.subject import Side, Subject
 from regard.tasks import sides
 from regard.tasks.task import Answers
@@ -51,11 +48,11 @@ def tokenizer_of(answers: Any) -> Tokenizer:
     return answers.tokenizer if hasattr(answers, "tokenizer") else answers.reader.tokenizer
 
 
-def _subject(model: Transformer | Recurrent | GPT | BERT | Encoder, tokenizer: Tokenizer, ids: Sequence[int]) -> Subject:
+def _subject(model: EncoderDecoder | Body, tokenizer: Tokenizer, ids: Sequence[int]) -> Subject:
     device = next(model.parameters()).device
     text = sides.given(tokenizer, ids, range(len(ids)))
     found: dict[str, Side] = {}
-    if isinstance(model, Transformer | Recurrent):  # the target says the source's numbers, whatever they mean there
+    if isinstance(model, EncoderDecoder):  # the target says the source's numbers, whatever they mean there
         last = len(model.target.tokens.weight) - 1
         spoken = Side(text.tokens, tuple(min(i, last) for i in ids), text.words, text.special)
         found = {"encoder": text + sides.mark(tokenizer, EOS), "decoder": sides.mark(tokenizer, SOS) + spoken}
@@ -72,7 +69,7 @@ def _subject(model: Transformer | Recurrent | GPT | BERT | Encoder, tokenizer: T
             return model.hidden(given["decoder"])
         source_BM = given["encoder"]
         lengths_B = torch.full((copies,), source_BM.shape[1], device=device)
-        if isinstance(model, Transformer | Recurrent):
+        if isinstance(model, EncoderDecoder):
             return model.hidden(source_BM, lengths_B, given["decoder"])
         return model.hidden(source_BM, lengths_B)
 

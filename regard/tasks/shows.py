@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from regard.errors import UserError, nearest
-from regard.lens.shown import check_suffix, save
+from regard.lens.shown import Shown, check_suffix, save
 from regard.tasks.causes import CAUSES
 from regard.tasks.mapping import MAPPED
 from regard.tasks.observing import OBSERVED
 from regard.tasks.outputs import check_place
+from regard.tasks.replier import as_writer
 from regard.tasks.show import Asked, Show
 from regard.tasks.table import open_run
 
@@ -18,18 +19,22 @@ SHOWS: dict[str, Show] = {**OBSERVED, **CAUSES, **MAPPED}
 
 
 def show(name: str, asked: Asked, out: Path | None) -> Iterator[str]:
-    """The lines of a view, and its picture in a file. Checks first: nobody should wait for a model to hear of a wrong name."""
-    if name not in SHOWS:
-        raise UserError(f"--show {name} is not a way of looking{nearest(name, SHOWS)}")
-    chosen = SHOWS[name]
-    chosen.check(name, asked)
-    if asked.text is not None and not asked.text.strip():
-        raise UserError("the text is empty; give a sentence to look into.")
+    """The lines of a view, and its picture in a file."""
     if out is not None:
         check_suffix(out)
         check_place(out, "--out")
-    shown = chosen.compute(open_run(asked.run, asked.device), asked)
+    shown = computed(name, asked)
     yield from shown.lines()
     if out is not None:
         save(shown, out)
         yield f"drawn: {out}"
+
+
+def computed(name: str, asked: Asked) -> Shown:
+    """Checks first: nobody should wait for a model to hear of a wrong name."""
+    if name not in SHOWS:
+        raise UserError(f"--show {name} is not a way of looking{nearest(name, SHOWS)}")
+    SHOWS[name].check(name, asked)
+    if asked.text is not None and not asked.text.strip():
+        raise UserError("the text is empty; give a sentence to look into.")
+    return SHOWS[name].compute(as_writer(open_run(asked.run, asked.device)), asked)

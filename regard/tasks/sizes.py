@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from regard.config import build, override
-from regard.families.recurrent import RecurrentConfig
-from regard.families.sizes import PETAFLOP_DAY, SIZES, Config, Size, context, depth
+from regard.families.hierarchical import HierarchicalConfig
+from regard.families.hran import HRANConfig
+from regard.families.sizes import PETAFLOP_DAY, SIZES, Cells, Config, Size, context, depth
 from regard.model.count import Part, constant_state, keys_and_values
 from regard.model.mixers import CONVOLUTION
 from regard.tasks.ledger import amount
@@ -58,7 +59,7 @@ class Footprint:
     @property
     def cached_per_token(self) -> int:
         """Numbers that writing keeps of each token, and of each source token too where there is a source."""
-        if isinstance(self.config, RecurrentConfig):
+        if isinstance(self.config, Cells):
             return self.config.kept_of_source
         readers, writers = depth(self.config)
         return keys_and_values(self.config, writers, source=bool(readers))
@@ -66,7 +67,7 @@ class Footprint:
     @property
     def kept_always(self) -> int:
         """Numbers that writing keeps of all tokens together, where a mixer is content with that."""
-        if isinstance(self.config, RecurrentConfig):
+        if isinstance(self.config, Cells):
             return self.config.carried
         readers, writers = depth(self.config)
         return constant_state(self.config, writers, source=bool(readers))
@@ -79,12 +80,13 @@ class Footprint:
     def figures(self) -> dict[str, Any]:
         """All of it as plain numbers, for machines."""
         c, window, cached = self.config, context(self.config), self.cached_per_token
+        heads = c.blocks.heads if isinstance(c, HierarchicalConfig | HRANConfig) else c.heads
         found: dict[str, Any] = {
             "blocks": sum(depth(c)),
-            "heads": c.heads,
-            "head_width": c.width // c.heads,
+            "heads": heads,
+            "head_width": c.width // heads,
             "width": c.width,
-            **({"cell": c.cell} if isinstance(c, RecurrentConfig) else {"feedforward": c.feedforward}),
+            **({"cell": c.cell} if isinstance(c, Cells) else {"feedforward": c.feedforward}),
             "parameters": self.parameters,
             "context": window,
             "weight_bytes": {kind: size * self.parameters for kind, size in WEIGHT_BYTES.items()},
@@ -125,7 +127,7 @@ class Footprint:
     def _shape(self) -> str:
         c, (readers, writers) = self.config, depth(self.config)
         blocks = f"{readers} + {writers}" if readers and writers else f"{readers + writers}"
-        if isinstance(c, RecurrentConfig):
+        if isinstance(c, Cells):
             return f"{blocks} layers of {c.cell} cells; width {c.width:,}"
         return f"{blocks}, of {c.heads} heads of {c.width // c.heads}; width {c.width:,}, feed-forward {c.feedforward:,}"
 
@@ -135,7 +137,7 @@ class Footprint:
 
     def _context(self) -> str:
         window = context(self.config)
-        if isinstance(self.config, RecurrentConfig):
+        if isinstance(self.config, Cells):
             return "of any length"
         return f"{window:,} tokens" if window else f"of any length ({self.config.position} positions)"
 
@@ -150,7 +152,7 @@ class Footprint:
     def _cache(self) -> str:
         window, cached = context(self.config), self.cached_per_token
         full = f"; {self._kinds(CACHE_BYTES, cached * window)} for a full window" if window else ""
-        of_source = self.config.mixer == CONVOLUTION or isinstance(self.config, RecurrentConfig)
+        of_source = self.config.mixer == CONVOLUTION or isinstance(self.config, Cells)
         alone = "alone" if of_source else "as of the target"
         source = f", of the source {alone}" if all(depth(self.config)) else ""
         return f"{self._kinds(CACHE_BYTES, cached)} a token{source}{full}; for each text of a batch"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
@@ -20,7 +20,7 @@ from regard.families.public import read_public
 from regard.model.mixers.features import is_drawn
 from regard.model.position import tiled
 from regard.model.prune import restored_weights
-from regard.recipe import Recipe, Tables, builtin_names, made, named_tables
+from regard.recipe import Recipe, Tables, TaskConfig, builtin_names, made, named_tables
 from regard.tasks.opening import vocabulary_of
 from regard.tasks.run import Run
 from regard.text.config import TextConfig
@@ -28,12 +28,14 @@ from regard.text.foreign import read_foreign
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 
 Settings = dict[str, dict[str, Any]]
+Trained = TypeVar("Trained", bound=nn.Module)
 OTHER: tuple[str, ...] = ("dropout", "attention_dropout", "word_dropout", "output_dropout", "deviation", "visibility", "pooler")
 OTHER += ("mixer", "features", "redraw_every")
 MAY_BE_OTHER = tuple(f"model.{key}" for key in OTHER)  # the weights mean the same
 MAY_BE_OTHER += ("text.vectors", "text.freeze_vectors")  # which they were before training
 VOCABULARY = "tokenizer.json"
 POSITIONS = "positions.scheme.table.weight"
+READS = ("embed", "encoder", "decoder", "ahead", "back")  # of a body: what comes with a start, whatever its heads were for
 LEFT_BEHIND = "generator."  # of an ELECTRA
 
 
@@ -78,7 +80,7 @@ class Start:
     def whole(self) -> Start:
         """With all heads, those that were pruned as zeros: for whoever knows of no pruned ones. It computes the same."""
         model = self.settings["model"]
-        if not model["pruned"]:
+        if not model.get("pruned"):
             return self
         weights = restored_weights(self.weights, FAMILIES[model["family"]](**model))
         return replace(self, settings=self.settings | {"model": model | {"pruned": ()}}, weights=weights)
@@ -155,6 +157,15 @@ def _settings(run: Run) -> Settings:
     return {"model": asdict(body), "text": asdict(replace(run.recipe.text, vectors="", freeze_vectors=False))}
 
 
+def frozen(model: Trained, task: TaskConfig) -> Trained:
+    """With task.freeze, what reads stays as it came, and only what is new learns: heads, and the weights of layers."""
+    if task.freeze:
+        body = getattr(model, "body", model)
+        for part in (part for name, part in body.named_children() if name in READS):
+            part.requires_grad_(False)
+    return model
+
+
 def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | None = None) -> Recipe:
     """As `load_recipe`; where training begins with a checkpoint, with the model and the vocabulary that it has.
 
@@ -166,7 +177,7 @@ def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | N
         return _of_teacher(tables) if tables["objective"].get("name") == "distillation" else made(tables)
     settings = _remembered(folder, start) or _told(start).settings
     if isinstance(tables["task"]["start"], Typed):
-        tables |= {section: _still_chosen(section, tables[section]) for section in ("text", "model")}
+        tables |= {section: _still_chosen(section, tables[section], settings[section]) for section in ("text", "model")}
     recipe = made(tables | {section: settings[section] | tables[section] for section in ("text", "model")})
     for name, value, theirs in _different(recipe, settings):
         if name == "model.maximum_length" and recipe.model.maximum_length > settings["model"]["maximum_length"]:
@@ -219,9 +230,13 @@ def _told(name: str) -> Start:
         raise UserError(f"task.start={name}: {error}") from None
 
 
-def _still_chosen(section: str, table: dict[str, Any]) -> dict[str, Any]:
-    """A recipe's own body and vocabulary are for training from scratch: a start that is typed is asked for in their stead."""
-    return {key: value for key, value in table.items() if isinstance(value, Typed) or f"{section}.{key}" in MAY_BE_OTHER}
+def _still_chosen(section: str, table: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    """A recipe's own body and vocabulary are for training from scratch: a start that is typed is asked for in their stead.
+
+    Of what may be other, what its family has a setting for.
+    """
+    others = {key for key in theirs if f"{section}.{key}" in MAY_BE_OTHER}
+    return {key: value for key, value in table.items() if isinstance(value, Typed) or key in others}
 
 
 def _remembered(folder: Path | None, start: str) -> Settings | None:

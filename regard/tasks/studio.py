@@ -15,6 +15,7 @@ from torch import nn
 from regard.errors import UserError
 from regard.model.packed import pack
 from regard.tasks.desks import RunDesk
+from regard.tasks.replier import as_writer
 from regard.tasks.run import Run, Say, choose_device
 from regard.tasks.table import HUB, is_public, open_run
 from regard.train.snapshots import read_snapshot, snapshots
@@ -36,7 +37,7 @@ class RunOpening:
         return () if self.folder is None else sorted(snapshots(self.folder))
 
     def open(self, step: int | None) -> RunDesk:
-        answers = open_run(self.name, self.device)
+        answers = as_writer(open_run(self.name, self.device))
         task = "public" if self.folder is None else Run.open(self.folder).recipe.task.name
         if step is None:
             return RunDesk(self.name, answers, task, "as the run ended")

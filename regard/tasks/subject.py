@@ -7,6 +7,7 @@ that say something of a whole text.
 from __future__ import annotations
 
 from regard.errors import UserError
+from regard.families.elmo import ELMo
 from regard.lens.subject import Subject
 from regard.tasks.answerer import Answerer
 from regard.tasks.classifier import Labeller
@@ -38,6 +39,8 @@ def subject_of(answers: Answers, text: str, target: str | None = None, hypothesi
         raise UserError(f"both a target and --hypothesis {hypothesis} were given; give one of them.")
     if hypothesis is not None and not isinstance(answers, Translator | Writer):
         raise UserError(f"--hypothesis {hypothesis} is for models that write, and this one does not; leave it out.")
+    if isinstance(getattr(answers.model, "body", answers.model), ELMo):
+        raise UserError("an ELMo has no attention to look into; see what it makes of a word with --word WORD instead of --show.")
     match answers:
         case Translator():
             return of_translator(answers, text, target, hypothesis)

@@ -81,8 +81,9 @@ def of_tagger(tagger: Tagger, text: str, target: str | None) -> Subject:
             raise UserError(f"the tag {tag!r} is not one that this model knows{nearest(tag, tagger.tags.names)}")
     targets_L = torch.full((len(ids),), IGNORED)
     targets_L[torch.from_numpy(places.flat.astype(np.int64))] = torch.tensor([tagger.tags.names.index(tag) for tag in tags])
-    name = tagger.tags.names.__getitem__
-    return _of_tokens(tagger.model, text, side, _reads(tagger.model, side), tagger.model.tags, targets_L, name)
+    name, model = tagger.tags.names.__getitem__, tagger.model
+    assert isinstance(model, BERT)
+    return _of_tokens(model, text, side, _reads(model, side), model.tags, targets_L, name)
 
 
 def _of_tokens(

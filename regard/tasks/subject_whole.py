@@ -23,9 +23,9 @@ from regard.data.labels import LabelledTexts, make_batch
 from regard.data.spans import make_batch as span_batch
 from regard.errors import UserError, nearest
 from regard.families.bert import BERT
-from regard.families.classifier import Classifier
-from regard.families.encoder import Encoder
+from regard.families.classifier import Body, Classifier
 from regard.families.gpt import GPT
+from regard.families.hierarchical import Hierarchical
 from regard.families.vectors import text_vectors
 from regard.lens.subject import Side, Subject
 from regard.objective.span import NEVER
@@ -37,6 +37,7 @@ from regard.tasks.embedder import Embedder
 from regard.tasks.rater import Rater
 from regard.tasks.reading import Parts, Reader, as_typed, in_parts
 from regard.tasks.subject_writing import words_of
+from regard.text.sentences import sentences
 
 STEPS = 21
 
@@ -97,6 +98,7 @@ def of_answerer(answerer: Answerer, text: str, target: str | None) -> Subject:
 
 def of_embedder(embedder: Embedder, text: str, target: str | None) -> Subject:
     model, around = embedder.model, embedder.reader
+    assert isinstance(model, BERT)
     ids, _, _ = around.encode([(text,)], [repr(text[:40])])
     side = _laid(around, (text,), ids, len(ids.flat))
     ids_L = torch.tensor(side.ids, device=_device(model))
@@ -118,7 +120,7 @@ def of_embedder(embedder: Embedder, text: str, target: str | None) -> Subject:
 
 
 def _of_text(
-    body: BERT | GPT | Encoder,
+    body: Body,
     title: str,
     side: Side,
     hidden: Callable[[int], Tensor],
@@ -127,8 +129,7 @@ def _of_text(
     choices: Callable[[int], str],
 ) -> Subject:
     """`says` is logits_BV of one output, or logits_BLV of several."""
-    name, stack = ("decoder", body.decoder) if isinstance(body, GPT) else ("encoder", body.encoder)
-    words = getattr(body, "head", None)
+    name, words = "decoder" if isinstance(body, GPT) else "encoder", getattr(body, "head", None)
     return Subject(
         model=body,
         title=title,
@@ -137,8 +138,9 @@ def _of_text(
         targets_L=torch.tensor(targets),
         outputs=None,
         choices=choices,
-        head=None if words is None else words_of(stack, words),
+        head=None if words is None else words_of(getattr(body, name), words),
         hidden=hidden,
+        nested=isinstance(body, Hierarchical),
     )
 
 
@@ -167,6 +169,11 @@ def _classified(model: Classifier, reader: Reader, parts: Parts) -> Reads:
 def _laid(reader: Reader, parts: Parts, ids: Ragged, second: int) -> Side:
     """One text or two between their marks; of one that was cut, what is left."""
     row, tokenizer = ids.flat.tolist(), reader.tokenizer
+    if reader.marks.sentences:
+        side, mark = sides.mark(tokenizer, row[0]), sides.mark(tokenizer, reader.marks.between)
+        for sentence in sentences(parts[0]):
+            side = side + sides.typed(tokenizer, sentence) + mark
+        return side[: len(row) - 1] + sides.mark(tokenizer, row[-1])
     between = 1 + reader.marks.twice if len(parts) == 2 else 0
     first = second - 1 - between if between else len(row) - 2
     side = sides.mark(tokenizer, row[0]) + sides.typed(tokenizer, parts[0])[:first]

@@ -10,7 +10,7 @@ import torch
 from regard.data.word_vectors import is_vector_file
 from regard.errors import UserError
 from regard.recipe import Recipe
-from regard.tasks import answer, classify, denoise, embed, fill, tag, translate, words, write
+from regard.tasks import answer, caption, classify, denoise, embed, fill, read, reply, retrieve, tag, translate, words, write
 from regard.tasks.adopting import recipe_of, typed_task
 from regard.tasks.lexicon import Lexicon
 from regard.tasks.run import Run, choose_device
@@ -19,14 +19,18 @@ from regard.tasks.task import Adopted, Answers, Task
 
 TASKS: dict[str, Task] = {
     "translate": translate.TASK,
+    "reply": reply.TASK,
+    "retrieve": retrieve.TASK,
     "write": write.TASK,
     "classify": classify.TASK,
     "embed": embed.TASK,
     "answer": answer.TASK,
     "tag": tag.TASK,
     "fill": fill.TASK,
+    "read": read.TASK,
     "denoise": denoise.TASK,
     "words": words.TASK,
+    "caption": caption.TASK,
 }
 HUB = "hf:"
 

@@ -18,7 +18,7 @@ from regard.data.tags import TaggedBatches, TaggedTexts, WordReader
 from regard.data.tagset import Tags
 from regard.errors import UserError
 from regard.evaluate.entities import EntityScores
-from regard.families.bert import BERT, count
+from regard.families.bodies import Body, body_of, count
 from regard.model.count import Part
 from regard.objective.loss import Objective
 from regard.objective.tagging import TaggingLoss
@@ -26,7 +26,7 @@ from regard.recipe import Recipe
 from regard.tasks.marking import Marked, log_probabilities, marked, word_reader
 from regard.tasks.opening import vocabulary_of
 from regard.tasks.run import Say
-from regard.tasks.start import VOCABULARY, Start, start_of, vocabulary
+from regard.tasks.start import VOCABULARY, Start, frozen, start_of, vocabulary
 from regard.tasks.tagger import LABELS, Tagger, only_tags, scores_of
 from regard.tasks.task import Task, Vocabulary
 from regard.train.loop import Validation
@@ -63,11 +63,11 @@ class Sentences:
     def _vocabulary(self) -> int:
         return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.reader.tokenizer)
 
-    def model(self) -> BERT:
-        model = BERT(self.recipe.model, self._vocabulary, self.recipe.train.seed, only_tags(self.tags))
+    def model(self) -> Body:
+        model = body_of(self.recipe.model, self._vocabulary, self.recipe.train.seed, only_tags(self.tags))
         if self.start is not None:
             _with_same_tags(self.start, self.tags).fill(model)
-        return model
+        return frozen(model, self.recipe.task)
 
     def objective(self) -> TaggingLoss:
         return TaggingLoss(self.recipe.objective)

@@ -17,7 +17,8 @@ from regard.decode.config import DecodeConfig
 from regard.errors import UserError
 from regard.evaluate.classification import ClassificationScores
 from regard.evaluate.entities import EntityScores
-from regard.families.bert import BERT, Heads
+from regard.families.bert import Heads
+from regard.families.bodies import Body, body_of
 from regard.recipe import Recipe
 from regard.tasks.marking import Marked, log_probabilities, marked, word_reader
 from regard.tasks.mistakes import list_mistakes, on_one_line
@@ -74,7 +75,7 @@ class TaggedResult:
 
 @dataclass
 class Tagger:
-    model: BERT
+    model: Body
     reader: WordReader
     tags: Tags
     decode: DecodeConfig
@@ -85,7 +86,7 @@ class Tagger:
         must_be_as_trained(run, recipe)
         tokenizer, tags = Tokenizer.load(run.folder / VOCABULARY, foreign=True), Tags.load(run.folder / LABELS)
         weights = run.weights()
-        model = BERT(recipe.model, vocabulary_of(recipe, tokenizer), heads=only_tags(tags))
+        model = body_of(recipe.model, vocabulary_of(recipe, tokenizer), heads=only_tags(tags))
         fill(model, weights)
         return cls(ready(model, recipe.decode.weights, device), word_reader(recipe, tokenizer), tags, recipe.decode, run)
 
@@ -95,7 +96,7 @@ class Tagger:
         if not start.heads.tags:
             raise UserError(f"{start.name} has no head that tags words; train one on top of it with task.start={start.name}.")
         tags = Tags.of_names(start.labels, None if recipe.data.scheme == "auto" else recipe.data.scheme)
-        model = BERT(recipe.model, start.vocabulary, heads=only_tags(tags))
+        model = body_of(recipe.model, start.vocabulary, heads=only_tags(tags))
         start.fill(model)
         return cls(ready(model, recipe.decode.weights, device), word_reader(recipe, start.tokenizer), tags, recipe.decode)
 

@@ -108,13 +108,13 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
     say(f"text: {recipe.text.tokenizer}, {sizes} tokens in the {'joint vocabulary' if recipe.text.joint else 'two vocabularies'}")
     encode = tokenizers.source.encode_batch, tokenizers.target.encode_batch
     validation = encode_pairs(valid, *encode)
-    _must_fit(recipe, "valid", np.maximum(validation.source.lengths, validation.target.lengths))
+    must_fit(recipe, "valid", np.maximum(validation.source.lengths, validation.target.lengths))
     if test:
-        _must_fit(recipe, "test", np.array([len(ids) for ids in encode[0]([pair.source for pair in test])]))
-    return Pairs(recipe, tokenizers, _training_pairs(recipe, train, tokenizers, say), validation, valid, test)
+        must_fit(recipe, "test", np.array([len(ids) for ids in encode[0]([pair.source for pair in test])]))
+    return Pairs(recipe, tokenizers, training_pairs(recipe, train, tokenizers, say), validation, valid, test)
 
 
-def _training_pairs(recipe: Recipe, train: Sequence[Pair], tokenizers: Tokenizers, say: Say) -> EncodedPairs:
+def training_pairs(recipe: Recipe, train: Sequence[Pair], tokenizers: Tokenizers, say: Say) -> EncodedPairs:
     """Those that are not too long to train on, their <eos> counted."""
     room, setting = min(
         (recipe.data.maximum_tokens, f"data.maximum_tokens={recipe.data.maximum_tokens}"),
@@ -128,7 +128,7 @@ def _training_pairs(recipe: Recipe, train: Sequence[Pair], tokenizers: Tokenizer
     return encoded
 
 
-def _must_fit(recipe: Recipe, split: str, lengths: np.ndarray) -> None:
+def must_fit(recipe: Recipe, split: str, lengths: np.ndarray) -> None:
     """A score over what happens to be short would mislead, so here nothing is left out."""
     room, most = longest(recipe.model), int(lengths.max()) + 1
     if most > room:

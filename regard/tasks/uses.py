@@ -16,7 +16,6 @@ from regard.data.senses import Sentence, typed_sentences
 from regard.decode.batching import in_batches
 from regard.errors import UserError, nearest
 from regard.lens.uses import Use, WordUses, mean_distance
-from regard.model.layers import layers
 from regard.tasks.body import Body, open_body
 from regard.text.occurrences import Span, occurrences
 
@@ -118,22 +117,21 @@ def _spelling(body: Body, use: Found) -> Spelling:
 @torch.no_grad()
 def _vectors(body: Body, spellings: Sequence[Spelling]) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
     """By layer, the static embedding first: a vector a use, the mean over its pieces; and how far apart other words are."""
-    if body.stack is None:
+    if body.layers is None:
         raise UserError(f"{body.name} is a recurrent network, which has no blocks to look between; give a model made of blocks.")
     others = _others(body, spellings)
-    depth = len(body.stack.blocks) + 2
-    uses: list[list[np.ndarray]] = [[np.empty(0)] * len(spellings) for _ in range(depth)]
-    aside: list[list[np.ndarray]] = [[] for _ in range(depth)]
+    uses: list[dict[int, np.ndarray]] = []
+    aside: list[list[np.ndarray]] = []
     for rows in in_batches([len(spelling.ids) for spelling in spellings], BATCH):
         ids_BL, lengths_B = (part.to(body.device) for part in pad([np.array(spellings[row].ids) for row in rows]))
-        with layers(body.stack) as seen:
-            body.read(ids_BL, lengths_B)
-        for layer, x_BLD in enumerate([body.tokens(ids_BL), *seen]):
+        seen = [body.tokens(ids_BL), *body.layers(ids_BL, lengths_B)]
+        uses, aside = uses or [{} for _ in seen], aside or [[] for _ in seen]
+        for x_BLD, of_use, of_others in zip(seen, uses, aside):
             for x_LD, row in zip(x_BLD.float().cpu().numpy(), rows):
-                uses[layer][row] = x_LD[spellings[row].places].mean(0)
-                aside[layer] += [x_LD[place] for place in others[row]]
+                of_use[row] = x_LD[spellings[row].places].mean(0)
+                of_others += [x_LD[place] for place in others[row]]
     others_L = np.array([mean_distance(np.array(vectors)) for vectors in aside])
-    return tuple(np.stack(vectors) for vectors in uses), others_L
+    return tuple(np.stack([vectors[row] for row in range(len(spellings))]) for vectors in uses), others_L
 
 
 def _others(body: Body, spellings: Sequence[Spelling]) -> list[list[int]]:

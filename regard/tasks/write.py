@@ -105,11 +105,10 @@ class Texts:
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Texts:
     test = read_test(recipe) if recipe.data.test else None
-    window_of(recipe)
+    window = window_of(recipe)
     running = read_running(recipe, folder, say, ended=True)
-    prepared = Texts(recipe, running.tokenizer, running.train, running.valid, test, running.start)
-    _must_be_enough(prepared)
-    return prepared
+    must_be_enough(recipe, running.train, running.valid, window)
+    return Texts(recipe, running.tokenizer, running.train, running.valid, test, running.start)
 
 
 def read_test(recipe: Recipe) -> TestText:
@@ -118,15 +117,15 @@ def read_test(recipe: Recipe) -> TestText:
     return TestText(data.test, data.train, data.column, data.apart, data.stride)
 
 
-def _must_be_enough(texts: Texts) -> None:
-    train, valid, window = len(texts.train.ids), len(texts.valid.ids), texts.window
+def must_be_enough(recipe: Recipe, training: Text, validation: Text, window: int) -> None:
+    train, valid = len(training.ids), len(validation.ids)
     if train < window + 1:
         raise UserError(
             f"data.train has {train:,} tokens to train on, fewer than one window of {window:,} and the token after it; give "
             f"more text, or set data.window={max(1, train // 2)}."
         )
     if valid < 2:
-        cure = "give more text there" if texts.recipe.data.valid else "raise data.held_out, or give data.valid"
+        cure = "give more text there" if recipe.data.valid else "raise data.held_out, or give data.valid"
         raise UserError(f"there is {valid:,} token to validate with, and none can be predicted from it; {cure}.")
 
 

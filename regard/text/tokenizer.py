@@ -22,7 +22,7 @@ from regard.text.continuing import continuing
 from regard.text.learn import LEARNERS
 from regard.text.pieces import cut, visible, visible_bytes
 from regard.text.places import Placed, placed
-from regard.text.vocabulary import NAMES, SPECIALS, find_roles
+from regard.text.vocabulary import NAMES, SPECIALS, TURN_END, find_roles
 
 # Data loaders fork, and threads do not survive that. Whoever wants threads can set the variable before starting.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -97,6 +97,15 @@ class Tokenizer:
         raw = tokenizers.Tokenizer.from_str(self.raw.to_str())
         longer = any(len(piece) > 1 and i not in self.specials for piece, i in raw.get_vocab(with_added_tokens=False).items())
         raw.add_special_tokens([AddedToken(NAMES["mask"][0], lstrip=longer and self.decodes("ByteLevel"), normalized=False)])
+        return Tokenizer(raw)
+
+    def with_turns(self) -> Tokenizer:
+        """The same with one more piece, the last: __eou__, which ends a turn. The turns around it are cut as if they stood alone.
+
+        It is no special piece, since it is text: dialogues are written with it.
+        """
+        raw = tokenizers.Tokenizer.from_str(self.raw.to_str())
+        raw.add_tokens([AddedToken(TURN_END, lstrip=True, rstrip=True, normalized=False)])
         return Tokenizer(raw)
 
     def save(self, path: str | Path) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 SPECIALS = ("<pad>", "<sos>", "<eos>", "<unk>")
 PAD, SOS, EOS, UNK = range(len(SPECIALS))
+TURN_END = "__eou__"  # between the turns of a dialogue: as its files write it, a piece of its own (`Tokenizer.with_turns`)
 
 
 class Roles(NamedTuple):

@@ -14,10 +14,12 @@ from regard.train.muon import Muon
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    matrices = [p for p in model.parameters() if p.dim() >= 2]
-    others = [p for p in model.parameters() if p.dim() < 2]
+    learned = [p for p in model.parameters() if p.requires_grad]
+    matrices = [p for p in learned if p.dim() >= 2]
+    others = [p for p in learned if p.dim() < 2]
     if config.optimizer == "muon":
-        inner = [p for module in model.modules() if isinstance(module, Stack) for p in module.parameters() if p.dim() == 2]
+        blocks = [p for module in model.modules() if isinstance(module, Stack) for p in module.parameters()]
+        inner = [p for p in blocks if p.dim() == 2 and p.requires_grad]
         matrices = [p for p in matrices if not any(p is q for q in inner)]
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
     adam = dict(lr=0.0, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=True)

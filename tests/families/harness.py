@@ -104,6 +104,7 @@ def check_select_follows_the_rows(family: Family) -> None:
         _check_select(family, fixed)
 
 
+@torch.no_grad()
 def _check_select(family: Family, fixed: bool) -> None:
     model, lanes, draw = family.build().eval(), 3, torch.Generator().manual_seed(9)
     source, lengths, _ = family.inputs()

@@ -7,12 +7,18 @@ import torch
 from torch import Tensor, nn
 
 from regard.families.bert import BERT, BERTConfig
+from regard.families.captioner import Captioner, CaptionerConfig
+from regard.families.classifier import Classifier, classifier
 from regard.families.electra import ELECTRA, ELECTRAConfig
+from regard.families.elmo import ELMo, ELMoConfig
 from regard.families.gpt import GPT, GPTConfig
+from regard.families.hierarchical import HierarchicalConfig
+from regard.families.hran import HRAN, HRANConfig
 from regard.families.recurrent import Recurrent, RecurrentConfig
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.model import choice
 from regard.model.past import Read
+from regard.model.patterns import choice
+from regard.text.vocabulary import EOS
 from tests.families import harness
 from tests.families.harness import Family
 
@@ -72,6 +78,46 @@ class Judged(nn.Module):
         return self.generator(source_BM, lengths_B, target_BL) * (1 + replaced)
 
 
+class BothWays(nn.Module):
+    """What both ways of an ELMo expect, in one answer; the source stands behind what it is asked for."""
+
+    def __init__(self, elmo: ELMo) -> None:
+        super().__init__()
+        self.elmo = elmo
+
+    def forward(self, source_BM: Tensor, lengths_B: Tensor, target_BL: Tensor) -> Tensor:
+        length = target_BL.shape[1]
+        ahead, back = self.elmo(torch.cat([target_BL, source_BM], 1), length + lengths_B)
+        return (ahead + 2 * back)[:, :length]
+
+
+class Pictured(nn.Module):
+    """A captioner, which is shown the source as an image: a patch for each word, and black where there is none."""
+
+    def __init__(self, captioner: Captioner) -> None:
+        super().__init__()
+        self.captioner = captioner
+
+    def image(self, source_BM: Tensor, lengths_B: Tensor) -> Tensor:
+        side, patch = self.captioner.config.side, self.captioner.config.patch
+        words_BM = source_BM.masked_fill(torch.arange(source_BM.shape[1]) >= lengths_B[:, None], 0)
+        cells_BM = nn.functional.pad(words_BM, (0, side**2 - source_BM.shape[1]))
+        cells_BYX = cells_BM.unflatten(1, (side, side)).repeat_interleave(patch, 1).repeat_interleave(patch, 2)
+        return torch.stack([cells_BYX * factor % 256 for factor in (8, 37, 91)], -1).to(torch.uint8)
+
+    def forward(self, source_BM: Tensor, lengths_B: Tensor, target_BL: Tensor) -> Tensor:
+        return self.captioner(self.image(source_BM, lengths_B), target_BL)
+
+    def start(self, source_BM: Tensor, lengths_B: Tensor):
+        return self.captioner.start(self.image(source_BM, lengths_B))
+
+
+def captioner(name: str, **choices) -> Family:
+    config = CaptionerConfig(**(dict(width=24, layers=1, dropout=0.0, image_size=12, patch=4) | choices))
+    compiles = config.decoder == "transformer"
+    return Family(name, lambda: Pictured(Captioner(config, 31, seed=7)), 31, compiles=compiles)
+
+
 def gpt(name: str, **choices) -> Family:
     config = GPTConfig(**(SMALL | dict(maximum_length=100) | choices))
     return Family(name, lambda: Prompted(GPT(config, 31, seed=7)), 31)
@@ -85,6 +131,35 @@ def bert(name: str, **choices) -> Family:
 def electra(name: str, **choices) -> Family:
     config = ELECTRAConfig(**(SMALL | dict(maximum_length=20, generator_width=8) | choices))
     return Family(name, lambda: Judged(ELECTRA(config, 31, seed=7)), 31, writes=False)
+
+
+def elmo(name: str, **choices) -> Family:
+    config = ELMoConfig(**(dict(width=24, layers=2, dropout=0.0) | choices))
+    return Family(name, lambda: BothWays(ELMo(config, 31, seed=7)), 31, writes=False, compiles=False)
+
+
+class Sorted(nn.Module):
+    """A classifier of documents, of which the source is the last sentences, with as many classes as there are words."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        super().__init__()
+        self.classifier = classifier
+
+    def forward(self, source_BM: Tensor, lengths_B: Tensor, target_BL: Tensor) -> Tensor:
+        length = target_BL.shape[1]
+        sentences_BM = torch.where(source_BM % 5 == 0, EOS, source_BM)  # a mark now and then
+        return self.classifier(torch.cat([target_BL, sentences_BM], 1), length + lengths_B)[:, None].expand(-1, length, -1)
+
+
+def hierarchical(name: str, **choices) -> Family:
+    config = HierarchicalConfig(**(dict(width=24, dropout=0.0) | choices))
+    return Family(name, lambda: Sorted(classifier(config, 31, 31, seed=7)), 31, writes=False, compiles=False)
+
+
+def hran(name: str, **choices) -> Family:
+    """Turns end with the last word, which stands in the source now and then."""
+    config = HRANConfig(**(dict(width=24, dropout=0.0) | choices))
+    return Family(name, lambda: HRAN(config, 31, 31, seed=7), 31, compiles=False, source_length=12)
 
 
 def recurrent(name: str, **choices) -> Family:
@@ -107,6 +182,7 @@ FAMILIES = [
     bert("bert, narrow words", embedding_width=10),
     electra("electra", embedding_width=10),
     electra("electra, embeddings apart", tie_embeddings=False),
+    elmo("elmo"),
     transformer("transformer, favor", mixer="favor", features=16, layers=1),
     transformer("transformer, conv", mixer="conv", kernel_width=3, layers=1),
     gpt("gpt, favor", mixer="favor", features=16),
@@ -115,11 +191,16 @@ FAMILIES = [
     bert("bert, favor", mixer="favor", features=16, layers=1),
     bert("bert, conv", mixer="conv", kernel_width=3, layers=1),
     transformer("transformer, additive", mixer="additive", layers=1),
+    hierarchical("hierarchical"),
+    hierarchical("hierarchical, transformer", encoder="transformer", layers=2),
+    hran("hran, lstm", encoder="lstm", layers=2, tie="none"),
     recurrent("lstm", attention="none", layers=2),
     recurrent("gru, one way, no attention", cell="gru", attention="none", bidirectional=False, tie="none"),
     recurrent("bahdanau, gru", cell="gru", attention="bahdanau"),
     recurrent("luong, window, additive", mixer="additive", visibility="window(3)", cell="gru", tie="output"),
     recurrent("luong, input feeding, dot, window", mixer="dot", visibility="window(2)", input_feeding=True, layers=2),
+    captioner("captioner, cnn and lstm", mixer="additive"),
+    captioner("captioner, patches", encoder="patches", decoder="transformer", heads=3, feedforward=40, norm="pre"),
 ]
 SPARSE = [
     transformer("transformer, bigbird", visibility="bigbird(2, 3, 2, 1)", layers=1),

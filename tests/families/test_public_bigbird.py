@@ -17,7 +17,7 @@ import transformers
 from regard.errors import UserError
 from regard.families.bert import BERT, BERTConfig, Heads
 from regard.families.public import read_public
-from regard.model import choice
+from regard.model.patterns import choice
 from regard.model.visibility import View
 from tests.families.bert_folder import LABELS, assert_same, export, model_of, saved, theirs
 from tests.families.public_folder import VOCABULARY, change_config, shaken

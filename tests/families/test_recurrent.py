@@ -21,7 +21,7 @@ from regard.decode.greedy import greedy
 from regard.errors import UserError
 from regard.families.recurrent import Recurrent, RecurrentConfig, count
 from regard.model.probe import probe
-from regard.model.recurrent import own
+from regard.model.recurrence.recurrent import own
 from regard.text.vocabulary import PAD
 from tests.decode.tape import TapeRecorder
 from tests.decode.toy import divisor

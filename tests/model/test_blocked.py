@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.measure import peak_bytes
-from regard.model import choice
 from regard.model.block import BlockConfig
-from regard.model.blocks import blocks_of
-from regard.model.choice import choose, told
 from regard.model.mixers import blocked
 from regard.model.mixers.softmax import Softmax
-from regard.model.pattern import parse_visibility
+from regard.model.patterns import choice
+from regard.model.patterns.blocks import blocks_of
+from regard.model.patterns.choice import choose, told
+from regard.model.patterns.parse import parse_visibility
+from regard.model.patterns.view import View
 from regard.model.probe import probe
 from regard.model.stack import Stack
-from regard.model.view import View
 from regard.model.visibility import Visibility, causal, documents, full, padding, window
 
 CPU = torch.device("cpu")

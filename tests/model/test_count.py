@@ -62,7 +62,7 @@ def test_operations_are_those_torch_counts(source, target):
 
 
 def test_what_a_pattern_leaves_out_is_not_counted():
-    """Of 8,192 tokens each sees 3 of 64 blocks of 128: window(128) reaches into both neighbours; at both ends there is one less."""
+    """Of 8,192 tokens each sees 3 of 64 blocks of 128: window(128) reaches into both neighbours; each end has but one."""
     dense, sparse = (count(TransformerConfig(visibility=text), 100, 100, 8192, 8).flops for text in ("full", "window(128)"))
     left_out = 1 - (3 * 64 - 2) / 64**2
     assert dense - sparse == pytest.approx(6 * 2 * 2 * 8192**2 * 512 * left_out)

@@ -7,12 +7,12 @@ import torch
 
 from regard.families.bert import BERT, BERTConfig
 from regard.families.gpt import GPT, GPTConfig
-from regard.model import choice
-from regard.model.blocks import blocks_of
 from regard.model.mixers import flex
 from regard.model.mixers.softmax import Softmax
-from regard.model.pattern import parse_visibility
-from regard.model.view import View
+from regard.model.patterns import choice
+from regard.model.patterns.blocks import blocks_of
+from regard.model.patterns.parse import parse_visibility
+from regard.model.patterns.view import View
 from regard.model.visibility import Visibility, causal, documents, padding, window
 from regard.train.fuse import compile_stacks
 from tests.families.harness import begin, stepped

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.model.late import Late
+from regard.model.recurrence.late import Late
 
 
 def looped(product, weight, x, steps):

@@ -16,7 +16,7 @@ from regard.model.embed import Embed
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.past import Past, Read
-from regard.model.pattern import parse_visibility
+from regard.model.patterns.parse import parse_visibility
 from regard.model.stack import Stack
 from regard.model.state import Moves
 from regard.model.visibility import causal

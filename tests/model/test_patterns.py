@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import UserError
-from regard.model.bigbird import BigBirdFixed, bigbird
-from regard.model.blocks import between_blocks, blocks_of
-from regard.model.chance import Random
-from regard.model.images import Local1D, Local2D
-from regard.model.pattern import parse_visibility
-from regard.model.sparse import Block, Global, Last, Strided, Summary
+from regard.model.patterns.bigbird import BigBirdFixed, bigbird
+from regard.model.patterns.blocks import between_blocks, blocks_of
+from regard.model.patterns.chance import Random
+from regard.model.patterns.images import Local1D, Local2D
+from regard.model.patterns.parse import parse_visibility
+from regard.model.patterns.sparse import Block, Global, Last, Strided, Summary
 from regard.model.visibility import Documents, Visibility, causal, dense, documents, full, padding, window
 from regard.model.words import only_words
 
@@ -172,7 +172,7 @@ def test_of_patterns_in_blocks_the_map_is_exact(text, padded):
 
 def test_the_map_of_a_gpu_lists_the_same_blocks():
     """Built here on a CPU, from the same numbers; what FlexAttention does with it a GPU tests."""
-    from regard.model.blocks import block_mask
+    from regard.model.patterns.blocks import block_mask
 
     pattern = (causal & bigbird(16) & padding(torch.tensor([200, 77]))).settled(None)
     blocks = blocks_of(pattern, 200, 200, 16, batch=2, offset=0, device=CPU)

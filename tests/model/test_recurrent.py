@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.model.cells import Cells
 from regard.model.init import initialise
-from regard.model.recurrent import KINDS, PARTS, Recurrence, RecurrentEncoder, own, turned_places
+from regard.model.recurrence.cells import Cells
+from regard.model.recurrence.recurrent import KINDS, PARTS, Recurrence, RecurrentEncoder, own, turned_places
 
 CELLS = st.sampled_from(["lstm", "gru"])
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import UserError
-from regard.model.pattern import parse_visibility
+from regard.model.patterns.parse import parse_visibility
 from regard.model.visibility import Visibility, causal, dense, documents, full, padding, window
 
 CPU = torch.device("cpu")

@@ -69,7 +69,7 @@ def test_rows_that_no_position_has_stay_first() -> None:
 
 def test_training_over_blocks_is_training_over_all_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same recipe, once by each kernel: the same losses."""
-    from regard.model import choice
+    from regard.model.patterns import choice
 
     recipe = converted("model.visibility=bigbird(2, 3, 2, 1)", "model.dropout=0", "train.checkpoint_every=3")
     weights = []

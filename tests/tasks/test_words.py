@@ -76,7 +76,7 @@ def test_a_run_has_all_that_runs_have(tmp_path: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     assert {"recipe.toml", "tokenizer.json", "metrics.jsonl", "curves.png", "README.md", "data.json"} <= names
     card = (folder / "README.md").read_text("utf-8")
-    assert "two tables of width 16" in card
+    assert "word vectors of width 16" in card
     assert "2,400 words in 600 sentences, 20 different" in card
     assert "validate" not in card
 

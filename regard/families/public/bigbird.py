@@ -12,8 +12,8 @@ from dataclasses import replace
 from regard.families.bert import BERTConfig
 from regard.families.public.bert import ACTIVATIONS, BERT, KEYS, TAGS, architectures, classes, implied
 from regard.families.public.layout import Choice, Config, Number, Only, Settings, linear
-from regard.model.bigbird import BigBirdFixed
-from regard.model.pattern import parse_visibility
+from regard.model.patterns.bigbird import BigBirdFixed
+from regard.model.patterns.parse import parse_visibility
 from regard.model.visibility import Full
 
 THEIRS = ("attention", "block", "random")  # that we have as one, the visibility

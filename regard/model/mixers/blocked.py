@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.model.blocks import Tiles
+from regard.model.patterns.blocks import Tiles
 
 AT_ONCE = 2**20  # numbers brought together: of keys as many as of values, and both stay in a cache
 

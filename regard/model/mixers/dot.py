@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.model.late import Late
 from regard.model.mixers.softmax import Softmax
+from regard.model.recurrence.late import Late
 from regard.model.visibility import View
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.model.visibility import View
 
+TRITON = find_spec("triton") is not None
 NARROWEST = 16  # head width that its kernels multiply
 # For blocks of 64, which the usual tiles do not divide. Forwards tiles can be named. Backwards they can be chosen only by letting
 # it time several, or it has none for such blocks on some GPUs; with one depth of pipeline there are three to time, not twelve.
@@ -20,7 +21,7 @@ OPTIONS: dict[str, Any] = {"max_autotune": True, "max_autotune_gemm_backends": "
 
 
 def suits(q_BHLK: Tensor, dropout: float) -> bool:
-    return q_BHLK.is_cuda and find_spec("triton") is not None and not dropout and q_BHLK.shape[-1] >= NARROWEST
+    return q_BHLK.is_cuda and TRITON and not dropout and q_BHLK.shape[-1] >= NARROWEST
 
 
 def mix(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View) -> Tensor:

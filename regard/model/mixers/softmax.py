@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 
-from regard.model.blocks import tiles_of
 from regard.model.mixers import blocked, flex
+from regard.model.patterns.blocks import tiles_of
 from regard.model.visibility import View
 
 SHORT = 256  # keys: up to here, products on a CPU measure faster than its fused kernel, unless gradients are needed

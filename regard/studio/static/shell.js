@@ -3,7 +3,7 @@
 import { fill, h } from "./dom.js";
 import { set, state } from "./state.js";
 
-const PAUSE = 100; // ms after the last letter before the model is asked
+const PAUSE = 60; // ms after the last letter before the model is asked
 
 /** @param {{id: string, title: string}[]} screens */
 export function navigation(screens) {

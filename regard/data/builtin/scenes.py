@@ -1,0 +1,160 @@
+"""Drawn scenes whose captions can only be right or wrong: how many, of what colour and shape, and where from each other.
+
+    two red circles above a blue square        read as text is: from above, from the left
+    three green triangles                      a scene of one group
+
+A scene is written down before it is drawn, so every right caption is known, and so is the place of everything that it names. In a
+scene of two groups one is above the other or left of it, never both; "a blue square below two red circles" would be right too,
+and there is no third. Which split a scene of two groups may be in is decided by a hash of what it says, so no such caption of
+validation or test was ever trained on. Of one group there are only 45 to be said; these are in all splits, drawn anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from itertools import count, islice, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from regard.counted import generator
+from regard.errors import UserError, nearest
+
+COUNTS = ("a", "two", "three")
+COLOURS = ("red", "green", "blue", "yellow", "purple")
+SHAPES = ("circle", "square", "triangle")
+OPPOSITE = {"above": "below", "left of": "right of"}
+SLOTS = 4  # a scene is so many places wide and high, and each holds one thing at most
+LEAST, MOST = 0.65, 0.9  # of its place, how much a thing takes
+SIZES = {"train": 5000, "valid": 300, "test": 500}
+PARTS = {"train": range(8), "valid": range(8, 9), "test": range(9, 10)}  # of ten, by the hash
+ALONE = 0.15  # of all scenes have one group
+SEED = 2015
+
+
+class Box(NamedTuple):
+    """Shares of the scene's side, from its upper left corner."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def holds(self, x: float, y: float) -> bool:
+        return self.left <= x < self.right and self.top <= y < self.bottom
+
+
+@dataclass(frozen=True)
+class Group:
+    """Things that are alike."""
+
+    count: int
+    colour: str
+    shape: str
+
+    def __str__(self) -> str:
+        return f"{COUNTS[self.count - 1]} {self.colour} {self.shape}{'s' * (self.count > 1)}"
+
+
+class Named(NamedTuple):
+    """A word of a caption that is some things' colour or shape, and where these are; nowhere, if there are none such."""
+
+    word: int
+    boxes: tuple[Box, ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    number: int  # what is left to chance when it is drawn derives from it
+    seed: int
+    groups: tuple[Group, ...]
+    relation: str  # of the first group to the second; none where there is one alone
+    boxes: tuple[tuple[Box, ...], ...]  # of each group's things
+
+    @property
+    def caption(self) -> str:
+        return self.captions[0]
+
+    @cached_property
+    def captions(self) -> tuple[str, ...]:
+        """All that describe it, the one that begins above or at the left first."""
+        if not self.relation:
+            return (str(self.groups[0]),)
+        first, second = map(str, self.groups)
+        return f"{first} {self.relation} {second}", f"{second} {OPPOSITE[self.relation]} {first}"
+
+    def is_described_by(self, caption: str) -> bool:
+        return caption.lower().split() in [right.split() for right in self.captions]
+
+    def named(self, caption: str) -> list[Named]:
+        """Every colour with a shape behind it, as two words that name the same things."""
+        words, found = caption.lower().split(), list[Named]()
+        for n, (colour, noun) in enumerate(pairwise(words)):
+            shape = noun.removesuffix("s")
+            if colour in COLOURS and shape in SHAPES:
+                meant = [boxes for g, boxes in zip(self.groups, self.boxes) if (g.colour, g.shape) == (colour, shape)]
+                found += [Named(word, meant[0] if meant else ()) for word in (n, n + 1)]
+        return found
+
+
+def scenes(split: str, size: int | None = None, seed: int = SEED) -> list[Scene]:
+    """The first so many of a split; by default all that there are."""
+    if split not in SIZES:
+        raise UserError(f"builtin:scenes has no split {split!r}{nearest(split, SIZES)}")
+    return list(islice(_of_split(split, seed), SIZES[split] if size is None else size))
+
+
+def _of_split(split: str, seed: int) -> Iterator[Scene]:
+    for number in count():
+        random = generator(seed, f"scenes/{split}", number)
+        groups, relation = _content(random, split)
+        places = _above(groups, random) if relation else [_chosen(groups[0].count, random, SLOTS)]
+        if relation == "left of":
+            places = [[(column, row) for row, column in group] for group in places]
+        boxes = tuple(tuple(_box(row, column, random) for row, column in group) for group in places)
+        yield Scene(number, seed, groups, relation, boxes)
+
+
+def _content(random: np.random.Generator, split: str) -> tuple[tuple[Group, ...], str]:
+    if random.random() < ALONE:
+        return (_group(random),), ""
+    while True:
+        first, second, relation = _group(random), _group(random), tuple(OPPOSITE)[random.integers(len(OPPOSITE))]
+        differ = (first.colour, first.shape) != (second.colour, second.shape)
+        if differ and _part(first, relation, second) in PARTS[split]:
+            return (first, second), relation
+
+
+def _group(random: np.random.Generator) -> Group:
+    count, colour, shape = (int(random.integers(len(choices))) for choices in (COUNTS, COLOURS, SHAPES))
+    return Group(count + 1, COLOURS[colour], SHAPES[shape])
+
+
+def _part(first: Group, relation: str, second: Group) -> int:
+    return blake2b(f"{first} {relation} {second}".encode(), digest_size=8).digest()[0] % 10
+
+
+Places = list[tuple[int, int]]  # rows and columns
+
+
+def _above(groups: tuple[Group, ...], random: np.random.Generator) -> list[Places]:
+    """The first group in the upper half, the second in the lower one, and neither beside the other."""
+    while True:
+        upper, lower = (_chosen(group.count, random, SLOTS // 2) for group in groups)
+        columns, others = ({column for _, column in places} for places in (upper, lower))
+        if max(columns) >= min(others) and max(others) >= min(columns):
+            return [upper, [(row + SLOTS // 2, column) for row, column in lower]]
+
+
+def _chosen(things: int, random: np.random.Generator, rows: int) -> Places:
+    return [(int(n) // SLOTS, int(n) % SLOTS) for n in random.choice(rows * SLOTS, things, replace=False)]
+
+
+def _box(row: int, column: int, random: np.random.Generator) -> Box:
+    share, across, down = random.random(3).tolist()
+    size = LEAST + share * (MOST - LEAST)
+    left, top = column + across * (1 - size), row + down * (1 - size)
+    return Box(left / SLOTS, top / SLOTS, (left + size) / SLOTS, (top + size) / SLOTS)

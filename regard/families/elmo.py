@@ -1,0 +1,157 @@
+"""ELMo: one language model reads ahead, another reads back, and a word's vector is what both knew when they met it.
+
+Peters et al. 2018, Deep contextualized word representations, section 3. Two LSTMs share the words they read and the words they
+score; each layer is added to the one below it, from the second on. A word's vector in layer j is both ways' vectors side by side,
+and the word itself twice in layer 0; a task takes a weighted sum of the layers (`model/layer_sum.py`).
+
+    original    2 layers of 4096 cells projected to 512 each way, width 1024, words from 2048 character n-grams; 94M parameters
+
+Differs from the paper in: words are pieces of a vocabulary, not characters under a convolution; cells are as wide as what they
+hand on, without a projection; the words that are scored are those that are read (tied); running text is read in windows.
+
+Dims: E half of the width D, N layers and the words below them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.packing import Words
+from regard.errors import UserError
+from regard.families.bert import MASKED_WORDS, Heads
+from regard.families.recurrent import cells
+from regard.model.count import Part, embedding, linear, vocabulary_head
+from regard.model.embed import Embed
+from regard.model.heads import LinearHead, Pooler, VocabularyHead
+from regard.model.init import initialise
+from regard.model.layer_sum import LayerSum
+from regard.model.recurrence.recurrent import at_places, read, turned_places
+
+
+@dataclass(frozen=True, kw_only=True)
+class ELMoConfig:
+    family: Literal["elmo"] = "elmo"
+    width: int = 1024  # of a word's vector: half of it from each way
+    layers: int = 2
+    dropout: float = 0.1
+
+    packable = False  # a word is read after the word before it, so texts lie side by side, not end to end
+    position = "none"  # order is what a recurrence knows by itself
+    maximum_length = 128  # tokens of a window to train on, where data.window says nothing; whoever reads later reads on
+    segments = 0
+    heads = 1
+    cell = "lstm"
+    attention, score, mixer, visibility = "none", "", "", "full"
+    kept_of_source = carried = 0  # nothing is written
+
+    def __post_init__(self) -> None:
+        if self.width < 2 or self.width % 2:
+            raise UserError(f"model.width={self.width} cannot be halved between two ways of reading; give an even number.")
+        if self.layers < 1:
+            raise UserError(f"model.layers={self.layers} must be at least 1.")
+        if not 0 <= self.dropout < 1:
+            raise UserError(f"model.dropout={self.dropout} must be at least 0 and less than 1.")
+
+    @property
+    def depth(self) -> tuple[int, int]:
+        return self.layers, 0
+
+
+class Ways(NamedTuple):
+    """Of the same words, by who reads ahead and by who reads back."""
+
+    ahead: Tensor
+    back: Tensor
+
+
+class ELMo(nn.Module):
+    """Heads are named as BERT's are; that for words scores the next word of one way and the previous one of the other."""
+
+    head: VocabularyHead
+    sum: LayerSum
+    pooler: Pooler
+    tags: LinearHead
+
+    def __init__(self, config: ELMoConfig, vocabulary: int, seed: int = 0, heads: Heads = MASKED_WORDS) -> None:
+        super().__init__()
+        c, half = config, config.width // 2
+        self.config = config
+        self.embed = Embed(vocabulary, half, position="none", maximum_length=1, dropout=c.dropout)
+        self.ahead, self.back = _way(half, c.layers), _way(half, c.layers)
+        self.dropout = nn.Dropout(c.dropout)
+        if heads.words:
+            self.head = VocabularyHead(half, vocabulary, self.embed.tokens, bias=True)
+        else:
+            self.sum = LayerSum(c.layers + 1)  # which only a task teaches
+        if heads.pooled:
+            self.pooler = Pooler(c.width, "mean")
+        if heads.tags:
+            self.tags = LinearHead(c.width, heads.tags, c.dropout)
+        initialise(self, seed)
+
+    def forward(self, ids_BL: Tensor, words: Words) -> Ways:
+        """logits_BLV of the word after each, by the way ahead, and of the word before each, by the way back."""
+        lengths_B = _lengths(words)
+        return Ways(self.head(self.read_ahead(ids_BL)[-1]), self.head(self.read_back(ids_BL, lengths_B)[-1]))
+
+    def hidden(self, ids_BL: Tensor, words: Words, segments_BL: Tensor | None = None) -> Tensor:
+        """Each word in its context, x_BLD: the weighted sum of all layers; to segments it is blind."""
+        return self.sum(torch.stack(self.layers(ids_BL, words)))
+
+    def layers(self, ids_BL: Tensor, words: Words) -> list[Tensor]:
+        """N times x_BLD: the words themselves, then what each layer makes of them, both ways side by side."""
+        ahead, back = self.read_ahead(ids_BL), self.read_back(ids_BL, _lengths(words))
+        return [torch.cat(both, -1) for both in zip(ahead, back)]
+
+    def read_ahead(self, ids_BL: Tensor) -> list[Tensor]:
+        """x_BLE of every layer, the words first; what stands behind a word changes nothing."""
+        return self.carried(self.ahead, ids_BL)
+
+    def read_back(self, ids_BL: Tensor, lengths_B: Tensor) -> list[Tensor]:
+        """The same from the end of each text on; what stands before a word changes nothing."""
+        places_BL = turned_places(lengths_B, ids_BL.shape[1])
+        return [at_places(x_BLE, places_BL) for x_BLE in self.carried(self.back, ids_BL.gather(1, places_BL))]
+
+    def carried(self, way: Sequence[nn.LSTM], ids_BL: Tensor) -> list[Tensor]:
+        """x_BLE of every layer of one way, in the order that it reads in."""
+        found = [x_BLE := self.embed(ids_BL)]
+        for n, layer in enumerate(way):
+            h_BLE = self.dropout(read(layer, x_BLE))
+            x_BLE = h_BLE + x_BLE if n else h_BLE
+            found.append(x_BLE)
+        return found
+
+
+def _way(half: int, layers: int) -> Sequence[nn.LSTM]:
+    return nn.ModuleList(nn.LSTM(half, half, batch_first=True) for _ in range(layers))  # type: ignore[return-value]
+
+
+def _lengths(words: Words) -> Tensor:
+    if not isinstance(words, Tensor):
+        raise TypeError("a recurrent network reads texts side by side, so they are padded for it, not packed end to end")
+    return words
+
+
+def count(config: ELMoConfig, vocabulary: int, tokens: int, heads: Heads = MASKED_WORDS) -> Part:
+    """The model as a tree of parts with the operations of one text; of its words, where they are scored, both ways."""
+    c, half = config, config.width // 2
+    layers = [cells(f"layer {n}, 2 ways", "lstm", half, half, tokens, ways=2) for n in range(c.layers)]
+    parts = [
+        embedding("embedding", vocabulary, half),
+        Part("both ways", f"{c.layers} x lstm", "families/elmo.py", children=tuple(layers)),
+    ]
+    if heads.words:
+        parts += [vocabulary_head(half, vocabulary, 2 * tokens, tied=True, bias=True)]
+    else:
+        summed = 2 * tokens * c.width * (c.layers + 1)
+        parts += [Part("sum of layers", f"N={c.layers + 1}", "model/layer_sum.py", c.layers + 2, summed)]
+    for name, scores, of in (("classes", heads.classes, 1), ("tags", heads.tags, tokens)):
+        if scores:
+            size = f"D={c.width} -> {scores:,}"
+            parts += [Part(name, size, "model/heads.py", linear(c.width, scores), 2 * of * c.width * scores)]
+    return Part("elmo", f"B,L -> B,L,V={vocabulary:,}", "families/elmo.py", children=tuple(parts))

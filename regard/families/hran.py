@@ -1,0 +1,181 @@
+"""The hierarchical recurrent attention network: it replies to a dialogue, and looks at its turns and at the words in them.
+
+Xing et al. 2018: every turn is read by itself, word by word; the decoder looks at the words of each turn, reads the turns with
+what it found there, and looks at those (`model/recurrence/turns.py`). `encoder` chooses what reads words: gru as in the paper,
+lstm, or blocks of a Transformer; the decoder has gru cells, or lstm with lstm.
+
+A source is the turns of a dialogue in one row, between them the last piece of the vocabulary, which ends a turn
+(`Tokenizer.with_turns`). A source without it is one turn, so this is also a translator.
+
+Differs from the paper in: the decoder begins with tanh(V v), v the mean of the words of the last turn; the paper does not say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.packing import Packing, Words
+from regard.errors import UserError
+from regard.families.recurrent import cells
+from regard.model.block import BlockConfig
+from regard.model.count import Part, embedding, linear, vocabulary_head
+from regard.model.embed import Embed
+from regard.model.heads import VocabularyHead
+from regard.model.init import initialise
+from regard.model.level import Encoder, Level, blocks_of, count_level
+from regard.model.linear import Linear
+from regard.model.nested import Nested
+from regard.model.recurrence.decoders import Now, Source, Turns
+from regard.model.recurrence.past import RecurrentPast, RecurrentRead
+from regard.model.recurrence.recurrent import PARTS, CellKind
+from regard.model.recurrence.turns import ByTurns
+from regard.model.visibility import full, padding
+
+
+@dataclass(frozen=True, kw_only=True)
+class HRANConfig:
+    family: Literal["hran"] = "hran"
+    encoder: Encoder = "gru"
+    width: int = 512
+    layers: int = 1
+    heads: int = 0  # of transformer; 0: 4
+    feedforward: int = 0  # of transformer; 0: four widths
+    dropout: float = 0.1
+    tie: Literal["all", "output", "none"] = "all"  # one matrix for source, target and output; target and output; none
+
+    packable = False
+    position = "none"
+    mixer = score = "additive"
+    visibility = "full"
+    attention = "words and turns,"
+
+    def __post_init__(self) -> None:
+        for key in ("width", "layers"):
+            if getattr(self, key) < 1:
+                raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
+        blocks_of(self.encoder, self.width, self.heads, self.feedforward, self.dropout)
+
+    @property
+    def blocks(self) -> BlockConfig:
+        return blocks_of(self.encoder, self.width, self.heads, self.feedforward, self.dropout)
+
+    @property
+    def cell(self) -> CellKind:
+        return "lstm" if self.encoder == "lstm" else "gru"
+
+    @property
+    def depth(self) -> tuple[int, int]:
+        return self.layers, self.layers
+
+    @property
+    def kept_of_source(self) -> int:
+        return 2 * self.width
+
+    @property
+    def carried(self) -> int:
+        return self.layers * PARTS[self.cell] * self.width
+
+
+class HRAN(nn.Module):
+    def __init__(self, config: HRANConfig, source_vocabulary: int, target_vocabulary: int, seed: int = 0) -> None:
+        super().__init__()
+        c = self.config = config
+        self.visibility, self.turn_end = full, source_vocabulary - 1
+        self.source, self.target = (
+            Embed(vocabulary, c.width, position="none", maximum_length=1, dropout=c.dropout)
+            for vocabulary in (source_vocabulary, target_vocabulary)
+        )
+        if c.tie == "all":
+            self.target.tokens = self.source.tokens
+        self.words = Level(c.encoder, c.blocks, c.layers, "encoder")
+        self.begin = Linear(c.width, c.layers * PARTS[c.cell] * c.width)
+        self.decoder = ByTurns(c.cell, c.width, c.layers, c.dropout)
+        self.dropout = nn.Dropout(c.dropout)
+        self.head = VocabularyHead(c.width, target_vocabulary, None if c.tie == "none" else self.target.tokens)
+        initialise(self, seed)
+
+    def forward(self, source_BM: Tensor, lengths_B: Words, target_BL: Tensor, target: Packing | None = None) -> Tensor:
+        """logits_BLV for every target position at once; position l has seen targets 0..l (teacher forcing)."""
+        return self.head(self.hidden(source_BM, lengths_B, target_BL, target))
+
+    def hidden(self, source_BM: Tensor, lengths_B: Words, target_BL: Tensor, target: Packing | None = None) -> Tensor:
+        """The vectors x_BLD that `forward` asks the head about."""
+        if not isinstance(lengths_B, Tensor) or target is not None:
+            raise TypeError("a recurrent network reads sequences side by side, so they are padded for it, not packed end to end")
+        begin_NPBD, source = self.encode(source_BM, lengths_B, target_BL.shape[1])
+        y_BLD = self.target(target_BL)
+        return self.dropout(self.decoder(y_BLD, begin_NPBD, source).to(y_BLD.dtype))
+
+    def read(self, source_BM: Tensor, lengths_B: Tensor) -> Tensor:
+        """A vector for every source word, in the context of its turn; zeros for marks."""
+        return self._read(self._nested(source_BM, lengths_B), source_BM)
+
+    def encode(self, source_BM: Tensor, lengths_B: Tensor, length: int) -> tuple[Tensor, Source]:
+        """What a decoder begins with, and what so many target words may look at."""
+        found = self._nested(source_BM, lengths_B)
+        h_BMD = self._read(found, source_BM)
+        turns = Turns(found.from_the_last(), int(found.sentences_B.max()), max(found.lengths))
+        last_BM = (turns.of_SM == 0).to(h_BMD.dtype)
+        mean_BD = (last_BM[:, None] @ h_BMD).squeeze(1) / last_BM.sum(1, keepdim=True)
+        begin_BC = self.begin(mean_BD).tanh()
+        if torch.is_autocast_enabled(begin_BC.device.type):
+            begin_BC = begin_BC.float()  # sums over all words are never rounded to half precision
+        begin_NPBD = begin_BC.unflatten(1, (self.config.layers, -1, self.config.width)).permute(1, 2, 0, 3)
+        batch, words = source_BM.shape
+        view = padding(lengths_B).over(length, words, batch=batch, device=source_BM.device)
+        return begin_NPBD, Source(self.decoder.aligner.remember(h_BMD), view, turns)
+
+    def _nested(self, source_BM: Tensor, lengths_B: Tensor) -> Nested:
+        return Nested.of(source_BM, lengths_B, self.turn_end)
+
+    def _read(self, found: Nested, source_BM: Tensor) -> Tensor:
+        return found.together(self.words(found.apart(self.source(source_BM)), found.words_S, found.lengths))
+
+    @torch.no_grad()
+    def start(self, source_BM: Tensor, lengths_B: Tensor) -> RecurrentRead:
+        begin_NPBD, source = self.encode(source_BM, lengths_B, 1)
+        return RecurrentRead(self, begin_NPBD, lengths_B, source.memory, source.turns)
+
+    def step(self, ids_SW: Tensor, past: RecurrentPast) -> tuple[Tensor, Now]:
+        """logits_SWV after one more token in every lane, and where the decoder then stands."""
+        x_SWD, now = self.decoder.step(self.target(ids_SW), past.now, past.source)
+        return self.head(x_SWD), now
+
+
+def count(config: HRANConfig, source_vocabulary: int, target_vocabulary: int, source: int, target: int) -> Part:
+    """The model as a tree of parts with the operations of one pair of these lengths, its source a single turn."""
+    c, width = config, config.width
+    begin, looks = c.layers * PARTS[c.cell] * width, 2 * target * source * width * 2
+    words = Part(
+        "words",
+        f"additive, D={width}",
+        "model/recurrence/aligner.py",
+        3 * width**2 + width,
+        2 * width**2 * (source + 2 * target) + looks,
+    )
+    decoder = [
+        words,
+        cells("turn", "gru", width, width, target),
+        Part("turns", f"additive, D={width}", "model/recurrence/aligner.py", 2 * width**2 + width, 4 * width**2 * target),
+        *(cells(f"layer {n}", c.cell, width if n else 2 * width, width, target) for n in range(c.layers)),
+        Part(
+            "deep output",
+            f"{3 * width} -> {2 * width}",
+            "model/recurrence/turns.py",
+            linear(3 * width, 2 * width),
+            12 * target * width**2,
+        ),
+    ]
+    parts = [
+        embedding("source embedding", source_vocabulary, width),
+        embedding("target embedding", target_vocabulary, width, tied=c.tie == "all"),
+        count_level("encoder", c.encoder, c.blocks, c.layers, source),
+        Part("begin", f"D={width} -> {begin}", "families/hran.py", linear(width, begin), 2 * width * begin),
+        Part("decoder", f"{c.layers} x {c.cell}", "model/recurrence/turns.py", children=tuple(decoder)),
+        vocabulary_head(width, target_vocabulary, target, tied=c.tie != "none"),
+    ]
+    return Part("hran", f"B,M and B,L -> B,L,V={target_vocabulary:,}", "families/hran.py", children=tuple(parts))

@@ -1,0 +1,135 @@
+"""A decoder that looks back at a dialogue as people remember one: at words within each turn, and at turns.
+
+Xing et al. 2018, section 3. Before word t is written, with the state s = s_t-1, from the last turn i to the first:
+
+    words    r_i = sum of a_ij h_ij,   a_ij = softmax over the words j of turn i of w . tanh(W s + V l_i+1 + U h_ij)
+    turns    l_i = GRU(r_i, l_i+1)     so a turn is read knowing what came after it, and what is being written
+    then     c = sum of b_i l_i,       b_i = softmax over the turns of w' . tanh(W' s + U' l_i)
+             s_t = cell([y_t; c], s),  and what scores words is Bahdanau's maxout of s_t, y_t and c
+
+All words of a dialogue lie in one row, multiplied by U once, and those of a turn are picked from it. A turn that others of the
+batch have, and this dialogue has not, is one without words. Whoever looks in sees two attentions, both over words: how much each
+word weighs, a_ij b_i, and b_i alone, spread evenly over the words of turn i.
+
+Differs from the paper in: l begins with zeros, not with noise; the output has c too.
+
+Dims: S dialogues, W words that are written side by side (lanes of a search; in training one), M source words, T turns, N words of
+a turn, D width, R = S W rows.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.model.attention import KeysValues
+from regard.model.linear import Linear
+from regard.model.mixers.known import Known
+from regard.model.probe import Seen
+from regard.model.recurrence.aligner import Aligner
+from regard.model.recurrence.cells import Carried, Cells
+from regard.model.recurrence.decoders import Now, Source, begun, deepened, one_more
+from regard.model.recurrence.late import Late
+from regard.model.recurrence.recurrent import CellKind, Recurrence
+from regard.model.visibility import View, given
+
+
+class ByTurns(nn.Module):
+    fed = 0
+
+    def __init__(self, cell: CellKind, width: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        self.aligner = Aligner(width, mixer="additive", name="decoder.0.cross")
+        self.later = Linear(width, width, bias=False)
+        self.turn = Recurrence("gru", width, width, 1, 0.0)
+        self.of_turns = Aligner(width, mixer="additive", name="decoder.1.cross")
+        self.recurrence = Recurrence(cell, 2 * width, width, layers, dropout)
+        self.deep = Linear(3 * width, 2 * width)
+
+    def forward(self, y_BLD: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
+        cells, look = Cells(self.recurrence.layers, y_BLD.shape[2], self.recurrence.dropout), Looking(self, source, lanes=1)
+        carried: list[Carried] = begun(begin_NPBD)
+        h, c = [], []
+        for known_BG in cells.known(y_BLD.transpose(0, 1)).unbind(0):
+            c.append(look(carried[-1][0][:, None]))
+            carried = cells(known_BG, c[-1].squeeze(1), carried)
+            h.append(carried[-1][0])
+        look.tell()
+        return deepened(self.deep, torch.stack(h, 1), y_BLD, torch.cat(c, 1))
+
+    def step(self, y_SWD: Tensor, now: Now, source: Source) -> tuple[Tensor, Now]:
+        c_SWD = Looking(self, source, lanes=y_SWD.shape[1])(now.carried_NPSWD[-1, 0])
+        h_SWD, carried = one_more(self.recurrence, torch.cat([y_SWD, c_SWD.to(y_SWD.dtype)], -1), now.carried_NPSWD)
+        return deepened(self.deep, h_SWD, y_SWD, c_SWD), Now(carried, now.fed_SWD)
+
+
+class Looking:
+    """All looks of one pass: what they share, and for whoever looks in, what they saw."""
+
+    def __init__(self, decoder: ByTurns, source: Source, lanes: int) -> None:
+        assert source.turns is not None
+        self.words, self.turns, self.lanes = decoder.aligner, decoder.of_turns, lanes
+        (self.memory, self.view), self.of_SM = source.seen, source.turns.of_SM
+        self.ask, self.later = self.words.asking(), Late(decoder.later.weight)
+        self.cells = Cells(decoder.turn.layers, 0, decoder.turn.dropout)
+        self.of_turn = [self._turn(turn, source.turns.longest) for turn in range(source.turns.most)]
+        there_ST = torch.stack([sees_SN[:, 0] for _, sees_SN in self.of_turn], 1)
+        self.read = [(_picked(self.memory, place_SN), _view(sees_SN, lanes)) for place_SN, sees_SN in self.of_turn]
+        self.each_turn = _view(there_ST.repeat_interleave(lanes, 0), 1)
+        self.seen: list[tuple[Tensor, Tensor]] = []
+
+    def _turn(self, turn: int, longest: int) -> tuple[Tensor, Tensor]:
+        """Where its words stand, and which of them there are: they stand side by side."""
+        own_SM = self.of_SM == turn
+        number_N = torch.arange(longest, device=own_SM.device)
+        place_SN = own_SM.int().argmax(1, keepdim=True) + number_N
+        return place_SN.clamp(max=own_SM.shape[1] - 1), number_N < own_SM.sum(1, keepdim=True)
+
+    def __call__(self, s_SWD: Tensor) -> Tensor:
+        """context_SWD"""
+        asked_RD, l_RD, read, words = self.ask(s_SWD.flatten(0, 1)), torch.zeros_like(s_SWD.flatten(0, 1)), [], []
+        for memory, view in self.read:
+            q_SWD = (asked_RD + self.later(l_RD)).view(s_SWD.shape)
+            r_SWD = self.words.look(q_SWD, memory, view)
+            words.append(_weights(self.words))
+            ((l_RD,),) = self.cells(self.cells.cells[0].bias_G, r_SWD.flatten(0, 1).to(l_RD.dtype), [(l_RD,)])
+            read.append(l_RD)
+        context_R1D = self.turns(s_SWD.flatten(0, 1)[:, None], self.turns.remember(torch.stack(read, 1)), self.each_turn)
+        if (turns := _weights(self.turns)) is not None:
+            turns_SWT = turns.view(*s_SWD.shape[:2], -1)
+            self.seen.append(self._over_words([part for part in words if part is not None], turns_SWT))
+        return context_R1D.view(s_SWD.shape)
+
+    def _over_words(self, words: list[Tensor], turns_SWT: Tensor) -> tuple[Tensor, Tensor]:
+        """Both levels, at the places of the words."""
+        words_SWM = even_SWM = turns_SWT.new_zeros(*turns_SWT.shape[:2], self.of_SM.shape[1])
+        for (place_SN, sees_SN), weights_SWN, turn_SW in zip(self.of_turn, words, turns_SWT.unbind(2)):
+            place_SWN, even_SN = place_SN[:, None].expand_as(weights_SWN), sees_SN / sees_SN.sum(1, keepdim=True).clamp(min=1)
+            words_SWM = words_SWM.scatter_add(2, place_SWN, weights_SWN * turn_SW[..., None])
+            even_SWM = even_SWM.scatter_add(2, place_SWN, even_SN[:, None] * turn_SW[..., None])
+        return words_SWM, even_SWM
+
+    def tell(self) -> None:
+        """After the last of many looks: whoever looks in sees them as one."""
+        for aligner, looks in zip((self.words, self.turns), zip(*self.seen)):
+            assert aligner.probe is not None
+            aligner.probe.seen[aligner.name] = Seen(Known(), torch.cat(looks, 1)[:, None], *self.memory, self.view)
+
+
+def _picked(memory: KeysValues, place_SN: Tensor) -> KeysValues:
+    return KeysValues(*(part.gather(2, place_SN[:, None, :, None].expand(-1, -1, -1, part.shape[3])) for part in memory))
+
+
+def _weights(aligner: Aligner) -> Tensor | None:
+    """weights_BLM of its latest look, where somebody looks in."""
+    if aligner.probe is None or not aligner.probe.recording:
+        return None
+    return aligner.probe[aligner.name].weights()[:, 0]
+
+
+def _view(sees_SM: Tensor, lanes: int) -> View:
+    """Where there is nothing to see, nothing is found."""
+    blind_S1 = ~sees_SM.any(1, keepdim=True)
+    rows, length = sees_SM.shape
+    mask, blind = (sees_SM | blind_S1)[:, None, None], blind_S1[:, None, None]
+    return View(given(sees_SM[:, None].expand(-1, lanes, -1)), rows, lanes, length, 0, sees_SM.device, mask, blind)

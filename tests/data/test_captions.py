@@ -1,0 +1,126 @@
+"""Captions from JSON lines, tables and Flickr8k's layout; chosen by a key or a list; batches of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from regard.data.caption_batches import CaptionBatches, encode_captions, in_order, make_batch
+from regard.data.captions import CaptionedImages, open_image, read_captions
+from regard.errors import UserError
+from regard.text.vocabulary import EOS, PAD, SOS
+
+LINES = [
+    {"image": "a.png", "split": "train", "captions": ["a  cat", "one cat\tsits"]},
+    {"image": "b.png", "split": "dev", "caption": "a dog"},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for n, name in enumerate("abc"):
+        Image.new("RGB", (6, 4), (n, 0, 0)).save(tmp_path / f"{name}.png")
+    (tmp_path / "captions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    table = "a.png#0\ta cat\na.png#1\tone cat sits\nb.png#0\ta dog\n"
+    (tmp_path / "token.txt.gz").write_bytes(gzip.compress(table.encode()))
+    (tmp_path / "plain.tsv").write_text("b.png\ta dog\na.png\ta cat\nb.png\tdogs\n")
+    (tmp_path / "dev.txt").write_text("b.png\n")
+    return tmp_path
+
+
+def found(data: CaptionedImages) -> dict[str, tuple[str, ...]]:
+    assert [image[0, 0, 0] for image in data.images_NYXC] == ["abc".index(example.name[0]) for example in data.examples]
+    return {example.name: example.captions for example in data.examples}
+
+
+def test_three_layouts(folder: Path) -> None:
+    both = {"a.png": ("a cat", "one cat sits"), "b.png": ("a dog",)}
+    for name in ("captions.jsonl", "token.txt.gz"):
+        data = read_captions([str(folder / name)], "", 4)
+        assert found(data) == both
+        assert data.images_NYXC.shape == (2, 4, 4, 3)
+    assert found(read_captions([str(folder / "plain.tsv")], str(folder), 4)) == {"b.png": ("a dog", "dogs"), "a.png": ("a cat",)}
+    assert len(read_captions([str(folder / "captions.jsonl"), str(folder / "plain.tsv")], "", 4, limit=3)) == 3
+
+
+def test_a_split_is_chosen_by_a_key_or_a_list(folder: Path) -> None:
+    assert list(found(read_captions([f"{folder}/captions.jsonl@split=dev"], "", 4))) == ["b.png"]
+    assert list(found(read_captions([f"{folder}/token.txt.gz@names={folder}/dev.txt"], "", 4))) == ["b.png"]
+    for entry, told in {
+        "captions.jsonl@split=test": "no image with captions is left",
+        "captions.jsonl@split": "KEY=VALUE",
+        "plain.tsv@split=dev": "give @names=FILE",
+        "plain.tsv@names=nowhere.txt": "nowhere.txt",
+    }.items():
+        with pytest.raises(UserError, match=told):
+            read_captions([f"{folder}/{entry}"], "", 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "told"),
+    [
+        ("x.jsonl", '{"captions": ["a"]}', "line 1: there is no column 'image'"),
+        ("x.jsonl", '{"image": "a.png", "captions": []}', "a list of one or more texts"),
+        ("x.jsonl", '{"image": "a.png", "captions": "a cat"}', "a list of one or more texts"),
+        ("x.jsonl", '{"image": "a.png", "captions": [" "]}', "the caption is empty"),
+        ("x.jsonl", '{"image": "a.png"}', "there is no column 'caption'"),
+        ("x.jsonl", "[1]", "list found, object expected"),
+        ("x.tsv", "a.png a cat", "line 1: image, tab and caption are expected"),
+        ("x.tsv", "\ta cat", "image, tab and caption"),
+        ("x.tsv", "a.png\t ", "the caption is empty"),
+        ("x.tsv", "z.png\ta cat", "there is no image"),
+    ],
+)
+def test_a_wrong_line_is_named(folder: Path, name: str, line: str, told: str) -> None:
+    (folder / name).write_text(line + "\n")
+    with pytest.raises(UserError, match=told):
+        read_captions([str(folder / name)], "", 4)
+
+
+def test_built_in_scenes_by_split_count_and_number() -> None:
+    data = read_captions(["builtin:scenes@count=3/test"], "", 32)
+    assert len(data) == 3
+    assert data.images_NYXC.shape == (3, 32, 32, 3)
+    assert all(example.scene is not None and example.captions == (example.scene.caption,) for example in data.examples)
+    assert open_image(data.examples[2].name).size == (512, 512)
+    for entry in (
+        "builtin:scenes",
+        "builtin:scenes/tset",
+        "builtin:scene/test",
+        "builtin:scenes@count=0/test",
+        "builtin:scenes/test/1",
+    ):
+        with pytest.raises(UserError, match="builtin:scene"):
+            read_captions([entry], "", 32)
+    for name in ("builtin:scenes/test", "builtin:scenes/test/500", "builtin:scenes/nowhere/1", "builtin:x"):
+        with pytest.raises(UserError, match="builtin:"):
+            open_image(name)
+
+
+def encoded(texts: list[str]) -> list[list[int]]:
+    return [[4 + len(word) for word in text.split()] for text in texts]
+
+
+def test_every_caption_comes_with_its_image(folder: Path) -> None:
+    data = encode_captions(read_captions([str(folder / "captions.jsonl")], "", 4), encoded)
+    source = CaptionBatches(data, 100, seed=1)
+    rows = np.array([2, 0])
+    batch = source.batch(rows, 0)
+    assert batch.target_in_BL.tolist() == [[SOS, 5, 7], [SOS, 5, 7]]
+    assert batch.target_out_BL.tolist() == [[5, 7, EOS], [5, 7, EOS]]
+    assert batch.image_BYXC[:, 0, 0, 0].tolist() == [1, 0]
+    assert batch.tokens == source.count(rows) == 6
+    longer = make_batch(data, np.array([1, 0]))
+    assert longer.target_out_BL[1].tolist() == [5, 7, EOS, PAD]
+    assert torch.equal(longer.twice().image_BYXC, torch.cat([longer.image_BYXC] * 2))
+    assert sorted(n for rows in source.plan(0) for n in rows) == [0, 1, 2]
+    assert sum(each.tokens for each in in_order(data, 7)) == source.count(np.arange(3))
+    short = encode_captions(read_captions([str(folder / "captions.jsonl")], "", 4), encoded, maximum=3)
+    assert (len(short), short.dropped, short.owner.tolist()) == (2, 1, [0, 1])
+    assert short.digest != data.digest

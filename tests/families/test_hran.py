@@ -1,0 +1,223 @@
+"""HRAN: what loops over words and turns give with the same weights, what a probe sees of both levels, and what a search finds."""
+
+from __future__ import annotations
+
+import copy
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.decode import beam_search
+from regard.decode.graph import sessions_on
+from regard.errors import UserError
+from regard.families.encoder_decoder import count, encoder_decoder
+from regard.families.hran import HRAN, HRANConfig
+from regard.model.probe import attentions, not_recording, probe
+from regard.model.stack import Stack
+from regard.model.visibility import full
+from regard.text.vocabulary import EOS, SOS
+
+WORDS, WIDTH = 12, 8
+TURN = WORDS - 1
+CHOICES: list[dict[str, Any]] = [
+    dict(encoder="gru"),
+    dict(encoder="lstm", layers=2),
+    dict(encoder="transformer", heads=2, feedforward=12),
+]
+choices = pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: choice["encoder"])
+SOURCES = [[4, 5, TURN, 6, TURN, 7, 8, 9, EOS], [5, 6, 4, EOS], [TURN, 9, TURN, TURN, 8, 4, EOS]]
+TARGET = torch.tensor([[SOS, 4, 7, 5], [SOS, 9, 9, 4], [SOS, 5, 6, 8]])
+
+
+def built(seed: int = 2, **choice: Any) -> HRAN:
+    config = HRANConfig(width=WIDTH, dropout=0.0, **choice)
+    model, draw = encoder_decoder(config, WORDS, WORDS, seed).eval(), torch.Generator().manual_seed(3)
+    for parameter in model.parameters():
+        parameter.data += 0.3 * torch.randn(parameter.shape, generator=draw)
+    assert isinstance(model, HRAN)
+    return model
+
+
+def laid(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+    longest = max(map(len, rows))
+    return torch.tensor([row + [6] * (longest - len(row)) for row in rows]), torch.tensor([len(row) for row in rows])
+
+
+def turns_of(row: list[int]) -> list[list[int]]:
+    """Places of the words of each turn, the first turn first."""
+    found: list[list[int]] = [[]]
+    for place, number in enumerate(row):
+        if number in (TURN, EOS):
+            found.append([])
+        else:
+            found[-1].append(place)
+    return [places for places in found if places]
+
+
+# --------------------------------------------------------------------------------------------- the paper, word by word, in loops
+
+
+def encoded(model: HRAN, words: list[int]) -> Tensor:
+    """One turn by itself."""
+    encoder: Any = model.words.encoder
+    x_MD = model.source.tokens(torch.tensor(words)) * WIDTH**0.5
+    if isinstance(encoder, Stack):
+        place = torch.arange(len(x_MD), dtype=torch.float64)[:, None] / 10000 ** (torch.arange(0, WIDTH, 2).double() / WIDTH)
+        x_MD = x_MD + torch.stack([place.sin(), place.cos()], -1).flatten(1).float()
+        return encoder(x_MD[None], full.over(len(x_MD), len(x_MD), batch=1, device=x_MD.device))[0]
+    kind = type(encoder.ahead[0])
+    for ahead, back in zip(encoder.ahead, encoder.back):
+        both = kind(WIDTH, WIDTH // 2, bidirectional=True)
+        named = dict(ahead.named_parameters()) | {f"{name}_reverse": p for name, p in back.named_parameters()}
+        x_MD = torch.func.functional_call(both, named, (x_MD,))[0]
+    return x_MD
+
+
+def once(layer: nn.LSTM | nn.GRU, x_D: Tensor, carried: Any) -> Any:
+    """What a layer carries after one vector more."""
+    return layer(x_D[None], carried)[1]
+
+
+def plainly(model: HRAN, row: list[int], target: list[int]) -> tuple[Tensor, list[tuple[list[Tensor], Tensor]]]:
+    """Logits after each word, and the weights of words by turn and of turns, all from the last turn to the first."""
+    d: Any = model.decoder
+    turns = [encoded(model, [row[place] for place in places]) for places in reversed(turns_of(row))]
+    parts = torch.tanh(model.begin(turns[0].mean(0))).view(model.config.layers, -1, 1, WIDTH)
+    state = [tuple(layer) if len(layer) == 2 else layer[0] for layer in parts]
+    logits, looks = [], []
+    for number in target:
+        s = (state[-1][0] if isinstance(state[-1], tuple) else state[-1])[0]
+        later, read, of_words = torch.zeros(1, WIDTH), [], []
+        for h in turns:
+            query = d.aligner.query.weight @ s + d.later.weight @ later[0]
+            weights = (torch.tanh(query + h @ d.aligner.keys.weight.T) @ d.aligner.mixer.weight_K).softmax(0)
+            later = once(d.turn.layers[0], weights @ h, later)
+            of_words.append(weights)
+            read.append(later[0])
+        turn = torch.stack(read)
+        scores = torch.tanh(d.of_turns.query.weight @ s + turn @ d.of_turns.keys.weight.T) @ d.of_turns.mixer.weight_K
+        looks.append((of_words, scores.softmax(0)))
+        c, y = scores.softmax(0) @ turn, model.target.tokens(torch.tensor(number)) * WIDTH**0.5
+        x = torch.cat([y, c])
+        for n, layer in enumerate(d.recurrence.layers):
+            state[n] = once(layer, x, state[n])
+            x = (state[n][0] if isinstance(state[n], tuple) else state[n])[0]
+        logits.append(model.head(d.deep(torch.cat([x, y, c])).view(-1, 2).amax(-1)))
+    return torch.stack(logits), looks
+
+
+@choices
+def test_logits_and_gradients_are_those_of_loops_over_turns(choice: dict[str, Any]) -> None:
+    model = built(**choice)
+    found = model(*laid(SOURCES), TARGET)
+    expected = torch.stack([plainly(model, row, target)[0] for row, target in zip(SOURCES, TARGET.tolist())])
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    weights, parameters = torch.randn_like(found), list(model.parameters())
+    for a, b in zip(*(torch.autograd.grad((x * weights).sum(), parameters) for x in (found, expected))):
+        torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-3)
+
+
+@choices
+def test_a_probe_sees_words_and_turns(choice: dict[str, Any]) -> None:
+    """Of every word that was written: each source word's share, and each turn's, spread over its words."""
+    model = built(**choice)
+    with probe(model) as seen:
+        model(*laid(SOURCES), TARGET)
+    words, turns = (seen[f"decoder.{n}.cross"].weights()[:, 0] for n in range(2))
+    for b, (row, target) in enumerate(zip(SOURCES, TARGET.tolist())):
+        _, looks = plainly(model, row, target)
+        for t, (of_words, of_turns) in enumerate(looks):
+            expected = torch.zeros(2, words.shape[2])
+            for places, inside, turn in zip(reversed(turns_of(row)), of_words, of_turns):
+                expected[0, places], expected[1, places] = inside * turn, turn / len(places)
+            torch.testing.assert_close(torch.stack([words[b, t], turns[b, t]]), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(words.sum(-1), torch.ones(3, 4))
+    torch.testing.assert_close(turns.sum(-1), torch.ones(3, 4))
+
+
+def test_gates_switch_either_level_off() -> None:
+    model, given = built(), (*laid(SOURCES), TARGET)
+    before = model(*given)
+    assert list(attentions(model)) == ["decoder.0.cross", "decoder.1.cross"]
+    for name in attentions(model):
+        with probe(model, {name: torch.zeros(1)}):
+            assert not torch.allclose(model(*given), before, atol=1e-3)
+    with probe(model, {name: torch.ones(1) for name in attentions(model)}) as seen, not_recording(model):
+        torch.testing.assert_close(model(*given), before)
+    assert len(seen) == 0
+
+
+@choices
+def test_turns_are_read_apart_and_their_order_matters(choice: dict[str, Any]) -> None:
+    model = built(**choice)
+    lengths = torch.tensor([6])
+    h = model.read(torch.tensor([[4, 5, TURN, 6, 7, EOS]]), lengths)
+    other = model.read(torch.tensor([[4, 5, TURN, 9, 8, EOS]]), lengths)
+    torch.testing.assert_close(h[:, :2], other[:, :2])
+    assert not h[:, [2, 5]].any()
+    ways = [[4, 5, TURN, 6, 7, EOS], [6, 7, TURN, 4, 5, EOS], [4, TURN, 5, 6, 7, EOS]]
+    first, *rest = (model(torch.tensor([way]), lengths, TARGET[:1]) for way in ways)
+    assert all(not torch.allclose(first, each, atol=1e-4) for each in rest)
+
+
+@choices
+def test_a_beam_that_is_wide_enough_finds_the_best_reply(choice: dict[str, Any]) -> None:
+    """Every reply of three words, scored one by one, is the other way to find it."""
+    model = built(seed=5, **choice)
+    sources, allowed = SOURCES[:2], [*range(3, WORDS)]
+    replies = [[*words, EOS] for length in range(3) for words in product(allowed, repeat=length)]
+    state = model.start(*laid(sources))
+    found = beam_search(state, 2, sos=SOS, eos=EOS, maximum=torch.tensor([3, 3]), beam=90, alpha=0.0, n_best=5, banned=(0, SOS))
+    for row, best in zip(sources, found):
+        scored = {}
+        for length in range(1, 4):
+            same = [reply for reply in replies if len(reply) == length]
+            given = torch.tensor([[SOS, *reply[:-1]] for reply in same])
+            logits = model(*laid([row] * len(same)), given).detach()
+            taken = logits.log_softmax(-1).gather(2, torch.tensor(same)[..., None]).sum((1, 2))
+            scored |= {tuple(reply[:-1]): float(score) for reply, score in zip(same, taken)}
+        finished = next(each for each in best if each.finished)
+        assert tuple(finished.ids) == max(scored, key=lambda reply: scored[reply])
+        assert finished.logprob == pytest.approx(max(scored.values()), abs=1e-4)
+
+
+@choices
+def test_parts_have_the_parameters_of_the_model(choice: dict[str, Any]) -> None:
+    model = built(**choice)
+    counted = count(model.config, WORDS, WORDS, 20, 10)
+    assert counted.parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_settings_that_cannot_be_are_refused() -> None:
+    with pytest.raises(UserError, match="heads=4 is for"):
+        HRANConfig(heads=4)
+    with pytest.raises(UserError, match="layers=0 must be at least 1"):
+        HRANConfig(layers=0)
+
+
+@pytest.mark.gpu
+@choices
+def test_a_gpu_computes_and_finds_what_a_cpu_does(choice: dict[str, Any]) -> None:
+    model, (source, lengths) = built(seed=5, **choice), laid(SOURCES)
+    other = copy.deepcopy(model).cuda()
+    with torch.backends.cudnn.flags(allow_tf32=False):
+        on_gpu = other(source.cuda(), lengths.cuda(), TARGET.cuda())
+        torch.testing.assert_close(on_gpu.cpu(), model(source, lengths, TARGET), atol=1e-4, rtol=1e-3)
+        found = []
+        for each, sessions in ((model, None), (other, None), (other, sessions_on(torch.device("cuda")))):
+            device = next(each.parameters()).device
+            for _ in range(2):  # the second time, a recording is replayed
+                state = each.start(source.to(device), lengths.to(device))
+                maximum = torch.tensor([6] * 3, device=device)
+                best = beam_search(
+                    state, 3, sos=SOS, eos=EOS, maximum=maximum, beam=4, alpha=0.6, banned=(0, SOS), sessions=sessions
+                )
+                found.append([[hypothesis.ids for hypothesis in row] for row in best])
+    assert all(each == found[0] for each in found)
+    with torch.autocast("cuda", torch.bfloat16):
+        half = other.train()(source.cuda(), lengths.cuda(), TARGET.cuda())
+    half.float().square().sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in other.parameters())
