@@ -149,3 +149,62 @@ def test_language_models_on_a_gpu():
         f"{words['steps']:,} steps, {clock(words['seconds'])} on an H200 | test perplexity {words['test']['perplexity']:.1f}"
         in README
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "exam", "recipe", "score"),
+    [
+        ("understand", "sst2", "finetune-classify", "{:.1f}% ± {:.1f}"),
+        ("understand", "mrpc", "finetune-pair", "F1 {:.1f} ± {:.1f}"),
+        ("hierarchical", "imdb", "classify-han", "{:.1f}% ± {:.1f}"),
+    ],
+)
+def test_trained_on_a_gpu(name, exam, recipe, score):
+    found = result(f"{name}.cuda")["data"][exam]
+    told = score.format(100 * found["mean"], 100 * found["deviation"])
+    assert any(f"`{recipe}`" in line and f"| {told}, three seeds" in line for line in README.splitlines())
+
+
+LONG = "4,096 tokens, forward + backward"
+
+
+@pytest.mark.parametrize(
+    ("what", "peer", "name", "case", "ratio"),
+    [
+        (f"attention by BigBird's pattern, {LONG}", "all pairs, by SDPA", "sparse", "4,096, forward + backward", "bigbird / dense"),
+        (
+            f"BigBird, 2 layers, {LONG}",
+            "Hugging Face transformers",
+            "sparse",
+            "BigBird, 2 layers x 256, 4,096 tokens, forward + backward",
+            "regard / transformers",
+        ),
+        (
+            f"Performer's attention, causal, {LONG}",
+            "performer-pytorch",
+            "favor",
+            "causal, 4,096, forward + backward",
+            "regard / performer-pytorch",
+        ),
+        ("classifying 872 sentences, MiniLM-L6", "Hugging Face pipeline", "classify", "872 texts", "regard / pipeline"),
+        ("classifying 872 sentences, MiniLM-L6", "ONNX Runtime", "classify", "872 texts", "regard / ONNX Runtime"),
+        ("word vectors by skip-gram", "gensim", "words", "skipgram", "regard / gensim"),
+        ("word vectors by CBOW", "gensim", "words", "cbow", "regard / gensim"),
+        (
+            "training an LSTM translator with input feeding, lengths 5 to 45",
+            "JoeyNMT",
+            "train_rnn",
+            "LSTM, bilinear, input feeding, 5 to 45 tokens",
+            "regard / joeynmt",
+        ),
+        (
+            "training a GRU translator with input feeding, all lengths 25",
+            "JoeyNMT",
+            "train_rnn",
+            "GRU, additive, input feeding, 25 + 25 tokens",
+            "regard / joeynmt",
+        ),
+    ],
+)
+def test_speed_of_the_rest(what, peer, name, case, ratio):
+    test_speed(what, peer, name, case, ratio)
