@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from benchmarks.measure import write
+from benchmarks.measure import Table, versions, write
 from benchmarks.peers import bertviz
 from benchmarks.studio_server import Served, long_text
 from regard.errors import UserError
@@ -29,6 +29,10 @@ SENTENCE = (
     "the doctor says that the teacher thinks that the small {} did not cross the wide street because it was too tired today"
 )
 ANIMALS = ("animal", "cat", "dog", "horse", "bird", "fish", "cow", "mouse", "sheep")
+SETTING = (
+    "A demo translator (24 heads), a random model of 12 x 12 heads, and one of 6 x 8 heads for 4,096 tokens. Chromium and the "
+)
+SETTING += "server share two cores. With the 60 ms that the page waits for another letter."
 TYPED = """(text) => new Promise((done) => {
   const screen = document.getElementById("screen");
   const field = document.getElementById("text");
@@ -61,7 +65,37 @@ def main() -> None:
     for name, part in parts.items():
         found[name] = part()
         print(f"{name:<20} {found[name]}", flush=True)
-    print(f"written to {write('studio', found).name}")
+    path = write("studio", title="Studio", setting=SETTING, rows=[], tables=tables(found), versions=versions("bertviz"))
+    print(f"written to {path.name}")
+
+
+def tables(found: dict[str, Any]) -> list[Table]:
+    """What people wait for against its budget; and BertViz's whole page of the same size of model beside ours."""
+    waits = {
+        "first view of 23 words, screen Run": found["first view"]["run"],
+        "first view of 23 words, screen Head": found["first view"]["head"],
+        "atlas of 144 heads, drawing": found["atlas of 144 heads"]["drawing"],
+        "a head of 4,096 tokens, when the pass is done": found["4,096 tokens"]["head"],
+    }
+    memory, assets = found["4,096 tokens"]["memory_mb"], found["assets"]
+    waited = [[what, *(f"{one[key]} ms" for key in ("median_ms", "worst_ms", "budget_ms"))] for what, one in waits.items()]
+    waited += [["memory above idle, 4,096 tokens", f"{memory['held']} MB", f"{memory['peak']} MB", f"{memory['budget']} MB"]]
+    weighed = f"{assets['bytes'] / 1e3:.0f} kB"
+    waited += [["all files of the page", weighed, weighed, f"{assets['budget'] / 1e3:.0f} kB"]]
+    pages = found["bertviz"]["pages"]
+    beside = [[tokens, f"{page['bytes'] / 1e6:,.1f} MB", f"{page['seconds']:.2f} s"] for tokens, page in pages.items()]
+    sizes = f"{found['bertviz']['layers']} layers of {found['bertviz']['heads']} heads"
+    asked = ", ".join(f"{count:,} {kind}" for kind, count in found["questions"].items())
+    return [
+        Table(title="What a person waits for, and what it weighs", columns=["", "median", "worst", "budget"], rows=waited),
+        Table(
+            title=f"BertViz's page of {sizes}, which also loads scripts from the network; a browser then has to read it. "
+            "Studio sends the matrix that is looked at, a byte or four for each weight",
+            columns=["text", "page", "made in"],
+            rows=beside,
+        ),
+        Table(title="Questions that no page would ask", columns=["answers"], rows=[[asked]]),
+    ]
 
 
 def _assets() -> dict[str, int]:
