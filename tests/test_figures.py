@@ -171,7 +171,13 @@ LONG = "4,096 tokens, forward + backward"
 @pytest.mark.parametrize(
     ("what", "peer", "name", "case", "ratio"),
     [
-        (f"attention by BigBird's pattern, {LONG}", "all pairs, by SDPA", "sparse", "4,096, forward + backward", "bigbird / dense"),
+        (
+            f"attention by BigBird's pattern, {LONG}",
+            "all pairs, by SDPA",
+            "sparse",
+            "4,096, forward + backward",
+            "bigbird / dense",
+        ),
         (
             f"BigBird, 2 layers, {LONG}",
             "Hugging Face transformers",
