@@ -22,13 +22,12 @@ from typing import Literal
 from torch import Tensor, nn
 
 from regard.data.packing import Words
-from regard.errors import UserError
 from regard.model.block import BlockConfig
 from regard.model.count import Part, embedding, linear
 from regard.model.embed import Embed
 from regard.model.init import initialise
 from regard.model.learned_query import LearnedQuery
-from regard.model.level import Encoder, Level, blocks_of, count_level
+from regard.model.level import Encoder, Level, blocks_of, check_levels, count_level
 from regard.model.nested import Nested
 
 TYPICAL_SENTENCE = 20  # words, where operations are counted
@@ -53,10 +52,7 @@ class HierarchicalConfig:
     attention = "learned queries,"
 
     def __post_init__(self) -> None:
-        for key in ("width", "layers"):
-            if getattr(self, key) < 1:
-                raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
-        blocks_of(self.encoder, self.width, self.heads, self.feedforward, self.dropout)
+        check_levels(self.encoder, self.width, self.layers, self.heads, self.feedforward, self.dropout)
 
     @property
     def blocks(self) -> BlockConfig:

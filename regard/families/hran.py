@@ -19,14 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.packing import Packing, Words
-from regard.errors import UserError
 from regard.families.recurrent import cells
 from regard.model.block import BlockConfig
 from regard.model.count import Part, embedding, linear, vocabulary_head
 from regard.model.embed import Embed
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
-from regard.model.level import Encoder, Level, blocks_of, count_level
+from regard.model.level import Encoder, Level, blocks_of, check_levels, count_level
 from regard.model.linear import Linear
 from regard.model.nested import Nested
 from regard.model.recurrence.decoders import Now, Source, Turns
@@ -54,10 +53,7 @@ class HRANConfig:
     attention = "words and turns,"
 
     def __post_init__(self) -> None:
-        for key in ("width", "layers"):
-            if getattr(self, key) < 1:
-                raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
-        blocks_of(self.encoder, self.width, self.heads, self.feedforward, self.dropout)
+        check_levels(self.encoder, self.width, self.layers, self.heads, self.feedforward, self.dropout)
 
     @property
     def blocks(self) -> BlockConfig:

@@ -77,6 +77,13 @@ def blocks_of(encoder: Encoder, width: int, heads: int, feedforward: int, dropou
     return BlockConfig(width=width, heads=heads, feedforward=feedforward or WIDER * max(1, width), dropout=dropout, norm="pre")
 
 
+def check_levels(encoder: Encoder, width: int, layers: int, heads: int, feedforward: int, dropout: float) -> None:
+    for key, value in (("width", width), ("layers", layers)):
+        if value < 1:
+            raise UserError(f"model.{key}={value} must be at least 1.")
+    blocks_of(encoder, width, heads, feedforward, dropout)
+
+
 def count_level(name: str, encoder: Encoder, blocks: BlockConfig, layers: int, tokens: int) -> Part:
     """Over so many tokens, all told to read each other."""
     if encoder == "transformer":

@@ -79,11 +79,8 @@ def train(
     model.train()
     spread = spread or Spread(model)
     stepper, stopping = Stepper(model, objective, loader, optimizer, config, log.say, spread), Stopping(spread.world, interrupt)
-    began, drawn, meter = (
-        time.perf_counter() - progress.seconds,
-        progress.joules,
-        Meter.of(stepper.device, spread.world.local == 0),
-    )
+    meter = Meter.of(stepper.device, spread.world.local == 0)
+    began, drawn = time.perf_counter() - progress.seconds, progress.joules
     since, tokens = time.perf_counter(), progress.tokens
     validate_every, checkpoint_every = (every or loader.per_epoch for every in (config.validate_every, config.checkpoint_every))
     for step, work in enumerate(loader.start(progress.step, config.steps), progress.step + 1):
