@@ -5,7 +5,7 @@
 
 Bahdanau et al. 2015, figure 2: what must pass through one vector is lost as sentences grow, and what is looked back at is not.
 All have the same pairs, vocabulary, batches, steps and search; settings were chosen by validation alone. The picture is
-docs/images/bottleneck.png.
+docs/images/bottleneck.png, or bottleneck-multi30k.png.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 
 from benchmarks.bottleneck_runs import RECIPES, Made, joined, settings_of, trained
+from benchmarks.lines import IMAGES, draw
 from benchmarks.measure import write
-from benchmarks.plot import COLOURS, GRID, INK, LETTER, MUTED, SMALL
 from benchmarks.real import DATA, folder
 from regard.data.pair import Pair
 from regard.data.sources import read_pairs
 from regard.evaluate.bleu import corpus_scores
 
 CUDA = torch.cuda.is_available()
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "bottleneck.png"
+PICTURE = IMAGES / f"bottleneck{'-multi30k' if CUDA else ''}.png"
 MOST, TRAIN, TEST = 4, 8000, 400  # built-in sentences in a text, and texts
 GROUPS = 5  # of lengths, each with as many test sentences as the others
 
@@ -83,26 +82,6 @@ def scored(test: Sequence[Pair], made: Mapping[str, Made]) -> list[dict[str, Any
     return found
 
 
-def draw(groups: Sequence[Mapping[str, Any]], told: str, path: Path) -> None:
-    figure = Figure(figsize=(7.2, 4.4), facecolor="white", layout="constrained")
-    axes = figure.add_subplot()
-    x = [group["mean"] for group in groups]
-    for name, colour in zip(groups[0]["bleu"], COLOURS):
-        y = [group["bleu"][name] for group in groups]
-        axes.plot(x, y, color=colour, marker="o", markersize=4, linewidth=1.8, label=name)
-    axes.set_title(told, loc="left", size=LETTER, color=INK)
-    axes.set_xlabel("words of the source", size=SMALL, color=MUTED)
-    axes.set_ylabel("BLEU", size=SMALL, color=MUTED)
-    axes.set_ylim(bottom=0)
-    axes.grid(color=GRID, linewidth=0.8)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(GRID)
-    axes.tick_params(colors=MUTED, labelsize=SMALL, length=0)
-    axes.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=160)
-
-
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         data, test, told = data_here(Path(name))
@@ -119,7 +98,10 @@ def main() -> None:
         }
         for name, one in made.items()
     }
-    draw(groups, told, PICTURE)
+    means = [group["mean"] for group in groups]
+    draw(
+        {name: (means, [group["bleu"][name] for group in groups]) for name in made}, told, "words of the source", "BLEU", PICTURE
+    )
     path = write("bottleneck", {"data": told, "models": models, "groups": groups})
     for group in groups:
         scores = "  ".join(f"{name} {value:5.1f}" for name, value in group["bleu"].items())

@@ -26,8 +26,9 @@ from regard.tasks.training import train_run
 RECIPES = {"cnn and lstm": "caption-scenes", "cnn and transformer": "caption-scenes-transformer"}
 FIGURES = {"right": "right, %", "on_object": "peak on its object, %", "by_chance": "by chance, %", "bleu": "BLEU-4"}
 BARS = {"right": 95.0, "on_object": 90.0}
-PHOTOS = ["text.lowercase=true", "text.minimum_count=3", "text.size=3000", "model.image_size=96", "model.dropout=0.3"]
-PHOTOS += ["train.epochs=20", "train.warmup=0.05", "train.learning_rate=1e-3", "train.validate_every=0", "train.patience=4"]
+PHOTOS = ["text.lowercase=true", "text.minimum_count=3", "text.size=3000", "model.image_size=96", "model.patch=8"]
+PHOTOS += ["model.dropout=0.3", "train.epochs=20", "train.warmup=0.05", "train.learning_rate=1e-3", "train.validate_every=0"]
+PHOTOS += ["train.patience=4"]
 
 
 def main() -> None:

@@ -18,9 +18,9 @@ from regard.families import encoder_decoder
 from regard.families.hran import HRANConfig
 from regard.families.recurrent import RecurrentConfig
 from regard.recipe import Recipe, load_recipe
-from regard.tasks.replier import Replied
+from regard.tasks.answered import Answered
 from regard.tasks.reply import read_test
-from regard.tasks.start import load_recipe_to_train
+from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.table import open_run
 from regard.tasks.training import train_run
 
@@ -84,7 +84,7 @@ def trained(bot: str, data: Sequence[str], into: Path, threads: int) -> Made:
         return _as_it_is(data)
     recipe, settings = recipe_of(bot, data)
     outcome = train_run(recipe, into / bot, DEVICE, lambda line: None)
-    assert isinstance(outcome.result, Replied)
+    assert isinstance(outcome.result, Answered)
     parameters, best = outcome.prepared.example()[0].parameters, outcome.progress.best
     assert best is not None
     return Made(outcome.result.as_dict(), outcome.result.outputs, parameters, outcome.progress.seconds, best, settings)
@@ -94,5 +94,5 @@ def _as_it_is(data: Sequence[str]) -> Made:
     settings = ["task.name=retrieve", *FIND[:2], READ[0], READ[-1]]
     bot = open_run(folder(MINILM), str(DEVICE), [*settings, *data])
     result = bot.evaluate(read_test(load_recipe("chat-retrieval", [*settings, *data])))
-    assert isinstance(result, Replied)
+    assert isinstance(result, Answered)
     return Made(result.as_dict(), result.outputs, sum(p.numel() for p in bot.model.parameters()), 0.0, 0.0, settings)

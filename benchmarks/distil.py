@@ -28,7 +28,7 @@ from regard.data.records import json_records
 from regard.tasks.classifier import Labeller
 from regard.tasks.classify import read_split
 from regard.tasks.distil_report import Distilled, alternated, some
-from regard.tasks.start import load_recipe_to_train
+from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.table import open_run
 from regard.tasks.training import Outcome, train_run
 

@@ -27,7 +27,7 @@ from regard.recipe import Recipe, load_recipe
 from regard.tasks.cost import training_flops
 from regard.tasks.fill import Masked
 from regard.tasks.running import Running, read_running
-from regard.tasks.start import load_recipe_to_train
+from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.training import train_prepared, train_run
 from regard.text.tokenizer import Tokenizer
 

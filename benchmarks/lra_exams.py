@@ -13,7 +13,7 @@ import torch
 
 from benchmarks.real import DATA, folder
 from benchmarks.steps import CUDA, DEVICE
-from regard.tasks.start import load_recipe_to_train
+from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.training import Outcome, train_run
 
 

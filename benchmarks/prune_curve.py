@@ -5,7 +5,7 @@
 Heads are ordered on validation data (the slope of the loss at their gates; the loss without each; learned gates; chance, as
 several draws) and removed, least important first. Every point is the validation score of a model from which they are really gone,
 by greedy search. Of each way, the fewest heads that lose at most TOLERATED there are then scored on the test set, once; and the
-pruned model races the whole one.
+pruned model races the whole one. The picture is docs/images/pruning.png.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+from benchmarks.lines import IMAGES, draw
 from benchmarks.measure import alternate, write
 from regard.errors import UserError
 from regard.lens.importance import Importance
@@ -35,6 +37,7 @@ TOLERATED = 1.0  # of the score, on validation data
 SCORED = 1_000
 ROUNDS = 5
 RACED = 200  # sentences
+PICTURE = IMAGES / "pruning.png"
 
 
 def measured(folder: Path, settings: list[str], ways: tuple[str, ...] = WAYS, device: str | None = None) -> dict[str, Any]:
@@ -103,12 +106,25 @@ def raced(answers: Any, recipe: Recipe, found: Importance, texts: list[str], rou
     }
 
 
+def picture(result: dict[str, Any]) -> None:
+    """A line for each way; of chance, the mean of its draws."""
+    ways = {name: way for name, way in result["ways"].items() if not name.startswith("random")}
+    draws = [way for name, way in result["ways"].items() if name.startswith("random")]
+    lines = {name: (way["kept"], way["valid"]) for name, way in ways.items()}
+    if draws:
+        lines["chance"] = (draws[0]["kept"], [fmean(scores) for scores in zip(*(way["valid"] for way in draws))])
+    metric = "BLEU" if result["metric"] == "bleu" else result["metric"]
+    title = f"{result['recipe']}: {metric} on validation data, without retraining"
+    draw(lines, title, f"heads kept, of {result['heads']}", metric, PICTURE)
+
+
 def main() -> None:
     folder = os.environ.get("REGARD_RUN")
     if not folder:
         raise UserError("REGARD_RUN must name the folder of a translator to prune, such as runs/translate-small.")
     result = measured(Path(folder), shlex.split(os.environ.get("REGARD_SET", "")))
-    print(f"written to {write('prune_curve', result).name}")
+    picture(result)
+    print(f"written to {write('prune_curve', result).name}, drawn: {PICTURE.name}")
 
 
 if __name__ == "__main__":

@@ -95,9 +95,9 @@ def seen(visibility: str, scale: Scale, batch: int, length: int, q: Tensor, k: T
     return partial(attend, None, "", SOFTMAX, q, k, v, view, 0.0)
 
 
-def grown(scale: Scale) -> list[Row]:
-    """A row for every length; each holds as many tokens."""
-    found = []
+def grown(scale: Scale, known: Callable[[list[Row]], None]) -> list[Row]:
+    """A row for every length, told when it is known; each holds as many tokens."""
+    found = list[Row]()
     for length in scale.lengths:
         batch = scale.rows * scale.lengths[-1] // length
         q, k, v = inputs = heads_of(scale, batch, length)
@@ -113,6 +113,7 @@ def grown(scale: Scale) -> list[Row]:
         pairs = [("bigbird", "dense"), ("window", "dense")]
         found.append(row(f"{length:,}, {BOTH}", "tokens/s", batch * length, seconds, pairs=pairs, bars=bars, peaks=peaks))
         print(f"{length:,}: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in found[-1]["ratios"].items()), flush=True)
+        known(found)
     return found
 
 
@@ -251,13 +252,21 @@ def memory(scale: Scale) -> Table:
 
 
 def main() -> None:
+    """The longest parts come last, and each is recorded when it is known."""
     torch.manual_seed(0)
     transformers.utils.logging.set_verbosity_error()
     scale = CUDA if torch.cuda.is_available() else CPU
-    rows = grown(scale)
-    tables, drawn = [growth(scale, rows), memory(scale)], [curves(scale, rows)]
+    tables = [memory(scale)]
+    rows = [attention_beside_transformers(scale), beside_transformers(scale)]
+    record(scale, rows, tables, [])
+    grown_rows = grown(scale, lambda found: record(scale, [*found, *rows], tables, []))
+    tables.insert(0, growth(scale, grown_rows))
     for name, _, _, found in tables[0]["rows"]:
         print(f"{name}: {found}", flush=True)
+    record(scale, [*grown_rows, *rows], tables, [curves(scale, grown_rows)])
+
+
+def record(scale: Scale, rows: Sequence[Row], tables: Sequence[Table], drawn: Sequence[Curves]) -> None:
     kind = str(scale.dtype).removeprefix("torch.")
     setting = (
         f"{scale.heads} heads of {HEAD_WIDTH}, {kind}; {BIGBIRD}: a window of 3 blocks of 64 tokens, 2 global and 3 random ones; "
@@ -267,7 +276,7 @@ def main() -> None:
         "sparse",
         title="Sparse attention",
         setting=setting,
-        rows=[*rows, attention_beside_transformers(scale), beside_transformers(scale)],
+        rows=rows,
         versions=versions("transformers"),
         tables=tables,
         curves=drawn,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from benchmarks.peers.relay import Baton
 from benchmarks.steps import DEVICE
 from regard.data.loader import Loader, Work
-from regard.tasks.start import load_recipe_to_train
+from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.training import train_run
 
 

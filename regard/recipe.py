@@ -150,7 +150,8 @@ def named_tables(name: str, assignments: Sequence[str] = ()) -> Tables:
         return parsed(_read(path), str(path), assignments)
     names = builtin_names()
     if name not in names:
-        raise UserError(f"there is no recipe {name!r}{nearest(name, names)} Or give the path of a .toml file.")
+        listed = "'regard recipes' lists them; the path of a .toml file will do too."
+        raise UserError(f"there is no recipe {name!r}{nearest(name, names)} {listed}")
     text = resources.files("regard.recipes").joinpath(f"{name}.toml").read_text("utf-8")
     return parsed(text, f"recipe {name}", assignments)
 

@@ -11,8 +11,9 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.bottleneck import draw, grouped, scored
+from benchmarks.bottleneck import grouped, scored
 from benchmarks.bottleneck_runs import RECIPES, Made, joined, settings_of
+from benchmarks.lines import draw
 from regard.data.builtin.english_french import english_french
 from regard.data.pair import Pair
 from regard.recipe import load_recipe
@@ -45,7 +46,7 @@ def test_scores_are_sacrebleus_and_are_drawn(tmp_path: Path):
     rows = grouped(test)[0]
     expected = sacrebleu.corpus_bleu([test[row].target for row in rows], [[test[row].target for row in rows]], lowercase=True)
     assert groups[0]["bleu"]["right"] == pytest.approx(expected.score)
-    draw(groups, "a picture", tmp_path / "picture.png")
+    draw({"right": ([1.0, 2.0], [3.0, 4.0])}, "a picture", "x", "y", tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 

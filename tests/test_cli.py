@@ -70,6 +70,9 @@ def test_recipes() -> None:
         assert row["minutes"] > 0
         assert row["score"]
     table = printed("recipes")
+    assert " 0.0M parameters" not in table
+    assert "up to 20.0M parameters" in table  # of words there may be fewer
+    assert "  2.2M parameters" in table
     assert all(row["name"] in table and row["command"] in table for row in rows)
 
 

@@ -214,3 +214,26 @@ LONG = "4,096 tokens, forward + backward"
 )
 def test_speed_of_the_rest(what, peer, name, case, ratio):
     test_speed(what, peer, name, case, ratio)
+
+
+def test_heads_that_matter_and_that_can_go():
+    page = (ROOT / "docs" / "heads.md").read_text("utf-8")
+    pronoun, pruned = result("pronoun.cpu"), result("prune_curve.cuda")
+    assert f"Without these three, {pronoun['without_them']['pronouns']:.1%} of the pronouns are wrong" in page
+    assert f"drawn {pronoun['others']['draws']} times, {pronoun['others']['pronouns']:.1%} are" in page
+    best = pruned["ways"]["importance"]
+    assert f"Of the {pruned['heads']} heads" in page
+    assert f"{pruned['whole']['test']:.1f} BLEU on test" in page
+    assert f"{pruned['heads'] - best['fewest']} cost less than 1 BLEU" in page
+    assert f"{best['fewest']} heads have {best['fewest_valid']:.1f} there" in page
+    assert f"{best['fewest_test']:.1f} on test" in page
+
+
+def test_the_bottleneck():
+    found = result("bottleneck.cuda")
+    additive, one = (found["models"][name]["bleu_lowercase"] for name in ("additive", "one vector"))
+    assert f"{additive:.1f} BLEU with the additive score, {one:.1f} through one vector" in README
+    first, last = (
+        [group["bleu"][name] for name in ("additive", "one vector")] for group in found["groups"][:: len(found["groups"]) - 1]
+    )
+    assert f"from {first[0] - first[1]:.0f} BLEU for the shortest to {last[0] - last[1]:.0f} for the longest" in README

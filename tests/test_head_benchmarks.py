@@ -78,7 +78,7 @@ def test_others_are_others(translator, pairs):
     assert all(0 <= found[name][what] <= 1 for name in found if name != "each_alone" for what in ("pronouns", "written"))
 
 
-def test_a_curve_of_every_way(monkeypatch):
+def test_a_curve_of_every_way(monkeypatch, tmp_path):
     torch.set_num_threads(1)
     monkeypatch.setattr(measure, "REST", 0)
     monkeypatch.setattr(pruning, "TEXTS", 3)
@@ -93,3 +93,6 @@ def test_a_curve_of_every_way(monkeypatch):
         assert way["fewest"] in way["kept"]
     assert [*found["race"]] == ["6 heads", "3 heads"]
     assert found["race"]["3 heads"]["parameters"] < found["race"]["6 heads"]["parameters"]
+    monkeypatch.setattr(prune_curve, "PICTURE", tmp_path / "pruning.png")
+    prune_curve.picture(found)
+    assert (tmp_path / "pruning.png").read_bytes().startswith(b"\x89PNG")

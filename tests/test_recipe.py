@@ -191,6 +191,7 @@ def test_a_recipe_is_found_by_name_or_by_path(tmp_path: Path) -> None:
     [
         ("translat", "did you mean 'translate'?"),
         ("", "there is no recipe ''"),
+        ("frobnicate", "'regard recipes' lists them"),
         ("missing.toml", "missing.toml does not exist"),
         ("folder/missing", "does not exist"),
     ],

@@ -21,5 +21,5 @@ def version() -> dict[str, str]:
 
 
 def trainer(text: Path, skipgram: bool, threads: int) -> Abroad:
-    """ask("epoch", words): once through so many; ask("train", epochs, seed, file): from scratch, written as word2vec's text."""
+    """ask("epoch"): once through the text; ask("train", epochs, seed, file): from scratch, written as word2vec's text."""
     return Abroad(HOME / "bin" / "python", "benchmarks.peers.gensim_there", str(text), str(int(skipgram)), str(threads))

@@ -28,9 +28,8 @@ def main(text: str, skipgram: str, threads: str) -> None:
 
     warm = fresh(1)
 
-    def epoch(words: int) -> None:
-        part = sentences[: words // SENTENCE]
-        warm.train(part, total_examples=len(part), epochs=1)
+    def epoch() -> None:
+        warm.train(sentences, total_examples=len(sentences), epochs=1)
 
     def train(epochs: int, seed: int, file: str) -> None:
         model = fresh(seed)

@@ -2,6 +2,7 @@
 
     "captions.jsonl"                {"image": "1.jpg", "captions": ["a dog runs", "a dog on grass"]}; or "caption", one text
     "captions.tsv"                  image, tab, caption; an image with several captions has several lines
+    "captions.csv"                  image,caption; a first row whose image has no ending, such as image,caption, is a header
     "Flickr8k.token.txt"            name.jpg#0, tab, caption, as Flickr8k and Flickr30k come
     "builtin:scenes/train"          drawn scenes whose captions are right or wrong (builtin/scenes.py)
 
@@ -28,6 +29,7 @@ from regard.data.builtin.scenes import SIZES, Scene, scenes
 from regard.data.files import numbered_lines
 from regard.data.images import read_image, read_images
 from regard.data.records import Record, json_records, text_of
+from regard.data.tables import is_csv, parted_otherwise, table_rows
 from regard.errors import UserError
 
 SCENES = re.compile(r"builtin:scenes(@count=(?P<count>\d{1,6}))?(/(?P<split>[^/]+))?(/(?P<number>\d{1,6}))?")
@@ -133,15 +135,32 @@ def _texts(record: Record) -> tuple[str, ...]:
 def _from_table(path: Path) -> Iterator[Captioned]:
     """Lines of one image may stand apart; a number behind #, as Flickr8k has, says which caption of its image it is."""
     captions, places = dict[str, list[str]](), dict[str, str]()
-    for number, line in numbered_lines(path):
-        place, (name, tab, caption) = f"{path}, line {number}", line.partition("\t")
-        if not tab or not name.strip():
-            raise UserError(f"{place}: image, tab and caption are expected, and {line[:40]!r} was found; mend that line.")
+    for place, name, caption in _from_csv(path) if is_csv(path) else _from_lines(path):
         name = re.sub(r"#\d+$", "", name.strip())
         captions.setdefault(name, []).append(_caption(caption, place))
         places.setdefault(name, place)
     for name, texts in captions.items():
         yield Captioned(name, tuple(texts), places[name])
+
+
+def _from_lines(path: Path) -> Iterator[tuple[str, str, str]]:
+    for number, line in numbered_lines(path):
+        place, (name, tab, caption) = f"{path}, line {number}", line.partition("\t")
+        if not tab or not name.strip():
+            raise UserError(f"{place}: image, tab and caption are expected, and {line[:40]!r} was found; mend that line.")
+        yield place, name, caption
+
+
+def _from_csv(path: Path) -> Iterator[tuple[str, str, str]]:
+    for row, (number, values) in enumerate(table_rows(path)):
+        place = f"{path}, line {number}"
+        if len(values) != 2 or not values[0].strip():
+            raise UserError(
+                f"{place}: columns found: {len(values)}, expected: 2, image and caption; put a caption that has commas in "
+                f"quotes.{parted_otherwise(path)}"
+            )
+        if row or "." in values[0]:
+            yield place, values[0], values[1]
 
 
 def _caption(text: str, place: str) -> str:

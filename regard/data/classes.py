@@ -13,6 +13,7 @@ import numpy as np
 from regard.data.arena.sequences import Sequences
 from regard.data.labelled import Example, is_number
 from regard.errors import UserError, nearest
+from regard.text.saving import write_whole
 
 MANY, SHARED = 10, 0.5  # more labels than this, and more than this share of the texts, and they are none
 RARE = 10  # texts of a class that are too few to learn it from
@@ -81,12 +82,7 @@ class Labels:
         return len(numbers) / (len(self) * np.bincount(numbers, minlength=len(self)))
 
     def save(self, path: Path) -> None:
-        """Whole or not at all."""
-        temporary = path.with_name(f".{path.name}.tmp")
-        temporary.write_text(
-            json.dumps({"texts": self.texts, "labels": self.names}, indent=1, ensure_ascii=False) + "\n", "utf-8"
-        )
-        temporary.replace(path)
+        write_whole(path, json.dumps({"texts": self.texts, "labels": self.names}, indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Labels:

@@ -51,6 +51,13 @@ def read_image(path: Path) -> Image.Image:
         raise UserError(f"{path} cannot be read: {error.strerror}. Check who may read it.") from None
 
 
+def read_named(where: Path, name: str, needs: str) -> Image.Image:
+    """One of a folder's or an archive's images, as large as it is; `needs` says who wants it (for complaints)."""
+    for _, content in _in_archive(where, [name]) if is_archive(where) else _in_folder(where, {name: needs}):
+        return decoded(content, name)
+    raise UserError(f"{needs}: there is no image {name!r} in {where}; name where they are by data.images.")
+
+
 def decoded(content: bytes, name: str) -> Image.Image:
     try:
         picture = ImageOps.exif_transpose(Image.open(io.BytesIO(content)))

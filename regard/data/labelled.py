@@ -35,7 +35,7 @@ from regard.data.builtin.reviews import reviews
 from regard.data.builtin.similarity import likenesses
 from regard.data.files import must_be_file
 from regard.data.records import Record, hub_records, json_records, text_of
-from regard.data.tables import table_records, table_rows
+from regard.data.tables import parted_otherwise, table_records, table_rows
 from regard.errors import UserError
 from regard.text.sentences import SENTENCE_END
 
@@ -136,8 +136,9 @@ def _from_table(path: Path, columns: tuple[str, ...]) -> Iterator[Example]:
     start, first = next(table_rows(path))
     if len(first) not in (2, 3):
         raise UserError(
-            f"{path}, line {start}: columns found: {len(first)}, expected: text and label, or two texts and their label. "
-            "Choose by number, data.columns=0,1, or by the names in the first row, for instance data.columns=sentence,label."
+            f"{path}, line {start}: columns found: {len(first)} ({', '.join(value[:20] for value in first[:8])}), expected: text "
+            "and label, or two texts and their label. Choose by number, data.columns=0,1, or by the names in the first row, for "
+            f"instance data.columns=sentence,label.{parted_otherwise(path)}"
         )
     numbers = tuple(map(str, range(len(first))))
     found = [_example(record, numbers) for record in table_records(path, table_rows(path), numbers)]

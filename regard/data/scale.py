@@ -17,6 +17,7 @@ import numpy as np
 
 from regard.data.labelled import Example, is_number
 from regard.errors import UserError
+from regard.text.saving import write_whole
 
 LOPSIDED = 0.8  # of all texts with one number: there is little to learn
 USE_CLASSES = "Give numbers, check data.columns, or set objective.name=classification for labels that are none."
@@ -68,10 +69,7 @@ class Scale:
         return scores * self.deviation + self.mean
 
     def save(self, path: Path) -> None:
-        """Whole or not at all."""
-        temporary = path.with_name(f".{path.name}.tmp")
-        temporary.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
-        temporary.replace(path)
+        write_whole(path, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Scale:

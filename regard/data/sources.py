@@ -24,7 +24,7 @@ from regard.data.builtin.english_french import english_french
 from regard.data.files import must_be_file, numbered_lines
 from regard.data.pair import Pair
 from regard.data.records import Record, hub_records, json_records, text_of
-from regard.data.tables import table_records, table_rows
+from regard.data.tables import parted_otherwise, table_records, table_rows
 from regard.errors import UserError, nearest
 
 Columns = tuple[str, str]
@@ -114,7 +114,7 @@ def _from_rows(path: Path, columns: Columns | None) -> Iterator[Pair]:
     if columns is None and len(first) != 2:
         raise UserError(
             f"{path}, line {start}: columns found: {len(first)}, expected: 2. Choose two by number, data.columns=0,1, or by the "
-            "names in the first row, for instance data.columns=en,de."
+            f"names in the first row, for instance data.columns=en,de.{parted_otherwise(path)}"
         )
     for record in table_records(path, chain([(start, first)], rows), columns or ("0", "1")):
         yield _pick(record, columns or ("0", "1"))

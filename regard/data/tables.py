@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from regard.data.files import numbered_lines
@@ -15,9 +15,13 @@ Row = tuple[int, list[str]]  # and the number of its first line
 
 
 def table_rows(path: Path) -> Iterator[Row]:
-    if path.name.lower().removesuffix(".gz").endswith(".csv"):
+    if is_csv(path):
         return _csv_rows(path)
     return ((number, line.split("\t")) for number, line in numbered_lines(path))
+
+
+def is_csv(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(".csv")
 
 
 def table_records(path: Path, rows: Iterator[Row], columns: tuple[str, ...]) -> Iterator[Record]:
@@ -31,9 +35,21 @@ def table_records(path: Path, rows: Iterator[Row], columns: tuple[str, ...]) -> 
         if len(row) != len(header):
             raise UserError(
                 f"{path}, line {number}: columns found: {len(row)}, expected: {len(header)} as in line {start}. "
-                "Mend the line: a separator too many, or one missing."
+                f"Mend the line: a separator too many, or one missing.{parted_otherwise(path)}"
             )
         yield f"{path}, line {number}", dict(zip(header, row))
+
+
+def parted_otherwise(path: Path) -> str:
+    """What a complaint ends with where columns are parted by semicolons, as spreadsheets of many countries write CSV; else ""."""
+    if not is_csv(path):
+        return ""
+    lines = [line for _, line in islice(numbered_lines(path), 5)]
+    try:
+        counts = {len(row) for row in csv.reader(lines, delimiter=";")}
+    except csv.Error:
+        return ""
+    return " Its columns look parted by semicolons: save it with commas, or as .tsv." if min(counts) == max(counts) > 1 else ""
 
 
 def _csv_rows(path: Path) -> Iterator[Row]:
@@ -48,5 +64,5 @@ def _csv_rows(path: Path) -> Iterator[Row]:
         except csv.Error as error:
             raise UserError(
                 f"{path}, line {number}: this is not CSV ({error}). Close every quote and write a quote inside a quoted value "
-                'twice (""), or save the table as .tsv, where quotes mean nothing.'
+                f'twice (""), or save the table as .tsv, where quotes mean nothing.{parted_otherwise(path)}'
             ) from error

@@ -12,6 +12,7 @@ from typing import get_args
 from regard.data.schemes import LETTERS, MARKED, OUTSIDE, Scheme, scheme_of_names, spans, written
 from regard.data.tagged import TaggedSentence
 from regard.errors import UserError, nearest
+from regard.text.saving import write_whole
 
 MANY, SHARED = 50, 0.2  # more tags than this, and more than this share of the words, and they are none
 
@@ -80,12 +81,7 @@ class Tags:
         return tags if self.scheme == "plain" else written(spans(tags), len(tags), self.scheme)
 
     def save(self, path: Path) -> None:
-        """Whole or not at all."""
-        temporary = path.with_name(f".{path.name}.tmp")
-        temporary.write_text(
-            json.dumps({"scheme": self.scheme, "labels": self.names}, indent=1, ensure_ascii=False) + "\n", "utf-8"
-        )
-        temporary.replace(path)
+        write_whole(path, json.dumps({"scheme": self.scheme, "labels": self.names}, indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Tags:

@@ -1,4 +1,4 @@
-"""Text for word2vec, in blocks: 32 words that are asked in turn, those around them, and words drawn at random to tell them from.
+"""Text for word2vec, in blocks: words that are asked in turn, those around them, and words drawn at random to tell them from.
 
     subsampling   a word that makes up the share f of the text is kept with chance sqrt(t/f) + t/f (Mikolov et al. 2013, 2.3;
                   in the form of their program)
@@ -26,7 +26,6 @@ from torch import Tensor
 from regard.counted import generator
 from regard.data.word_text import WordText
 
-BLOCK = 32  # words
 STRETCH = 2**20  # words of text that are prepared together
 PLACES = 64  # of the table of negatives, for each word of the vocabulary
 LEAST_PLACES = 2**20
@@ -49,16 +48,17 @@ class BlockSource:
         window: int,
         subsample: float,
         power: float,
+        block: int,
         shared: int,
         batch: int,
         seed: int,
         part: int | None = None,
     ) -> None:
-        """`shared`: negatives of a block; `part`: words of a batch that are worked on together, all of them if None."""
-        self.text, self.window, self.shared, self.seed = text, window, shared, seed
+        """`block`: words of one; `shared`: its negatives; `part`: words of a batch that are worked on together, all if None."""
+        self.text, self.window, self.block, self.shared, self.seed = text, window, block, shared, seed
         self.keep = kept_share(text.counts, subsample)
         self.table = drawing_table(text.counts, power)
-        self.part = max(1, (part or batch) // BLOCK)  # blocks that are worked on together
+        self.part = max(1, (part or batch) // block)  # blocks that are worked on together
         self.edges = np.append(np.arange(0, len(text.ids), STRETCH), len(text.ids))
         expected = np.add.reduceat(self.keep[text.ids], self.edges[:-1])
         self.batches = np.maximum(1, np.rint(expected / batch).astype(int))  # of each stretch
@@ -111,15 +111,15 @@ class BlockSource:
 
     def _blocks(self, ids: np.ndarray, before: np.ndarray, after: np.ndarray, chance: np.random.Generator) -> Blocks:
         """Shuffled; the last one is filled up with words that look at nothing."""
-        window, count = self.window, -(-len(ids) // BLOCK)
-        wide = np.zeros(count * BLOCK + 2 * window, np.int64)
+        window, block, count = self.window, self.block, -(-len(ids) // self.block)
+        wide = np.zeros(count * block + 2 * window, np.int64)
         wide[window : window + len(ids)] = ids
         drawn = chance.integers(1, window + 1, len(ids), np.int16)
-        reach = np.zeros((2, count * BLOCK), np.int64)
+        reach = np.zeros((2, count * block), np.int64)
         reach[0, : len(ids)], reach[1, : len(ids)] = np.minimum(drawn, before), np.minimum(drawn, after)
         order = chance.permutation(count)
-        around_NM = np.lib.stride_tricks.sliding_window_view(wide, BLOCK + 2 * window)[::BLOCK][order]
-        left_NT, right_NT = reach.reshape(2, count, BLOCK)[:, order]
+        around_NM = np.lib.stride_tricks.sliding_window_view(wide, block + 2 * window)[::block][order]
+        left_NT, right_NT = reach.reshape(2, count, block)[:, order]
         negatives_NK = self.table[chance.integers(0, len(self.table), (count, self.shared))]
         return Blocks(*(torch.from_numpy(each) for each in (around_NM, left_NT, right_NT, negatives_NK)))
 

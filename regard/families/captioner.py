@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import UserError
+from regard.families.recurrent_ends import beginning
 from regard.model.block import BlockConfig
 from regard.model.embed import Embed
 from regard.model.heads import VocabularyHead
@@ -32,8 +33,8 @@ from regard.model.kernels import step as kernels
 from regard.model.linear import Linear
 from regard.model.mixers import SCORES
 from regard.model.past import Past, Read
-from regard.model.recurrence.decoders import Bahdanau, Now, Source
-from regard.model.recurrence.past import RecurrentPast, RecurrentRead
+from regard.model.recurrence.decoders import Bahdanau, Source
+from regard.model.recurrence.past import RecurrentRead
 from regard.model.recurrence.recurrent import PARTS
 from regard.model.stack import BodyConfig, Stack
 from regard.model.visibility import Visibility, causal, full
@@ -135,18 +136,11 @@ class LSTMWriter(nn.Module):
 
     def _begin(self, memory_BMD: Tensor) -> Tensor:
         """h and c of every layer, from the mean cell."""
-        begin_BC = self.begin(memory_BMD.mean(1)).tanh()
-        if torch.is_autocast_enabled(begin_BC.device.type):
-            begin_BC = begin_BC.float()  # sums over all words are never rounded to half precision
-        return begin_BC.unflatten(1, (self.layers, PARTS["lstm"], -1)).permute(1, 2, 0, 3)
+        return beginning(self.begin, memory_BMD.mean(1), self.layers)
 
     def start(self, memory_BMD: Tensor) -> RecurrentRead:
         memory, cells_S = self.decoder.aligner.remember(memory_BMD), _all_cells(memory_BMD)
         return RecurrentRead(self, self._begin(memory_BMD), cells_S, memory)
-
-    def step(self, ids_SW: Tensor, past: RecurrentPast) -> tuple[Tensor, Now]:
-        x_SWD, now = self.decoder.step(self.target(ids_SW), past.now, past.source)
-        return self.head(x_SWD), now
 
 
 class TransformerWriter(nn.Module):
@@ -191,6 +185,10 @@ class Captioner(nn.Module):
     @property
     def head(self) -> VocabularyHead:
         return self.writer.head
+
+    @property
+    def decoder(self) -> Bahdanau | Stack:
+        return self.writer.decoder
 
     def forward(self, image_BYXC: Tensor, target_BL: Tensor) -> Tensor:
         """logits_BLV for every word of the caption at once; position l has seen words 0..l (teacher forcing)."""

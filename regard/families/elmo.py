@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from regard.data.packing import Words
 from regard.errors import UserError
 from regard.families.bert import MASKED_WORDS, Heads
-from regard.families.recurrent import cells
+from regard.families.recurrent_ends import cells
 from regard.model.count import Part, embedding, linear, vocabulary_head
 from regard.model.embed import Embed
 from regard.model.heads import LinearHead, Pooler, VocabularyHead

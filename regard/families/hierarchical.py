@@ -29,6 +29,7 @@ from regard.model.init import initialise
 from regard.model.learned_query import LearnedQuery
 from regard.model.level import Encoder, Level, blocks_of, check_levels, count_level
 from regard.model.nested import Nested
+from regard.model.probe import taken_apart
 
 TYPICAL_SENTENCE = 20  # words, where operations are counted
 
@@ -82,8 +83,10 @@ class Hierarchical(nn.Module):
     def forward(self, ids_BL: Tensor, lengths_B: Tensor) -> Tensor:
         """x_BD: a vector for each document."""
         found, x_BLD = Nested.of(ids_BL, lengths_B), self.embed(ids_BL)
-        h_SMD = self.words(found.apart(x_BLD), found.words_S, found.lengths)
-        x_BND = found.documents(self.dropout(self.of_words(h_SMD, found.words_S)))
+        with taken_apart(self.of_words.probe, found.sentences_B):
+            h_SMD = self.words(found.apart(x_BLD), found.words_S, found.lengths)
+            x_SD = self.of_words(h_SMD, found.words_S)
+        x_BND = found.documents(self.dropout(x_SD))
         h_BND = self.sentences(x_BND, found.sentences_B)
         return self.of_sentences(h_BND, found.sentences_B)
 

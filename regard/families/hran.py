@@ -19,17 +19,17 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.packing import Packing, Words
-from regard.families.recurrent import cells
+from regard.families.recurrent_ends import beginning, cells, embeddings, side_by_side, tree
 from regard.model.block import BlockConfig
-from regard.model.count import Part, embedding, linear, vocabulary_head
-from regard.model.embed import Embed
+from regard.model.count import Part, linear
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.level import Encoder, Level, blocks_of, check_levels, count_level
 from regard.model.linear import Linear
 from regard.model.nested import Nested
-from regard.model.recurrence.decoders import Now, Source, Turns
-from regard.model.recurrence.past import RecurrentPast, RecurrentRead
+from regard.model.probe import taken_apart
+from regard.model.recurrence.decoders import Source, Turns
+from regard.model.recurrence.past import RecurrentRead
 from regard.model.recurrence.recurrent import PARTS, CellKind
 from regard.model.recurrence.turns import ByTurns
 from regard.model.visibility import full, padding
@@ -81,12 +81,7 @@ class HRAN(nn.Module):
         super().__init__()
         c = self.config = config
         self.visibility, self.turn_end = full, source_vocabulary - 1
-        self.source, self.target = (
-            Embed(vocabulary, c.width, position="none", maximum_length=1, dropout=c.dropout)
-            for vocabulary in (source_vocabulary, target_vocabulary)
-        )
-        if c.tie == "all":
-            self.target.tokens = self.source.tokens
+        self.source, self.target = embeddings(c, source_vocabulary, target_vocabulary)
         self.words = Level(c.encoder, c.blocks, c.layers, "encoder")
         self.begin = Linear(c.width, c.layers * PARTS[c.cell] * c.width)
         self.decoder = ByTurns(c.cell, c.width, c.layers, c.dropout)
@@ -100,9 +95,7 @@ class HRAN(nn.Module):
 
     def hidden(self, source_BM: Tensor, lengths_B: Words, target_BL: Tensor, target: Packing | None = None) -> Tensor:
         """The vectors x_BLD that `forward` asks the head about."""
-        if not isinstance(lengths_B, Tensor) or target is not None:
-            raise TypeError("a recurrent network reads sequences side by side, so they are padded for it, not packed end to end")
-        begin_NPBD, source = self.encode(source_BM, lengths_B, target_BL.shape[1])
+        begin_NPBD, source = self.encode(source_BM, side_by_side(lengths_B, target), target_BL.shape[1])
         y_BLD = self.target(target_BL)
         return self.dropout(self.decoder(y_BLD, begin_NPBD, source).to(y_BLD.dtype))
 
@@ -117,10 +110,7 @@ class HRAN(nn.Module):
         turns = Turns(found.from_the_last(), int(found.sentences_B.max()), max(found.lengths))
         last_BM = (turns.of_SM == 0).to(h_BMD.dtype)
         mean_BD = (last_BM[:, None] @ h_BMD).squeeze(1) / last_BM.sum(1, keepdim=True)
-        begin_BC = self.begin(mean_BD).tanh()
-        if torch.is_autocast_enabled(begin_BC.device.type):
-            begin_BC = begin_BC.float()  # sums over all words are never rounded to half precision
-        begin_NPBD = begin_BC.unflatten(1, (self.config.layers, -1, self.config.width)).permute(1, 2, 0, 3)
+        begin_NPBD = beginning(self.begin, mean_BD, self.config.layers)
         batch, words = source_BM.shape
         view = padding(lengths_B).over(length, words, batch=batch, device=source_BM.device)
         return begin_NPBD, Source(self.decoder.aligner.remember(h_BMD), view, turns)
@@ -129,23 +119,19 @@ class HRAN(nn.Module):
         return Nested.of(source_BM, lengths_B, self.turn_end)
 
     def _read(self, found: Nested, source_BM: Tensor) -> Tensor:
-        return found.together(self.words(found.apart(self.source(source_BM)), found.words_S, found.lengths))
+        with taken_apart(self.decoder.aligner.probe, found.sentences_B):
+            return found.together(self.words(found.apart(self.source(source_BM)), found.words_S, found.lengths))
 
     @torch.no_grad()
     def start(self, source_BM: Tensor, lengths_B: Tensor) -> RecurrentRead:
         begin_NPBD, source = self.encode(source_BM, lengths_B, 1)
         return RecurrentRead(self, begin_NPBD, lengths_B, source.memory, source.turns)
 
-    def step(self, ids_SW: Tensor, past: RecurrentPast) -> tuple[Tensor, Now]:
-        """logits_SWV after one more token in every lane, and where the decoder then stands."""
-        x_SWD, now = self.decoder.step(self.target(ids_SW), past.now, past.source)
-        return self.head(x_SWD), now
-
 
 def count(config: HRANConfig, source_vocabulary: int, target_vocabulary: int, source: int, target: int) -> Part:
     """The model as a tree of parts with the operations of one pair of these lengths, its source a single turn."""
     c, width = config, config.width
-    begin, looks = c.layers * PARTS[c.cell] * width, 2 * target * source * width * 2
+    looks = 2 * target * source * width * 2
     words = Part(
         "words",
         f"additive, D={width}",
@@ -166,12 +152,6 @@ def count(config: HRANConfig, source_vocabulary: int, target_vocabulary: int, so
             12 * target * width**2,
         ),
     ]
-    parts = [
-        embedding("source embedding", source_vocabulary, width),
-        embedding("target embedding", target_vocabulary, width, tied=c.tie == "all"),
-        count_level("encoder", c.encoder, c.blocks, c.layers, source),
-        Part("begin", f"D={width} -> {begin}", "families/hran.py", linear(width, begin), 2 * width * begin),
-        Part("decoder", f"{c.layers} x {c.cell}", "model/recurrence/turns.py", children=tuple(decoder)),
-        vocabulary_head(width, target_vocabulary, target, tied=c.tie != "none"),
-    ]
-    return Part("hran", f"B,M and B,L -> B,L,V={target_vocabulary:,}", "families/hran.py", children=tuple(parts))
+    reads = count_level("encoder", c.encoder, c.blocks, c.layers, source)
+    writes = Part("decoder", f"{c.layers} x {c.cell}", "model/recurrence/turns.py", children=tuple(decoder))
+    return tree("hran", c, source_vocabulary, target_vocabulary, target, reads, writes)

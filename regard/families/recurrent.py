@@ -21,16 +21,16 @@ from torch import Tensor, nn
 
 from regard.data.packing import Packing, Words
 from regard.errors import UserError, nearest
-from regard.model.count import Part, embedding, linear, score_parameters, vocabulary_head
-from regard.model.embed import Embed
+from regard.families.recurrent_ends import beginning, cells, embeddings, side_by_side, tree
+from regard.model.count import Part, linear, score_parameters
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.linear import Linear
 from regard.model.mixers import SCORES
 from regard.model.patterns.parse import parse_visibility
-from regard.model.recurrence.decoders import Bahdanau, Decoder, Kind, Luong, Now, Source, WithoutAttention
-from regard.model.recurrence.past import RecurrentPast, RecurrentRead
-from regard.model.recurrence.recurrent import GATES, PARTS, CellKind, RecurrentEncoder
+from regard.model.recurrence.decoders import Bahdanau, Decoder, Kind, Luong, Source, WithoutAttention
+from regard.model.recurrence.past import RecurrentRead
+from regard.model.recurrence.recurrent import PARTS, CellKind, RecurrentEncoder
 from regard.model.visibility import Full, Window, padding
 from regard.text.vocabulary import PAD
 
@@ -102,12 +102,7 @@ class Recurrent(nn.Module):
         super().__init__()
         c = self.config = config
         self.visibility = parse_visibility(c.visibility)
-        self.source, self.target = (
-            Embed(vocabulary, c.width, position="none", maximum_length=1, dropout=c.dropout)
-            for vocabulary in (source_vocabulary, target_vocabulary)
-        )
-        if c.tie == "all":
-            self.target.tokens = self.source.tokens
+        self.source, self.target = embeddings(c, source_vocabulary, target_vocabulary)
         self.encoder = RecurrentEncoder(c.cell, c.width, c.layers, bidirectional=c.bidirectional, dropout=c.dropout)
         self.begin = Linear(c.width, c.layers * PARTS[c.cell] * c.width)
         self.decoder = _decoder(c)
@@ -121,9 +116,7 @@ class Recurrent(nn.Module):
 
     def hidden(self, source_BM: Tensor, lengths_B: Words, target_BL: Tensor, target: Packing | None = None) -> Tensor:
         """The vectors x_BLD that `forward` asks the head about."""
-        if not isinstance(lengths_B, Tensor) or target is not None:
-            raise TypeError("a recurrent network reads sequences side by side, so they are padded for it, not packed end to end")
-        begin_NPBD, source = self.encode(source_BM, lengths_B, target_BL.shape[1])
+        begin_NPBD, source = self.encode(source_BM, side_by_side(lengths_B, target), target_BL.shape[1])
         if self.training and self.config.scheduled_sampling:
             target_BL = self._some_of_its_own(target_BL, begin_NPBD, source)
         return self.dropout(self._written(target_BL, begin_NPBD, source))
@@ -135,18 +128,12 @@ class Recurrent(nn.Module):
     def encode(self, source_BM: Tensor, lengths_B: Tensor, length: int) -> tuple[Tensor, Source]:
         """What a decoder begins with, and what so many target words may look at."""
         memory_BMD, end_BD = self.encoder(self.source(source_BM), lengths_B)
-        begin_NPBD = self._begin(end_BD)
+        begin_NPBD = beginning(self.begin, end_BD, self.config.layers)
         if self.decoder.aligner is None:
             return begin_NPBD, Source(None, None)
         batch, words = source_BM.shape
         view = (self.visibility & padding(lengths_B)).over(length, words, batch=batch, device=source_BM.device)
         return begin_NPBD, Source(self.decoder.aligner.remember(memory_BMD), view if view.blocks is None else view.rendered())
-
-    def _begin(self, end_BD: Tensor) -> Tensor:
-        begin_BC = self.begin(end_BD).tanh()
-        if torch.is_autocast_enabled(begin_BC.device.type):
-            begin_BC = begin_BC.float()  # sums over all words are never rounded to half precision
-        return begin_BC.unflatten(1, (self.config.layers, -1, self.config.width)).permute(1, 2, 0, 3)
 
     def _written(self, target_BL: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
         y_BLD = self.target(target_BL)
@@ -166,11 +153,6 @@ class Recurrent(nn.Module):
     def start(self, source_BM: Tensor, lengths_B: Tensor) -> RecurrentRead:
         begin_NPBD, source = self.encode(source_BM, lengths_B, 1)
         return RecurrentRead(self, begin_NPBD, lengths_B, source.memory)
-
-    def step(self, ids_SW: Tensor, past: RecurrentPast) -> tuple[Tensor, Now]:
-        """logits_SWV after one more token in every lane, and where the decoder then stands."""
-        x_SWD, now = self.decoder.step(self.target(ids_SW), past.now, past.source)
-        return self.head(x_SWD), now
 
 
 def _drawn(logits_NV: Tensor) -> Tensor:
@@ -198,28 +180,10 @@ def count(config: RecurrentConfig, source_vocabulary: int, target_vocabulary: in
         cells(f"layer {n}, {ways} way{'s' * (ways > 1)}", c.cell, c.width, c.width // ways, source, ways) for n in range(c.layers)
     ]
     decoder = [cells(f"layer {n}", c.cell, c.width if n else first, c.width, target) for n in range(c.layers)]
-    begin = c.layers * PARTS[c.cell] * c.width
-    parts = [
-        embedding("source embedding", source_vocabulary, c.width),
-        embedding("target embedding", target_vocabulary, c.width, tied=c.tie == "all"),
-        Part("encoder", f"{c.layers} x {c.cell}", "model/recurrence/recurrent.py", children=tuple(encoder)),
-        Part("begin", f"D={c.width} -> {begin}", "families/recurrent.py", linear(c.width, begin), 2 * c.width * begin),
-        Part(
-            "decoder",
-            f"{c.layers} x {c.cell}",
-            "model/recurrence/decoders.py",
-            children=tuple(decoder + _looking(c, source, target)),
-        ),
-        vocabulary_head(c.width, target_vocabulary, target, tied=c.tie != "none"),
-    ]
-    return Part("recurrent", f"B,M and B,L -> B,L,V={target_vocabulary:,}", "families/recurrent.py", children=tuple(parts))
-
-
-def cells(name: str, cell: CellKind, inputs: int, width: int, tokens: int, ways: int = 1) -> Part:
-    """Cells of one layer over so many words, in one way of reading or both."""
-    gates = GATES[cell] * width
-    parameters, flops = gates * (inputs + width + 2), 2 * tokens * gates * (inputs + width)
-    return Part(name, f"I={inputs} -> D={width}", "model/recurrence/recurrent.py", ways * parameters, ways * flops)
+    decoder += _looking(c, source, target)
+    reads = Part("encoder", f"{c.layers} x {c.cell}", "model/recurrence/recurrent.py", children=tuple(encoder))
+    writes = Part("decoder", f"{c.layers} x {c.cell}", "model/recurrence/decoders.py", children=tuple(decoder))
+    return tree("recurrent", c, source_vocabulary, target_vocabulary, target, reads, writes)
 
 
 def _looking(config: RecurrentConfig, source: int, target: int) -> list[Part]:

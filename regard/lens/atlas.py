@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from regard.lens.figure import draw_heading
-from regard.lens.glyphs import drawable, inches, sentence
+from regard.lens.glyphs import drawable, inches
 from regard.lens.matrix import FRAME, SHADES
 from regard.lens.render import INK, MUTED, SMALL, blank, write
+from regard.lens.sheet import fitted
 
 CELL = 0.3  # inches
 GAP = 0.4
@@ -47,10 +48,10 @@ def drawn(title: str, caption: str, fields: Sequence[Field]) -> Figure:
     columns = min(ACROSS, len(fields))
     wide, tall = label + max(heads * CELL, 1.2) + GAP, len(layers) * CELL + 1.0
     width = max(2 * MARGIN + columns * wide, 6.4)
-    top = MARGIN + 0.95
+    heading = fitted(title, caption, width)
+    top = MARGIN + 0.95 + heading.extra
     figure, axes = blank(width, top + tall * -(-len(fields) // columns))
-    room = int((width - 2 * MARGIN) / 0.11)
-    draw_heading(axes, [drawable(sentence(title), room)], [drawable(caption, int(room * 1.3))])
+    draw_heading(axes, *heading)
     for n, field in enumerate(fields):
         _draw(axes, field, layers, MARGIN + n % columns * wide + label, top + n // columns * tall + 0.3)
     return figure

@@ -12,15 +12,17 @@ from matplotlib.ticker import MaxNLocator
 
 from regard.lens.atlas import DIVERGING
 from regard.lens.figure import draw_heading
-from regard.lens.glyphs import FONT, drawable, inches, sentence
+from regard.lens.glyphs import FONT, drawable, inches
 from regard.lens.matrix import FRAME, SHADES
 from regard.lens.render import INK, MUTED, SMALL, blank, write
+from regard.lens.sheet import fitted
 
 COLOURS = ("#0f766e", "#c2410c", "#4a55a8", "#b08900", "#8c2d6b", "#5b6b7a")
 GRID = "#dfe3e8"
 MARGIN, TOP = 0.35, 1.15
 CELL, LEAST, MOST = 0.3, 0.012, 0.95  # inches of a cell: as it is drawn, the least, and the most where words are written inside
 LONGEST = 9.0  # inches of a side of a grid
+WIDE = 7.6  # inches of a sheet of curves
 LETTER = 7.5
 DOTTED = 40  # points of a curve, up to which each is marked
 
@@ -45,9 +47,10 @@ def grid(title: str, caption: str, found: Grid) -> Figure:
     tall = min(LONGEST / len(rows), CELL)
     label, above = max(inches(name, LETTER) for name in rows) + 0.12, max(inches(name, LETTER) for name in columns) * 0.8 + 0.1
     width = max(2 * MARGIN + label + len(columns) * wide + above * 0.6, 6.4)
-    left, top = MARGIN + label, TOP + above
+    heading = fitted(title, caption, width)
+    left, top = MARGIN + label, TOP + heading.extra + above
     figure, axes = blank(width, top + len(rows) * tall + 0.6)
-    _head(axes, title, caption, width)
+    draw_heading(axes, *heading)
     most = found.most or float(np.nanmax(np.abs(found.values), initial=0.0)) or 1.0
     _cells(axes, found, most, (left, left + len(columns) * wide, top + len(rows) * tall, top))
     for column in found.parted:
@@ -90,13 +93,18 @@ class Curve:
 
 def curves(title: str, caption: str, found: Mapping[str, Curve], x: str, y: str, *, logarithmic: bool = False) -> Figure:
     """All curves over one pair of axes; on a logarithmic scale what is zero or less is left out."""
-    figure, sheet = blank(7.6, 5.0)
-    _head(sheet, title, caption, 7.6)
-    axes = figure.add_axes((0.1, 0.12, 0.62, 0.64))
+    heading = fitted(title, caption, WIDE)
+    high = 5.0 + heading.extra
+    figure, sheet = blank(WIDE, high)
+    draw_heading(sheet, *heading)
+    axes = figure.add_axes((0.11, 0.6 / high, 0.61, 3.2 / high))
     for n, (name, curve) in enumerate(found.items()):
         _curve(axes, drawable(name), curve, COLOURS[n % len(COLOURS)], "-" if n < len(COLOURS) else "--", logarithmic)
     if logarithmic:
         axes.set_yscale("log")
+    else:  # small numbers share a power of ten above the axis, or they would push its name off the sheet
+        axes.ticklabel_format(axis="y", scilimits=(-2, 4))
+        axes.yaxis.get_offset_text().set(color=MUTED, size=8.5)
     if all(float(value).is_integer() for curve in found.values() for value in curve.x):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(x, size=9, color=MUTED, font=FONT)
@@ -118,8 +126,3 @@ def _curve(axes: Axes, name: str, curve: Curve, colour: str, style: str, logarit
     if curve.spread is not None:
         spread = np.asarray(curve.spread, float)
         axes.fill_between(xs[shown], (ys - spread)[shown], (ys + spread)[shown], color=colour, alpha=0.15, linewidth=0)
-
-
-def _head(axes: Axes, title: str, caption: str, width: float) -> None:
-    room = int((width - 2 * MARGIN) / 0.11)
-    draw_heading(axes, [drawable(sentence(title), room)], [drawable(sentence(caption), int(room * 1.3))])

@@ -70,19 +70,22 @@ class Deletion:
     def best(self) -> str:
         return max((name for name in self.areas if name not in (RANDOM, ALONE)), key=lambda name: self.areas[name])
 
+    @property
+    def verdict(self) -> str:
+        mean, deviation = self.chance
+        clear = self.areas[self.best] - mean > 2 * deviation
+        return f"{self.best} predicts the model best" if clear else "no explanation does clearly better than chance"
+
     def lines(self) -> list[str]:
         mean, deviation = self.chance
         rows = [
             [name, area, area / mean if mean > 0 else None, (area - mean) / deviation if deviation > 0 else None]
             for name, area in sorted(self.areas.items(), key=lambda item: -item[1])
         ]
-        over = self.areas[self.best] - mean
-        verdict = (
-            f"{self.best} predicts the model best" if over > 2 * deviation else "no explanation does clearly better than chance"
-        )
+        texts = f"{self.texts} text{'s' if self.texts > 1 else ''}"
         return [
             sentence(self.title),
-            f"words taken away in the order of each explanation; {self.texts} text{'s' if self.texts > 1 else ''}: {verdict}",
+            f"words taken away in the order of each explanation; {texts}: {self.verdict}",
             "",
             *table(["order", "mean more nll", "× random", "deviations above"], rows),
             *(f"{name} is left out: {reason}" for name, reason in self.left_out.items()),
@@ -93,7 +96,7 @@ class Deletion:
             name: Curve(self.shares, ys, self.spread if name == RANDOM else None)
             for name, ys in sorted(self.curves.items(), key=lambda item: -self.areas[item[0]])
         }
-        caption = f"{self.best} is the best of the explanations; shaded: a standard deviation of random orders"
+        caption = f"{self.verdict}; shaded: a standard deviation of random orders"
         return charts.curves(self.title, caption, found, "share of words taken away", "more nll")
 
     def as_dict(self) -> dict[str, Any]:

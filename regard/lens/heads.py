@@ -68,7 +68,7 @@ class HeadStatistics:
         rows = [[head.attention, head.head, *(getattr(head, measure) for measure in MEASURES)] for head in self.heads]
         return [
             sentence(self.title),
-            f"{len(self.heads)} heads, means over queries; {told}",
+            f"{len(self.heads)} head{'' if len(self.heads) == 1 else 's'}, means over queries; {told}",
             "",
             *table(["attention", "head", *MEASURES], rows),
         ]

@@ -49,7 +49,7 @@ function choose(word) {
   const map = word === null ? null : mapOf(word), peak = map && map.indexOf(Math.max(...map));
   at("caption").textContent = map
     ? `${words[word]}: ${map[peak].toFixed(2)} at row ${Math.floor(peak / columns) + 1}, column ${(peak % columns) + 1} of ${rows} × ${columns} cells`
-    : `the image, ${rows} × ${columns} cells`;
+    : `the image, ${rows} × ${columns} cells; for each word the ${data.told}`;
   at("large").setAttribute("aria-label", at("caption").textContent);
 }
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from regard.errors import UserError
 from regard.lens import heat_figure, heat_page
 from regard.lens.glyphs import sentence, visible
 from regard.lens.picture import store
+from regard.lens.render import rendered
 from regard.lens.terminal import TOKEN_COLUMNS, bar, cut
 
 FORMAT = "regard.heat.1"
@@ -39,11 +41,15 @@ class Heat:
             raise ValueError("every map must hold weights from zero up that sum to one.")
 
 
+def averaged(heat: Heat) -> str:
+    return f"mean over the heads of {', '.join(heat.layers)}"
+
+
 def text(heat: Heat) -> str:
     """A line for each word: how much its strongest cell has, and where that is."""
     words = [cut(visible(word), TOKEN_COLUMNS) for word in heat.words]
     column, (_, rows, columns) = max(map(len, words), default=0), heat.maps_LYX.shape
-    lines = [sentence(heat.title), f"mean over the heads of {', '.join(heat.layers)}; {rows} × {columns} cells", ""]
+    lines = [sentence(heat.title), f"{averaged(heat)}; {rows} × {columns} cells", ""]
     for word, map_YX in zip(words, heat.maps_LYX):
         row, place = divmod(int(map_YX.argmax()), columns)
         lines.append(f"{word:>{column}}  {bar(float(map_YX.max()))}  {map_YX.max():.2f} at row {row + 1}, column {place + 1}")
@@ -68,9 +74,14 @@ def as_json(heat: Heat) -> bytes:
     return (json.dumps(found, allow_nan=False) + "\n").encode("ascii")
 
 
+def _sheet(heat: Heat) -> Figure:
+    told = f"Light: {averaged(heat)}, the brightest at a word's peak. Attention says where a model looked, not why it answered."
+    return heat_figure.sheet(heat.title, told, heat.image_YXC, heat.words, heat.maps_LYX)
+
+
 RENDERERS: dict[str, Callable[[Heat], bytes]] = {
-    ".png": lambda heat: heat_figure.drawn(heat.title, heat.image_YXC, heat.words, heat.maps_LYX, "png"),
-    ".svg": lambda heat: heat_figure.drawn(heat.title, heat.image_YXC, heat.words, heat.maps_LYX, "svg"),
-    ".html": lambda heat: heat_page.html(heat.title, heat.image_YXC, heat.words, heat.maps_LYX),
+    ".png": lambda heat: rendered(lambda: _sheet(heat), "png"),
+    ".svg": lambda heat: rendered(lambda: _sheet(heat), "svg"),
+    ".html": lambda heat: heat_page.html(heat.title, averaged(heat), heat.image_YXC, heat.words, heat.maps_LYX),
     ".json": as_json,
 }

@@ -6,39 +6,39 @@ Dims: L words, Y X rows and columns, of cells or of pixels; C colours.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from regard.lens.glyphs import sentence, visible
-from regard.lens.render import INK, MUTED, SMALL, blank, rendered, write
+from regard.lens.figure import draw_heading
+from regard.lens.glyphs import visible
+from regard.lens.render import INK, MUTED, SMALL, blank, write
+from regard.lens.sheet import MARGIN, fitted
 
-PICTURE, GAP, LABEL, MARGIN = 1.5, 0.18, 0.26, 0.3  # inches
-TITLE = 0.5
+PICTURE, GAP, LABEL = 1.5, 0.18, 0.26  # inches
+TITLE = 0.6  # of a heading that has one line of each kind
 ACROSS = 6  # pictures
 DARK = 0.22  # of its light, what a place keeps that nobody looked at
 GLOW = np.array([255.0, 150.0, 20.0])
 TINT = 0.3  # of the glow, where a word looked most
 
 
-def drawn(title: str, image_YXC: np.ndarray, words: Sequence[str], maps_LYX: np.ndarray, kind: Literal["png", "svg"]) -> bytes:
-    return rendered(lambda: sheet(title, image_YXC, words, maps_LYX), kind)
-
-
-def sheet(title: str, image_YXC: np.ndarray, words: Sequence[str], maps_LYX: np.ndarray) -> Figure:
-    across = min(ACROSS, len(words) + 1)
+def sheet(title: str, told: str, image_YXC: np.ndarray, words: Sequence[str], maps_LYX: np.ndarray) -> Figure:
+    """`told` is what the light shows."""
+    across = min(ACROSS, max(3, len(words) + 1))
     down = -(-(len(words) + 1) // across)
     height = PICTURE * image_YXC.shape[0] / image_YXC.shape[1]
     width = 2 * MARGIN + across * PICTURE + (across - 1) * GAP
-    figure, axes = blank(width, 2 * MARGIN + TITLE + down * (height + LABEL) + (down - 1) * GAP)
-    write(axes, MARGIN, MARGIN + 0.1, sentence(title), size=12, color=INK)
+    heading = fitted(title, told, width)
+    first = MARGIN + TITLE + heading.extra
+    figure, axes = blank(width, first + MARGIN + down * (height + LABEL) + (down - 1) * GAP)
+    draw_heading(axes, *heading)
     shown = [("", image_YXC), *((visible(word), lit(image_YXC, map_YX)) for word, map_YX in zip(words, maps_LYX))]
     for n, (word, picture_YXC) in enumerate(shown):
         row, column = divmod(n, across)
-        left, top = MARGIN + column * (PICTURE + GAP), MARGIN + TITLE + row * (height + LABEL + GAP)
+        left, top = MARGIN + column * (PICTURE + GAP), first + row * (height + LABEL + GAP)
         _place(axes, picture_YXC, left, top + LABEL, height)
         write(axes, left, top + LABEL / 2, word or "the image", size=SMALL + 2, color=INK if word else MUTED)
     return figure

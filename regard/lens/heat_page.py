@@ -16,9 +16,10 @@ from regard.lens.glyphs import sentence, visible
 STEPS = 65535
 
 
-def html(title: str, image_YXC: np.ndarray, words: Sequence[str], maps_LYX: np.ndarray) -> bytes:
+def html(title: str, told: str, image_YXC: np.ndarray, words: Sequence[str], maps_LYX: np.ndarray) -> bytes:
     data = {
         "title": sentence(title),
+        "told": sentence(told),  # what the light shows
         "words": [visible(word) for word in words],
         "image": {"rows": image_YXC.shape[0], "columns": image_YXC.shape[1], "pixels": _text(image_YXC.astype(np.uint8))},
         "rows": maps_LYX.shape[1],

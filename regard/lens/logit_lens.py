@@ -88,9 +88,10 @@ class LogitLens:
 
 @torch.no_grad()
 def logit_lens(subject: Subject) -> LogitLens:
+    stack, side = written_side(subject)
+    blocks_of(subject, stack)
     if subject.head is None or subject.outputs is None:
         raise UserError("this model says no words, so its layers cannot be read as words; give one that writes or fills in.")
-    stack, side = written_side(subject)
     with layer_vectors(subject, stack) as layers:
         (subject.hidden or subject.forward)(1)
     last_L = subject.head(layers[-1]).argmax(-1)[0]
@@ -109,12 +110,17 @@ def written_side(subject: Subject) -> tuple[str, Side]:
     return stack, subject.sides[stack]
 
 
-@contextmanager
-def layer_vectors(subject: Subject, stack: str) -> Iterator[list[Tensor]]:
-    """x_BLD as they enter a stack and as each of its blocks leaves them, of the pass that is made within."""
+def blocks_of(subject: Subject, stack: str) -> Stack:
     found = getattr(subject.model, stack, None)
     if not isinstance(found, Stack):
         raise UserError(f"this model has no {stack} made of blocks, so there are no layers to look at.")
+    return found
+
+
+@contextmanager
+def layer_vectors(subject: Subject, stack: str) -> Iterator[list[Tensor]]:
+    """x_BLD as they enter a stack and as each of its blocks leaves them, of the pass that is made within."""
+    found = blocks_of(subject, stack)
     layers: list[Tensor] = []
     hooks = [found.register_forward_pre_hook(lambda module, inputs: layers.append(inputs[0]))]
     hooks += [block.register_forward_hook(lambda module, inputs, out: layers.append(out)) for block in found.blocks]

@@ -18,8 +18,8 @@ _SLOT = re.compile(r"\{\{(\w+)\}\}")
 _UNSAFE = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
-def page(template: str, styles: Sequence[str], scripts: Sequence[str], title: str, data: Mapping[str, object]) -> bytes:
-    """The template, a file beside this one as styles and scripts are, with its slots filled; title and data are shown as text."""
+def page(body: str, styles: Sequence[str], scripts: Sequence[str], title: str, data: Mapping[str, object]) -> bytes:
+    """A body, a file beside this one as styles and scripts are, in the frame of all pages; title and data are shown as text."""
     style, script = "".join(map(_asset, styles)), "\n".join(map(_asset, scripts))
     slots = {
         "policy": _policy(style, script),
@@ -28,8 +28,9 @@ def page(template: str, styles: Sequence[str], scripts: Sequence[str], title: st
         "data": inert(data),
         "script": script,
     }
+    template = _asset("offline.html").replace("{{body}}\n", _asset(body))
     # one pass over the template alone: what fills a slot is never searched for slots
-    return _SLOT.sub(lambda slot: slots[slot[1]], _asset(template)).encode("utf-8")
+    return _SLOT.sub(lambda slot: slots[slot[1]], template).encode("utf-8")
 
 
 def _asset(name: str) -> str:

@@ -32,6 +32,8 @@ SIDE, GAP, TOP = 3.1, 0.3, 1.5  # inches of a map, between maps, above
 ABOVE, ROW = 0.62, 0.19  # inches for what stands over a map, and of a sentence below all
 ALIKE = 1e-9  # a distance that is none
 INSIDE = 0.86  # of a map's side that its uses take up
+TURNS = np.pi * np.array([-0.25, 0.25, 0.75, -0.75, 0.0, 0.5, 1.0, -0.5])  # upper right first
+AROUND = 0.12 * np.stack([np.cos(TURNS), np.sin(TURNS)], 1)  # inches from a point to its number
 LETTER = 8.0  # points
 CAPTION = [
     "Each use of the word by the first two principal components of its direction, each map to its own scale.",
@@ -147,9 +149,10 @@ def _draw_map(axes: Axes, each: SenseMap, colours: dict[str, str], left: float) 
         axes.plot([left + SIDE / 2], [top + SIDE / 2], "o", color=MUTED, markersize=5.0)
         write(axes, left + SIDE / 2 + 0.1, top + SIDE / 2, f"all {len(points_U2)} uses", size=LETTER, color=MUTED)
         return
-    for use, (x, y), number in zip(each.uses.uses, _laid(points_U2, left, top), range(1, len(points_U2) + 1)):
+    at_U2 = _laid(points_U2, left, top)
+    for number, (use, (x, y), (label_x, label_y)) in enumerate(zip(each.uses.uses, at_U2, _beside(at_U2)), 1):
         axes.plot([x], [y], "o", color=colours[use.sense], markersize=5.0, zorder=3)
-        write(axes, x + 0.06, y - 0.07, str(number), size=7.0, color=colours[use.sense])
+        write(axes, label_x, label_y, str(number), size=7.0, color=colours[use.sense], ha="center")
 
 
 def _laid(points_U2: np.ndarray, left: float, top: float) -> np.ndarray:
@@ -157,6 +160,17 @@ def _laid(points_U2: np.ndarray, left: float, top: float) -> np.ndarray:
     middle_2, size = (points_U2.max(0) + points_U2.min(0)) / 2, float(np.ptp(points_U2, axis=0).max())
     scale = INSIDE * SIDE / size
     return np.array([left + SIDE / 2, top + SIDE / 2]) + (points_U2 - middle_2) * np.array([scale, -scale])
+
+
+def _beside(at_U2: np.ndarray) -> np.ndarray:
+    """A place for each point's number: of those around it, the one farthest from all points and the numbers placed before."""
+    found = np.empty((0, 2))
+    for number, point_2 in enumerate(at_U2):
+        taken_N2 = np.concatenate([np.delete(at_U2, number, 0), found])
+        places_A2 = point_2 + AROUND
+        room_A = np.linalg.norm(places_A2[:, None] - taken_N2, axis=2).min(1, initial=SIDE)
+        found = np.concatenate([found, places_A2[[room_A.argmax()]]])
+    return found
 
 
 def sense_maps(found: Sequence[WordUses], layers: Sequence[int]) -> SenseMaps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -85,6 +86,24 @@ def planned(alignment: Alignment) -> Sheet:
     thumbs = _thumb_boxes(alignment, thumbs_left, head + 0.45, thumb) if several else []
     bottom = max(top + tall + SCALE_HEIGHT, *(row[0].top + row[0].height for row in thumbs), 0)
     return Sheet(names, title, caption, matrix, thumbs, top + tall / 2, keys_right, width, bottom + MARGIN)
+
+
+class Heading(NamedTuple):
+    """A title and a caption as lines that fit a sheet."""
+
+    title: list[str]
+    caption: list[str]
+
+    @property
+    def extra(self) -> float:
+        """Inches that it is taller than one line of each."""
+        return TITLE_STEP * (len(self.title) - 1) + CAPTION_STEP * (len(self.caption) - 1)
+
+
+def fitted(title: str, caption: str, width: float) -> Heading:
+    room = width - 2 * MARGIN
+    title, caption = drawable(sentence(title), 300), drawable(sentence(caption), 300)
+    return Heading(wrapped(title, TITLE_POINTS, room), wrapped(caption, CAPTION_POINTS, room))
 
 
 def _names(alignment: Alignment) -> Names:

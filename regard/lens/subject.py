@@ -90,4 +90,6 @@ class Subject:
             )
         with probe(self.model, gates) as seen:
             (self.hidden or self.forward)(1)
+        if not len(seen):
+            raise UserError("this model has no attention to look at; its gradients still say what each word did.")
         return seen

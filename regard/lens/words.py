@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from regard.families.captioner import Captioner
 from regard.lens.subject import Side, Subject
 from regard.model.embed import Embed
 
@@ -23,11 +24,22 @@ EMBEDS = {"source": "encoder", "target": "decoder"}  # of an encoder-decoder: wh
 Shares = Mapping[str, Tensor]  # by stack, share_BL of every word
 
 
-def embeds(subject: Subject) -> dict[str, Embed]:
-    """What turns tokens into vectors, by the stack that reads them."""
-    found = {name: part for name, part in subject.model.named_children() if isinstance(part, Embed)}
+class Entry(NamedTuple):
+    """Where tokens enter: a module, and the part of it that makes their own vectors, before it adds their places."""
+
+    whole: nn.Module
+    vectors: nn.Module
+
+
+def entries(subject: Subject) -> dict[str, Entry]:
+    """By the stack that reads them."""
+    model = subject.model
+    if isinstance(model, Captioner):
+        target = model.writer.target
+        return {"encoder": Entry(model.encoder, model.encoder.cells), "decoder": Entry(target, target.tokens)}
+    found = {name: part for name, part in model.named_children() if isinstance(part, Embed)}
     only = next(iter(subject.sides))
-    return {EMBEDS.get(name, only): part for name, part in found.items()}
+    return {EMBEDS.get(name, only): Entry(part, part.tokens) for name, part in found.items()}
 
 
 def input_side(subject: Subject) -> tuple[str, Side]:
@@ -54,11 +66,10 @@ def word_shares(subject: Subject, shares: Shares) -> Iterator[dict[str, Tensor]]
         entered[stack] = vectors_BLD
         return vectors_BLD
 
-    found = embeds(subject)
-    hooks = [embed.register_forward_pre_hook(begin(stack)) for stack, embed in found.items()]
-    hooks += [
-        tokens.register_forward_hook(scale) for tokens in {id(embed.tokens): embed.tokens for embed in found.values()}.values()
-    ]
+    found = entries(subject)
+    hooks = [entry.whole.register_forward_pre_hook(begin(stack)) for stack, entry in found.items()]
+    tables = {id(entry.vectors): entry.vectors for entry in found.values()}
+    hooks += [part.register_forward_hook(scale) for part in tables.values()]
     try:
         yield entered
     finally:

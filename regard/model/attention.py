@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from regard.model.cache import Cache, Kept, Lineage, Slots
 from regard.model.linear import Linear
 from regard.model.mixers import Mixer
-from regard.model.mixers.favor import Favor
 from regard.model.mixers.sums import Sums
 from regard.model.probe import Probe, Seen
 from regard.model.running import RunningSums
@@ -35,11 +34,17 @@ def attend(
 
 
 def gated(looking: Probe | None, name: str, context_BHLK: Tensor) -> Tensor:
+    """With every head as open as the probe has its gate: for all sequences alike, or for each of them."""
     if looking is None or (gate := looking.gates.get(name)) is None:
         return context_BHLK
-    if gate.dim() == 2:  # a text that is read sentence by sentence has several rows
-        gate = gate.repeat_interleave(len(context_BHLK) // len(gate), 0)
-    return context_BHLK * gate.to(context_BHLK)[..., None, None]
+    gate = gate.to(context_BHLK)
+    if gate.dim() == 2 and len(gate) > 1:
+        rows = looking.rows
+        sequences = len(context_BHLK) // rows if isinstance(rows, int) else len(rows)
+        if len(gate) != sequences:
+            raise ValueError(f"the gate of {name} has {len(gate)} rows; it needs one, or one for each of {sequences} sequences")
+        gate = gate.repeat_interleave(rows, 0)
+    return context_BHLK * gate[..., None, None]
 
 
 class KeysValues(NamedTuple):
@@ -88,8 +93,8 @@ class Attention(nn.Module):
 
     def _context(self, q_BHLK: Tensor, seen: KeysValues | Sums, view: View) -> Tensor:
         if isinstance(seen, Sums):  # in a decoding step; of the keys themselves nothing is left to look at
-            assert isinstance(self.mixer, Favor)
-            return gated(self.probe, self.name, self.mixer.recall(q_BHLK, seen))
+            assert self.mixer.folds is not None
+            return gated(self.probe, self.name, self.mixer.folds.recall(q_BHLK, seen))
         dropout = self.dropout if self.training else 0.0
         return attend(self.probe, self.name, self.mixer, q_BHLK, *seen, view, dropout)
 
@@ -105,11 +110,11 @@ class Attention(nn.Module):
     @property
     def keeps_slots(self) -> bool:
         """Does decoding look at every token that was written?"""
-        return not isinstance(self.mixer, Favor)
+        return self.mixer.folds is None
 
     def room(self, lineage: Lineage, like_SHPK: Tensor) -> Kept:
         """For what decoding keeps."""
-        return RunningSums(self.mixer, lineage, like_SHPK) if isinstance(self.mixer, Favor) else Slots(lineage, like_SHPK)
+        return Slots(lineage, like_SHPK) if self.mixer.folds is None else RunningSums(self.mixer.folds, lineage, like_SHPK)
 
     def _split(self, x_BLI: Tensor) -> Tensor:
         return x_BLI.unflatten(-1, (self.heads, -1)).transpose(1, 2)

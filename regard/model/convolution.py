@@ -80,6 +80,8 @@ class Convolution(nn.Module):
 class Fixed:
     """Weights as a probe shows them. What asks, and what is asked, is a place and a head."""
 
+    folds = None
+
     def __init__(self, kernel_HW: Tensor, dilation: int, causal: bool) -> None:
         self.kernel_HW, self.dilation, self.causal = kernel_HW.detach().float(), dilation, causal
 

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from regard.model.attention import Attention, KeysValues
 from regard.model.cache import Lineage, roomy
-from regard.model.mixers.favor import Favor
 from regard.model.mixers.sums import Sums
 from regard.model.position import Positions
 from regard.model.probe import attentions
@@ -93,9 +92,9 @@ class Memory:
 
     def __init__(self, looking: Sequence[Attention | Aligner], like: Sequence[KeysValues], sentences: int, length: int) -> None:
         self.rooms: list[Held | FoldedMemory] = [
-            FoldedMemory(attention.mixer, pair.k_BHMK, sentences)
-            if isinstance(attention.mixer, Favor)
-            else Held(pair, sentences, length)
+            Held(pair, sentences, length)
+            if attention.mixer.folds is None
+            else FoldedMemory(attention.mixer.folds, pair.k_BHMK, sentences)
             for attention, pair in zip(looking, like)
         ]
         like_k = like[0].k_BHMK

@@ -55,6 +55,7 @@ class Probe:
     seen: dict[str, Seen] = field(default_factory=dict)
     gates: Mapping[str, Tensor] = field(default_factory=dict)  # name -> gate_H, or gate_BH
     recording: bool = True
+    rows: Tensor | int = 1  # that follow one another for each sequence of the batch: one, unless sequences are taken apart
 
     def __getitem__(self, name: str) -> Seen:
         if name not in self.seen:
@@ -102,6 +103,19 @@ def probe(model: nn.Module, gates: Mapping[str, Tensor] | None = None) -> Iterat
         finally:
             for name, attention in found.items():
                 attention.probe = previous[name]
+
+
+@contextmanager
+def taken_apart(looking: Probe | None, rows: Tensor | int) -> Iterator[None]:
+    """Inside, each sequence of the batch is so many rows, such as a document's sentences; gates of the sequence are theirs."""
+    if looking is None:
+        yield
+        return
+    looking.rows = rows
+    try:
+        yield
+    finally:
+        looking.rows = 1
 
 
 @contextmanager

@@ -15,15 +15,14 @@ import torch
 from torch import Tensor
 
 from regard.model.cache import Lineage
-from regard.model.mixers.favor import Favor
-from regard.model.mixers.sums import NOTHING, Sums, joined
+from regard.model.mixers.sums import NOTHING, Folds, Sums, joined
 from regard.model.state import Moves
 
 
 class RunningSums:
     """The past of one attention, a lane each."""
 
-    def __init__(self, mixer: Favor, lineage: Lineage, like_SHPK: Tensor) -> None:
+    def __init__(self, mixer: Folds, lineage: Lineage, like_SHPK: Tensor) -> None:
         self.mixer, self.lineage = mixer, lineage
         self.buffers = _nothing(mixer, like_SHPK, len(lineage.position_S), like_SHPK.shape[1], lineage.lanes)
 
@@ -62,7 +61,7 @@ class RunningSums:
 class FoldedMemory:
     """What cross-attention by features needs of a source: read once, whatever its length."""
 
-    def __init__(self, mixer: Favor, like_SHMK: Tensor, sentences: int) -> None:
+    def __init__(self, mixer: Folds, like_SHMK: Tensor, sentences: int) -> None:
         self.mixer = mixer
         self.buffers = _nothing(mixer, like_SHMK, sentences, like_SHMK.shape[1])
 
@@ -116,7 +115,7 @@ class Recent:
         moves.within(self.now_SHWTK)
 
 
-def _nothing(mixer: Favor, like: Tensor, *shape: int) -> Sums:
+def _nothing(mixer: Folds, like: Tensor, *shape: int) -> Sums:
     features, head_width = mixer.features.count(like.shape[3]), like.shape[3]
     total_F = torch.zeros(*shape, features, dtype=torch.promote_types(like.dtype, torch.float32), device=like.device)
     return Sums(total_F.new_zeros(*shape, features, head_width), total_F, total_F.new_full(shape, NOTHING))

@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.data.word_blocks import BLOCK, Blocks
+from regard.data.word_blocks import Blocks
 from regard.errors import UserError
 from regard.families.words import WordTables
 
@@ -35,7 +35,6 @@ STEADY = 2.0  # the most that the steps of one row in a batch may weigh together
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    shared = 32  # negatives of a block
     passes = 1  # through a batch
     window: int = 5  # words on either side, at most; how many is drawn for each word
     negatives: int = 5  # drawn words for each right one
@@ -55,6 +54,7 @@ class SamplingConfig:
 @dataclass(frozen=True, kw_only=True)
 class SkipGramConfig(SamplingConfig):
     name: Literal["skipgram"] = "skipgram"
+    block, shared = 32, 32  # words in a row, and the negatives that they share
     part = 512  # words of a batch that are worked on together
 
     @property
@@ -66,6 +66,7 @@ class SkipGramConfig(SamplingConfig):
 @dataclass(frozen=True, kw_only=True)
 class CBOWConfig(SamplingConfig):
     name: Literal["cbow"] = "cbow"
+    block, shared = 16, 16
     part = 1024
 
     @property
@@ -89,22 +90,23 @@ class NegativeSampling:
         self.tables, self.config = tables, config
         self.both = (tables.words.weight.data, tables.contexts.weight.data)
         self.tally = [torch.zeros(len(table)) for table in self.both]
-        self.before, self.after = reaches(config.window)
+        self.before, self.after = reaches(config.window, config.block)
+        self.first_T = torch.arange(config.block) * (config.window + 1)  # row of each place there
+        self.shares = torch.arange(2 * config.window + 1).clamp(min=1).reciprocal()[:, None]  # of a neighbour, by their number
         self.moments: dict[str, Tensor] = {}
 
     def find(self, part: Blocks) -> tuple[list[Steps], list[Steps]]:
         """For the words' table, and for the contexts'."""
-        find = _skipgram if self.config.name == "skipgram" else _cbow
-        return find(*self.both, part, self.band(part), self.config.negatives / part.negatives_NK.shape[1])
+        each, band_NTM = self.config.negatives / part.negatives_NK.shape[1], self.band(part)
+        if self.config.name == "skipgram":
+            return _skipgram(*self.both, part, band_NTM, each)
+        return _cbow(*self.both, part, band_NTM, _rows(self.shares, part.left_NT + part.right_NT), each)
 
     def take(self, table: int, found: Sequence[Steps], rate: float) -> None:
         rows_R, weight_R = torch.cat([steps.rows_R for steps in found]), torch.cat([steps.weight_R for steps in found])
-        share_R = steady_share(self.tally[table], rows_R, weight_R, STEADY / rate)
-        begin = 0
-        for rows, steps_RD, _ in found:
-            share = rate if share_R is None else rate * share_R[begin : begin + len(rows), None]
-            self.both[table].index_add_(0, rows, steps_RD.mul_(share))  # its own factor, alpha, would take three times as long
-            begin += len(rows)
+        share_R = steady_share(self.tally[table], rows_R, weight_R, STEADY / rate).mul_(rate)
+        for (rows, steps_RD, _), share_R1 in zip(found, share_R[:, None].split([len(steps.rows_R) for steps in found])):
+            self.both[table].index_add_(0, rows, steps_RD.mul_(share_R1))  # its own factor, alpha, would take three times as long
 
     def loss(self, part: Blocks) -> float:
         """The mean of what equation 4 wants raised, below zero, over the right answers of these blocks."""
@@ -122,13 +124,12 @@ class NegativeSampling:
 
     def band(self, part: Blocks) -> Tensor:
         """band_NTM: 1 where a word of a block has another in its window. Looked up, which takes a quarter of comparing."""
-        first_T = torch.arange(part.left_NT.shape[1]) * (self.config.window + 1)
-        return _rows(self.before, part.left_NT + first_T).add_(_rows(self.after, part.right_NT + first_T))
+        return _rows(self.before, part.left_NT + self.first_T).add_(_rows(self.after, part.right_NT + self.first_T))
 
 
-def reaches(window: int) -> tuple[Tensor, Tensor]:
+def reaches(window: int, block: int) -> tuple[Tensor, Tensor]:
     """What each word of a block sees before it and after it, by its place and by how far its window reaches: rows of M."""
-    offset_TM = torch.arange(BLOCK + 2 * window) - torch.arange(BLOCK)[:, None] - window
+    offset_TM = torch.arange(block + 2 * window) - torch.arange(block)[:, None] - window
     reach = torch.arange(window + 1)[:, None]
     near_TRM = (offset_TM[:, None].abs() <= reach) & (offset_TM[:, None] != 0)
     sides = [(near_TRM & (sign * offset_TM[:, None] > 0)).float().flatten(0, 1) for sign in (-1, 1)]
@@ -160,20 +161,23 @@ def _skipgram(
     )
 
 
-def _cbow(words_VD: Tensor, contexts_VD: Tensor, part: Blocks, band_NTM: Tensor, each: float) -> tuple[list[Steps], list[Steps]]:
-    asked_NT, pairs_NT1 = middle(part), band_NTM.sum(2, keepdim=True)
-    some_NT1, mean_NTD = pairs_NT1.clamp_max(1), _means(words_VD, part, band_NTM)
+def _cbow(
+    words_VD: Tensor, contexts_VD: Tensor, part: Blocks, band_NTM: Tensor, share_NT1: Tensor, each: float
+) -> tuple[list[Steps], list[Steps]]:
+    """What is a mean in the formula stays a sum here: its share multiplies scores and errors, which are fewer numbers."""
+    asked_NT = middle(part)
+    sum_NTD = torch.bmm(band_NTM, _rows(words_VD, part.around_NM))
     y_NTD, drawn_NKD = _rows(contexts_VD, asked_NT), _rows(contexts_VD, part.negatives_NK)
-    right_NT1 = (mean_NTD * y_NTD).sum(2, keepdim=True).neg_().sigmoid_().mul_(some_NT1)
-    wrong_NTK = torch.bmm(mean_NTD, drawn_NKD.mT).sigmoid_().mul_(-each * some_NT1)
-    error_NTD = torch.baddbmm(y_NTD.mul_(right_NT1), wrong_NTK, drawn_NKD)
-    to_drawn_NKD, drawn_times_N1 = torch.bmm(wrong_NTK.mT, mean_NTD), each * some_NT1.sum(1)
-    share_NT1 = (1 + each * drawn_NKD.shape[1]) / pairs_NT1.clamp_min_(1)  # of a neighbour in the mean, for every answer
+    right_NT1 = (sum_NTD * y_NTD).sum(2, keepdim=True).mul_(share_NT1).neg_().sigmoid_()
+    wrong_NTK = torch.bmm(sum_NTD, drawn_NKD.mT).mul_(share_NT1).sigmoid_().mul_(-each)
+    error_NTD = y_NTD.mul_(right_NT1).baddbmm_(wrong_NTK, drawn_NKD)  # of a word without neighbours it goes nowhere
+    to_drawn_NKD = torch.bmm(wrong_NTK.mul_(share_NT1).mT, sum_NTD)
+    answers, words = 1 + each * drawn_NKD.shape[1], asked_NT.shape[1]
     return (
-        [_steps(part.around_NM, torch.bmm(band_NTM.mT, error_NTD), torch.bmm(band_NTM.mT, share_NT1))],
+        [_steps(part.around_NM, torch.bmm(band_NTM.mT, error_NTD), band_NTM.mul_(share_NT1).sum(1).mul_(answers))],
         [
-            _steps(asked_NT, mean_NTD.mul_(right_NT1), some_NT1),
-            _steps(part.negatives_NK, to_drawn_NKD, drawn_times_N1.expand(part.negatives_NK.shape)),
+            _steps(asked_NT, sum_NTD.mul_(right_NT1.mul_(share_NT1)), torch.ones(asked_NT.shape)),
+            _steps(part.negatives_NK, to_drawn_NKD, torch.full(part.negatives_NK.shape, each * words)),
         ],
     )
 
@@ -188,13 +192,12 @@ def _means(words_VD: Tensor, part: Blocks, band_NTM: Tensor) -> Tensor:
     return sum_NTD.div_(band_NTM.sum(2, keepdim=True).clamp_min_(1))
 
 
-def _rows(table: Tensor, numbers: Tensor) -> Tensor:
-    return table.index_select(0, numbers.reshape(-1)).view(*numbers.shape, -1)
+_rows = torch.embedding  # of a table, by their numbers
 
 
-def steady_share(tally_V: Tensor, rows_R: Tensor, weight_R: Tensor, most: float) -> Tensor | None:
-    """By which the steps of each row are shortened, so that those of one row weigh `most` together; None where all do anyway."""
+def steady_share(tally_V: Tensor, rows_R: Tensor, weight_R: Tensor, most: float) -> Tensor:
+    """By which the steps of each row are shortened, so that those of one row weigh `most` together; 1 where they do anyway."""
     tally_V.index_add_(0, rows_R, weight_R)
     together_R = tally_V.index_select(0, rows_R)
     tally_V.index_fill_(0, rows_R, 0.0)
-    return (most / together_R).clamp_max_(1.0) if together_R.max() > most else None
+    return together_R.reciprocal_().mul_(most).clamp_max_(1.0)

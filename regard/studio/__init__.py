@@ -1,6 +1,7 @@
 """Studio: the web page people look through. A server that opens runs, and static files that need no build step.
 
 desk      what the page needs of an opened run; `tasks.desks` makes one of whatever a run answers
+gallery   images to lay before a model, the run's own and what people hand in
 looks     an input laid before a model, passed once, kept as references
 arithmetic, terms   one weight, number by number
 matrices  weights rebuilt from those: rows, tiles, overviews, thumbnails

@@ -17,11 +17,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from regard.errors import UserError
-from regard.studio import routes_change, routes_explain, routes_look, routes_run, routes_words
+from regard.studio import routes_change, routes_explain, routes_images, routes_look, routes_run, routes_words
 from regard.studio.desk import Opening, Runs
+from regard.studio.gallery import LARGEST
 from regard.studio.guard import Guard
 from regard.studio.looks import Looks
-from regard.studio.wire import refusal
+from regard.studio.wire import Json, refusal
 from regard.studio.work import Full, Work
 
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -63,10 +64,10 @@ def create(openings: Mapping[str, Opening], hosts: frozenset[str] | None, key: s
 
     app = FastAPI(title="Regard studio", docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", lifespan=lifespan)
     _add_assets(app)
-    for routes in (routes_run, routes_look, routes_change, routes_explain, routes_words):
+    for routes in (routes_run, routes_images, routes_look, routes_change, routes_explain, routes_words):
         routes.add(app, studio)
     _add_refusals(app)
-    return Guard(app, hosts, key)
+    return Guard(app, hosts, key, roomy={"/api/image": LARGEST})
 
 
 def _add_assets(app: FastAPI) -> None:
@@ -80,11 +81,15 @@ async def _asset(body: bytes, kind: str) -> Response:
 
 
 def _add_refusals(app: FastAPI) -> None:
-    """Every mistake ends as one sentence; what was sent is not sent back."""
+    """Every mistake ends as one sentence; what was sent is not sent back.
+
+    What a model has not, or a text has not, is an answer too: it is told as such, so that a browser's console is left to what
+    is broken.
+    """
 
     @app.exception_handler(UserError)
     async def mendable(_: Request, error: UserError) -> Response:
-        return refusal(400, str(error))
+        return Json({"cannot": str(error)}, headers={"x-cannot": "1"})
 
     @app.exception_handler(Full)
     async def full(_: Request, error: Full) -> Response:

@@ -20,7 +20,9 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.model.attention import Attention
+from regard.model.convolution import Convolution
 from regard.model.embed import Embed
+from regard.model.image_encoder import ImageEncoder
 from regard.model.probe import attentions, probe
 from regard.studio.looks import Look
 
@@ -72,8 +74,10 @@ def trace(look: Look, name: str, alone: Lock) -> Traced:
     model = look.subject.model
     found = attentions(model)
     attention = found[name]
-    if not isinstance(attention, Attention):
+    if isinstance(attention, Convolution):
         raise UserError(f"{name} does not attend, so there are no queries and keys to multiply; give another.")
+    if not isinstance(attention, Attention):
+        raise UserError(f"{name} has no matrices that make queries, keys and values: it scores what was read as it is. See Head.")
     path = next(path for path, module in model.named_modules() if module is attention)
     with alone, probe(model), _watched(attention) as seen:
         look.subject.forward(1)
@@ -136,9 +140,11 @@ def sources(traced: Traced, place: Place, wide: int) -> dict[str, Any]:
 
 @torch.no_grad()
 def _vector_of(look: Look, place: Place, side: str) -> dict[str, Any]:
-    """The token's embedding and its position's vector, where this stack starts from one."""
+    """The token's embedding and its position's vector; a cell of an image has none, but what its pixels were made to."""
     stack = "encoder" if side == "key" and place.name.endswith(".cross") else place.name.partition(".")[0]
     tokens, row = look.subject.sides[stack], place.query if side == "query" else place.key
+    if stack == "encoder" and isinstance(getattr(look.subject.model, "encoder", None), ImageEncoder):
+        return {"id": None, "stack": stack, "embedding": None, "position": None}
     embed, path = _embed(look.subject.model, stack)
     word = embed.tokens.weight[tokens.ids[row]].float() * embed.scale
     positions_1 = torch.tensor([row], device=word.device)

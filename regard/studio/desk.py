@@ -11,9 +11,11 @@ from torch import nn
 
 from regard.decode.tree import SearchTree
 from regard.errors import UserError, nearest
+from regard.lens.document import Document
 from regard.lens.role_table import Roles
 from regard.lens.subject import Subject
 from regard.lens.uses import WordUses
+from regard.studio.gallery import Gallery
 from regard.studio.vocabulary import Spelled
 
 LONGEST = 8192  # tokens of a text that is looked into
@@ -35,13 +37,22 @@ class Desk(Protocol):
 
     @property
     def example(self) -> str:
-        """A text to begin with."""
+        """A text to begin with; where it reads images, the name of one."""
+        ...
+
+    @property
+    def gallery(self) -> Gallery | None:
+        """The images that can be laid before it; None where it reads text."""
         ...
 
     def subject(self, text: str, target: str | None) -> Subject: ...
 
     def answer(self, text: str) -> str:
         """What `regard predict` says."""
+        ...
+
+    def document(self, text: str) -> Document:
+        """Sentences and words by what was looked at; refused by those that do not read sentence by sentence."""
         ...
 
     def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:

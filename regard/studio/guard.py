@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -59,6 +59,7 @@ class Guard:
     hosts: frozenset[str] | None  # names a request may use; None where the key alone decides
     key: str | None = None
     largest: int = 256 * 1024  # bytes of a body
+    roomy: Mapping[str, int] = field(default_factory=dict)  # paths that take more
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -68,7 +69,7 @@ class Guard:
             if refused is not None:
                 await _answer(_guarded(send), *refused)
             else:
-                await self.app(scope, _bounded(receive, self.largest), _guarded(send))
+                await self.app(scope, _bounded(receive, self._most(scope)), _guarded(send))
 
     def _refusal(self, scope: Scope) -> tuple[int, str, list[tuple[bytes, bytes]]] | None:
         given = _headers(scope)
@@ -81,9 +82,12 @@ class Guard:
         if given.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return 403, "Another site asked; only this page may.", []
         length = given.get("content-length", "0")
-        if not length.isdigit() or int(length) > self.largest:
-            return 413, _too_large(self.largest), []
+        if not length.isdigit() or int(length) > self._most(scope):
+            return 413, _too_large(self._most(scope)), []
         return None
+
+    def _most(self, scope: Scope) -> int:
+        return self.roomy.get(scope["path"], self.largest)
 
     def _key_refusal(self, scope: Scope) -> tuple[int, str, list[tuple[bytes, bytes]]] | None:
         """Let in with the cookie; with the key in the address, sent to the same place with the cookie set."""

@@ -10,7 +10,7 @@ import torch
 from regard.errors import UserError
 from regard.lens import merged
 from regard.lens.heads import MEASURES, head_statistics
-from regard.model.attention import Attention
+from regard.model.convolution import Convolution
 from regard.model.probe import attentions
 from regard.studio.looks import Look
 
@@ -25,6 +25,6 @@ def statistics(look: Look) -> dict[str, Any]:
 def value_norms(look: Look, name: str) -> np.ndarray:
     """norm_HM: how long what a key brings is, if all of a head's weight is on it."""
     seen, attention = look.attention(name), attentions(look.subject.model)[name]
-    if not isinstance(attention, Attention):
+    if isinstance(attention, Convolution):
         raise UserError(f"{name} does not attend, so no weight brings a value; leave values out.")
     return merged.value_norms(attention, seen).cpu().numpy()

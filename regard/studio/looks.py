@@ -31,6 +31,11 @@ CHECKED = 6  # rows of each attention
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 1e-2}
 ROOM = 300 << 20  # bytes of references kept
 KEPT = 12  # looks
+NESTED = (
+    "this model looks at the words of one sentence after the other, so no matrix holds all of its words; Run shades what it "
+    "looked at, and Ablate and Layers ask what matters."
+)
+WITHOUT = "this model has no attention, so there are no weights to draw; Run shows what it says, and Layers what its words did."
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,11 @@ class Look:
         parts = [t.untyped_storage() for s in self.seen.seen.values() for t in (s.q_BHLK, s.k_BHMK, s.v_BHMK)]
         return sum({part.data_ptr(): part.nbytes() for part in parts}.values())
 
+    @property
+    def why(self) -> str | None:
+        """There is no attention to draw, if there is none."""
+        return None if len(self.seen) else NESTED if self.subject.nested else WITHOUT
+
     def attention(self, name: str) -> Seen:
         if name not in self.seen.seen:
             raise UserError(f"there is no attention {name[:60]!r}; there are {', '.join(self.seen)}.")
@@ -89,6 +99,8 @@ class Look:
             "sides": sides,
             "outputs": outputs,
             "attentions": [{"name": name, "heads": h, "queries": q, "keys": k} for name, (h, q, k) in shapes.items()],
+            "why": self.why,
+            "nested": self.subject.nested,
             "steps": self.steps,
             "nll": float(np.mean(scored)) if scored else None,
             "faith": {**asdict(self.faith), "holds": self.faith.holds},
@@ -109,6 +121,8 @@ def look(asked: Asked, desk: Desk, alone: Lock) -> Look:
             raise UserError(f"this text is {longest:,} tokens long, and studio looks into {LONGEST:,} at most; give less of it.")
         with torch.no_grad(), probe(subject.model) as seen, contexts(subject.model) as given:
             logits_LV = subject.forward(1)[0]
+    if subject.nested:  # what was seen is of single sentences, and of no side
+        seen.seen.clear()
     faith = check(seen, given)
     return Look(asked, desk, subject, seen, outputs_of(logits_LV, subject), faith, perf_counter() - began)
 
@@ -134,11 +148,13 @@ def check(seen: Probe, given: dict[str, Tensor]) -> Faith:
     worst, rows, tolerance = 0.0, 0, 0.0
     for name in seen:
         one = seen[name]
-        length = one.q_BHLK.shape[2]
+        length, context_BLD = one.q_BHLK.shape[2], given.get(name)
+        if context_BLD is None or context_BLD.shape[1:2] != (length,):  # it handed out weights, and one word's context at a time
+            continue
         some = sorted({round(n * (length - 1) / max(1, CHECKED - 1)) for n in range(CHECKED)})
         rebuilt_RD = (one.weights(rows=some)[0] @ one.v_BHMK[0].float()).transpose(0, 1).flatten(1)
-        context_RD = given[name][0, some].float()
-        scale = max(float(given[name][0].abs().max()), 1e-6)
+        context_RD = context_BLD[0, some].float()
+        scale = max(float(context_BLD[0].abs().max()), 1e-6)
         worst, rows = max(worst, float((rebuilt_RD - context_RD).abs().max()) / scale), rows + len(some)
         tolerance = max(tolerance, TOLERANCE.get(one.q_BHLK.dtype, 1e-4))
     return Faith(worst, rows, tolerance)

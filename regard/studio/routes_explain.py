@@ -45,6 +45,10 @@ def add(app: FastAPI, studio: Studio) -> None:
     async def roles(id: Id) -> Response:
         return Json(await studio.passes.do(partial(_roles, studio, kept(studio, id))))
 
+    @app.get("/api/document")
+    async def document(id: Id) -> Response:
+        return Json(await studio.passes.do(partial(_document, studio, kept(studio, id))))
+
     @app.get("/api/compare")
     async def compared(id: Id, other: Id) -> Response:
         pair = kept(studio, id), kept(studio, other)
@@ -61,8 +65,15 @@ def _explained(studio: Studio, look: Look, show: Kind) -> dict[str, Any]:
         return EXPLAINED[show](look.subject).as_dict()
 
 
+def _document(studio: Studio, look: Look) -> dict[str, Any]:
+    with studio.runs.alone(look.desk):
+        return look.desk.document(look.asked.text).as_dict()
+
+
 def _roles(studio: Studio, look: Look) -> dict[str, Any]:
     """Of every head its main role, how well it does there, and what random weights would reach."""
+    if look.why is not None:
+        raise UserError(look.why)
     with studio.runs.alone(look.desk):
         found = look.desk.roles(look.asked.text, look.asked.target)
     told: dict[str, list[dict[str, Any]]] = {}

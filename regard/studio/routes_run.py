@@ -9,6 +9,7 @@ from fastapi import FastAPI, Query
 from starlette.responses import Response
 
 from regard.model.probe import attentions
+from regard.studio.gallery import LARGEST
 from regard.studio.looks import Asked, Look, look
 from regard.studio.questions import LookAt, Name, Step
 from regard.studio.wire import Json
@@ -65,6 +66,7 @@ def _card(studio: Studio, name: str, step: int | None) -> dict[str, Any]:
         "task": desk.task,
         "facts": dict(desk.facts),
         "example": desk.example,
+        "images": None if desk.gallery is None else {"largest": LARGEST},
         "attentions": heads,
         "steps": list(studio.runs.opening(name).steps),
     }

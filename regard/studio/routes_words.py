@@ -74,5 +74,5 @@ def _plane(vectors_UD: np.ndarray) -> np.ndarray:
 def _positions(studio: Studio, run: str) -> np.ndarray:
     found = studio.runs.desk(run).spelled().between_positions()
     if found is None:
-        raise UserError("this model is given no positions: it reads its words as a bag, but for what visibility tells it.")
+        raise UserError("this model has no vectors of positions: it reads word by word, or knows order by visibility alone.")
     return found.cpu().numpy().astype(np.float32)

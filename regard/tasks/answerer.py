@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -16,6 +15,7 @@ from regard.errors import UserError
 from regard.evaluate.answers import AnswerScores, mark
 from regard.families.bert import BERT, Heads
 from regard.recipe import Recipe
+from regard.tasks.answered import Answered
 from regard.tasks.asking import Found, Reader, answers_of, scores_of
 from regard.tasks.mistakes import list_mistakes, on_one_line
 from regard.tasks.opening import fill, must_be_as_trained, ready, vocabulary_of
@@ -26,21 +26,6 @@ from regard.text.tokenizer import Tokenizer
 
 SPAN = Heads(words=False, span=True)
 HEADER = ("question", "answers", "predicted", "f1", "probability", "place")
-
-
-@dataclass(frozen=True)
-class Answered:
-    """Scores on a test set, and every answer."""
-
-    scores: AnswerScores
-    outputs: list[str]
-    mistakes: str  # what was done with them, for people
-
-    def lines(self) -> list[str]:
-        return [*self.scores.lines(), self.mistakes]
-
-    def as_dict(self) -> dict[str, Any]:
-        return self.scores.as_dict()
 
 
 @dataclass
@@ -110,7 +95,7 @@ class Answerer:
             else:
                 emit(_line(found[0]) if found else "\n")
 
-    def evaluate(self, test: Sequence[Question]) -> Answered:
+    def evaluate(self, test: Sequence[Question]) -> Answered[AnswerScores]:
         """Scores, with the mistakes listed in the run's folder."""
         found = self._found([(q.text, q.context) for q in test], [f"data.test: {q.place}" for q in test])
         best = [answers[0] for answers in found]

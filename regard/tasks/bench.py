@@ -51,7 +51,7 @@ def measure(name: str, arguments: Sequence[str] = ()) -> Iterator[str]:
     """Run a subject as a script, with what was typed behind its name, then show what it wrote."""
     known = subjects()
     if name not in known:
-        raise UserError(f"there is no benchmark {name!r}{nearest(name, known)}")
+        raise UserError(f"there is no benchmark {name!r}{nearest(name, known)} 'regard bench' lists them.")
     script = FOLDER / f"{name}.py"
     if arguments and "sys.argv" not in script.read_text("utf-8"):
         raise UserError(f"benchmark {name!r} measures all it has; leave out {' '.join(arguments)!r}.")

@@ -71,7 +71,7 @@ def _of_start(start: Start, device: torch.device) -> Body:
     config = FAMILIES[start.settings["model"]["family"]](**start.settings["model"])
     if not isinstance(config, GPTConfig | BERTConfig | ELMoConfig):
         able = "a GPT, a BERT or relative, an ELMo, or a translator"
-        raise UserError(f"{start.name} is a {config.family}; words are looked at in {able}.")
+        raise UserError(f"{start.name} is of the family {config.family}; a word is followed through the layers of {able}.")
     around, tokenizer = marks(config, start.tokenizer.roles), start.tokenizer
     if isinstance(config, GPTConfig):
         gpt = GPT(config, start.vocabulary)

@@ -5,10 +5,9 @@ Dims: N images, B batch, L words, Y X rows and columns, of pixels or of cells; C
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import overload
 
 import numpy as np
 import torch
@@ -19,43 +18,23 @@ from regard.data.captions import CaptionedImages, open_image
 from regard.data.images import square
 from regard.decode.config import DecodeConfig
 from regard.decode.graph import Sessions, sessions_on
-from regard.decode.search import search
 from regard.errors import UserError
 from regard.evaluate.captions import NONE, CaptionScores, caption_scores, looks_at
 from regard.families.captioner import Captioner, CaptionerConfig
 from regard.lens.heat import Heat
 from regard.model.probe import not_recording, probe
 from regard.recipe import Recipe
+from regard.tasks.answered import Answered
 from regard.tasks.opening import fill, must_be_as_trained, ready
 from regard.tasks.run import Run, choose_device
 from regard.tasks.telling import Emit
+from regard.tasks.wording import NOTHING, Wording, find, tell
 from regard.text.tokenizer import Tokenizer
-from regard.text.vocabulary import EOS, PAD, SOS
+from regard.text.vocabulary import SOS
 
 VOCABULARY = "tokenizer.json"
 LONGEST = 64  # tokens of a caption, its end counted
 SHOWN = 384  # pixels: a picture of heat maps shows the image at most so large
-
-
-class Caption(NamedTuple):
-    text: str
-    score: float  # length-normalised log-probability, what the search ranks by
-    logprob: float
-    finished: bool
-    ids: list[int]
-
-
-class Captions(NamedTuple):
-    """A test set's captions and what they score."""
-
-    scores: CaptionScores
-    outputs: list[str]
-
-    def lines(self) -> list[str]:
-        return self.scores.lines()
-
-    def as_dict(self) -> dict[str, Any]:
-        return self.scores.as_dict()
 
 
 @dataclass
@@ -101,9 +80,9 @@ class CaptionWriter:
             self._look(images_NYXC, found)
         return found[0].text if isinstance(image, str) else [caption.text for caption in found]
 
-    def write(self, images_NYXC: np.ndarray, first: int = 0) -> list[list[Caption]]:
+    def write(self, images_NYXC: np.ndarray, first: int = 0) -> list[list[Wording]]:
         """The n_best or the samples of each image."""
-        found = list[list[Caption]]()
+        found = list[list[Wording]]()
         for rows in self._parts(len(images_NYXC)):
             part_BYXC = torch.from_numpy(images_NYXC[rows]).to(self.device)
             found += self._search(part_BYXC, [first + n for n in rows])
@@ -113,15 +92,9 @@ class CaptionWriter:
         """A line for each image, or one for each of its n_best; texts are the names of their files."""
         for n, name in enumerate(texts):
             found = self.write(self._pixels(open_image(name.strip()))[None], (first or 0) + n)[0] if name.strip() else [NOTHING]
-            if as_json:
-                outputs = [{key: getattr(c, key) for key in ("text", "score", "logprob", "finished")} for c in found]
-                emit(json.dumps({"image": name, "outputs": outputs}, ensure_ascii=False) + "\n")
-            elif self.decode.n_best == self.decode.samples == 1:
-                emit(f"{found[0].text}\n")
-            else:
-                emit("".join(f"{c.score:.4f}\t{c.text}\n" for c in found))
+            tell({"image": name}, found, self.decode, as_json, emit)
 
-    def evaluate(self, test: CaptionedImages) -> Captions:
+    def evaluate(self, test: CaptionedImages) -> Answered[CaptionScores]:
         found = [best[0] for best in self.write(test.images_NYXC)]
         scenes, looks = [example.scene for example in test.examples if example.scene is not None], NONE
         if len(scenes) == len(test):
@@ -130,7 +103,7 @@ class CaptionWriter:
                 for n, maps_LYX in zip(rows, self.maps(test.images_NYXC[rows], captions)):
                     looks += looks_at(scenes[n], found[n].text, maps_LYX)
         outputs, references = [caption.text for caption in found], [example.captions for example in test.examples]
-        return Captions(caption_scores(outputs, references, scenes if len(scenes) == len(test) else [], looks), outputs)
+        return Answered(caption_scores(outputs, references, scenes if len(scenes) == len(test) else [], looks), outputs)
 
     def heat(self, name: str) -> Heat:
         """What each word of an image's caption looked at."""
@@ -141,7 +114,7 @@ class CaptionWriter:
         picture.thumbnail((SHOWN, SHOWN))
         return Heat(caption.text, np.asarray(picture), tuple(caption.text.split()), maps_LYX, tuple(self._cross()))
 
-    def maps(self, images_BYXC: np.ndarray, captions: Sequence[Caption]) -> Iterator[np.ndarray]:
+    def maps(self, images_BYXC: np.ndarray, captions: Sequence[Wording]) -> Iterator[np.ndarray]:
         """maps_LYX of every caption's words, as spaces part them: the mean over heads, layers and a word's pieces."""
         with probe(self.model) as seen:
             self._look(images_BYXC, captions)
@@ -169,31 +142,15 @@ class CaptionWriter:
     def _pixels(self, picture: Image.Image) -> np.ndarray:
         return square(picture, self.model.config.image_size)
 
-    def _search(self, image_BYXC: torch.Tensor, numbers: Sequence[int]) -> list[list[Caption]]:
-        c, encode = self.decode, self.tokenizer.encode
-        found = search(
-            c,
-            self.model.start(image_BYXC),
-            len(image_BYXC),
-            sos=SOS,
-            eos=EOS,
-            maximum=torch.tensor(c.capped([longest(self.model.config)] * len(image_BYXC)), device=self.device),
-            banned=(PAD, SOS),
-            banned_sequences=[ids for word in c.banned if (ids := encode(word))],
-            forced=[encode(c.prefix)] * len(image_BYXC) if c.prefix else None,
-            numbers=numbers,
-            sessions=self.sessions,
-        )
-        return [[Caption(self.tokenizer.decode(h.ids), h.score, h.logprob, h.finished, h.ids) for h in best] for best in found]
+    def _search(self, image_BYXC: torch.Tensor, numbers: Sequence[int]) -> list[list[Wording]]:
+        maximum = torch.tensor(self.decode.capped([longest(self.model.config)] * len(image_BYXC)), device=self.device)
+        return find(self.decode, self.model.start(image_BYXC), self.tokenizer, maximum, numbers, self.sessions)
 
     @torch.no_grad()
-    def _look(self, images_BYXC: np.ndarray, captions: Sequence[Caption]) -> None:
+    def _look(self, images_BYXC: np.ndarray, captions: Sequence[Wording]) -> None:
         """One teacher-forced pass over the results: training and decoding give the same numbers, so this is what was attended."""
         target_BL, _ = pad([np.array([SOS, *caption.ids][: longest(self.model.config)]) for caption in captions])
         self.model(torch.from_numpy(images_BYXC).to(self.device), target_BL.to(self.device))
-
-
-NOTHING = Caption("", 0.0, 0.0, True, [])  # of an image that was not named
 
 
 def longest(config: CaptionerConfig) -> int:

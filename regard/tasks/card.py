@@ -14,7 +14,7 @@ from regard.families.words import WordsConfig
 from regard.tasks.cost import spent
 from regard.tasks.run import Run
 from regard.tasks.task import Prepared, Result
-from regard.train.loop import Progress
+from regard.train.progress import Progress
 
 SPLITS = ("train", "valid", "test")
 

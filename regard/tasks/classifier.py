@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from regard.errors import UserError
 from regard.evaluate.classification import ClassificationScores
 from regard.families.classifier import Classifier, classifier
 from regard.recipe import Recipe
+from regard.tasks.answered import Answered
 from regard.tasks.mistakes import list_mistakes
 from regard.tasks.opening import fill, must_be_as_trained, ready, vocabulary_of
 from regard.tasks.reading import EITHER, Reader, Text, as_typed, in_parts, scores, scores_of_examples
@@ -34,21 +35,6 @@ class Answer(NamedTuple):
     probabilities: dict[str, float]
 
 
-@dataclass(frozen=True)
-class Classified:
-    """Scores on a test set, and every answer."""
-
-    scores: ClassificationScores
-    outputs: list[str]
-    errors: str  # what was done with them, for people
-
-    def lines(self) -> list[str]:
-        return [*self.scores.lines(), self.errors]
-
-    def as_dict(self) -> dict[str, Any]:
-        return self.scores.as_dict()
-
-
 @dataclass
 class Labeller:
     model: Classifier
@@ -56,17 +42,23 @@ class Labeller:
     labels: Labels
     decode: DecodeConfig
     run: Run | None = None  # where mistakes are listed
+    columns: tuple[str, ...] = ()  # of a table to predict from, as in training: the label's the last
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Labeller:
         labels = Labels.load(run.folder / LABELS)
-        return cls(*opened(run, recipe, device, len(labels)), labels, recipe.decode, run)
+        return cls(*opened(run, recipe, device, len(labels)), labels, recipe.decode, run, recipe.data.columns)
 
     @classmethod
     def of_start(cls, start: Start, recipe: Recipe, device: torch.device) -> Labeller:
         """A public folder does not say whether it was trained on texts or on pairs, so it takes both."""
         labels = Labels(start.labels, EITHER)
-        return cls(*adopted(start, recipe, device), labels, recipe.decode)
+        return cls(*adopted(start, recipe, device), labels, recipe.decode, None, recipe.data.columns)
+
+    @property
+    def texts(self) -> int:
+        """At a time."""
+        return self.labels.texts
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
@@ -101,7 +93,7 @@ class Labeller:
             else:
                 emit(f"{answer.label}\t{answer.probabilities[answer.label]:.4f}\n" if answer else "\n")
 
-    def evaluate(self, test: Sequence[Example]) -> Classified:
+    def evaluate(self, test: Sequence[Example]) -> Answered[ClassificationScores]:
         """Scores, with the mistakes listed in the run's folder, the surest first."""
         names, true = self.labels.names, self.labels.numbers(test, "test")
         found = probabilities(scores_of_examples(self.model, self.reader, test, "test", self.decode.batch_tokens))
@@ -111,7 +103,7 @@ class Labeller:
         wrong = [n for n in np.argsort(-sure, kind="stable") if said[n] != true[n]]
         rows = [[*test[n].shown, test[n].label, names[said[n]], f"{sure[n]:.4f}"] for n in wrong]
         listed = list_mistakes(self.run, "the surest first", header, rows)
-        return Classified(ClassificationScores.of(names, true, said, nll), [names[n] for n in said], listed)
+        return Answered(ClassificationScores.of(names, true, said, nll), [names[n] for n in said], listed)
 
 
 def probabilities(scores_NC: np.ndarray) -> np.ndarray:

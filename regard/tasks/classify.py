@@ -23,7 +23,8 @@ from regard.errors import UserError
 from regard.families.gpt import GPTConfig
 from regard.objective.distillation import DistillationConfig
 from regard.recipe import Recipe
-from regard.tasks.classifier import VOCABULARY, Classified, Labeller
+from regard.tasks.answered import Answered
+from regard.tasks.classifier import VOCABULARY, Labeller
 from regard.tasks.distil import Teacher
 from regard.tasks.distil_report import beside
 from regard.tasks.labelled import KINDS, Kind, Labelled, called
@@ -33,17 +34,20 @@ from regard.tasks.run import Run, Say
 from regard.tasks.start import Start, start_of, vocabulary
 from regard.tasks.task import Result, Task
 
+HOLD_OUT = "Or set data.valid= data.held_out=0.1 to hold out a tenth of data.train."
 HELD_OUT = 1  # the seed that validation is picked by: the same whatever the training's
 
 
 def read_split(recipe: Recipe, split: str) -> Sequence[Example]:
     limit = recipe.data.limit or None if split == "train" else None
     if not getattr(recipe.data, split):
-        raise UserError(f"data.{split} is empty; give a .tsv, .csv or .jsonl file with texts and labels, or hf:NAME.")
+        held = f" {HOLD_OUT}" if split == "valid" else ""
+        raise UserError(f"data.{split} is empty; give a .tsv, .csv or .jsonl file with texts and labels, or hf:NAME.{held}")
     try:
         return read_labelled(getattr(recipe.data, split), recipe.data.columns, limit)
     except UserError as error:
-        raise UserError(f"data.{split}: {error}") from None
+        held = f" {HOLD_OUT}" if split == "valid" and "does not exist" in str(error) else ""
+        raise UserError(f"data.{split}: {error}{held}") from None
 
 
 def read_test(recipe: Recipe) -> Sequence[Example]:
@@ -172,7 +176,7 @@ def adopt(start: Start, recipe: Recipe, device: torch.device) -> Labeller | Rate
 
 def compare(prepared: Labelled, answers: Labeller | Rater, result: Result, device: torch.device) -> Result:
     """A student with its teacher."""
-    if prepared.teacher is None or not isinstance(answers, Labeller) or not isinstance(result, Classified):
+    if prepared.teacher is None or not isinstance(answers, Labeller) or not isinstance(result, Answered):
         return result
     return beside(prepared.teacher, answers, result, prepared.test, device)
 

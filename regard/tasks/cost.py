@@ -22,18 +22,19 @@ from regard.tasks.ledger import Ledger, grams_per_kwh, peak_flops
 from regard.tasks.task import Prepared
 from regard.text.learn import BYTE_SIZE
 from regard.train.energy import planned
-from regard.train.loop import Progress
 from regard.train.optimizer import make_optimizer
+from regard.train.progress import Progress
 
 BYTES_TO_TRAIN = 16  # a parameter, its gradient and two moments, four bytes each
 TYPICAL = 25  # tokens in a sentence, where no data says otherwise
 
 
 def typical(recipe: Recipe) -> int:
-    """Tokens of a text to count operations for: a sentence, or where a model reads windows, a whole one."""
+    """Tokens of a text to count operations for: a sentence; a whole window, where a model reads those; the most that is read."""
     if isinstance(recipe.model, EncoderDecoderConfig | WordsConfig | CaptionerConfig):
         return TYPICAL
-    return getattr(recipe.data, "window", 0) or context(recipe.model) or TYPICAL
+    most = getattr(recipe.data, "maximum_tokens", 0) if recipe.task.name == "classify" else 0
+    return getattr(recipe.data, "window", 0) or context(recipe.model) or most or TYPICAL
 
 
 def model_tree(recipe: Recipe, *sizes: int) -> Part:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,20 +13,33 @@ from torch import nn
 from regard.data.senses import typed_sentences
 from regard.decode.tree import SearchTree
 from regard.errors import UserError
+from regard.families.elmo import ELMo
+from regard.families.sizes import context
+from regard.lens.document import Document
 from regard.lens.role_table import Roles
 from regard.lens.subject import Subject
 from regard.lens.uses import WordUses
 from regard.model.embed import Embed
-from regard.model.probe import attentions, probe
+from regard.model.probe import probe
 from regard.studio.desk import LONGEST
 from regard.studio.vocabulary import Spelled
 from regard.tasks.body import Body, open_body
+from regard.tasks.classifier import Labeller
+from regard.tasks.desk_facts import facts_of
+from regard.tasks.documents import document_of, reads_documents
 from regard.tasks.embedder import Embedder
+from regard.tasks.examples import texts
 from regard.tasks.filler import Filler
+from regard.tasks.judge import Judge
 from regard.tasks.observing import roles
+from regard.tasks.rater import Rater
+from regard.tasks.repeated import tokenizer_of
+from regard.tasks.retriever import Retriever
+from regard.tasks.run import Run
 from regard.tasks.searches import must_be_pieces, of_translator, of_writer
 from regard.tasks.show import Asked
 from regard.tasks.subject import subject_of
+from regard.tasks.table import TASKS, is_public
 from regard.tasks.task import Answers
 from regard.tasks.translator import Translator
 from regard.tasks.uses import find_uses, uses_in
@@ -41,7 +55,18 @@ EXAMPLES = {
     "embed": "the man went to the bank of the river",
     "tag": "Anna Miller works in Paris",
     "answer": "who sleeps ?\tthe small cat sleeps and the dog barks",
+    "reply": "hello , how are you ?",
+    "retrieve": "hello , how are you ?",
+    "judge": "the man went to the house to buy milk",
+    "document": "we loved the penguins . the food was cold , and nobody came . we shall not come again .",
+    "pair": "a man is eating food\ta man is eating",
 }
+OWN = ("classify", "tag", "answer", "translate", "reply", "retrieve")  # tasks whose test sets have texts one by one
+KNOWN = "builtin:english-french"  # the sentence above is of its kind, and everybody's example
+RETRIEVES = (
+    "this model finds replies by vectors of whole texts, and studio draws what single words look at; give a bot that writes, or "
+    "see the neighbours of its words in Words."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +77,7 @@ class RunDesk:
     answers: Answers
     task: str
     weights: str  # where they come from, for people
+    gallery = None
 
     @property
     def model(self) -> nn.Module:
@@ -60,23 +86,38 @@ class RunDesk:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        heads = [found.heads for found in attentions(self.model).values()]
-        size = sum(parameter.numel() for parameter in self.model.parameters())
-        config = getattr(self.model, "config", None)
-        family = getattr(config, "family", type(self.model).__name__.lower())
-        return {
-            "task": self.task,
-            "family": family,
-            "attentions": f"{len(heads)}, with {sum(heads)} heads in all",
-            "parameters": f"{size:,}",
-            "weights": self.weights,
-        }
+        return facts_of(self.model, self.task, self.weights)
 
     @property
     def example(self) -> str:
+        """Of what the run was tested on, or one that such models are shown with."""
+        if self._first_tested is not None:
+            return self._first_tested
+        match self.answers:
+            case Labeller(labels=asked) | Rater(scale=asked) if asked.texts == 2:
+                return EXAMPLES["pair"]
+            case Labeller() | Rater() if reads_documents(self.answers):
+                return EXAMPLES["document"]
+            case Judge():
+                return EXAMPLES["judge"]
         return EXAMPLES.get(self.task, "the small cat sees the red house")
 
+    @cached_property
+    def _first_tested(self) -> str | None:
+        """Where that comes along with the package: people's own files may be large, or gone."""
+        if is_public(self.name) or self.task not in OWN:
+            return None
+        recipe = Run.open(self.name).recipe
+        where = recipe.data.test[0] if recipe.data.test else ""
+        if not where.startswith("builtin:") or where.startswith(KNOWN):
+            return None
+        return next(texts(self.answers, TASKS[self.task].read_test(recipe)))[0]
+
     def subject(self, text: str, target: str | None) -> Subject:
+        if isinstance(getattr(self.model, "body", self.model), ELMo):
+            raise UserError("an ELMo reads by two LSTMs and attends to nothing; Words shows what it makes of words in context.")
+        if isinstance(self.answers, Retriever):
+            raise UserError(RETRIEVES)
         self._must_fit(text)
         return subject_of(self.answers, text, target)
 
@@ -94,6 +135,11 @@ class RunDesk:
         told: list[str] = []
         answers.predict([text], 0, False, told.append)
         return "".join(told).strip("\n")
+
+    def document(self, text: str) -> Document:
+        if not isinstance(self.answers, Labeller | Rater) or not reads_documents(self.answers):
+            raise UserError("this model does not read sentence by sentence; Head shows what its tokens look at.")
+        return document_of(self.answers, text)
 
     def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
         self._must_fit(text)
@@ -142,16 +188,16 @@ class RunDesk:
         return self._target.decode(tokens)
 
     def spelled(self) -> Spelled:
-        body, positions = self._body, self._embed.positions
-        tokenizer = body.tokenizer
+        tokenizer, embed = tokenizer_of(self.answers), self._embed
+        reads: Any = getattr(self.model, "body", self.model)
         return Spelled(
             encode=tokenizer.encode,
             piece=lambda i: tokenizer.tokens([i])[0],
             unknown=tokenizer.roles.unk,
             size=len(tokenizer),
-            vectors_VD=body.tokens.weight,
-            positions=positions,
-            furthest=body.positions,
+            vectors_VD=embed.weight if isinstance(embed, nn.Embedding) else embed.tokens.weight,
+            positions=(lambda _: None) if isinstance(embed, nn.Embedding) else embed.positions,
+            furthest=context(reads.config),
         )
 
     def uses(self, word: str, sentences: Sequence[str]) -> WordUses:
@@ -166,8 +212,10 @@ class RunDesk:
         return open_body(self.name, str(self._device))
 
     @cached_property
-    def _embed(self) -> Embed:
-        return next(module for module in self.model.modules() if isinstance(module, Embed))
+    def _embed(self) -> Embed | nn.Embedding:
+        """What its words begin as: a table and their places, or of a bag of words the table alone."""
+        found = [module for module in self.model.modules() if isinstance(module, Embed | nn.Embedding)]
+        return next((module for module in found if isinstance(module, Embed)), found[0])
 
     @property
     def _target(self) -> Tokenizer:
@@ -181,6 +229,6 @@ class RunDesk:
         """Before a pass that would take minutes: no text has more pieces than letters."""
         if len(text) <= LONGEST:
             return
-        pieces = len(self._body.tokenizer.encode(text))
+        pieces = len(tokenizer_of(self.answers).encode(text))
         if pieces > LONGEST:
             raise UserError(f"this text is {pieces:,} tokens long, and studio looks into {LONGEST:,} at most; give less of it.")

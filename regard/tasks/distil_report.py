@@ -18,7 +18,9 @@ import torch
 
 from regard.data.labelled import Example
 from regard.data.labels import LabelledTexts
-from regard.tasks.classifier import Classified, Labeller
+from regard.evaluate.classification import ClassificationScores
+from regard.tasks.answered import Answered
+from regard.tasks.classifier import Labeller
 from regard.tasks.distil import Teacher, parameters
 from regard.tasks.reading import Parts, scores_of
 
@@ -71,7 +73,7 @@ class Comparison(NamedTuple):
 class Distilled:
     """A student's scores on a test set, and its teacher's beside them."""
 
-    classified: Classified
+    classified: Answered[ClassificationScores]
     comparison: Comparison
 
     @property
@@ -85,7 +87,9 @@ class Distilled:
         return {**self.classified.as_dict(), "distillation": self.comparison.as_dict()}
 
 
-def beside(teacher: Teacher, student: Labeller, found: Classified, test: Sequence[Example], device: torch.device) -> Distilled:
+def beside(
+    teacher: Teacher, student: Labeller, found: Answered[ClassificationScores], test: Sequence[Example], device: torch.device
+) -> Distilled:
     """Where the student was trained and, if that is a GPU, on the CPU as well."""
     run = student.run
     assert run is not None  # it has just been trained

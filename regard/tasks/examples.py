@@ -13,6 +13,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from regard.data.arena.sequences import Numbered
 from regard.data.labelled import Example
 from regard.data.pair import Pair
 from regard.data.questions import Question
@@ -90,7 +91,7 @@ def _asked(example: Any) -> Iterator[Texts]:
     match example:
         case Pair(source, target):
             yield source, target
-        case Example():
+        case Example() | Numbered():
             yield "\t".join(example.texts), example.label
         case TaggedSentence(words, tags):
             # Where words are cut otherwise than the file has them, its tags have no place.

@@ -20,6 +20,7 @@ from regard.recipe import Recipe
 from regard.tasks.adopting import recipe_of
 from regard.tasks.claim import check_folder
 from regard.tasks.classifier import LABELS
+from regard.tasks.hints import to_try
 from regard.tasks.lexicon import vectors_of
 from regard.tasks.marked import public_tokenizer
 from regard.tasks.run import Run, Say
@@ -49,7 +50,7 @@ def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] 
         run.write("README.md", f"# {recipe.recipe.title}\n\nImported from `{name}`; not trained here.\n")
     for note in start.notes:
         say(note)
-    say(f'imported: {folder} for task {recipe.task.name}    try: regard predict {folder} "..."')
+    say(f"imported: {folder} for task {recipe.task.name}    try: {to_try(recipe, folder)}")
 
 
 def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:

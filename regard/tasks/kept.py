@@ -15,6 +15,7 @@ from regard.data.dialogues import read_dialogues
 from regard.data.exchanges import Exchange
 from regard.errors import UserError
 from regard.tasks.run import Run, aside
+from regard.text.saving import write_whole
 from regard.train.manifest import fingerprint
 from regard.train.tensor_file import read_tensors, write_tensors
 
@@ -42,9 +43,7 @@ class Kept:
     def save(self, path: Path) -> None:
         """As dialogues, one on each line, whose last turn is the reply."""
         lines = (json.dumps({"turns": [*e.context, e.reply]}, ensure_ascii=False) for e in self.exchanges)
-        temporary = path.with_name(f".{path.name}.tmp")
-        temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-        temporary.replace(path)
+        write_whole(path, "".join(f"{line}\n" for line in lines))
 
     def __len__(self) -> int:
         return len(self.exchanges)

@@ -45,11 +45,17 @@ def recipe_rows(recipes: Sequence[Recipe]) -> list[dict[str, Any]]:
 def recipe_table(recipes: Sequence[Recipe]) -> str:
     rows, lines = recipe_rows(recipes), list[str]()
     margin = 1 + max(len(row["name"]) for row in rows)
-    for row in rows:
-        size = "by what it starts from" if row["parameters"] is None else f"{row['parameters'] / 1e6:.1f}M parameters"
+    for recipe, row in zip(recipes, rows):
+        size = "by what it starts from" if row["parameters"] is None else _size(recipe, row["parameters"])
         about = (row["title"], f"{size} · {row['minutes']:g} min on {row['hardware']} · {row['score']}", row["command"])
         lines += [f"{row['name'] if line is about[0] else '':<{margin}} {line}" for line in about] + [""]
     return "\n".join(lines).rstrip()
+
+
+def _size(recipe: Recipe, parameters: int) -> str:
+    """Of words there may be fewer than planned, of pieces there are not."""
+    most = "up to " if recipe.text.tokenizer in ("word", "spaced", "character") else ""
+    return f"{most}{parameters / 1e6:.1f}M parameters" if parameters >= 1e5 else f"{most}{parameters / 1e3:.0f}k parameters"
 
 
 def explain_tree(target: str, settings: Sequence[str]) -> str:

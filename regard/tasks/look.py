@@ -18,7 +18,7 @@ from regard.lens.document import Document
 from regard.tasks.caption_writer import CaptionWriter
 from regard.tasks.classifier import Labeller
 from regard.tasks.documents import document_of, reads_documents
-from regard.tasks.lexicon import vectors_of
+from regard.tasks.lexicon import Lexicon, vectors_of
 from regard.tasks.outputs import check_place
 from regard.tasks.rater import Rater
 from regard.tasks.replier import as_writer
@@ -48,10 +48,12 @@ def look(run: str, text: str, part: str | None, out: Path | None, device: str | 
             raise UserError(f"--part {part} is for models that write; this one reads, and all of its attention is drawn.")
         yield from _document(document_of(answers, text), out)
         return
+    if isinstance(answers, Lexicon):
+        raise UserError(f"{run} holds word vectors, which look at nothing; see where words lie by --show map.")
     if not isinstance(answers, (Translator, Writer)):
         raise UserError(
-            f"{run} does not write, and lens draws what written words attended to; give a translator or a language model, or "
-            "look at it by --show."
+            f"{run} does not write, and lens draws what written words attended to; see what the words that it reads look at by "
+            "--show weights, or give a translator or a language model."
         )
     written, alignment = answers.attention(text, part) if part else answers.attention(text)
     yield written

@@ -1,4 +1,4 @@
-"""`regard predict`: texts, a file or standard input in; what the run was trained for out, as it is ready."""
+"""`regard predict`: texts, a file, a table or standard input in; what the run was trained for out, as it is ready."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from regard.errors import UserError
 from regard.tasks.outputs import growing
+from regard.tasks.predicted_tables import is_table, texts_of
 from regard.tasks.table import open_run
 from regard.tasks.telling import Emit
 
@@ -31,11 +32,12 @@ def predict(
 ) -> None:
     """Tell what the run answers; with `output`, tell it to that file instead."""
     with ExitStack() as opened:
-        sources = _sources(texts, input, opened)
+        table = input is not None and is_table(input)
+        sources = [] if table else _sources(texts, input, opened)
         if output is not None:
             emit = opened.enter_context(growing(output, "--output")).write
         answers, number = open_run(run, device, settings), 0
-        for some in sources:
+        for some in texts_of(input, answers) if table and input is not None else sources:
             answers.predict(some, None if texts else number, as_json, emit)
             number += len(some)
 

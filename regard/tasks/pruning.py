@@ -37,6 +37,7 @@ from regard.model.probe import attentions
 from regard.model.prune import prune, pruned_weights, with_fewer
 from regard.recipe import WITHOUT_BLOCKS, Recipe
 from regard.tasks.examples import recipe_with_data, subjects
+from regard.tasks.hints import to_try
 from regard.tasks.judge import Judge
 from regard.tasks.outputs import check_place
 from regard.tasks.perplexity import TestText
@@ -102,7 +103,7 @@ def prune_run(
     if picture is not None:
         save(curve, picture)
         yield f"drawn: {picture}"
-    yield f'pruned: {out} has {kept} of {curve.heads} heads    try: regard predict {out} "..."    score: regard evaluate {out}'
+    yield f"pruned: {out} has {kept} of {curve.heads} heads    try: {to_try(recipe, out)}    score: regard evaluate {out}"
 
 
 def ranked(answers: Answers, recipe: Recipe, run: Run, wish: Wish, say: Say) -> Importance:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from regard.decode.config import DecodeConfig
 from regard.evaluate.similarity import SimilarityScores
 from regard.families.classifier import Classifier
 from regard.recipe import Recipe
+from regard.tasks.answered import Answered
 from regard.tasks.classifier import LABELS, VOCABULARY, adopted, opened
 from regard.tasks.mistakes import list_mistakes
 from regard.tasks.reading import EITHER, Parts, Reader, Text, as_typed, in_parts, scores
@@ -27,21 +28,6 @@ from regard.tasks.telling import Emit
 AS_IT_IS = Scale(lowest=0.0, highest=1.0, mean=0.0, deviation=1.0, texts=EITHER)  # what a public folder's score stands for
 
 
-@dataclass(frozen=True)
-class Rated:
-    """Scores on a test set, and every answer."""
-
-    scores: SimilarityScores
-    outputs: list[str]
-    errors: str  # what was done with them, for people
-
-    def lines(self) -> list[str]:
-        return [*self.scores.lines(), self.errors]
-
-    def as_dict(self) -> dict[str, Any]:
-        return self.scores.as_dict()
-
-
 @dataclass
 class Rater:
     model: Classifier
@@ -49,15 +35,21 @@ class Rater:
     scale: Scale
     decode: DecodeConfig
     run: Run | None = None  # where mistakes are listed
+    columns: tuple[str, ...] = ()  # of a table to predict from, as in training: the label's the last
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Rater:
         scale = Scale.load(run.folder / LABELS)
-        return cls(*opened(run, recipe, device, len(scale)), scale, recipe.decode, run)
+        return cls(*opened(run, recipe, device, len(scale)), scale, recipe.decode, run, recipe.data.columns)
 
     @classmethod
     def of_start(cls, start: Start, recipe: Recipe, device: torch.device) -> Rater:
-        return cls(*adopted(start, recipe, device), AS_IT_IS, recipe.decode)
+        return cls(*adopted(start, recipe, device), AS_IT_IS, recipe.decode, None, recipe.data.columns)
+
+    @property
+    def texts(self) -> int:
+        """At a time."""
+        return self.scale.texts
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
@@ -88,7 +80,7 @@ class Rater:
             else:
                 emit("\n" if number is None else f"{number:.4f}\n")
 
-    def evaluate(self, test: Sequence[Example]) -> Rated:
+    def evaluate(self, test: Sequence[Example]) -> Answered[SimilarityScores]:
         """Scores, with every text listed in the run's folder, the farthest off first."""
         self.scale.numbers(test, "test")  # refuses what training had otherwise
         true = values(test, "test")
@@ -97,4 +89,4 @@ class Rater:
         order = np.argsort(-np.abs(said - true), kind="stable")
         rows = [[*test[n].texts, test[n].label, f"{said[n]:.4f}", f"{said[n] - true[n]:+.4f}"] for n in order]
         listed = list_mistakes(self.run, "the farthest off first", header, rows, "texts")
-        return Rated(SimilarityScores.of(true, said), [f"{number:.4f}" for number in said], listed)
+        return Answered(SimilarityScores.of(true, said), [f"{number:.4f}" for number in said], listed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from regard.errors import UserError
 from regard.evaluate.dialogue import DialogueScores, candidates, log_likelihoods, perplexity, score_replies
 from regard.families.encoder_decoder import EncoderDecoder
 from regard.recipe import Recipe
+from regard.tasks.answered import Answered
 from regard.tasks.run import Run
 from regard.tasks.task import Answers
 from regard.tasks.telling import Emit
@@ -45,19 +45,6 @@ class Fit:
         return [recent(context, self.turns, self.room, length.__getitem__) for context in contexts]
 
 
-class Replied(NamedTuple):
-    """A test set's replies and what they score."""
-
-    scores: DialogueScores
-    outputs: list[str]
-
-    def lines(self) -> list[str]:
-        return self.scores.lines()
-
-    def as_dict(self) -> dict[str, Any]:
-        return self.scores.as_dict()
-
-
 @dataclass
 class Replier:
     translator: Translator  # of what was said into what to say
@@ -83,7 +70,7 @@ class Replier:
         """A line for each text, whose turns have __eou__ between them."""
         self.translator.predict(self._fitted([as_typed(text) for text in texts]), first, as_json, emit)
 
-    def evaluate(self, test: Sequence[Pair]) -> Replied:
+    def evaluate(self, test: Sequence[Pair]) -> Answered[DialogueScores]:
         """Candidates are ranked by their log-probability a token: a plain sum would prefer whatever is short."""
         sources, replies = self._fitted([as_typed(pair.source) for pair in test]), [pair.target for pair in test]
         outputs = self.translator(sources)
@@ -96,7 +83,7 @@ class Replier:
         nats_NC = log_likelihoods(self.model, asked, budget).reshape(rows_NC.shape)
         tokens_NC = np.array([len(ids) + 1 for ids in written])[rows_NC]
         likely = perplexity(nats_NC[:, 0], int(tokens_NC[:, 0].sum()))
-        return Replied(score_replies(outputs, replies, nats_NC / tokens_NC, likely), outputs)
+        return Answered(score_replies(outputs, replies, nats_NC / tokens_NC, likely), outputs)
 
     def _fitted(self, contexts: Sequence[Sequence[str]]) -> list[str]:
         return [BETWEEN.join(context) for context in self.fit.contexts(contexts)]

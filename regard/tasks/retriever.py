@@ -20,12 +20,12 @@ from regard.data.exchanges import Exchange, as_typed
 from regard.data.pair import Pair
 from regard.decode.config import DecodeConfig
 from regard.errors import UserError
-from regard.evaluate.dialogue import candidates, score_replies
+from regard.evaluate.dialogue import DialogueScores, candidates, score_replies
 from regard.families.towers import Bag, Side, Towers, towers
 from regard.recipe import Recipe
+from regard.tasks.answered import Answered
 from regard.tasks.kept import REPLIES, Kept, indexed
 from regard.tasks.opening import fill, must_be_as_trained, ready, vocabulary_of
-from regard.tasks.replier import Replied
 from regard.tasks.run import Run
 from regard.tasks.start import VOCABULARY, Start
 from regard.tasks.static_vectors import known_rows
@@ -126,10 +126,10 @@ class Retriever:
             else:
                 emit("".join(f"{one.cosine:.4f}\t{one.reply}\n" for one in found))
 
-    def evaluate(self, test: Sequence[Pair]) -> Replied:
+    def evaluate(self, test: Sequence[Pair]) -> Answered[DialogueScores]:
         contexts, replies = [as_typed(pair.source) for pair in test], [pair.target for pair in test]
         outputs = [found[0].reply for found in self.nearest(contexts, 1)]
-        return Replied(score_replies(outputs, replies, self.cosines(contexts, replies)), outputs)
+        return Answered(score_replies(outputs, replies, self.cosines(contexts, replies)), outputs)
 
     def cosines(self, contexts: Sequence[Sequence[str]], replies: Sequence[str]) -> np.ndarray:
         """Of each context and its candidates, the true reply first."""

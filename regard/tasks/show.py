@@ -56,4 +56,5 @@ class Show:
                 continue
             option = f"the text {given[:40]!r}" if field.name == "text" else f"--{field.name}"
             taken = ", ".join(f"--{taken}" for taken in (*self.needs, *self.takes) if taken != "text")
-            raise UserError(f"{option} is not for --show {name}, which takes {taken or 'a text alone'}; leave it out.")
+            alone = "a text alone" if "text" in self.needs else "no text"
+            raise UserError(f"{option} is not for --show {name}, which takes {taken or alone}; leave it out.")

@@ -14,13 +14,18 @@ from torch import nn
 
 from regard.errors import UserError
 from regard.model.packed import pack
+from regard.studio.desk import Desk
+from regard.tasks.caption_desk import CaptionDesk
+from regard.tasks.caption_writer import CaptionWriter
 from regard.tasks.desks import RunDesk
+from regard.tasks.lexicon import Lexicon
+from regard.tasks.lexicon_desk import LexiconDesk
 from regard.tasks.replier import as_writer
 from regard.tasks.run import Run, Say, choose_device
 from regard.tasks.table import HUB, is_public, open_run
+from regard.tasks.task import Answers
 from regard.train.snapshots import read_snapshot, snapshots
 
-PORT = 8417
 
 
 @dataclass(frozen=True)
@@ -36,14 +41,23 @@ class RunOpening:
     def steps(self) -> Sequence[int]:
         return () if self.folder is None else sorted(snapshots(self.folder))
 
-    def open(self, step: int | None) -> RunDesk:
+    def open(self, step: int | None) -> Desk:
         answers = as_writer(open_run(self.name, self.device))
         task = "public" if self.folder is None else Run.open(self.folder).recipe.task.name
         if step is None:
-            return RunDesk(self.name, answers, task, "as the run ended")
+            return self._desk(answers, task, "as the run ended")
         assert self.folder is not None
         _rewind(answers.model, snapshots(self.folder)[step])
-        return RunDesk(self.name, answers, task, f"snapshot of step {step:,}")
+        return self._desk(answers, task, f"snapshot of step {step:,}")
+
+    def _desk(self, answers: Answers, task: str, weights: str) -> Desk:
+        """What lies on it: images, words alone, or texts."""
+        if isinstance(answers, CaptionWriter):
+            assert self.folder is not None
+            return CaptionDesk(answers, Run.open(self.folder).recipe, task, weights)
+        if isinstance(answers, Lexicon):
+            return LexiconDesk(answers, task, weights)
+        return RunDesk(self.name, answers, task, weights)
 
 
 def _rewind(model: nn.Module, path: Path) -> None:

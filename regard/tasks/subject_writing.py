@@ -23,7 +23,8 @@ from regard.families.transformer import Transformer
 from regard.lens.subject import Subject
 from regard.model.stack import Stack
 from regard.tasks import sides
-from regard.tasks.translator import Translation, Translator, longest
+from regard.tasks.translator import Translator, longest
+from regard.tasks.wording import Wording
 from regard.tasks.writer import LOOKED_AT, Writer
 from regard.text.vocabulary import EOS, SOS
 
@@ -109,7 +110,7 @@ def words_of(stack: Stack, head: Callable[[Tensor], Tensor]) -> Callable[[Tensor
     return head if norm is None else lambda x_BLD: head(norm(x_BLD))
 
 
-def _found(translator: Translator, text: str, hypothesis: int | None) -> Translation:
+def _found(translator: Translator, text: str, hypothesis: int | None) -> Wording:
     decode = translator.decode
     if hypothesis is None:
         return translator.translate([text])[0][0]

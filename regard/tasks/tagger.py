@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from regard.evaluate.entities import EntityScores
 from regard.families.bert import Heads
 from regard.families.bodies import Body, body_of
 from regard.recipe import Recipe
+from regard.tasks.answered import Answered
 from regard.tasks.marking import Marked, log_probabilities, marked, word_reader
 from regard.tasks.mistakes import list_mistakes, on_one_line
 from regard.tasks.opening import fill, must_be_as_trained, ready, vocabulary_of
@@ -56,21 +57,6 @@ class Word(NamedTuple):
 class Tagged(NamedTuple):
     entities: list[Entity]  # where tags mark none, every word, with its tag for a type
     words: list[Word]
-
-
-@dataclass(frozen=True)
-class TaggedResult:
-    """Scores on a test set, and the tags of every sentence."""
-
-    scores: EntityScores | ClassificationScores  # the latter for tags that mark no entities
-    outputs: list[str]
-    errors: str  # what was done with them, for people
-
-    def lines(self) -> list[str]:
-        return [*self.scores.lines(), self.errors]
-
-    def as_dict(self) -> dict[str, Any]:
-        return self.scores.as_dict()
 
 
 @dataclass
@@ -140,14 +126,14 @@ class Tagger:
                 lines = (f"{e.start}\t{e.end}\t{e.type}\t{on_one_line(e.text)}\t{e.probability:.4f}\n" for e in found.entities)
                 emit("".join(lines) + "\n")
 
-    def evaluate(self, test: Sequence[TaggedSentence]) -> TaggedResult:
+    def evaluate(self, test: Sequence[TaggedSentence]) -> Answered[EntityScores | ClassificationScores]:
         """Scores, with the mistakes listed in the run's folder."""
         true = np.concatenate(self.tags.numbers(test, "test"))
         logs_WC = self._logs([sentence.words for sentence in test])
         said = marked(logs_WC, [len(sentence.words) for sentence in test], self.tags)
         scores = scores_of(self.tags, true, logs_WC, test, said)
         listed = list_mistakes(self.run, "the surest first", HEADER, mistakes(test, said, self.tags))
-        return TaggedResult(scores, [" ".join(sentence.tags) for sentence in said], listed)
+        return Answered(scores, [" ".join(sentence.tags) for sentence in said], listed)
 
 
 def only_tags(tags: Tags) -> Heads:

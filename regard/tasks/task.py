@@ -21,7 +21,8 @@ from regard.tasks.run import Run, Say
 from regard.tasks.start import Start
 from regard.tasks.telling import Emit
 from regard.train.interrupt import Interrupt
-from regard.train.loop import Progress, Validate
+from regard.train.loop import Validate
+from regard.train.progress import Progress
 
 
 class Result(Protocol):

@@ -19,9 +19,11 @@ from regard.tasks.static_vectors import check_vectors, fill_vectors
 from regard.tasks.table import TASKS
 from regard.tasks.task import Prepared, Result
 from regard.train.interrupt import Interrupt, interruptible
-from regard.train.loop import Progress, average, done, resume, train
+from regard.train.loop import train
 from regard.train.parallel import ALONE, Mute, World
+from regard.train.progress import Progress, done
 from regard.train.runlog import RunLog, clock
+from regard.train.saving import average, resume
 from regard.train.spread import Spread
 
 

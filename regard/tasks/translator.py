@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +16,6 @@ from regard.data.pair import Pair
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.decode.graph import Sessions, sessions_on
-from regard.decode.hypothesis import Hypothesis
-from regard.decode.search import search
 from regard.errors import UserError
 from regard.evaluate.bleu import Scores, corpus_scores
 from regard.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, encoder_decoder
@@ -29,8 +26,9 @@ from regard.recipe import Recipe
 from regard.tasks.opening import fill, must_be_as_trained, ready
 from regard.tasks.run import Run, choose_device
 from regard.tasks.telling import Emit
+from regard.tasks.wording import NOTHING, Wording, find, tell
 from regard.text.tokenizer import Tokenizer
-from regard.text.vocabulary import EOS, PAD, SOS
+from regard.text.vocabulary import EOS, SOS
 
 ROOM = 50  # an output may be so many tokens longer than its source (Vaswani et al. 2017, section 6.1)
 
@@ -55,14 +53,6 @@ class Tokenizers(NamedTuple):
             tokenizer.save(folder / name)
 
 
-class Translation(NamedTuple):
-    text: str
-    score: float  # length-normalised log-probability, what the search ranks by
-    logprob: float
-    finished: bool
-    ids: list[int]
-
-
 class Translated(NamedTuple):
     """A test set's translations and what they score."""
 
@@ -74,9 +64,6 @@ class Translated(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         return {"sentences": len(self.outputs), **self.scores.as_dict()}
-
-
-NOTHING = Translation("", 0.0, 0.0, True, [])  # what an empty text says, in any language
 
 
 @dataclass
@@ -122,31 +109,25 @@ class Translator:
             self._look(texts, found)
         return found[0].text if isinstance(text, str) else [translation.text for translation in found]
 
-    def translate(self, texts: Sequence[str], first: int = 0) -> list[list[Translation]]:
+    def translate(self, texts: Sequence[str], first: int = 0) -> list[list[Wording]]:
         """The n_best or the samples of each text, in the order given, decoded in batches of similar length.
 
         An empty text has one translation, the empty one.
         """
-        results: list[list[Translation]] = [[NOTHING] for _ in texts]
+        results: list[list[Wording]] = [[NOTHING] for _ in texts]
         written = [row for row, text in enumerate(texts) if text.strip()]
         sources = [[*ids, EOS] for ids in self.tokenizers.source.encode_batch([texts[row] for row in written])]
         self._must_fit([texts[row] for row in written], sources)
         for batch in in_batches([len(ids) for ids in sources], self.decode.batch_tokens):
             numbers = [first + written[n] for n in batch]
-            for n, hypotheses in zip(batch, self._search([sources[n] for n in batch], numbers)):
-                results[written[n]] = [self._translation(hypothesis) for hypothesis in hypotheses]
+            for n, found in zip(batch, self._search([sources[n] for n in batch], numbers)):
+                results[written[n]] = found
         return results
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """A line for each text, or one for each of its n_best."""
         for source, found in zip(texts, self.translate(texts, first or 0)):
-            if as_json:
-                outputs = [{name: getattr(t, name) for name in ("text", "score", "logprob", "finished")} for t in found]
-                emit(json.dumps({"source": source, "outputs": outputs}, ensure_ascii=False) + "\n")
-            elif self.decode.n_best == self.decode.samples == 1:
-                emit(f"{found[0].text}\n")
-            else:
-                emit("".join(f"{t.score:.4f}\t{t.text}\n" for t in found))
+            tell({"source": source}, found, self.decode, as_json, emit)
 
     def evaluate(self, test: Sequence[Pair]) -> Translated:
         outputs = self([pair.source for pair in test])
@@ -162,33 +143,15 @@ class Translator:
                     f"split it, or train with model.maximum_length={len(ids)} or model.position=sinusoidal."
                 )
 
-    def _search(self, sources: list[list[int]], numbers: Sequence[int]) -> list[list[Hypothesis]]:
-        c = self.decode
+    def _search(self, sources: list[list[int]], numbers: Sequence[int]) -> list[list[Wording]]:
         source_BM, lengths_B = pad([np.array(ids) for ids in sources])
         limits = [min(len(ids) + ROOM, longest(self.model.config)) for ids in sources]
-        maximum = torch.tensor(c.capped(limits), device=self.device)
-        state = self.model.start(source_BM.to(self.device), lengths_B.to(self.device))
-        encode = self.tokenizers.target.encode
-        return search(
-            c,
-            state,
-            len(sources),
-            sos=SOS,
-            eos=EOS,
-            maximum=maximum,
-            banned=(PAD, SOS),
-            banned_sequences=[ids for word in c.banned if (ids := encode(word))],
-            forced=[encode(c.prefix)] * len(sources) if c.prefix else None,
-            numbers=numbers,
-            sessions=self.sessions,
-        )
-
-    def _translation(self, hypothesis: Hypothesis) -> Translation:
-        text = self.tokenizers.target.decode(hypothesis.ids)
-        return Translation(text, hypothesis.score, hypothesis.logprob, hypothesis.finished, hypothesis.ids)
+        maximum = torch.tensor(self.decode.capped(limits), device=self.device)
+        read = self.model.start(source_BM.to(self.device), lengths_B.to(self.device))
+        return find(self.decode, read, self.tokenizers.target, maximum, numbers, self.sessions)
 
     @torch.no_grad()
-    def _look(self, texts: Sequence[str], translations: Sequence[Translation]) -> None:
+    def _look(self, texts: Sequence[str], translations: Sequence[Wording]) -> None:
         """One teacher-forced pass over the results: training and decoding give the same numbers, so this is what was attended."""
         sources = [[*ids, EOS] for ids in self.tokenizers.source.encode_batch(list(texts))]
         source_BM, lengths_B = pad([np.array(ids) for ids in sources])
@@ -202,8 +165,9 @@ class Translator:
             (best, *_) = self._probed(text)
         names = [name for name in seen if name.endswith(".cross") == (part == "cross") and (part == "cross" or part in name)]
         if not names:
-            told = f"the model has {', '.join(seen)}" if len(seen) else "the model looks at nothing (model.attention=none)"
-            raise UserError(f"--part {part} has no attention to draw: {told}.")
+            if not len(seen):
+                raise UserError("there is no attention to draw: this model looks at nothing (model.attention=none).")
+            raise UserError(f"--part {part} has no attention to draw: the model has {', '.join(seen)}.")
         weights = torch.stack([seen[name].weights()[0] for name in names]).cpu().numpy()
         source = [*self.tokenizers.source.tokens(self.tokenizers.source.encode(text)), "<eos>"]
         words = self.tokenizers.target.tokens(best.ids)
@@ -212,7 +176,7 @@ class Translator:
         queries, keys = {"cross": (written, source), "decoder": (written, given), "encoder": (source, source)}[part]
         return best.text, Alignment(f"{text} → {best.text}", tuple(queries), tuple(keys), weights, tuple(names))
 
-    def _probed(self, text: str) -> list[Translation]:
+    def _probed(self, text: str) -> list[Wording]:
         with not_recording(self.model):
             found = self.translate([text])[0]
         self._look([text], found[:1])

@@ -28,7 +28,7 @@ from regard.tasks.task import Task, Trainer
 from regard.text.tokenizer import Tokenizer
 from regard.train import static
 from regard.train.interrupt import Interrupt
-from regard.train.loop import Progress
+from regard.train.progress import Progress
 from regard.train.runlog import RunLog, clock
 
 WHOLE = ("word", "spaced")
@@ -75,6 +75,7 @@ class Words:
             window=o.window,
             subsample=o.subsample,
             power=o.power,
+            block=o.block,
             shared=o.shared,
             batch=train.batch,
             seed=train.seed,
@@ -134,9 +135,9 @@ def estimate(prepared: Words) -> list[str]:
     steps, part = config.epochs * source.per_epoch, prepared.example()[0]
     tried = min(TRIED, steps)
     began = time.perf_counter()
-    with static.workers(config) as pool:
+    with static.workers(config) as crew:
         for step in range(tried):
-            static.take_step(method, source.parts(step), config.learning_rate, pool)
+            static.take_step(method, source.parts(step), config.learning_rate, crew)
     seconds = (time.perf_counter() - began) / max(1, tried) * steps
     return [
         f"parameters        {part.parameters:,}",

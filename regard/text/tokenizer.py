@@ -22,6 +22,7 @@ from regard.text.continuing import continuing
 from regard.text.learn import LEARNERS
 from regard.text.pieces import cut, visible, visible_bytes
 from regard.text.places import Placed, placed
+from regard.text.saving import write_whole
 from regard.text.vocabulary import NAMES, SPECIALS, TURN_END, find_roles
 
 # Data loaders fork, and threads do not survive that. Whoever wants threads can set the variable before starting.
@@ -109,11 +110,7 @@ class Tokenizer:
         return Tokenizer(raw)
 
     def save(self, path: str | Path) -> None:
-        """Whole or not at all: a kill in the middle must not leave half a vocabulary under this name."""
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.tmp")
-        temporary.write_text(self.raw.to_str(pretty=True), encoding="utf-8")
-        temporary.replace(path)
+        write_whole(Path(path), self.raw.to_str(pretty=True))
 
     @classmethod
     def load(cls, path: str | Path, *, foreign: bool = False) -> Tokenizer:

@@ -66,7 +66,8 @@ class TrainConfig:
             raise UserError(f"train.average={self.average} needs as many checkpoints kept; set train.keep={self.average}.")
         if self.schedule in ("cosine", "linear") and self.steps and self.warmup_steps >= self.steps:
             raise UserError(
-                f"train.warmup={self.warmup:g} leaves nothing of train.steps={self.steps} for the {self.schedule} decay."
+                f"train.warmup={self.warmup:g} leaves nothing of train.steps={self.steps} for the {self.schedule} decay; "
+                f"set train.warmup below {self.steps}, or to a share of all steps, such as 0.1."
             )
 
     @property

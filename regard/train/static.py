@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from math import isfinite
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -24,10 +24,12 @@ from regard.errors import UserError
 from regard.train.checkpoint import Store
 from regard.train.energy import Meter, joined
 from regard.train.interrupt import Interrupt
-from regard.train.loop import Progress
+from regard.train.progress import Progress
 from regard.train.runlog import RunLog
 from regard.train.static_config import StaticConfig
 
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 LAST_RATE = 1e-4  # of the first, at the end of a linear schedule
 
 
@@ -89,12 +91,12 @@ def train(
     """From where `progress` stands to the end or an interrupt; returns where it stands then."""
     steps, meter, drawn = config.epochs * source.per_epoch, Meter.of(torch.device("cpu")), progress.joules
     began, since, words = time.perf_counter() - progress.seconds, time.perf_counter(), progress.tokens
-    with workers(config) as pool:
+    with workers(config) as crew:
         for step in range(progress.step + 1, steps + 1):
             parts, rate = source.parts(step - 1), learning_rate(config, step, steps)
             logs, ends = step % config.log_every == 0 or step == steps, step == steps or bool(interrupt)
             loss = _loss(method, parts[0], rate, step) if logs and parts else None
-            take_step(method, parts, rate, pool)
+            take_step(method, parts, rate, crew)
             if not (logs or ends or step % config.checkpoint_every == 0):
                 continue
             progress = replace(progress, step=step, tokens=source.count(step), seconds=time.perf_counter() - began)
@@ -118,11 +120,32 @@ def learning_rate(config: StaticConfig, step: int, steps: int) -> float:
     return config.learning_rate * left
 
 
-def take_step(method: Method, parts: Sequence[Any], rate: float, pool: Executor) -> None:
+class Crew:
+    """Threads that work on a list side by side. Whoever asks is one of them: to wake a thread takes as long as many a product."""
+
+    def __init__(self, others: Executor, threads: int) -> None:
+        self.others, self.threads = others, threads
+
+    def map(self, work: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
+        found: dict[int, Found] = {}
+        places = iter(range(len(items)))
+
+        def go_on() -> None:
+            for place in places:
+                found[place] = work(items[place])
+
+        called = [self.others.submit(go_on) for _ in range(min(self.threads, len(items)) - 1)]
+        go_on()
+        for other in called:
+            other.result()
+        return [found[place] for place in range(len(items))]
+
+
+def take_step(method: Method, parts: Sequence[Any], rate: float, crew: Crew) -> None:
     if not parts:  # of little text, all words can have been left out by chance
         return
-    found = list(pool.map(method.find, parts))
-    list(pool.map(lambda table: method.take(table, [steps for part in found for steps in part[table]], rate), (0, 1)))
+    found = crew.map(method.find, parts)
+    crew.map(lambda table: method.take(table, [steps for part in found for steps in part[table]], rate), (0, 1))
 
 
 def _loss(method: Method, part: Any, rate: float, step: int) -> float:
@@ -143,12 +166,12 @@ def _save(method: Method, store: Store, config: StaticConfig, progress: Progress
 
 
 @contextmanager
-def workers(config: StaticConfig) -> Iterator[Executor]:
-    """Threads of ours, each of which torch is to use as one."""
-    before = torch.get_num_threads()
+def workers(config: StaticConfig) -> Iterator[Crew]:
+    """Threads of ours, each of which torch is to use as one: that has to be said in every one of them."""
+    before, threads = torch.get_num_threads(), config.threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(config.threads or len(os.sched_getaffinity(0))) as pool:
-            yield pool
+        with ThreadPoolExecutor(max(1, threads - 1), initializer=torch.set_num_threads, initargs=(1,)) as others:
+            yield Crew(others, threads)
     finally:
         torch.set_num_threads(before)

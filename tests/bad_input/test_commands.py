@@ -25,6 +25,7 @@ MISTYPED = [
     (["doctor", "--jsn"], "--jsn", "--json"),
     (["recipes", "translate"], "translate", "'regard recipes --help'"),
     (["doctor", "now"], "now"),
+    (["bench", "nothing-of-the-kind"], "no benchmark 'nothing-of-the-kind'", "'regard bench' lists them"),
     (["train", "translate", "--out"], "--out", "argument"),
     (["predict", "run", "-dash"], "-d", "'regard predict --help'"),
     (["--version-of-nothing"], "--version-of-nothing"),

@@ -22,6 +22,7 @@ MISTYPED = [
     ([TEXT, "another", "--show", "heads"], "one text is drawn at a time", "'another' is a second"),
     ([TEXT, "--show", "heads", "--head", "1"], "--head is not for --show heads", "--target"),
     ([TEXT, "--show", "heads", "--layer", "1"], "--layer is not for --show heads"),
+    ([TEXT, "--show", "positions"], "the text 'the cat", "is not for --show positions, which takes no text"),
     ([TEXT, "--show", "heads", "--words"], "--words is not for --show heads"),
     ([TEXT, "--show", "heads", "--part", "cross"], "--part is not for --show heads"),
     ([TEXT, "--show", "weights", "--data", "x.conllu"], "--data is not for --show weights"),

@@ -69,7 +69,7 @@ WRONG = [
     ("train.average=9", "train.average=9", "train.keep=9"),
     ("decode.minimum_length=5 decode.maximum_length=5", "decode.minimum_length is 5", "decode.maximum_length, 5"),
     ("decode.search=greedy decode.n_best=2", "decode.n_best is 2", "decode.search=beam"),
-    ("train.schedule=cosine train.warmup=20", "train.warmup=20 leaves nothing of train.steps=20"),
+    ("train.schedule=cosine train.warmup=20", "train.warmup=20 leaves nothing of train.steps=20", "train.warmup below 20"),
 ]
 ONCE_READ = [
     ("text.size=6 text.tokenizer=bpe", "text.size=6 is too small", "Set text.size="),

@@ -49,6 +49,17 @@ def test_three_layouts(folder: Path) -> None:
     assert len(read_captions([str(folder / "captions.jsonl"), str(folder / "plain.tsv")], "", 4, limit=3)) == 3
 
 
+@pytest.mark.parametrize("header", ["", "image,caption\r\n", '"File","Comment"\r\n'])
+def test_a_spreadsheet(folder: Path, header: str) -> None:
+    """With a mark, quotes and Windows' line ends, as Excel writes it; a header or none."""
+    rows = 'a.png,"one cat, sitting"\r\nb.png,a dog\r\na.png,"a ""cat"""\r\n'
+    (folder / "sheet.csv").write_bytes(b"\xef\xbb\xbf" + (header + rows).encode())
+    (folder / "sheet.csv.gz").write_bytes(gzip.compress((header + rows).encode()))
+    expected = {"a.png": ("one cat, sitting", 'a "cat"'), "b.png": ("a dog",)}
+    for name in ("sheet.csv", "sheet.csv.gz"):
+        assert found(read_captions([str(folder / name)], "", 4)) == expected
+
+
 def test_a_split_is_chosen_by_a_key_or_a_list(folder: Path) -> None:
     assert list(found(read_captions([f"{folder}/captions.jsonl@split=dev"], "", 4))) == ["b.png"]
     assert list(found(read_captions([f"{folder}/token.txt.gz@names={folder}/dev.txt"], "", 4))) == ["b.png"]
@@ -73,6 +84,9 @@ def test_a_split_is_chosen_by_a_key_or_a_list(folder: Path) -> None:
         ("x.jsonl", "[1]", "list found, object expected"),
         ("x.tsv", "a.png a cat", "line 1: image, tab and caption are expected"),
         ("x.tsv", "\ta cat", "image, tab and caption"),
+        ("x.csv", "a.png,a cat, sitting", "line 1: columns found: 3, expected: 2"),
+        ("x.csv", "image;caption\na.png;a cat", "parted by semicolons"),
+        ("x.csv", "image,caption\n,a cat", "line 2"),
         ("x.tsv", "a.png\t ", "the caption is empty"),
         ("x.tsv", "z.png\ta cat", "there is no image"),
     ],

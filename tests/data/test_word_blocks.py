@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data import word_blocks as module
-from regard.data.word_blocks import BLOCK, BlockSource, drawing_table, kept_share, room
+from regard.data.word_blocks import BlockSource, drawing_table, kept_share, room
 from regard.data.word_text import WordText
 
 
@@ -21,7 +21,7 @@ def numbered_text(lengths: list[int]) -> WordText:
 
 
 def source_of(text: WordText, window: int, batch: int = 64, part: int | None = None, subsample: float = 0.0) -> BlockSource:
-    return BlockSource(text, window=window, subsample=subsample, power=0.75, shared=3, batch=batch, seed=7, part=part)
+    return BlockSource(text, window=window, subsample=subsample, power=0.75, block=32, shared=3, batch=batch, seed=7, part=part)
 
 
 @settings(max_examples=25, deadline=None)
@@ -91,7 +91,7 @@ def test_frequent_words_are_left_out_as_in_the_papers_program() -> None:
     seen, epochs = np.zeros(4), 12
     for step in range(epochs * source.per_epoch):
         for part in source.parts(step):
-            middle = part.around_NM[:, 2 : 2 + BLOCK][(part.left_NT + part.right_NT) > 0]
+            middle = part.around_NM[:, 2 : 2 + 32][(part.left_NT + part.right_NT) > 0]
             seen += np.bincount(middle.numpy(), minlength=4)
     assert seen / counts / epochs == pytest.approx(expected, rel=0.04)
 

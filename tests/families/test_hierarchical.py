@@ -145,6 +145,17 @@ def test_a_probe_sees_both_levels(choice: dict[str, Any]) -> None:
 
 
 @choices
+def test_each_document_has_its_own_gates_however_many_sentences_it_has(choice: dict[str, Any]) -> None:
+    model, draw = built(**choice), torch.Generator().manual_seed(4)
+    gates = {name: torch.rand(len(SOME), one.heads, generator=draw) for name, one in attentions(model).items()}
+    with probe(model, gates):
+        together = model(*laid(SOME))
+    for row, document in enumerate(SOME):
+        with probe(model, {name: gate_BH[row] for name, gate_BH in gates.items()}):
+            torch.testing.assert_close(together[row], model(*laid([document]))[0], atol=1e-5, rtol=1e-4)
+
+
+@choices
 def test_parts_have_the_parameters_of_the_model(choice: dict[str, Any]) -> None:
     model = built(**choice)
     counted = count(model.body.config, VOCABULARY, 100, CLASSES)

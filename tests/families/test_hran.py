@@ -151,6 +151,23 @@ def test_gates_switch_either_level_off() -> None:
 
 
 @choices
+def test_each_dialogue_has_its_own_gates_however_many_turns_it_has(choice: dict[str, Any]) -> None:
+    model, draw = built(**choice), torch.Generator().manual_seed(4)
+    gates = {name: torch.rand(len(SOURCES), one.heads, generator=draw) for name, one in attentions(model).items()}
+    with probe(model, gates):
+        together = model(*laid(SOURCES), TARGET)
+        read = model.start(*laid(SOURCES))
+        state = read.room(len(SOURCES), 2, 4, fixed=False)
+        state.take(read, [4] * len(SOURCES))
+        first = state.step(TARGET[:, :1].expand(-1, 2))  # two lanes of each
+    for row, source in enumerate(SOURCES):
+        with probe(model, {name: gate_BH[row] for name, gate_BH in gates.items()}):
+            alone = model(*laid([source]), TARGET[row : row + 1])
+        torch.testing.assert_close(together[row], alone[0], atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(first[row], alone[0, :1].expand(2, -1), atol=1e-5, rtol=1e-4)
+
+
+@choices
 def test_turns_are_read_apart_and_their_order_matters(choice: dict[str, Any]) -> None:
     model = built(**choice)
     lengths = torch.tensor([6])

@@ -27,8 +27,9 @@ from regard.objective.next_token import NextTokenConfig, NextTokenLoss
 from regard.train.checkpoint import Store
 from regard.train.config import TrainConfig
 from regard.train.interrupt import interruptible
-from regard.train.loop import Validation, average, resume, train
+from regard.train.loop import Validation, train
 from regard.train.runlog import RunLog
+from regard.train.saving import average, resume
 from tests.command import tiny
 
 Train = Callable[[Path], None]

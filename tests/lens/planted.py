@@ -16,6 +16,8 @@ from regard.model.visibility import View, causal, full
 class Rows:
     """A mixer that looks up what was planted: queries are one-hot, and say which row they are."""
 
+    folds = None
+
     def __init__(self, weights_LM: Tensor) -> None:
         self.weights_LM = weights_LM
 

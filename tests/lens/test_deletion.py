@@ -72,6 +72,8 @@ def test_several_texts_and_what_is_left_out():
     assert result.lines()[-1] == "flow is left out: it takes too long."
     assert "2 texts" in result.lines()[1]
     assert result.as_dict()["best"] == result.best
+    drawn = " ".join(text.get_text() for axes in result.figure().axes for text in axes.texts)
+    assert result.lines()[1].split(": ")[1] in drawn  # a picture claims no more than the lines do
     assert "mean more nll" in html(result)
     with pytest.raises(UserError, match="no text"):
         deletion([])

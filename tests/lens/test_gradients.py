@@ -7,7 +7,7 @@ import torch
 from regard.errors import UserError
 from regard.lens.gradients import gradient_times_input, integrated_gradients, scored_positions
 from regard.lens.shown import html
-from regard.lens.words import embeds, word_shares
+from regard.lens.words import entries, word_shares
 from tests.lens.some_subjects import EVERY, SOME, subject
 
 SMALL = 1e-2
@@ -67,8 +67,8 @@ def test_whole_words_change_nothing_and_hooks_leave(name):
     with word_shares(found, ones) as entered:
         assert torch.equal(found.forward(2), plain)
     assert entered.keys() == found.sides.keys()
-    assert {*embeds(found)} == {*found.sides}
-    hooks = [*(e._forward_pre_hooks for e in embeds(found).values()), *(e.tokens._forward_hooks for e in embeds(found).values())]
+    assert {*entries(found)} == {*found.sides}
+    hooks = [hooks for e in entries(found).values() for hooks in (e.whole._forward_pre_hooks, e.vectors._forward_hooks)]
     assert not any(hooks)
 
 

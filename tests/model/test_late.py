@@ -88,3 +88,16 @@ def test_under_autocast_it_multiplies_in_half_precision():
     assert found.dtype == torch.bfloat16
     found.float().sum().backward()
     torch.testing.assert_close(weight.grad, x.sum(0).expand(3, -1), atol=5e-2, rtol=5e-2)
+
+
+@given(st.integers(1, 4), st.integers(1, 5), st.booleans())
+@settings(max_examples=15, deadline=None)
+def test_more_may_be_added_of_each_row_or_of_all(rows, steps, of_each):
+    weight = torch.randn(3, 6, dtype=torch.double, requires_grad=True)
+    x = torch.randn(rows, 3, dtype=torch.double, requires_grad=True)
+    more = torch.randn(*([rows] if of_each else []), 3, dtype=torch.double, requires_grad=True)
+    late, plain = Late(weight), looped(lambda given: F.linear(given, weight) + more, weight, x, steps)
+    found = looped(lambda given: late(given, more), weight, x, steps)
+    gradients = [torch.autograd.grad(each[-1].square().sum(), (weight, x, more)) for each in (found, plain)]
+    for a, b in zip(*gradients):
+        torch.testing.assert_close(a, b)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.model.init import initialise
 from regard.model.learned_query import LearnedQuery
-from regard.model.probe import attentions, probe
+from regard.model.probe import attentions, probe, taken_apart
 
 LENGTHS = [5, 1, 3]
 
@@ -59,6 +59,6 @@ def test_a_gate_for_each_text_is_that_of_all_its_sentences(rows: int) -> None:
     x, lengths = x.repeat(rows // 3, 1, 1), lengths.repeat(rows // 3)
     assert list(attentions(pool)) == ["words.query"]
     gate = torch.tensor([[1.0], [0.0], [0.5]])
-    with probe(pool, {"words.query": gate}):
+    with probe(pool, {"words.query": gate}) as looking, taken_apart(looking, rows // 3):
         gated = pool(x, lengths)
     torch.testing.assert_close(gated, pool(x, lengths) * gate.repeat_interleave(rows // 3, 0))

@@ -14,6 +14,7 @@ from regard.model.patterns.chance import Random
 from regard.model.patterns.images import Local1D, Local2D
 from regard.model.patterns.parse import parse_visibility
 from regard.model.patterns.sparse import Block, Global, Last, Strided, Summary
+from regard.model.patterns.view import View
 from regard.model.visibility import Documents, Visibility, causal, dense, documents, full, padding, window
 from regard.model.words import only_words
 
@@ -156,6 +157,21 @@ def test_a_map_of_blocks_never_misses_what_is_seen(pattern, size, length, memory
             tile = pairs[:, row * size : (row + 1) * size, column * size : (column + 1) * size]
             assert not (tile.gt(0).flatten(1).any(1) & ~some.expand(3, -1, -1)[:, row, column]).any()
             assert not (~tile.eq(1).flatten(1).all(1) & every.expand(3, -1, -1)[:, row, column]).any()
+
+
+@settings(max_examples=150, deadline=None)
+@given(patterns, st.integers(1, 40), st.integers(1, 40), st.integers(0, 9), st.booleans())
+def test_a_mask_that_is_asked_for_by_blocks_is_that_of_all_pairs(pattern, length, memory, offset, padded):
+    if padded:
+        pattern = pattern & padding(torch.tensor([memory, 1, (memory + 1) // 2]))
+    pattern = pattern.settled(memory if pattern.lengths_B is None else pattern.lengths_B)
+    view = View(pattern, 3, length, memory, offset, CPU).rendered()
+    pairs = dense(pattern, torch.arange(length), memory, batch=3, offset=offset)
+    expected = pairs.log() if pattern.counts else pairs
+    if view.blind is not None:
+        assert torch.equal(view.blind, ~(pairs > 0).any(-1, keepdim=True))
+        expected = expected.masked_fill(view.blind, 0.0 if pattern.counts else True)
+    assert torch.equal(view.mask.expand(3, 1, length, memory), expected.expand(3, 1, length, memory))
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,12 @@ def test_wrong_names_and_shapes_are_named(model, inputs):
         gates = {"decoder.1.cross": torch.ones(shape)}
         with pytest.raises(ValueError, match=r"each sequence of the batch, \(B, 4\)"), probe(model, gates=gates):
             pass
+    for rows in (2, 6):
+        with (
+            pytest.raises(ValueError, match="one for each of 3 sequences"),
+            probe(model, gates={"decoder.1.cross": torch.ones(rows, 4)}),
+        ):
+            model(*inputs)
     with probe(model) as seen:
         model(*inputs)
     with pytest.raises(KeyError, match=r"did you mean .encoder\.0\.self"):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.data.word_blocks import BLOCK, Blocks, BlockSource
+from regard.data.word_blocks import Blocks, BlockSource
 from regard.data.word_text import WordText
 from regard.errors import UserError
 from regard.families.words import WordsConfig, WordTables
@@ -25,8 +25,9 @@ def some_text(seed: int, length: int = 60) -> WordText:
     return WordText(tuple(f"w{n}" for n in range(WORDS)), np.bincount(ids, minlength=WORDS), ids, starts)
 
 
-def some_blocks(seed: int, window: int) -> Blocks:
-    source = BlockSource(some_text(seed), window=window, subsample=0.0, power=0.75, shared=5, batch=10_000, seed=seed)
+def some_blocks(seed: int, config: SkipGramConfig | CBOWConfig) -> Blocks:
+    text, window, block = some_text(seed), config.window, config.block
+    source = BlockSource(text, window=window, subsample=0.0, power=0.75, block=block, shared=5, batch=10_000, seed=seed)
     (blocks,) = source.parts(0)
     return blocks
 
@@ -43,7 +44,7 @@ def pairs(blocks: Blocks, window: int) -> list[tuple[int, int, list[int]]]:
     """(block, word, its neighbours), read off one by one."""
     found = []
     for n, around in enumerate(blocks.around_NM.tolist()):
-        for t in range(BLOCK):
+        for t in range(blocks.left_NT.shape[1]):
             left, right, at = int(blocks.left_NT[n, t]), int(blocks.right_NT[n, t]), t + window
             found.append((n, around[at], around[at - left : at] + around[at + 1 : at + 1 + right]))
     return found
@@ -76,8 +77,8 @@ def summed(found: list[Steps]) -> Tensor:
 @settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 1000), window=st.integers(1, 4), negatives=st.integers(1, 9))
 def test_steps_are_the_gradient_of_the_formula(name: str, seed: int, window: int, negatives: int) -> None:
-    tables, blocks = some_tables(seed), some_blocks(seed, window)
     config = (SkipGramConfig if name == "skipgram" else CBOWConfig)(window=window, negatives=negatives)
+    tables, blocks = some_tables(seed), some_blocks(seed, config)
     words, contexts = (t.weight.double().requires_grad_() for t in (tables.words, tables.contexts))
     expected = raised(words, contexts, blocks, window, negatives, name)
     expected.backward()
@@ -91,7 +92,8 @@ def test_steps_are_the_gradient_of_the_formula(name: str, seed: int, window: int
 
 @pytest.mark.parametrize("window", [1, 3])
 def test_cbow_gives_each_neighbour_the_whole_error_of_the_mean(window: int) -> None:
-    tables, blocks = some_tables(3), some_blocks(3, window)
+    config = CBOWConfig(window=window, negatives=2)
+    tables, blocks = some_tables(3), some_blocks(3, config)
     words, contexts = (t.weight.double() for t in (tables.words, tables.contexts))
     expected = torch.zeros(WORDS, WIDTH, dtype=torch.float64)
     for n, word, neighbours in pairs(blocks, window):
@@ -103,13 +105,13 @@ def test_cbow_gives_each_neighbour_the_whole_error_of_the_mean(window: int) -> N
         for other in neighbours:
             assert mean.grad is not None
             expected[other] += mean.grad
-    found, _ = NegativeSampling(tables, CBOWConfig(window=window, negatives=2)).find(blocks)
+    found, _ = NegativeSampling(tables, config).find(blocks)
     torch.testing.assert_close(summed(found).double(), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("config", [SkipGramConfig(window=3), CBOWConfig(window=3)])
 def test_the_loss_is_what_the_formula_raises_as_a_mean(config: SkipGramConfig | CBOWConfig) -> None:
-    tables, blocks = some_tables(5), some_blocks(5, 3)
+    tables, blocks = some_tables(5), some_blocks(5, config)
     total = raised(tables.words.weight.double(), tables.contexts.weight.double(), blocks, 3, config.negatives, config.name)
     neighbours = [len(others) for _, _, others in pairs(blocks, 3)]
     count = sum(neighbours) if config.name == "skipgram" else sum(map(bool, neighbours))
@@ -118,7 +120,7 @@ def test_the_loss_is_what_the_formula_raises_as_a_mean(config: SkipGramConfig | 
 
 @pytest.mark.parametrize("config", [SkipGramConfig(window=2), CBOWConfig(window=2)])
 def test_steps_are_taken_times_the_rate(config: SkipGramConfig | CBOWConfig) -> None:
-    tables, blocks = some_tables(1), some_blocks(1, 2)
+    tables, blocks = some_tables(1), some_blocks(1, config)
     before, method = tables.contexts.weight.clone(), NegativeSampling(tables, config)
     found = method.find(blocks)
     expected = before + 1e-3 * summed(found[1])
@@ -128,19 +130,18 @@ def test_steps_are_taken_times_the_rate(config: SkipGramConfig | CBOWConfig) -> 
 
 
 def test_finding_changes_nothing() -> None:
-    tables, blocks = some_tables(2), some_blocks(2, 2)
+    config = CBOWConfig(window=2)
+    tables, blocks = some_tables(2), some_blocks(2, config)
     before = {name: weight.clone() for name, weight in tables.state_dict().items()}
-    NegativeSampling(tables, CBOWConfig(window=2)).find(blocks)
+    NegativeSampling(tables, config).find(blocks)
     assert all(torch.equal(before[name], weight) for name, weight in tables.state_dict().items())
 
 
 def test_a_row_that_comes_too_often_is_shortened_and_the_others_are_not() -> None:
     tally, rows, weight = torch.zeros(5), torch.tensor([1, 1, 1, 2]), torch.tensor([2.0, 2.0, 4.0, 3.0])
-    share = steady_share(tally, rows, weight, 4.0)
-    assert share is not None
-    assert share.tolist() == [0.5, 0.5, 0.5, 1.0]
+    assert steady_share(tally, rows, weight, 4.0).tolist() == [0.5, 0.5, 0.5, 1.0]
     assert not tally.any()
-    assert steady_share(tally, rows, weight, 8.0) is None
+    assert steady_share(tally, rows, weight, 8.0).tolist() == [1.0, 1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("config", [SkipGramConfig(), CBOWConfig(), CBOWConfig(window=1)])
@@ -149,7 +150,9 @@ def test_a_text_of_few_words_does_not_burst(words: int, config: SkipGramConfig |
     """The same rows hundreds of times in every batch, at a rate far above any that is used."""
     ids = np.random.default_rng(0).integers(0, words, 4096).astype(np.int32)
     text = WordText(tuple(map(str, range(20))), np.bincount(ids, minlength=20), ids, np.array([0]))
-    source = BlockSource(text, window=config.window, subsample=0.0, power=0.75, shared=config.shared, batch=2048, seed=1)
+    source = BlockSource(
+        text, window=config.window, subsample=0.0, power=0.75, block=config.block, shared=config.shared, batch=2048, seed=1
+    )
     method = NegativeSampling(WordTables(WordsConfig(width=WIDTH), 20, 1), config)
     for step in range(60):
         for part in source.parts(step):

@@ -36,7 +36,19 @@ GET = [
     "ablations",
     "kept",
 ]
-GET += ["explain", "roles", "compare", "near", "positions", "openapi.json", "nothing"]
+GET += [
+    "images",
+    "image",
+    "image-thumbnails",
+    "document",
+    "explain",
+    "roles",
+    "compare",
+    "near",
+    "positions",
+    "openapi.json",
+    "nothing",
+]
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "run": RUNS,
     "step": SMALL,
@@ -52,6 +64,9 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "index": SMALL,
     "show": st.sampled_from(["logits", "rollout", "gradient", "flow", ""]),
     "word": TEXTS,
+    "first": SMALL,
+    "count": SMALL,
+    "around": NAMES,
 }
 POST: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "look": {"run": RUNS, "text": TEXTS, "target": TEXTS | st.none(), "step": SMALL},

@@ -199,7 +199,7 @@ def numbers_of_tile(page: Page) -> np.ndarray:
     return numbers_of(page, "#tile", 48, 48)
 
 
-def test_a_mistake_is_told_and_mended(page: Page, studio: str, complaints: list[str]) -> None:
+def test_a_mistake_is_told_and_mended(page: Page, studio: str) -> None:
     open_view(page, studio, "run")
     page.fill("#text", "  ")
     page.keyboard.press("Enter")
@@ -207,9 +207,6 @@ def test_a_mistake_is_told_and_mended(page: Page, studio: str, complaints: list[
     page.fill("#text", "w5 w6")
     page.keyboard.press("Enter")
     page.wait_for_selector("#refused", state="detached")
-    (told,) = complaints
-    assert "status of 400" in told
-    complaints.clear()
 
 
 def test_readable_at_both_sizes_and_in_both_lights(page: Page, studio: str) -> None:
@@ -226,7 +223,7 @@ def test_readable_at_both_sizes_and_in_both_lights(page: Page, studio: str) -> N
 
 def test_the_page_is_small() -> None:
     files = assets()
-    assert sum(len(body) for body, _ in files.values()) <= 200_000
+    assert sum(len(body) for body, _ in files.values()) <= 190_000
     for name, (body, _) in files.items():
         assert len(body.decode().splitlines()) <= 205, name
         assert "http://" not in body.decode().replace("http://www.w3.org", ""), name

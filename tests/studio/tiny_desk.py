@@ -15,11 +15,13 @@ import uvicorn
 from regard.decode.tree import SearchTree, beam_tree
 from regard.errors import UserError
 from regard.families.transformer import Transformer
+from regard.lens.document import Document
 from regard.lens.role_table import Roles
 from regard.lens.roles import tallied
 from regard.lens.subject import Side, Subject
 from regard.lens.uses import Use, WordUses
 from regard.studio.app import create
+from regard.studio.gallery import Gallery
 from regard.studio.looks import Asked, Look, look
 from regard.studio.vocabulary import Spelled
 from tests.decode.toy import VOCABULARY, lively
@@ -37,6 +39,7 @@ class TinyDesk:
     task: str = "translate"
     example: str = "w5 w6 w7 w8"
     facts: Mapping[str, str] = field(default_factory=lambda: {"task": "translate"})
+    gallery: Gallery | None = None
 
     def number(self, word: str) -> int:
         return self.names.index(word) if word in self.names else 3 + sum(word.encode()) % (WORDS - 3)
@@ -72,6 +75,9 @@ class TinyDesk:
 
     def answer(self, text: str) -> str:
         return " ".join(reversed(text.split(" ")))
+
+    def document(self, text: str) -> Document:
+        raise UserError("it does not read sentence by sentence.")
 
     def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
         if any(not 3 <= token < WORDS for token in forced):

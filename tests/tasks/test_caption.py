@@ -14,8 +14,9 @@ from safetensors.torch import load_file
 
 from regard.data.captions import read_captions
 from regard.model.probe import probe
-from regard.tasks.caption_writer import Caption, CaptionWriter
+from regard.tasks.caption_writer import CaptionWriter
 from regard.tasks.table import open_run
+from regard.tasks.wording import Wording
 from tests.command import refused, regard, tiny
 
 SMALL = [
@@ -107,8 +108,8 @@ def test_a_word_of_several_pieces_has_the_mean_of_their_maps() -> None:
     assert answers._words([4, 5, 6, 7, 8]).tolist() == [0, 0, 1, 1, 1]
     pixels = read_captions(["builtin:scenes@count=1/test"], "", 16).images_NYXC
     with probe(answers.model) as seen:
-        (maps,) = answers.maps(pixels, [Caption("red circles", 0.0, 0.0, True, [4, 5, 6, 7, 8])])
-        answers._look(pixels, [Caption("", 0.0, 0.0, True, [4, 5, 6, 7, 8])])
+        (maps,) = answers.maps(pixels, [Wording("red circles", 0.0, 0.0, True, [4, 5, 6, 7, 8])])
+        answers._look(pixels, [Wording("", 0.0, 0.0, True, [4, 5, 6, 7, 8])])
     weights = seen["decoder.0.cross"].weights()[0, 0].numpy()
     np.testing.assert_allclose(maps.reshape(2, 16), [weights[:2].mean(0), weights[2:5].mean(0)], atol=1e-6)
 
@@ -155,7 +156,6 @@ SPLITS = {"train": "train", "valid": "test", "test": "test"}
         (["predict", "RUN", SCENE, "--set", "decode.search=greedy", "--set", "decode.stop=x"], "a caption ends by itself"),
         (["lens", "RUN", SCENE, "--part", "encoder"], "--part encoder is of texts"),
         (["lens", "RUN", SCENE, "--out", "x.pdf"], "must end in one of"),
-        (["lens", "RUN", SCENE, "--show", "heads"], "lens cannot look into a CaptionWriter"),
         (["train", "caption-scenes", "data.train=builtin:scenes/tarin", "--dry-run"], "did you mean 'train'"),
         (["train", "caption-scenes", "data.train=nowhere.jsonl", "--dry-run"], "data.valid is missing"),
         (["train", "caption-scenes", "model.patch=7", "--dry-run"], "model.patch=7"),

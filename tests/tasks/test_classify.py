@@ -20,7 +20,7 @@ from regard.tasks.classify import prepare
 from regard.tasks.cost import training_flops
 from regard.tasks.listing import explain_tree
 from regard.tasks.run import Run
-from regard.tasks.start import load_recipe_to_train
+from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.table import open_run
 from regard.tasks.training import dry_run_lines, train_run
 from regard.train.interrupt import Interrupt

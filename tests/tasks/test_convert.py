@@ -13,7 +13,8 @@ from regard.families.bert import BERTConfig
 from regard.model.position import tiled
 from regard.tasks.fill import prepare
 from regard.tasks.listing import explain_tree
-from regard.tasks.start import load_recipe_to_train, start_of
+from regard.tasks.start import start_of
+from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.training import train_run
 from tests.tasks.tiny_masks import data, trained
 from tests.tasks.tiny_text import quiet

@@ -19,7 +19,7 @@ from regard.tasks.training import dry_run_lines, train_run
 from regard.tasks.translate import prepare
 from regard.tasks.translator import build_model
 from regard.train.interrupt import Interrupt, interruptible
-from regard.train.loop import Progress
+from regard.train.progress import Progress
 
 TINY = ["data.limit=300", "model.width=16", "model.heads=2", "model.layers=1", "model.feedforward=16", "data.test="]
 CPU = torch.device("cpu")

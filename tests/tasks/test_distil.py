@@ -19,7 +19,7 @@ from regard.tasks.classify import prepare
 from regard.tasks.distil import Teacher, layers
 from regard.tasks.distil_report import Comparison, Distilled, Side
 from regard.tasks.run import Run
-from regard.tasks.start import load_recipe_to_train
+from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.table import open_run
 from regard.train.interrupt import Interrupt
 from tests.tasks.test_adopt_classifier import folder as public_folder

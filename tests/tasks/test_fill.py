@@ -21,7 +21,8 @@ from regard.families.electra import ELECTRA
 from regard.recipe import load_recipe
 from regard.tasks.fill import Masked, prepare
 from regard.tasks.masking import SCORED, MaskedTest, masked
-from regard.tasks.start import load_recipe_to_train, start_of
+from regard.tasks.start import start_of
+from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.table import open_run
 from regard.tasks.training import dry_run_lines, train_run
 from regard.text.config import KINDS

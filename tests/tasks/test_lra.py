@@ -21,7 +21,7 @@ from regard.recipe import Recipe, load_recipe
 from regard.tasks.classifier import Labeller
 from regard.tasks.classify import prepare, read_to_learn
 from regard.tasks.denoise import Denoiser
-from regard.tasks.start import load_recipe_to_train
+from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.table import open_run
 from tests.command import regard
 from tests.tasks.tiny_labels import PAIRS, ROWS, quiet, train_as, write_rows

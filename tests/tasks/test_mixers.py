@@ -13,7 +13,8 @@ from regard.errors import UserError
 from regard.model.mixers.features import directions, is_drawn
 from regard.recipe import load_recipe
 from regard.tasks.listing import explain_tree
-from regard.tasks.start import load_recipe_to_train, start_of
+from regard.tasks.start import start_of
+from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.table import open_run
 from regard.tasks.write import prepare
 from regard.train.checkpoint import Store

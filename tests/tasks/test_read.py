@@ -19,7 +19,8 @@ from regard.recipe import load_recipe
 from regard.tasks.embedder import Embedder
 from regard.tasks.read import prepare, read_test
 from regard.tasks.run import Run
-from regard.tasks.start import load_recipe_to_train, start_of
+from regard.tasks.start import start_of
+from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.subject import subject_of
 from regard.tasks.table import open_run
 from regard.tasks.two_ways import TwoWays

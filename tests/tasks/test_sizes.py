@@ -72,6 +72,13 @@ def test_an_encoder_keeps_no_cache_and_a_pair_keeps_both_sides():
     assert Footprint(config, counted(config, 9, 5), 5).cached_per_token == 2 * 16
 
 
+def test_a_recipe_whose_texts_are_cut_is_explained_at_that_length():
+    told = explain_tree("lra-text", ["data.maximum_tokens=4000", "model.visibility=bigbird(64)"])
+    assert "in a text of 4,000 tokens" in told
+    assert "fewer than 512 tokens" not in told
+    assert "in a text of 25 tokens" in explain_tree("lra-text", ["data.maximum_tokens=0"])
+
+
 def test_settings_make_another_model_that_no_paper_speaks_of():
     size, as_published = sized("gpt2-small", ["model.layers=2", "text.size=1000"])
     assert (size.config.layers, size.vocabulary, as_published) == (2, 1000, False)

@@ -18,7 +18,8 @@ from regard.families.gpt import GPT, GPTConfig
 from regard.families.public import write_public
 from regard.recipe import Recipe, load_recipe
 from regard.tasks.opening import window_of
-from regard.tasks.start import load_recipe_to_train, start_of
+from regard.tasks.start import start_of
+from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.table import open_run
 from regard.tasks.write import prepare
 from regard.text.tokenizer import train_tokenizer

@@ -17,7 +17,8 @@ from regard.data.schemes import spans, written
 from regard.data.tags import make_batch
 from regard.errors import UserError
 from regard.recipe import load_recipe
-from regard.tasks.start import load_recipe_to_train, start_of
+from regard.tasks.start import start_of
+from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.table import open_run
 from regard.tasks.tag import prepare
 from regard.tasks.training import dry_run_lines

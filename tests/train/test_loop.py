@@ -26,8 +26,10 @@ from regard.text.vocabulary import PAD
 from regard.train.checkpoint import Store
 from regard.train.config import TrainConfig
 from regard.train.interrupt import Interrupt, interruptible
-from regard.train.loop import Progress, Validate, Validation, average, resume, train
+from regard.train.loop import Validate, Validation, train
+from regard.train.progress import Progress
 from regard.train.runlog import RunLog, read_metrics
+from regard.train.saving import average, resume
 
 VOCABULARY = 9
 DATA = EncodedPairs(

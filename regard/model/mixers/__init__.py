@@ -18,6 +18,7 @@ from regard.model.mixers.favor import Favor
 from regard.model.mixers.features import PositiveFeatures, ReluFeatures
 from regard.model.mixers.plain import plain
 from regard.model.mixers.softmax import Softmax
+from regard.model.mixers.sums import Folds
 from regard.model.visibility import View, Visibility
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 
 
 class Mixer(Protocol):
+    @property
+    def folds(self) -> Folds | None:
+        """Itself, where keys need not be kept for queries to come; None where every query looks at keys one by one."""
+        ...
+
     def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
         """context_BHLK by the fastest kernel there is for this view on this device."""
         ...

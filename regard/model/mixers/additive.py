@@ -21,6 +21,8 @@ AT_A_TIME = 2**27  # bytes of tangents; what needs more comes in parts, which ar
 
 
 class Additive(nn.Module):
+    folds = None
+
     def __init__(self, head_width: int) -> None:
         super().__init__()
         self.weight_K = nn.Parameter(torch.empty(head_width))

@@ -9,15 +9,15 @@ Differs from the paper in nothing for one head; several share a W, since what a 
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.model.mixers.softmax import Softmax
-from regard.model.recurrence.late import Late
 from regard.model.visibility import View
 
 
 class Dot:
+    folds = None
+
     def __init__(self) -> None:
         self.softmax = Softmax()
 
@@ -29,6 +29,8 @@ class Dot:
 
 
 class Bilinear(nn.Module):
+    folds = None
+
     def __init__(self, head_width: int) -> None:
         super().__init__()
         self.between_KK = nn.Parameter(torch.empty(head_width, head_width))
@@ -42,23 +44,6 @@ class Bilinear(nn.Module):
 
     def _turned(self, q_BHLK: Tensor) -> Tensor:
         return q_BHLK @ self.between_KK.to(q_BHLK.dtype)
-
-
-class LateDot:
-    """Dot products of one query at a time with the same keys, in a loop: keys and values learn after it."""
-
-    def __init__(self, scale: float, k_B1MK: Tensor, v_B1MK: Tensor) -> None:
-        self.scale, self.keys, self.values = scale, Late(k_B1MK[:, 0]), Late(v_B1MK[:, 0].mT)
-
-    def mix(self, q_B11K: Tensor, k_B1MK: Tensor, v_B1MK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
-        scores_BM = self.keys(q_B11K[:, 0, 0] * self.scale)
-        if view.mask is not None:
-            scores_BM = scores_BM.masked_fill(~view.mask[:, 0, 0], -torch.inf)
-        context_B11K = self.values(F.dropout(scores_BM.softmax(-1), dropout))[:, None, None]
-        return context_B11K if view.blind is None else context_B11K.masked_fill(view.blind, 0.0)
-
-    def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor) -> Tensor:
-        return Softmax().weights(_undivided(q_BHLK) * self.scale, k_BHMK, sees_BHLM)
 
 
 def _undivided(q_BHLK: Tensor) -> Tensor:

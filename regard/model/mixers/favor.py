@@ -31,6 +31,10 @@ class Favor(nn.Module):
         super().__init__()
         self.features = features
 
+    @property
+    def folds(self) -> Favor:
+        return self
+
     def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
         assert not dropout, "there are no weights to drop"
         sees = must_be_plain(view.visibility, "attention by features")

@@ -11,6 +11,8 @@ from regard.model.visibility import View
 
 
 class Known:
+    folds = None
+
     def mix(self, q_BHLM: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
         return q_BHLM.to(v_BHMK.dtype) @ v_BHMK
 

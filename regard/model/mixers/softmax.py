@@ -18,6 +18,8 @@ SHORT = 256  # keys: up to here, products on a CPU measure faster than its fused
 
 
 class Softmax:
+    folds = None
+
     def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
         if view.packed is not None:
             return _variable_lengths(q_BHLK, k_BHMK, v_BHMK, view, dropout)

@@ -9,13 +9,13 @@ Dims: B batch, H heads, L query length, M memory length, N items, F features, K 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.model.mixers.features import Features
+from regard.model.mixers.features import FeatureMap, Features
 
 NOTHING = -1e30  # the peak of no keys at all: a number, since infinity less infinity is none
 LEAST = 1e-30  # what is divided by where nobody was seen
@@ -46,6 +46,21 @@ class Sums(NamedTuple):
         """So many items behind, that hold nothing."""
         values_FK, total_F = F.pad(self.values_FK, (0, 0, 0, 0, 0, more)), F.pad(self.total_F, (0, 0, 0, more))
         return Sums(values_FK, total_F, F.pad(self.peak, (0, more), value=NOTHING))
+
+
+class Folds(Protocol):
+    """A mixer of which sums are all that is ever asked, so that decoding keeps them and no keys."""
+
+    @property
+    def features(self) -> FeatureMap: ...
+
+    def fold(self, k_BHMK: Tensor, v_BHMK: Tensor, lengths_B: Tensor | None = None) -> Sums:
+        """All that can be seen of these keys, of sequence b of its first lengths_B[b]."""
+        ...
+
+    def recall(self, q_BHLK: Tensor, sums: Sums) -> Tensor:
+        """context_BHLK of queries that all see the same sums, or, where those are [B, H, L, ...], each its own."""
+        ...
 
 
 def empty(like: Sums) -> Sums:

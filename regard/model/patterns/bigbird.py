@@ -12,16 +12,17 @@ and where nobody may look ahead, so that there is no length yet, every block is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from regard.errors import UserError
 from regard.model.patterns.chance import Random
+from regard.model.patterns.ending import Ending
 from regard.model.patterns.seeing import End, Visibility
 from regard.model.patterns.spans import Between, Span
-from regard.model.patterns.sparse import Block, Global, Last, ends
+from regard.model.patterns.sparse import Block, Global, Last
 
 
 def bigbird(block: int = 64, window: int = 3, global_: int = 2, random: int = 3, seed: int = 0) -> Visibility:
@@ -38,7 +39,7 @@ def bigbird(block: int = 64, window: int = 3, global_: int = 2, random: int = 3,
 
 
 @dataclass(frozen=True)
-class BigBirdFixed(Visibility):
+class BigBirdFixed(Ending):
     """With `random` blocks in training: the first block is seen 1 + random times, but by the two blocks that see everybody."""
 
     size: int = 64
@@ -53,13 +54,6 @@ class BigBirdFixed(Visibility):
     @property
     def grain(self) -> int:  # type: ignore[override]
         return self.size
-
-    @property
-    def varies(self) -> bool:  # type: ignore[override]
-        return isinstance(self.end, Tensor)
-
-    def settled(self, end: End) -> Visibility:
-        return replace(self, end=end)
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         query, key = i // self.size, j // self.size
@@ -82,7 +76,7 @@ class BigBirdFixed(Visibility):
         """The number of the last block, -1 where it is not known; and whether the text is so short that all see all."""
         if self.end is None:
             return -1, False
-        end = ends(self.end, b)
+        end = self.ends(b)
         return (end - 1) // self.size, end <= (5 + 2 * self.random) * self.size
 
     def __str__(self) -> str:

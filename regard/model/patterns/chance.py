@@ -8,16 +8,16 @@ blocks before its own, however long the sequence becomes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 
 import torch
 from torch import Tensor
 
 from regard.counted import counted
-from regard.model.patterns.seeing import End, Visibility
+from regard.model.patterns.ending import Ending
+from regard.model.patterns.seeing import End
 from regard.model.patterns.spans import Between, Span
-from regard.model.patterns.sparse import ends
 
 WORD = 2**32 - 1
 ODD = 0x45D9F3B
@@ -32,7 +32,7 @@ def hashed(numbers: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Random(Visibility):
+class Random(Ending):
     """Every block of queries sees `count` other blocks, none twice.
 
     Never one at most `near` blocks away from its own, nor one of the `first` or the `last` of the sequence. What remains is cut
@@ -53,15 +53,8 @@ class Random(Visibility):
             object.__setattr__(self, "key", counted(self.seed, "random blocks") & WORD)
 
     @property
-    def varies(self) -> bool:  # type: ignore[override]
-        return isinstance(self.end, Tensor)
-
-    @property
     def grain(self) -> int:  # type: ignore[override]
         return self.size
-
-    def settled(self, end: End) -> Visibility:
-        return replace(self, end=end)
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         key = j // self.size
@@ -93,7 +86,7 @@ class Random(Visibility):
         after = (block + self.near + 1).clamp(min=self.first)
         if self.end is None:
             return before.clamp(min=0), after, before.clamp(min=0)
-        behind = (ends(self.end, b) - 1) // self.size + 1 - self.last
+        behind = (self.ends(b) - 1) // self.size + 1 - self.last
         room = block * 0 + behind - self.first  # as a tensor, wherever the end comes from
         before = torch.minimum(before, room).clamp(min=0)
         return before, after, before + (behind - after).clamp(min=0)

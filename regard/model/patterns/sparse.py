@@ -7,11 +7,12 @@ and layers see alike.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd
 
 from torch import Tensor
 
+from regard.model.patterns.ending import Ending
 from regard.model.patterns.seeing import End, Visibility
 from regard.model.patterns.spans import Between, Span, at_most, within
 
@@ -113,7 +114,7 @@ class Global(Visibility):
 
 
 @dataclass(frozen=True)
-class Last(Visibility):
+class Last(Ending):
     """The last `count` blocks of a sequence see everybody, and everybody sees them; nobody does before its end is known."""
 
     size: int
@@ -123,13 +124,6 @@ class Last(Visibility):
     @property
     def grain(self) -> int:  # type: ignore[override]
         return self.size
-
-    @property
-    def varies(self) -> bool:  # type: ignore[override]
-        return isinstance(self.end, Tensor)
-
-    def settled(self, end: End) -> Visibility:
-        return replace(self, end=end)
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         first, last = self._range(b)
@@ -144,13 +138,8 @@ class Last(Visibility):
         """Of blocks; an empty one where the end is not known."""
         if self.end is None:
             return 0, -1
-        last = (ends(self.end, b) - 1) // self.size
+        last = (self.ends(b) - 1) // self.size
         return last - self.count + 1, last
 
     def __str__(self) -> str:
         return f"last({self.size})" if self.count == 1 else f"last({self.size}, {self.count})"
-
-
-def ends(end: int | Tensor, b: Tensor) -> int | Tensor:
-    """Of sequence b."""
-    return end if isinstance(end, int) else end[b]

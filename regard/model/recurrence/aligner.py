@@ -17,10 +17,13 @@ from torch import Tensor, nn
 from regard.model.attention import KeysValues, attend
 from regard.model.linear import Linear
 from regard.model.mixers import SCORES, Mixer
-from regard.model.mixers.dot import Dot, LateDot
+from regard.model.mixers.additive import Additive
+from regard.model.mixers.dot import Dot
+from regard.model.mixers.late import OneByOne
 from regard.model.mixers.softmax import Softmax
 from regard.model.probe import Probe, Seen
 from regard.model.recurrence.late import Late
+from regard.model.recurrence.late_tangents import LateTangents
 from regard.model.visibility import View
 
 
@@ -55,11 +58,14 @@ class Aligner(nn.Module):
 
     def comparing(self, memory: KeysValues) -> Mixer:
         """The mixer for queries that come one by one, for one pass."""
+        k_BMD, v_B1MD = memory.k_BHMK[:, 0], memory.v_BHMK
         match self.mixer:
             case Dot():
-                return LateDot(1.0, *memory)
+                return OneByOne(self.mixer, Late(k_BMD), v_B1MD)
             case Softmax():
-                return LateDot(memory.k_BHMK.shape[-1] ** -0.5, *memory)
+                return OneByOne(self.mixer, Late(k_BMD * k_BMD.shape[-1] ** -0.5), v_B1MD)
+            case Additive() if k_BMD.device.type == "cpu" and k_BMD.dtype == self.mixer.weight_K.dtype:
+                return OneByOne(self.mixer, LateTangents(k_BMD, self.mixer.weight_K), v_B1MD)
             case _:
                 return self.mixer
 

@@ -14,15 +14,29 @@ Dims: R rows, I inputs of a step that are not known before, D width, G gates sid
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.model.recurrence.gates import GRUGates, LSTMGates
 from regard.model.recurrence.late import Late
-from regard.model.recurrence.recurrent import own
 
 Carried = tuple[Tensor, ...]  # of one layer: h_RD, and of an LSTM c_RD
+
+
+class Own(NamedTuple):
+    """What a layer has learned, for all gates side by side."""
+
+    inputs_GI: Tensor
+    carried_GD: Tensor
+    inputs_bias_G: Tensor
+    carried_bias_G: Tensor
+
+
+def own(layer: nn.LSTM | nn.GRU) -> Own:
+    return Own(*layer.all_weights[0])
 
 
 class Cells:
@@ -72,25 +86,30 @@ class _GRU:
 
     def __call__(self, known_RG: Tensor, x_RI: Tensor, carried: Carried) -> Carried:
         (h_RD,) = carried
-        given_RG = known_RG + self.product(x_RI)
-        return (gru(given_RG.to(h_RD.dtype), self.carried(h_RD).to(h_RD.dtype), h_RD, self.carried_bias_G),)
+        given_RG, carried_RG = self.product(x_RI, known_RG), self.carried(h_RD, self.carried_bias_G)
+        return (gru(given_RG.to(h_RD.dtype), carried_RG.to(h_RD.dtype), h_RD),)
 
 
-def lstm(given_RG: Tensor, carried_RG: Tensor, c_RD: Tensor) -> tuple[Tensor, Tensor]:
+def lstm(given_RG: Tensor, carried_RG: Tensor, c_RD: Tensor) -> Carried:
     """h and c, by one kernel where there is one."""
+    given_RG = given_RG.expand_as(carried_RG)
     if c_RD.is_cuda:
-        h_RD, c_RD, _ = torch.ops.aten._thnn_fused_lstm_cell(given_RG.expand_as(carried_RG).contiguous(), carried_RG, c_RD)
-        return h_RD, c_RD
-    i_RD, f_RD, g_RD, o_RD = (given_RG + carried_RG).chunk(4, 1)
-    c_RD = f_RD.sigmoid() * c_RD + i_RD.sigmoid() * g_RD.tanh()
-    return o_RD.sigmoid() * c_RD.tanh(), c_RD
+        return torch.ops.aten._thnn_fused_lstm_cell(given_RG.contiguous(), carried_RG, c_RD)[:2]
+    return LSTMGates.apply(given_RG, carried_RG, c_RD)
 
 
-def gru(given_RG: Tensor, carried_RG: Tensor, h_RD: Tensor, carried_bias_G: Tensor) -> Tensor:
-    carried_RG = carried_RG + carried_bias_G.to(carried_RG.dtype)
+def gru(given_RG: Tensor, carried_RG: Tensor, h_RD: Tensor) -> Tensor:
     if h_RD.is_cuda:
         return torch.ops.aten._thnn_fused_gru_cell(given_RG.contiguous(), carried_RG, h_RD)[0]
-    width = h_RD.shape[1]
-    r_RD, z_RD = (given_RG[:, : 2 * width] + carried_RG[:, : 2 * width]).sigmoid().chunk(2, 1)
-    n_RD = (given_RG[:, 2 * width :] + r_RD * carried_RG[:, 2 * width :]).tanh()
-    return n_RD + z_RD * (h_RD - n_RD)
+    return GRUGates.apply(given_RG, carried_RG, h_RD)
+
+
+def read_gru(layer: nn.GRU, x_BLI: Tensor, h_BD: Tensor | None) -> Tensor:
+    """h_BLD at every word of inputs that are all known; it begins with zeros, where nothing else is said."""
+    inputs_GI, carried_GD, inputs_bias_G, carried_bias_G = own(layer)
+    h_BD = x_BLI.new_zeros(len(x_BLI), layer.hidden_size) if h_BD is None else h_BD
+    carry, found = Late(carried_GD), []
+    for known_BG in F.linear(x_BLI.transpose(0, 1), inputs_GI, inputs_bias_G).unbind(0):
+        h_BD = gru(known_BG.to(h_BD.dtype), carry(h_BD, carried_bias_G).to(h_BD.dtype), h_BD)
+        found.append(h_BD)
+    return torch.stack(found, 1)

@@ -30,11 +30,16 @@ class Late:
         learns = torch.is_grad_enabled() and weight.requires_grad
         self.last = _Learned.apply(self.weight, self.left) if learns else None
 
-    def __call__(self, x_RK: Tensor) -> Tensor:
-        x_RK = x_RK.to(self.weight.dtype)
+    def __call__(self, x_RK: Tensor, more: Tensor | None = None) -> Tensor:
+        """W x, and what there is more: more_RN, or the same more_N for all rows."""
+        x_RK, more = x_RK.to(self.weight.dtype), None if more is None else more.to(self.weight.dtype)
         if self.last is None:
-            return _times(self.weight, x_RK)
-        return _Step.apply(self.last, x_RK, self.weight.detach(), self.left)
+            return _plus(_times(self.weight, x_RK), more)
+        return _Step.apply(self.last, x_RK, self.weight.detach(), self.left, more)
+
+
+def _plus(y_RN: Tensor, more: Tensor | None) -> Tensor:
+    return y_RN if more is None else y_RN.add_(more)
 
 
 def _times(weight: Tensor, x_RK: Tensor) -> Tensor:
@@ -62,13 +67,17 @@ class _Learned(torch.autograd.Function):
 
 class _Step(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, last: Tensor, x_RK: Tensor, weight: Tensor, left: list[tuple[Tensor, Tensor]]) -> Tensor:
+    def forward(
+        ctx: Any, last: Tensor, x_RK: Tensor, weight: Tensor, left: list[tuple[Tensor, Tensor]], more: Tensor | None
+    ) -> Tensor:
         ctx.save_for_backward(x_RK, weight)
-        ctx.left = left
-        return _times(weight, x_RK)
+        ctx.left, ctx.of_all_rows = left, more is not None and more.dim() == 1
+        return _plus(_times(weight, x_RK), more)
 
     @staticmethod
-    def backward(ctx: Any, grad_RN: Tensor) -> tuple[None, Tensor | None, None, None]:
+    def backward(ctx: Any, grad_RN: Tensor) -> tuple[None, Tensor | None, None, None, Tensor | None]:
         x_RK, weight = ctx.saved_tensors
         ctx.left.append((x_RK, grad_RN))
-        return None, _times(weight.mT, grad_RN) if ctx.needs_input_grad[1] else None, None, None
+        x_grad_RK = _times(weight.mT, grad_RN) if ctx.needs_input_grad[1] else None
+        more_grad = (grad_RN.sum(0) if ctx.of_all_rows else grad_RN) if ctx.needs_input_grad[4] else None
+        return None, x_grad_RK, None, None, more_grad

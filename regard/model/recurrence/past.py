@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 from regard.model.attention import KeysValues
 from regard.model.cache import roomy
+from regard.model.embed import Embed
+from regard.model.heads import VocabularyHead
 from regard.model.past import Memory
 from regard.model.probe import attentions
 from regard.model.recurrence.decoders import Decoder, Now, Source, Turns
@@ -25,22 +27,24 @@ from regard.model.state import Moves
 from regard.model.visibility import Full, View, Visibility, given
 
 
-class Steps(Protocol):
+class Writes(Protocol):
+    """A model with these parts: what was written last goes in, a decoder takes it, and out comes what may be next."""
+
+    @property
+    def target(self) -> Embed: ...
     @property
     def decoder(self) -> Decoder | ByTurns: ...
     @property
+    def head(self) -> VocabularyHead: ...
+    @property
     def visibility(self) -> Visibility: ...
-
-    def step(self, ids_SW: Tensor, past: RecurrentPast) -> tuple[Tensor, Now]:
-        """logits_SWV after one more token in every lane, and where the decoder then stands."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
 class RecurrentRead:
     """A source that was read."""
 
-    model: Steps
+    model: Writes
     begin_NPSD: Tensor
     words_S: Tensor
     memory: KeysValues | None  # where a decoder looks back
@@ -136,11 +140,12 @@ class RecurrentPast:
 
     @torch.no_grad()
     def step(self, ids_SW: Tensor) -> Tensor:
-        logits_SWV, now = self.model.step(ids_SW, self)
+        """logits_SWV after one more token in every lane."""
+        x_SWD, now = self.model.decoder.step(self.model.target(ids_SW), self.now, self.source)
         self.carried_SWNPD[: self.sentences] = now.carried_NPSWD.permute(2, 3, 0, 1, 4)
         self.fed_SWD[: self.sentences] = now.fed_SWD
         self.position_1.add_(1)
-        return logits_SWV
+        return self.model.head(x_SWD)
 
     def select(self, parents_SW: Tensor) -> None:
         for buffer_SW in (self.carried_SWNPD, self.fed_SWD):

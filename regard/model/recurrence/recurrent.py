@@ -10,10 +10,12 @@ Dims: B rows, M and L words, D width, N layers, P parts of what a cell carries (
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
+
+from regard.model.recurrence.cells import own, read_gru
 
 CellKind = Literal["lstm", "gru"]
 KINDS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
@@ -82,24 +84,13 @@ class RecurrentEncoder(nn.Module):
 
 def read(layer: nn.LSTM | nn.GRU, x_BLI: Tensor, begin_PBD: Tensor | None = None) -> Tensor:
     """h_BLD of one layer at every word; it begins with zeros, where nothing else is said."""
-    layer.training = torch.is_grad_enabled()  # cuDNN keeps what a gradient needs only then; inside a layer nothing is dropped
+    learns = layer.training = torch.is_grad_enabled()  # cuDNN keeps what a gradient needs only then; nothing is dropped here
+    if learns and isinstance(layer, nn.GRU) and x_BLI.device.type == "cpu":  # the library has no kernel of its own for it
+        return read_gru(layer, x_BLI, None if begin_PBD is None else begin_PBD[0].to(x_BLI.dtype))
     if begin_PBD is None:
         return layer(x_BLI)[0]
     parts = [part_BD[None].contiguous() for part_BD in begin_PBD.to(x_BLI.dtype)]
     return layer(x_BLI, tuple(parts) if isinstance(layer, nn.LSTM) else parts[0])[0]
-
-
-class Own(NamedTuple):
-    """What a layer has learned, for all gates side by side."""
-
-    inputs_GI: Tensor
-    carried_GD: Tensor
-    inputs_bias_G: Tensor
-    carried_bias_G: Tensor
-
-
-def own(layer: nn.LSTM | nn.GRU) -> Own:
-    return Own(*layer.all_weights[0])
 
 
 def turned_places(lengths_B: Tensor, length: int) -> Tensor:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from regard.model.attention import KeysValues
 from regard.model.linear import Linear
 from regard.model.mixers.known import Known
-from regard.model.probe import Seen
+from regard.model.probe import Seen, taken_apart
 from regard.model.recurrence.aligner import Aligner
 from regard.model.recurrence.cells import Carried, Cells
 from regard.model.recurrence.decoders import Now, Source, begun, deepened, one_more
@@ -94,7 +94,8 @@ class Looking:
             words.append(_weights(self.words))
             ((l_RD,),) = self.cells(self.cells.cells[0].bias_G, r_SWD.flatten(0, 1).to(l_RD.dtype), [(l_RD,)])
             read.append(l_RD)
-        context_R1D = self.turns(s_SWD.flatten(0, 1)[:, None], self.turns.remember(torch.stack(read, 1)), self.each_turn)
+        with taken_apart(self.turns.probe, self.lanes):
+            context_R1D = self.turns(s_SWD.flatten(0, 1)[:, None], self.turns.remember(torch.stack(read, 1)), self.each_turn)
         if (turns := _weights(self.turns)) is not None:
             turns_SWT = turns.view(*s_SWD.shape[:2], -1)
             self.seen.append(self._over_words([part for part in words if part is not None], turns_SWT))

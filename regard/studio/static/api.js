@@ -7,15 +7,17 @@ export class Refused extends Error {
   }
 }
 
-async function answer(path, given, body) {
+const asJson = (body) => (body === undefined ? {} : { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } });
+
+async function answer(path, given, sent) {
   const query = new URLSearchParams(Object.entries(given ?? {}).filter(([, value]) => value !== undefined && value !== null));
-  const sent = body === undefined ? {} : { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
   let response;
   try {
     response = await fetch(`/api/${path}${query.size ? `?${query}` : ""}`, sent);
   } catch {
     throw new Refused(0, "The server does not answer; is 'regard studio' still running in its terminal?");
   }
+  if (response.headers.has("x-cannot")) throw new Refused(400, (await response.json()).cannot);
   if (response.ok) return response;
   const told = await response.text();
   let sentence = told;
@@ -27,13 +29,16 @@ async function answer(path, given, body) {
   throw new Refused(response.status, sentence);
 }
 
-export const ask = async (path, given, body) => (await answer(path, given, body)).json();
+export const ask = async (path, given, body) => (await answer(path, given, asJson(body))).json();
+
+/** A file as it is. */
+export const hand = async (path, given, file) => (await answer(path, given, { method: "POST", body: file, headers: { "content-type": "application/octet-stream" } })).json();
 
 const TYPES = { float32: Float32Array, uint8: Uint8Array };
 
 /** Raw numbers with their shape. @returns {Promise<{shape: number[], data: Float32Array|Uint8Array}>} */
 export async function numbers(path, given) {
-  const response = await answer(path, given);
+  const response = await answer(path, given, {});
   const shape = response.headers.get("x-shape").split(",").map(Number);
   const Kind = TYPES[response.headers.get("x-type")];
   return { shape, data: new Kind(await response.arrayBuffer()) };
@@ -42,7 +47,8 @@ export async function numbers(path, given) {
 /**
  * An input laid before a model. What was asked about it is kept here too, so that going back costs nothing.
  * @typedef {{id: string, title: string, sides: Record<string, Side>, outputs: Side|null, steps: Step[], nll: number|null,
- *   attentions: {name: string, heads: number, queries: number, keys: number}[], faith: object, seconds: number}} LookData
+ *   attentions: {name: string, heads: number, queries: number, keys: number}[], why: string|null, nested: boolean, faith: object,
+ *   seconds: number}} LookData
  * @typedef {{tokens: string[], words: number[], special: boolean[]}} Side
  * @typedef {{top: {choice: string, id: number, p: number}[], target: string|null, p: number|null, nll: number|null, rank: number|null}} Step
  */

@@ -8,6 +8,7 @@ const STACKS = { encoder: "encoder", decoder: "decoder" };
 /** "decoder.1.cross" for people: decoder 2, cross. Layers are counted from 1, as in papers; names stay as in the code. */
 export function called(name) {
   const [stack, layer, kind] = name.split(".");
+  if (kind === undefined) return name.replace(".", ", ");
   return `${STACKS[stack] ?? stack} ${Number(layer) + 1} ${kind}`;
 }
 

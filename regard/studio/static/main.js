@@ -1,6 +1,6 @@
 /** Start: find the runs, lay the text before the model, and keep the screen that is open up to date with the address. */
 
-import { ask, lookAt } from "./api.js";
+import { ask, lookAt, Refused } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { bind, help, screenKeys } from "./keys.js";
 import { exportMenu } from "./save.js";
@@ -11,7 +11,7 @@ import { onTheme, turn } from "./theme.js";
 
 const root = document.getElementById("screen");
 const cards = new Map();
-let nav, top_, view, mounted, latest = 0, context = { look: null, card: null };
+let nav, top_, view, mounted, stands = false, latest = 0, context = { look: null, card: null };
 
 const screen = () => SCREENS.find((one) => one.id === state().screen) ?? SCREENS[0];
 const data = () => view?.data?.(context) ?? {};
@@ -28,12 +28,15 @@ function card(run, step) {
   return cards.get(key);
 }
 
-function mount() {
-  if (mounted === screen().id) return;
+/** A screen is another one for images than for text. */
+function mount(told) {
+  const wanted = `${screen().id} ${told.images ? "image" : "text"}`;
+  if (mounted === wanted) return;
   view?.close?.();
-  mounted = screen().id;
+  mounted = wanted;
+  stands = false;
   fill(root);
-  root.className = mounted;
+  root.className = screen().id;
   document.title = `${screen().title} · Regard studio`;
   view = screen().mount(root);
   screenKeys(() => view?.keys?.(context) ?? []);
@@ -42,6 +45,7 @@ function mount() {
 /** All of it, whatever changed: what is known already costs nothing. The newest question wins. */
 async function update() {
   const mine = ++latest;
+  root.dataset.ready = "";
   const waiting = setTimeout(() => top_.busy(true), 120);
   nav.sync();
   try {
@@ -49,13 +53,21 @@ async function update() {
     if (mine !== latest) return;
     if (!state().text) return set({ text: told.example });
     nav.tell(told.facts);
-    top_.sync(told.task);
-    const look = screen().free ? null : await lookAt(asked(state()));
-    if (mine !== latest) return;
-    mount();
+    top_.sync(told);
+    if (told.images && screen().before) {
+      mount(told);
+      await view.before(told, () => mine === latest);
+      stands = true;
+      if (mine !== latest) return;
+    }
+    const look = screen().free ? null : await lookAt(asked(state())).catch((error) => alone(error, told));
+    if (mine !== latest || look === undefined) return;
+    if (look?.data.why && lacks(screen(), told)) throw new Refused(400, look.data.why);
+    mount(told);
     context = { look, card: told };
     document.getElementById("refused")?.remove();
     await view.update(context, () => mine === latest);
+    stands = true;
     root.dataset.ready = state().screen;
     root.dataset.look = look?.data.id ?? "";
   } catch (error) {
@@ -66,11 +78,34 @@ async function update() {
   }
 }
 
+/** A model that cannot be looked into may still have something to say. */
+async function alone(error, told) {
+  if (error.status !== 400 || screen().id !== "run" || told.images || !state().text.trim()) throw error;
+  const { answer } = await ask("answer", {}, asked(state())).catch(() => Promise.reject(error));
+  mount(told);
+  view.alone(answer, error.message);
+  context = { look: null, card: told };
+  document.getElementById("refused")?.remove();
+  stands = true;
+  root.dataset.ready = state().screen;
+}
+
+/** Has this screen nothing to draw where no attention can be? */
+const lacks = (one, told) => one.attends || (one.id === "ablate" && Object.keys(told.attentions).length === 0);
+
+/** One sentence; below it stays what this screen has drawn before, and nothing of another. */
 function refuse(error) {
+  if (!stands || mounted?.split(" ")[0] !== state().screen) {
+    view?.close?.();
+    view = mounted = undefined;
+    fill(root);
+    root.className = root.dataset.look = "";
+  }
+  root.dataset.ready = state().screen;
   const sentence = error.status === undefined ? `Something in this page went wrong: ${error.message}` : error.message;
   if (error.status === undefined) console.error(error);
   document.getElementById("refused")?.remove();
-  root.before(h("p", { id: "refused", role: "alert", text: sentence[0].toUpperCase() + sentence.slice(1) }));
+  root.before(h("p", { id: "refused", role: "alert", class: error.status === 400 ? "told" : "", text: sentence[0].toUpperCase() + sentence.slice(1) }));
   top_.sync();
   say(sentence);
 }

@@ -26,33 +26,36 @@ export function navigation(screens) {
   };
 }
 
-const AIMS = { translate: "its own translation", write: "only the text itself", fill: "its own words", tag: "its own tags", classify: "its own label", answer: "its own answer" };
+const AIMS = { translate: "its own translation", write: "only the text itself", fill: "its own words", tag: "its own tags", classify: "its own label", answer: "its own answer", caption: "its own caption", reply: "its own reply" };
 
 /** @param {string[]} runs @param {{help: () => void, save: () => void, turn: () => void}} does */
 export function bar(runs, does) {
   const run = h("select", { "aria-label": "Run", id: "run" }, ...runs.map((name) => h("option", { value: name, text: name })));
   const text = h("textarea", { id: "text", rows: 1, spellcheck: "false", "aria-label": "Text", placeholder: "a text for the model" });
   const target = h("textarea", { id: "target", rows: 1, spellcheck: "false", "aria-label": "Scored on" });
+  const reads = h("span", { text: "text" });
   const wait = h("span", { class: "wait", "aria-hidden": "true" });
-  run.addEventListener("change", () => set({ run: run.value, text: null, target: null, step: null, at: null, head: null, off: null }, { step: true }));
+  run.addEventListener("change", () => set({ run: run.value, text: null, target: null, step: null, at: null, head: null, off: null, q: null, k: null, first: null, force: null, node: null }, { step: true }));
   typed(text, (value) => set({ text: value, target: null, q: null, k: null, force: null, say: null }));
   typed(target, (value) => set({ target: value, q: null, k: null }));
   const buttons = [["e", "Export", does.save], ["t", "Theme", does.turn], ["?", "Keys", does.help]];
   fill(
     document.getElementById("bar"),
     run,
-    h("label", { class: "field grow" }, h("span", { text: "text" }), text),
+    h("label", { class: "field grow" }, reads, text),
     h("label", { class: "field" }, h("span", { text: "scored on" }), target),
     wait,
     ...buttons.map(([key, label, onclick]) => h("button", { type: "button", class: "tool", id: `tool-${label.toLowerCase()}`, title: `${label} (${key})`, onclick }, h("kbd", { text: key }), h("span", { text: label }))),
   );
   return {
-    sync(task) {
+    sync(card) {
       run.value = state().run ?? runs[0];
       for (const [field, key] of [[text, "text"], [target, "target"]]) {
         if (document.activeElement !== field) field.value = state()[key] ?? "";
       }
-      target.placeholder = AIMS[task] ?? "what the model says";
+      if (!card) return;
+      reads.textContent = card.images ? "image" : "text";
+      target.placeholder = AIMS[card.task] ?? "what the model says";
     },
     busy(yes) {
       wait.classList.toggle("on", yes);

@@ -40,7 +40,7 @@ function mount(root) {
     now = { look, off, rise, changes, kept, after };
     const most = largest(Object.values(rise).flat().map(Math.abs), 1e-6);
     const focus = document.activeElement?.dataset?.head;
-    fill(grid, ...look.data.attentions.map((one) => row(one, rise[one.name], changes[one.name], off[one.name] ?? [], most)));
+    fill(grid, ...Object.keys(rise).map((name) => row({ name }, rise[name], changes[name], off[name] ?? [], most)));
     if (focus) grid.querySelector(`[data-head="${CSS.escape(focus)}"]`)?.focus();
     told.textContent = `blue: worse without it, orange: better; to ${num(most)} nats a token. One copy of the text for each head, all in a few passes.`;
     fill(effect, ...effects(look.data, after, off));

@@ -8,7 +8,7 @@ import { number, set } from "../state.js";
 import { strip } from "../strip.js";
 import { vectorsOf } from "./arithmetic_steps.js";
 
-export const arithmetic = { id: "arithmetic", title: "Arithmetic", tells: "one weight, number by number", mount };
+export const arithmetic = { id: "arithmetic", title: "Arithmetic", tells: "one weight, number by number", mount, attends: true };
 
 function mount(root) {
   let now = null;
@@ -43,7 +43,14 @@ function mount(root) {
     const clamp = (n, most) => Math.min(most - 1, Math.max(0, n));
     now = { look, at, q: clamp(number("q", 0), at.queries), k: clamp(number("k", 0), at.keys) };
     controls.sync();
-    const data = await look.of(ask, "arithmetic", { name: at.name, head: at.number, query: now.q, key: now.k });
+    let data;
+    try {
+      data = await look.of(ask, "arithmetic", { name: at.name, head: at.number, query: now.q, key: now.k });
+    } catch (error) {
+      if (error.status !== 400 || !current()) throw error;
+      fill(source);
+      return fill(flow, h("section", { class: "card" }, h("p", { class: "muted", text: error.message })));
+    }
     if (!current()) return;
     now.data = data;
     const wide = Math.max(240, flow.clientWidth - 250);

@@ -7,6 +7,7 @@ const list = (values) => Array.from(values);
 /** Where a token's vector starts: its embedding, and its place. */
 function begins(token, side) {
   const { embedding, position, embedding_from: from, position_from: where } = side;
+  if (!embedding) return [];
   const scaled = from.scale === 1 ? "" : ` × √D = ${num(from.scale, 2)}`;
   const word = { name: `E(${piece(token)})`, label: `embedding of ${piece(token)}`, values: embedding, tells: (n) => `${from.tensor}, row ${from.row}, column ${n}${scaled}.` };
   if (!position) return [word];
@@ -26,7 +27,7 @@ export function vectorsOf(data, written, keys, pickKey) {
   const mark = { marked: key.row, picked: pickKey, names: keys.tokens };
   const column = (n) => `column ${n} of what the block is given: embedding + position in the first layer, what the blocks before made of it later.`;
   return [
-    { title: "Two tokens", sentence: ` the query reads ${piece(query.token)}${written && written !== query.token ? ` (and writes ${piece(written)})` : ""}, the key is ${piece(key.token)}`, vectors: [...begins(query.token, query), ...(same ? [] : begins(key.token, key))] },
+    { title: "Two tokens", sentence: ` the query reads ${piece(query.token)}${written && written !== query.token ? ` (and writes ${piece(written)})` : ""}, the key is ${key.embedding ? piece(key.token) : `cell ${key.token} of the image, which has no embedding but what the encoder makes of its pixels`}`, vectors: [...begins(query.token, query), ...(same ? [] : begins(key.token, key))] },
     { title: "What goes in", sentence: " x, as this layer is given it", vectors: [
       { name: "x_query", label: `x of ${piece(query.token)}`, values: data.x_query, tells: column },
       { name: "x_key", label: `x of ${piece(key.token)}`, values: data.x_key, tells: column },

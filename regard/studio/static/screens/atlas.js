@@ -9,7 +9,7 @@ import { largest, paint, sized } from "../heat.js";
 import { set, state } from "../state.js";
 import { BELOW, GAP, layout } from "./atlas_layout.js";
 
-export const atlas = { id: "atlas", title: "Atlas", tells: "every head at once", mount };
+export const atlas = { id: "atlas", title: "Atlas", tells: "every head at once", mount, attends: true };
 
 const MEASURES = [
   ["evenness", "evenness", "how evenly it looks: 0 at one key, 1 at all alike"],

@@ -60,6 +60,7 @@ function mount(root) {
     const body = { run: now.look.asked.run, text: now.look.asked.text, tokens: way.map((one) => one.token) };
     fill(side, ...detail(now.tree, node, way));
     say(`${piece(node.piece)}, ${node.fate}, log-probability ${num(node.logprob)}, total ${num(node.total)}`);
+    if (now.look.data.why) return fill(side, ...detail(now.tree, node, way), h("p", { class: "muted", text: now.look.data.why }));
     const seen = await now.look.of((_, __, sent) => ask("alignment", {}, sent), "alignment", {}, body);
     if (current()) fill(side, ...detail(now.tree, node, way), ...looked(seen), notCause(() => now.look));
   }
@@ -86,7 +87,7 @@ function mount(root) {
   return {
     update,
     keys: ({ look }) => [
-      { key: "x", tells: "switch a head off, and see what changes", does: () => ablate(look) },
+      ...(look.data.why ? [] : [{ key: "x", tells: "switch a head off, and see what changes", does: () => ablate(look) }]),
       { key: "ArrowRight", shown: "→", tells: "what it went on with", does: () => step(0, 1) },
       { key: "ArrowLeft", shown: "←", tells: "what it came from", does: () => step(0, -1) },
       { key: "ArrowDown", shown: "↓", tells: "less likely", does: () => step(1, 0) },

@@ -12,7 +12,7 @@ import { number, set, state } from "../state.js";
 import { shownWeights } from "../weights.js";
 import { stepSlider, watchCurves } from "./compare_parts.js";
 
-export const compare = { id: "compare", title: "Compare", tells: "two runs, steps or texts", mount };
+export const compare = { id: "compare", title: "Compare", tells: "two runs, steps or texts", mount, attends: true };
 
 function mount(root) {
   let now = null;

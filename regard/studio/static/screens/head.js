@@ -9,7 +9,7 @@ import { matrix } from "../matrix.js";
 import { number, set, state } from "../state.js";
 import { shownWeights, strongest } from "../weights.js";
 
-export const head = { id: "head", title: "Head", tells: "lines, matrix, table", mount };
+export const head = { id: "head", title: "Head", tells: "lines, matrix, table", mount, attends: true };
 
 const LONG = 256; // tokens from which on an overview comes first
 

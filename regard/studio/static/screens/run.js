@@ -1,11 +1,12 @@
 /** Run: what the model says to a text, token by token, how sure it is, and proof that what is drawn elsewhere is what ran. */
 
 import { ask } from "../api.js";
-import { colour } from "../colour.js";
+import { colour, onColour } from "../colour.js";
 import { fill, h, num, percent, piece, say } from "../dom.js";
+import { seenImage } from "../seen.js";
 import { number, set, state } from "../state.js";
 
-export const run = { id: "run", title: "Run", tells: "what it says, step by step", mount };
+export const run = { id: "run", title: "Run", tells: "what it says, step by step", mount, before: true };
 
 const SHOWN = 240; // steps drawn; more are told, not drawn
 const LONG = 512; // tokens from which on an answer is asked for only when somebody wants it
@@ -16,8 +17,11 @@ function mount(root) {
   const reads = h("section", { class: "card reads" });
   const grid = h("div", { class: "steps", role: "listbox", "aria-label": "Output, step by step", tabindex: 0 });
   const about = h("h2", {});
-  root.append(h("section", { class: "card top" }, answer, badge), reads, h("section", { class: "card" }, about, grid));
+  const top = h("section", { class: "card top" }, answer, badge);
+  const below = h("section", { class: "card" }, about, grid);
+  root.append(top, reads, below);
   let cards = [];
+  let image = null; // of a model that reads one
 
   function mark() {
     const at = number("q", -1);
@@ -28,7 +32,11 @@ function mount(root) {
 
   async function update({ look, card }, current) {
     const { data } = look;
-    fill(reads, ...Object.entries(data.sides).map(([stack, side]) => reading(stack, side)));
+    reads.hidden = below.hidden = false;
+    if (card.images) await image.update(look, current);
+    else if (data.nested) fill(reads, ...shaded(await look.of(ask, "document")));
+    else fill(reads, ...Object.entries(data.sides).map(([stack, side]) => reading(stack, side)));
+    if (!current()) return;
     fill(badge, ...badgeOf(data));
     const told = data.title.startsWith(`${look.asked.text} → `) ? data.title.slice(look.asked.text.length + 3) : null;
     say(told ?? data.title);
@@ -36,7 +44,7 @@ function mount(root) {
     cards = data.steps.slice(0, SHOWN).map((step, n) => stepCard(step, data.outputs?.tokens[n] ?? null, n));
     fill(grid, ...cards, data.steps.length > SHOWN && h("p", { class: "muted", text: `and ${data.steps.length - SHOWN} more` }));
     mark();
-    if (told !== null) return fill(answer, h("p", { class: "says", text: told }));
+    if (told !== null || image) return fill(answer, h("p", { class: "says", text: told }));
     if (Math.max(...Object.values(data.sides).map((side) => side.tokens.length)) > LONG && state().say !== "1") {
       return fill(answer, h("button", { type: "button", class: "link", text: "ask what it says to this long text", onclick: () => set({ say: 1 }) }));
     }
@@ -45,19 +53,42 @@ function mount(root) {
     if (current()) fill(answer, ...answerOf(found.answer, card.task, look.asked.target));
   }
 
+  /** Of a model that cannot be looked into: what it says, and why there is no more. */
+  function alone(told, why) {
+    cards = [];
+    fill(answer, h("p", { class: "says", text: told }));
+    fill(badge, h("span", { class: "muted", text: why[0].toUpperCase() + why.slice(1) }));
+    reads.hidden = below.hidden = true;
+    say(told);
+  }
+
+  /** The images are there to be chosen from, even where the one that was asked for is not. */
+  async function before(card, current) {
+    if (!image) {
+      image = seenImage(root);
+      reads.replaceWith(image.node);
+      answer.replaceWith(image.line);
+    }
+    await image.shelf.update(card, current);
+  }
+
   const move = (by) => {
+    if (!cards.length) return;
     const at = Math.min(cards.length - 1, Math.max(0, number("q", by > 0 ? -1 : cards.length) + by));
     set({ q: at });
     cards[at].scrollIntoView({ block: "nearest" });
   };
   return {
     update,
+    alone,
+    before,
     keys: () => [
+      ...(image?.keys() ?? []),
       { key: "ArrowRight", shown: "→", tells: "next step", does: () => move(1) },
       { key: "ArrowLeft", shown: "←", tells: "step before", does: () => move(-1) },
-      { key: "Enter", tells: "what this step looked at", does: () => set({ screen: "head" }, { step: true }) },
+      { key: "Enter", tells: "what this step looked at", does: () => set({ screen: "head", ...(image ? { k: null } : {}) }, { step: true }) },
     ],
-    data: ({ look }) => look.data,
+    data: ({ look }) => (image ? { ...look.data, seen: image.data() } : look ? look.data : { answer: answer.textContent, why: badge.textContent }),
   };
 }
 
@@ -69,8 +100,24 @@ function reading(stack, side) {
   return h("div", { class: "reading" }, h("h2", { text: `${stack} reads ${side.tokens.length.toLocaleString("en")} tokens` }), h("div", { class: "tokens" }, ...tokens, more > 0 && h("span", { class: "muted", text: ` and ${more.toLocaleString("en")} more` })));
 }
 
+/** A text that is read sentence by sentence: each word as dark as it was looked at, in its sentence and with it. */
+function shaded({ sentences, note }) {
+  const most = Math.max(1e-9, ...sentences.flatMap((one) => one.weights.map((weight) => weight * one.weight)));
+  const word = (one, n) => {
+    const shade = (one.weights[n] * one.weight) / most;
+    const made = h("span", { class: "token", title: `${num(one.weights[n])} of its sentence, which has ${num(one.weight)}`, text: one.words[n] });
+    made.style.background = colour(shade);
+    made.style.color = onColour(shade);
+    return made;
+  };
+  const rows = sentences.map((one) => h("div", { class: "sentence" }, h("span", { class: "number muted", text: num(one.weight, 2) }), h("div", { class: "tokens" }, ...one.words.map((_, n) => word(one, n)))));
+  return [h("div", { class: "reading" }, h("h2", {}, "What it looked at", h("span", { class: "muted", text: " a sentence's weight, and its words shaded by theirs times it; weight is not cause" })), ...rows, note && h("p", { class: "muted", text: note }))];
+}
+
 function badgeOf(data) {
+  if (data.why) return [h("span", { class: "muted", text: `${data.why[0].toUpperCase()}${data.why.slice(1)}` })];
   const { holds, largest, rows } = data.faith;
+  if (!rows) return [h("span", { class: "muted", text: "the weights are those that the model handed out itself; there is no kernel's output to check them against" })];
   const mark = h("span", { class: holds ? "pill good" : "pill bad", id: "faith", text: holds ? "✓ weights are what ran" : "✗ weights are not what ran" });
   const told = `rebuilt weights × values against the kernel's own output, ${rows} rows: largest difference ${num(largest)} of its largest number`;
   return [mark, h("span", { class: "muted", text: told }), h("span", { class: "muted", text: `· ${Math.round(1000 * data.seconds)} ms` })];

@@ -1,0 +1,34 @@
+"""What verbs share: arguments that mean the same everywhere, the examples of a help page, and where lines go."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="a name from 'regard recipes', or a .toml file")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="a run, a Hugging Face folder, or hf:NAME on its hub")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="the folder of a run")]
+Settings = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="such as train.steps=500 or decode.beam=8")]
+Choices = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="such as decode.beam=8")]
+Device = Annotated[str | None, typer.Option(metavar="NAME", help="cpu, cuda or cuda:N; by default a GPU where there is one")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+
+
+def examples(*lines: str) -> str:
+    """For the end of a help page; after \\b typer keeps line breaks."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def show(piece: str) -> None:
+    print(piece, end="", flush=True)
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def say_nothing(line: str) -> None:
+    """Of several processes that train together one speaks."""

@@ -1,0 +1,56 @@
+"""Verbs that tell: what a model is made of, how fast it all is, and what a bug report needs."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from regard.cli.shared import Json, Settings, examples
+
+verbs = typer.Typer(rich_markup_mode=None)
+
+
+@verbs.command(
+    epilog=examples("regard explain translate-base", "regard explain gpt3-175b", "regard explain runs/translate --json")
+)
+def explain(
+    target: Annotated[
+        str,
+        typer.Argument(metavar="RECIPE|RUN|SIZE", help="a recipe, a .toml file, a run, or a size such as gpt3-175b"),
+    ],
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """The model as a tree: shapes, parameters, files."""
+    from regard.tasks.listing import explain_rows, explain_tree
+
+    print(json.dumps(explain_rows(target, settings or []), indent=2) if as_json else explain_tree(target, settings or []))
+
+
+@verbs.command(epilog=examples("regard bench attention", "regard bench lra listops seeds=1", "regard bench --render"))
+def bench(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="what to measure; by default, all are listed")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARGUMENT]...", help="for a subject that takes any")] = None,
+    render: Annotated[bool, typer.Option("--render", help="write docs/performance.md from all results")] = False,
+) -> None:
+    """Speed against peers: list, measure, document.
+
+    Measuring replaces what was recorded for this subject in benchmarks/results.
+    """
+    from regard.tasks.bench import listing, measure, write_document
+
+    for line in measure(name, arguments or []) if name else [] if render else listing():
+        print(line)
+    for path in write_document() if render else []:
+        print(f"written: {path}")
+
+
+@verbs.command()
+def doctor(as_json: Json = False) -> None:
+    """Versions, devices, disk: what a bug report needs."""
+    from regard.tasks.doctor import examine, report
+
+    findings = examine()
+    print(json.dumps(findings, indent=2) if as_json else report(findings))

@@ -1,0 +1,114 @@
+"""Images that can be laid before a model: those of the run, by name, and what people hand in, kept for a while.
+
+What is handed in may be any bytes. Its size is bounded before it is read, its pixels before they are decoded, and only kinds are
+tried that Pillow decodes by itself. No name that a request has leads to a file: it is one of the run's, or of what was kept.
+
+Dims: N images, Y X rows and columns, C colours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from regard.data.captions import Captioned, CaptionedImages
+from regard.data.images import decoded, square
+from regard.errors import UserError
+
+LARGEST = 16 << 20  # bytes of a file
+PIXELS = 40_000_000
+KINDS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
+SHOWN = 512  # pixels that an image is shown wide or high at most
+THUMB = 64
+KEPT = 24  # images handed in
+HANDED = "upload:"
+
+
+class Picture(NamedTuple):
+    label: str  # for people
+    read_YXC: np.ndarray  # as the model reads it
+    shown_YXC: np.ndarray
+
+
+@dataclass(eq=False)
+class Gallery:
+    """`listed` are the run's images, read when somebody first asks; `opened` is one of them as large as it is."""
+
+    side: int  # pixels that the model reads
+    listed: Callable[[], CaptionedImages]
+    opened: Callable[[Captioned], Image.Image]
+    _handed: OrderedDict[str, Picture] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    @property
+    def examples(self) -> Sequence[Captioned]:
+        return self.listed().examples
+
+    def thumbnails(self, first: int, count: int) -> np.ndarray:
+        """images_NYXC of as many as there are, small."""
+        images_NYXC = self.listed().images_NYXC[first : first + count]
+        if not len(images_NYXC):
+            raise UserError(f"there is no image {first}; there are {len(self.examples)}, numbered from 0.")
+        return np.stack([square(Image.fromarray(image_YXC), THUMB) for image_YXC in images_NYXC])
+
+    def picture(self, name: str) -> Picture:
+        with self._lock:
+            if (kept := self._handed.get(name)) is not None:
+                self._handed.move_to_end(name)
+                return kept
+        if name.startswith(HANDED):
+            raise UserError("this image is no longer kept here; choose its file again, or one of the run's images.")
+        if (place := self.place(name)) is None:
+            raise UserError(f"{name[:80]!r} is none of this run's images; choose one of them, or hand in a file.")
+        return _picture(name, self.opened(self.examples[place]), self.side)
+
+    def place(self, name: str) -> int | None:
+        """Its number among the run's."""
+        return next((n for n, example in enumerate(self.examples) if example.name == name), None)
+
+    def label(self, name: str) -> str | None:
+        with self._lock:
+            return self._handed[name].label if name in self._handed else None
+
+    def take(self, content: bytes, label: str) -> str:
+        """The name by which it can be asked for: the same file has the same."""
+        name = f"{HANDED}{hashlib.sha256(content).hexdigest()[:20]}"
+        made = _picture(label, _unpacked(content, label), self.side)
+        with self._lock:
+            self._handed[name] = made
+            self._handed.move_to_end(name)
+            while len(self._handed) > KEPT:
+                self._handed.popitem(last=False)
+        return name
+
+
+def _picture(label: str, image: Image.Image, side: int) -> Picture:
+    read_YXC = square(image, side)
+    image.thumbnail((SHOWN, SHOWN))
+    return Picture(label, read_YXC, np.array(image))
+
+
+def _unpacked(content: bytes, label: str) -> Image.Image:
+    try:
+        with Image.open(io.BytesIO(content), formats=KINDS) as found:
+            wide, high = found.size
+    except Image.DecompressionBombError:
+        raise UserError(f"{label} has far more than the {PIXELS:,} pixels that are taken; give it smaller.") from None
+    except Exception:  # Pillow's readers raise whatever the bytes lead them to; none of it is ours
+        raise UserError(f"{label} is not an image that can be read; give one of these kinds: {', '.join(KINDS)}.") from None
+    if wide * high > PIXELS:
+        raise UserError(f"{label} has {wide:,} × {high:,} pixels, and {PIXELS:,} are taken at most; give it smaller.")
+    try:
+        return decoded(content, label)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{label} is a broken image ({type(error).__name__}); save it again as .png or .jpg.") from None
