@@ -28,8 +28,9 @@ PIECES, WIDTH = 6000, 256
 READ = ["data.replies=every", "text.lowercase=true", "train.keep=1", "decode.batch_tokens=16384"]
 WRITE = [
     *("data.turns=5", "data.maximum_tokens=128", "text.tokenizer=bpe", f"text.size={PIECES}", "model.dropout=0.4"),
-    *("train.steps=400", "train.tokens_per_batch=8192", "train.learning_rate=1e-3", "train.warmup=50", "train.validate_every=50"),
-    *("train.checkpoint_every=200", "train.patience=3", "decode.search=greedy", "decode.maximum_length=40"),
+    *("train.steps=1500", "train.tokens_per_batch=8192", "train.learning_rate=1e-3", "train.warmup=100"),
+    *("train.validate_every=100", "train.checkpoint_every=500", "train.patience=3"),
+    *("decode.search=greedy", "decode.maximum_length=40"),
 ]
 FIND = ["data.turns=3", "data.maximum_tokens=64", "train.best=accuracy"]
 SCRATCH = [

@@ -237,3 +237,10 @@ def test_the_bottleneck():
         [group["bleu"][name] for name in ("additive", "one vector")] for group in found["groups"][:: len(found["groups"]) - 1]
     )
     assert f"from {first[0] - first[1]:.0f} BLEU for the shortest to {last[0] - last[1]:.0f} for the longest" in README
+
+
+def test_captions_of_drawn_scenes():
+    rows = result("captions.cpu")["tables"][0]["rows"]
+    lstm, transformer = ([figure.partition(" ")[0] for figure in row[1:]] for row in rows)
+    assert f"{lstm[0]}% of captions exactly right; {lstm[1]}% of colours and shapes looked up on what they name" in README
+    assert f"(by chance {lstm[2]}%); by a Transformer {transformer[0]}% and {transformer[1]}%" in README

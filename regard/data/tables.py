@@ -12,6 +12,7 @@ from regard.data.records import Record
 from regard.errors import UserError
 
 Row = tuple[int, list[str]]  # and the number of its first line
+LONGEST = 2**24  # characters of a value; without a limit, a quote that is never closed would take in the rest of any file
 
 
 def table_rows(path: Path) -> Iterator[Row]:
@@ -54,6 +55,7 @@ def parted_otherwise(path: Path) -> str:
 
 def _csv_rows(path: Path) -> Iterator[Row]:
     """A quoted value may go on over several lines."""
+    csv.field_size_limit(LONGEST)
     rows = csv.reader((line + "\n" for _, line in numbered_lines(path)), strict=True)
     while True:
         number = rows.line_num + 1

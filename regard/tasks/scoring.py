@@ -38,7 +38,8 @@ def score_run(folder: Path, settings: Sequence[str], device: str | None, output:
                 f"--output {output}: task {recipe.task.name} is scored without outputs to write; leave the option out."
             )
     if not recipe.data.test:
-        raise UserError("there is nothing to score: the run has no test set; give data.test=FILE, or two aligned files as a,b.")
+        aligned = ", or two aligned files as a,b" if recipe.task.name == "translate" else ""
+        raise UserError(f"there is nothing to score: the run has no test set; give data.test=FILE{aligned}.")
     test = task.read_test(recipe)
     answers = Lexicon.of_file(folder, settings) if of_file else task.open(Run.open(folder), recipe, where)
     result = answers.evaluate(test)

@@ -27,7 +27,6 @@ from regard.tasks.task import Answers
 from regard.train.snapshots import read_snapshot, snapshots
 
 
-
 @dataclass(frozen=True)
 class RunOpening:
     name: str  # as `open_run` takes it

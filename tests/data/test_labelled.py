@@ -189,3 +189,9 @@ def test_what_python_writes_is_read_back(tmp_path: Path, rows: list[tuple[str, s
         return
     for name, content, columns in (("a.csv", as_csv([*rows]), ("0", "1")), ("a.jsonl", as_jsonl([*rows]), ())):
         assert read(written(tmp_path / name, content), *columns) == expected
+
+
+def test_a_long_document_is_no_mistake(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(as_csv([("word " * 60_000, "x"), ("short", "y")]), "utf-8")  # csv's own limit is 131,072 characters
+    assert [len(example.text) for example in read_labelled((str(path),), ("0", "1"))] == [300_000, 5]

@@ -5,6 +5,7 @@ import torch
 
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.mixers.softmax import Softmax
+from regard.model.patterns.bigbird import bigbird
 from regard.model.probe import probe
 from regard.model.visibility import causal, documents, full, padding, window
 from tests.families.harness import begin, stepped
@@ -112,3 +113,30 @@ def test_probe_on_4096_tokens_costs_at_most_160_megabytes():
     assert torch.equal(plain, looked)
     assert with_probe - without <= 160e6
     assert seen["encoder.3.self"].weights(heads=[2], rows=[0, 4095]).shape == (1, 1, 2, 4096)
+
+
+@pytest.fixture
+def poisoned():
+    """What is allocated next holds NaN wherever nobody has written yet."""
+    torch.cuda.empty_cache()
+    torch.full((2**30,), torch.nan, device="cuda")
+    torch.cuda.synchronize()
+
+
+@pytest.mark.parametrize("length", [896, 960, 1000, 1600])
+def test_a_mask_of_blocks_is_not_read_behind_its_end(poisoned, length):
+    """ListOps under bigbird was not a number, in steps whose texts were an odd number of blocks of 64 long."""
+    lengths = torch.tensor([length, length - 1, length // 2], device="cuda")
+    view = (bigbird(64) & padding(lengths)).over(length, length, batch=3, device=torch.device("cuda"))
+    assert view.mask is not None
+    q, k, v = (torch.randn(3, 8, length, 64, device="cuda").bfloat16().requires_grad_() for _ in range(3))
+    exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    sees = view.rows(torch.arange(length)).expand(3, 8, length, length)
+    expected = Softmax().weights(exact[0], exact[1], sees) @ exact[2]
+    found = Softmax().mix(q, k, v, view)
+    weight = torch.randn_like(found)
+    ours = torch.autograd.grad((found * weight).sum(), (q, k, v))
+    theirs = torch.autograd.grad((expected * weight.double()).sum(), exact)
+    for one, other in zip((found, *ours), (expected, *theirs)):
+        assert one.isfinite().all()
+        torch.testing.assert_close(one.double(), other, atol=3e-2, rtol=3e-2)
