@@ -78,7 +78,8 @@ def train_prepared(prepared: Prepared, folder: Path, device: torch.device, say: 
                 progress = _looped(prepared, run, device, say, world, interrupt)
         if interrupt or not world.leads:
             return Outcome(run, progress, None, prepared, interrupt.exit_code if interrupt else 0)
-        say(f"trained {progress.step:,} step{'s' * (progress.step != 1)}, {progress.tokens:,} {prepared.unit}, in {clock(progress.seconds)}")
+        steps = f"{progress.step:,} step{'s' * (progress.step != 1)}"
+        say(f"trained {steps}, {progress.tokens:,} {prepared.unit}, in {clock(progress.seconds)}")
         if recipe.train.average > 1:
             average(run.store(say), recipe.train.average, progress.step)
         result = _scored(run, prepared, device) if prepared.test else None
