@@ -3,6 +3,7 @@
     builtin:listops/train                      96,000 nested lists of 501 to 1,999 symbols and what they come to
     builtin:pathfinder/train                   160,000 pictures of 32 x 32 pixels: are the two dots joined?
     builtin:pathfinder@side=128/train          the same at 128 x 128, which is Path-X
+    builtin:pathfinder@dashes=6/train          with shorter paths, which are easier to follow
     builtin:parity@length=2-20/train           is the number of ones odd?
     builtin:dyck@kinds=2@depth=4/train         are the brackets balanced?
 

@@ -9,7 +9,7 @@ import pytest
 
 from regard.counted import generator
 from regard.data.arena import draw_sequences
-from regard.data.arena.pathfinder import DOT_LIGHT, STYLES, pictures_of
+from regard.data.arena.pathfinder import DOT_LIGHT, LEVELS, STYLES, pictures_of
 
 
 @cache
@@ -80,6 +80,14 @@ def test_how_bright_a_picture_is_says_nothing() -> None:
     pictures, labels = drawn(32, 1000)
     light = pictures.reshape(len(pictures), -1).mean(1)
     assert np.corrcoef(light, labels)[0, 1] == pytest.approx(0, abs=0.12)
+
+
+def test_with_fewer_dashes_paths_are_shorter() -> None:
+    lit = [np.mean(draw_sequences(f"builtin:pathfinder@dashes={dashes}@count=200/valid").flat > 0) for dashes in LEVELS]
+    dashes = [2 * level + 5 * 4 for level in LEVELS]  # two long snakes beside five short ones
+    assert np.array(lit) / lit[2] == pytest.approx(np.array(dashes) / dashes[2], abs=0.07)  # and the dots
+    hard, arena = (draw_sequences(f"builtin:pathfinder{level}@count=20/valid") for level in ("@dashes=14", ""))
+    assert (hard.flat == arena.flat).all()
 
 
 def test_as_a_set_they_are_sequences_of_pixels() -> None:
