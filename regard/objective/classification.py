@@ -3,7 +3,8 @@
     L = -log p(label | text) + language * mean over the text's tokens of -log p(token | those before it)
 
 The paper found that the second term, with a weight of 0.5, helps on large data sets and not on small ones. It is for a body that
-reads forwards only. Label smoothing as in translation: the aim is 1 - e for the right label, with e spread evenly over all.
+reads forwards only. Label smoothing as in translation: the aim is 1 - e for the right label, with e spread evenly over all; and
+`agreement` as there (`agreement.py`), for few labels.
 
 Where classes are uneven, `balance = "weights"` has a text count for N / (C * texts of its class): rare classes are then found
 more often, and frequent ones taken for them more often too. Validation counts the same way.
@@ -25,6 +26,7 @@ from regard.data.packing import IGNORED, Packing
 from regard.errors import UserError
 from regard.families.classifier import Classifier
 from regard.families.gpt import GPT
+from regard.objective.agreement import check_agreement, divergence
 from regard.objective.loss import Loss
 from regard.objective.vocabulary import vocabulary_loss
 
@@ -35,9 +37,15 @@ class ClassificationConfig:
     smoothing: float = 0.0
     language: float = 0.0  # the weight of predicting the text's words; 0.5 in the paper, 0 is off
     balance: Literal["none", "weights"] = "none"
-    passes = 1
+    agreement: float = 0.0
+
+    @property
+    def passes(self) -> int:
+        """How often a batch goes through the model in a step of training."""
+        return 2 if self.agreement else 1
 
     def __post_init__(self) -> None:
+        check_agreement(self.agreement)
         if not 0 <= self.smoothing < 1:
             raise UserError(f"objective.smoothing={self.smoothing} must be at least 0 and less than 1.")
         if not 0 <= self.language < float("inf"):
@@ -47,18 +55,27 @@ class ClassificationConfig:
 class ClassificationLoss:
     def __init__(self, config: ClassificationConfig, weights_C: Tensor | None = None) -> None:
         """`weights_C` is what a text of each class counts for; 1 where there are none."""
-        self.smoothing, self.language, self.weights_C = config.smoothing, config.language, weights_C
+        self.smoothing, self.language, self.agreement = config.smoothing, config.language, config.agreement
+        self.weights_C = weights_C
 
     def __call__(self, model: Classifier, batch: LabelledBatch) -> Loss:
-        x_BLD = model.hidden(batch.ids_BL, batch.words, batch.segments_BL)
-        logits_NC = model.scores(x_BLD, batch.words).float()
         if not model.training:
+            _, logits_NC = _read(model, batch)
             nll = self._nll(logits_NC, batch.labels_N, 0.0)
             return Loss(nll, {"nll": nll, "accuracy": (logits_NC.argmax(-1) == batch.labels_N).sum()}, batch.tokens)
+        total, logits_NC = self._once(model, batch)
+        if self.agreement:
+            again, other_NC = self._once(model, batch)
+            total = (total + again) / 2 + self.agreement * divergence(logits_NC, other_NC, batch.labels_N != IGNORED)
+        return Loss(total, {}, batch.tokens)
+
+    def _once(self, model: Classifier, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
+        """The loss of one pass, and its logits_NC."""
+        x_BLD, logits_NC = _read(model, batch)
         total = self._nll(logits_NC, batch.labels_N, self.smoothing)
         if self.language:
             total = total + self.language * language_loss(model, x_BLD, batch)
-        return Loss(total, {}, batch.tokens)
+        return total, logits_NC
 
     def _nll(self, logits_NC: Tensor, labels_N: Tensor, smoothing: float) -> Tensor:
         if self.weights_C is None:
@@ -66,6 +83,12 @@ class ClassificationLoss:
         self.weights_C = self.weights_C.to(labels_N.device)
         nll_N = F.cross_entropy(logits_NC, labels_N, reduction="none", label_smoothing=smoothing, ignore_index=IGNORED)
         return nll_N @ self.weights_C[labels_N.clamp(min=0)]
+
+
+def _read(model: Classifier, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
+    """x_BLD and logits_NC"""
+    x_BLD = model.hidden(batch.ids_BL, batch.words, batch.segments_BL)
+    return x_BLD, model.scores(x_BLD, batch.words).float()
 
 
 def language_loss(model: Classifier, x_BLD: Tensor, batch: LabelledBatch) -> Tensor:

@@ -3,9 +3,7 @@
 Vaswani et al. 2017, section 5.4: the aim is not 1 for the right word but 1 - e, with e spread evenly over the vocabulary
 (Szegedy et al. 2016). It costs perplexity and gains BLEU, so the unsmoothed loss `nll` is what validation reports.
 
-`agreement` a > 0 adds R-Drop (Liang et al. 2021): each batch passes twice under different dropout, and the two predictions p, q
-are pulled together by a (KL(p|q) + KL(q|p)) / 4. A strong regulariser for small data, for twice the time a step. Differs from the
-paper in a factor of two over all: the two cross-entropies are averaged, so that losses stay comparable.
+`agreement` adds R-Drop (`agreement.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from torch import Tensor
 from regard.data.batches import Batch, PackedBatch
 from regard.data.caption_batches import ImageBatch
 from regard.errors import UserError
+from regard.objective.agreement import check_agreement, divergence
 from regard.objective.loss import Loss, Model
 from regard.objective.vocabulary import vocabulary_loss
 from regard.text.vocabulary import PAD
@@ -36,8 +35,7 @@ class TranslationConfig:
         return 2 if self.agreement else 1
 
     def __post_init__(self) -> None:
-        if not 0 <= self.agreement < float("inf"):
-            raise UserError(f"objective.agreement={self.agreement} must be 0 (off) or more, such as 5.")
+        check_agreement(self.agreement)
         if not 0 <= self.smoothing < 1:
             raise UserError(f"objective.smoothing={self.smoothing} must be at least 0 and less than 1.")
 
@@ -62,10 +60,8 @@ class TranslationLoss:
         return _cross_entropy(logits_NV, targets_N, self.smoothing)
 
     def _agreeing(self, logits_2NV: Tensor, targets_N: Tensor) -> Tensor:
-        p, q = logits_2NV.float().log_softmax(-1)
-        words_N1 = (targets_N != PAD)[..., None]
-        divergence = ((p.exp() - q.exp()) * (p - q)).masked_fill(~words_N1, 0.0).sum()  # KL(p|q) + KL(q|p)
-        return _cross_entropy(logits_2NV.flatten(0, 1), targets_N.repeat(2), self.smoothing) / 2 + self.agreement * divergence / 4
+        total = _cross_entropy(logits_2NV.flatten(0, 1), targets_N.repeat(2), self.smoothing) / 2
+        return total + self.agreement * divergence(logits_2NV[0], logits_2NV[1], targets_N != PAD)
 
 
 def _plain(logits_NV: Tensor, targets_N: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from regard.data.batches import Ragged
 from regard.data.labels import LabelledTexts, Marks, make_batch
+from regard.data.packing import IGNORED
 from regard.errors import UserError
 from regard.families.classifier import Classifier, classifier
 from regard.families.gpt import GPTConfig
@@ -77,11 +78,34 @@ def test_validation_has_the_plain_loss_and_what_is_right(model: Classifier) -> N
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("smoothing", 1.0), ("smoothing", -0.1), ("language", -1.0), ("language", float("nan"))]
+    ("key", "value"),
+    [("smoothing", 1.0), ("smoothing", -0.1), ("language", -1.0), ("language", float("nan")), ("agreement", -1.0)],
 )
 def test_settings_that_cannot_be(key: str, value: float) -> None:
     with pytest.raises(UserError, match=rf"objective\.{key}={value}"):
         ClassificationConfig(**{key: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_agreement_pulls_two_passes_together(packed: bool) -> None:
+    """By torch's own divergence; and of passes that are alike nothing is left of it."""
+    config = GPTConfig(width=32, heads=4, layers=1, feedforward=64, dropout=0.4, maximum_length=16)
+    model, batch = classifier(config, VOCABULARY, CLASSES, seed=1).train(), make_batch(DATA, ROWS, packed)
+    inputs, real = (batch.ids_BL, batch.words, batch.segments_BL), batch.labels_N != IGNORED
+    torch.manual_seed(7)
+    p, q = (model.scores(model.hidden(*inputs), batch.words)[real].log_softmax(-1) for _ in range(2))
+    assert (p - q).abs().max() > 0.01
+    nll = (F.nll_loss(p, batch.labels_N[real], reduction="sum") + F.nll_loss(q, batch.labels_N[real], reduction="sum")) / 2
+    pulled = F.kl_div(p, q, reduction="sum", log_target=True) + F.kl_div(q, p, reduction="sum", log_target=True)
+    torch.manual_seed(7)
+    found = ClassificationLoss(ClassificationConfig(agreement=3.0))(model, batch).total
+    torch.testing.assert_close(found, nll + 3.0 * pulled / 4, atol=1e-5, rtol=1e-5)
+    still = ClassificationLoss(ClassificationConfig(agreement=3.0))
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    plain = ClassificationLoss(ClassificationConfig())(model, batch).total
+    torch.testing.assert_close(still(model, batch).total, plain, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("packed", [False, True])
