@@ -169,7 +169,7 @@ def test_a_mask_that_is_asked_for_by_blocks_is_that_of_all_pairs(pattern, length
     pairs = dense(pattern, torch.arange(length), memory, batch=3, offset=offset)
     expected = pairs.log() if pattern.counts else pairs
     if view.blind is not None:
-        assert torch.equal(view.blind, ~(pairs > 0).any(-1, keepdim=True))
+        assert torch.equal(view.blind.expand(3, 1, length, 1), ~(pairs > 0).any(-1, keepdim=True).expand(3, 1, length, 1))
         expected = expected.masked_fill(view.blind, 0.0 if pattern.counts else True)
     assert torch.equal(view.mask.expand(3, 1, length, memory), expected.expand(3, 1, length, memory))
 

@@ -15,7 +15,7 @@ from regard.model.visibility import View
 TRITON = find_spec("triton") is not None
 NARROWEST = 16  # head width that its kernels multiply
 # For blocks of 64, which the usual tiles do not divide. Forwards tiles can be named. Backwards they can be chosen only by letting
-# it time several, or it has none for such blocks on some GPUs; with one depth of pipeline there are three to time, not twelve.
+# it time several, or it has none for such blocks on some GPUs; with one depth of pipeline only three of the twelve are compiled.
 SMALL = {"fwd_BLOCK_M": 64, "fwd_BLOCK_N": 64, "fwd_num_warps": 4, "fwd_num_stages": 3, "bwd_num_stages": 3}
 OPTIONS: dict[str, Any] = {"max_autotune": True, "max_autotune_gemm_backends": "ATEN"}
 
