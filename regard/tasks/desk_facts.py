@@ -18,7 +18,7 @@ def facts_of(model: nn.Module, task: str, weights: str) -> Mapping[str, str]:
     return {
         "task": task,
         "family": family,
-        "attentions": f"{len(heads)}, with {sum(heads)} heads in all",
+        "attentions": f"{len(heads)}, with {sum(heads)} head{'s' * (sum(heads) != 1)} in all",
         "parameters": f"{size:,}",
         "weights": weights,
     }
