@@ -27,7 +27,7 @@ from PIL import Image
 from regard.data.builtin.scene_drawing import draw, draw_all
 from regard.data.builtin.scenes import SIZES, Scene, scenes
 from regard.data.files import numbered_lines
-from regard.data.images import read_image, read_images
+from regard.data.images import read_image, read_images, read_named
 from regard.data.records import Record, json_records, text_of
 from regard.data.tables import is_csv, parted_otherwise, table_rows
 from regard.errors import UserError
@@ -42,6 +42,7 @@ class Captioned(NamedTuple):
     captions: tuple[str, ...]
     place: str  # where it was read, for complaints
     scene: Scene | None = None
+    among: Path | None = None  # the folder or archive that has the image
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,11 @@ def open_image(name: str) -> Image.Image:
     return Image.fromarray(draw(scenes(found["split"], number + 1)[number], SHOWN))
 
 
+def open_captioned(example: Captioned) -> Image.Image:
+    """Its image, as large as it is."""
+    return open_image(example.name) if example.among is None else read_named(example.among, example.name, example.place)
+
+
 def _read(entry: str, images: str, side: int) -> CaptionedImages:
     if entry.startswith("builtin:"):
         found = _scene_entry(entry)
@@ -82,11 +88,12 @@ def _read(entry: str, images: str, side: int) -> CaptionedImages:
         return CaptionedImages(draw_all(drawn, side), examples)
     file, *choices = entry.split("@")
     path = Path(file).expanduser()
-    examples = list(_chosen(path, entry, choices))
+    among = Path(images).expanduser() if images else path.parent
+    examples = [example._replace(among=among) for example in _chosen(path, entry, choices)]
     if not examples:
         raise UserError(f"{entry}: no image with captions is left; check the file, and what stands behind the @.")
     needed = {example.name: example.place for example in examples}
-    return CaptionedImages(read_images(Path(images).expanduser() if images else path.parent, needed, side), examples)
+    return CaptionedImages(read_images(among, needed, side), examples)
 
 
 def _scene_entry(entry: str) -> re.Match[str]:

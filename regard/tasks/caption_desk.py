@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import torch
-from PIL import Image
 from torch import nn
 
-from regard.data.captions import Captioned, CaptionedImages, open_image
-from regard.data.images import read_named
-from regard.decode.tree import SearchTree, beam_tree
+from regard.data.captions import CaptionedImages, open_captioned
+from regard.decode.tree import SearchTree
 from regard.errors import UserError
 from regard.lens.document import Document
 from regard.lens.role_table import Roles
@@ -26,9 +23,9 @@ from regard.studio.vocabulary import Spelled
 from regard.tasks.caption import read_split
 from regard.tasks.caption_writer import CaptionWriter, longest
 from regard.tasks.desk_facts import facts_of
-from regard.tasks.searches import must_be_pieces
+from regard.tasks.searches import must_be_pieces, of_reading
 from regard.tasks.subject_image import cells, of_image
-from regard.text.vocabulary import EOS, PAD, SOS
+from regard.text.vocabulary import SOS
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,19 +49,12 @@ class CaptionDesk:
 
     @cached_property
     def gallery(self) -> Gallery:
-        return Gallery(self.writer.model.config.image_size, lambda: self._listed, self._opened)
+        return Gallery(self.writer.model.config.image_size, lambda: self._listed, open_captioned)
 
     @cached_property
     def _listed(self) -> CaptionedImages:
         """Those it is tested on, or validated with where there are none."""
         return read_split(self.recipe, "test" if self.recipe.data.test else "valid")
-
-    def _opened(self, example: Captioned) -> Image.Image:
-        if example.scene is not None:
-            return open_image(example.name)
-        data = self.recipe.data
-        file = Path((data.test or data.valid)[0].split("@")[0]).expanduser()
-        return read_named(Path(data.images).expanduser() if data.images else file.parent, example.name, example.place)
 
     def subject(self, text: str, target: str | None) -> Subject:
         return of_image(self.writer, self.gallery.picture(text).read_YXC, text, target)
@@ -76,23 +66,11 @@ class CaptionDesk:
         raise UserError("this model reads an image, and no sentences; Run shows what its words look at.")
 
     def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
-        c, encode = self.writer.decode, self.writer.tokenizer.encode
-        must_be_pieces(forced, self.writer.tokenizer, {PAD, SOS, EOS})
-        (maximum,) = c.capped([longest(self.writer.model.config)])
+        (maximum,) = self.writer.decode.capped([longest(self.writer.model.config)])
         if len(forced) >= maximum:
             raise UserError(f"that is more than the {maximum} tokens a caption may have; force fewer.")
-        return beam_tree(
-            self.writer.model.start(self._image(text)),
-            sos=SOS,
-            eos=EOS,
-            beam=beam,
-            alpha=c.length_penalty,
-            maximum=maximum,
-            minimum=c.minimum_length,
-            banned=(PAD, SOS),
-            banned_sequences=[ids for word in c.banned if (ids := encode(word))],
-            forced=forced,
-        )
+        reading = self.writer.model.start(self._image(text))
+        return of_reading(reading, self.writer.tokenizer, self.writer.decode, maximum, beam, forced)
 
     @torch.no_grad()
     def aligned(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:

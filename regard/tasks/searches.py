@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
+from regard.decode.config import DecodeConfig
 from regard.decode.tree import SearchTree, beam_tree
 from regard.errors import UserError
+from regard.model.state import Reading
 from regard.tasks.drafts import Pen
 from regard.tasks.translator import ROOM, Translator, longest
 from regard.tasks.writer import Writer
@@ -19,23 +21,29 @@ STORY = 24  # tokens that a language model's search writes
 
 def of_translator(translator: Translator, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
     source = [*translator.tokenizers.source.encode(text), EOS]
-    must_be_pieces(forced, translator.tokenizers.target, {PAD, SOS, EOS})
-    c, encode = translator.decode, translator.tokenizers.target.encode
-    (maximum,) = c.capped([min(len(source) + ROOM, longest(translator.model.config))])
+    (maximum,) = translator.decode.capped([min(len(source) + ROOM, longest(translator.model.config))])
     if len(forced) >= maximum or len(source) > longest(translator.model.config):
         raise UserError(f"that is more than the {maximum} tokens a translation of this text may have; give less.")
     ids_1M = torch.tensor([source], device=translator.device)
     reading = translator.model.start(ids_1M, torch.tensor([len(source)], device=translator.device))
+    return of_reading(reading, translator.tokenizers.target, translator.decode, maximum, beam, forced)
+
+
+def of_reading(
+    reading: Reading, tokenizer: Tokenizer, config: DecodeConfig, maximum: int, beam: int, forced: Sequence[int]
+) -> SearchTree:
+    """Of what writes a text that ends by itself, once it has read."""
+    must_be_pieces(forced, tokenizer, {PAD, SOS, EOS})
     return beam_tree(
         reading,
         sos=SOS,
         eos=EOS,
         beam=beam,
-        alpha=c.length_penalty,
+        alpha=config.length_penalty,
         maximum=maximum,
-        minimum=c.minimum_length,
+        minimum=config.minimum_length,
         banned=(PAD, SOS),
-        banned_sequences=[ids for word in c.banned if (ids := encode(word))],
+        banned_sequences=[ids for word in config.banned if (ids := tokenizer.encode(word))],
         forced=forced,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from PIL import Image
 
 from regard.data.caption_batches import CaptionBatches, encode_captions, in_order, make_batch
-from regard.data.captions import CaptionedImages, open_image, read_captions
+from regard.data.captions import CaptionedImages, open_captioned, open_image, read_captions
 from regard.errors import UserError
 from regard.text.vocabulary import EOS, PAD, SOS
 
@@ -95,6 +96,24 @@ def test_a_wrong_line_is_named(folder: Path, name: str, line: str, told: str) ->
     (folder / name).write_text(line + "\n")
     with pytest.raises(UserError, match=told):
         read_captions([str(folder / name)], "", 4)
+
+
+def test_an_image_is_opened_where_its_own_captions_are(tmp_path: Path) -> None:
+    """Two files of captions in two folders, and an archive; in each another image of the same name."""
+    entries = []
+    for number, name in enumerate(("one", "two")):
+        (place := tmp_path / name).mkdir()
+        Image.new("RGB", (9 + number, 5), (50 * number, 0, 0)).save(place / "a.png")
+        (place / "captions.tsv").write_text("a.png\ta cat\n")
+        entries.append(str(place / "captions.tsv"))
+    assert [open_captioned(each).size for each in read_captions(entries, "", 4).examples] == [(9, 5), (10, 5)]
+    with tarfile.open(tmp_path / "images.tar", "w") as archive:
+        archive.add(tmp_path / "two" / "a.png", "photos/a.png")
+    (packed,) = read_captions(entries[:1], str(tmp_path / "images.tar"), 4).examples
+    assert open_captioned(packed).size == (10, 5)
+    (tmp_path / "one" / "a.png").unlink()
+    with pytest.raises(UserError, match=r"captions\.tsv, line 1.*a\.png"):
+        open_captioned(packed._replace(among=tmp_path / "one"))
 
 
 def test_built_in_scenes_by_split_count_and_number() -> None:
