@@ -63,8 +63,8 @@ def alike(found: Found, expected: Found) -> None:
     ]
     for some, others in zip(found, expected):
         for one, other in zip(some, others):
-            assert one.token_logprobs == pytest.approx(other.token_logprobs, abs=1e-4)
-            assert one.score == pytest.approx(other.score, abs=1e-4)
+            assert one.token_logprobs == pytest.approx(other.token_logprobs, abs=5e-4)
+            assert one.score == pytest.approx(other.score, abs=5e-4)
 
 
 @settings(max_examples=15, deadline=None)
