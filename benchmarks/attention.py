@@ -22,6 +22,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from benchmarks.measure import Row, Table, alternate, row, write
 from regard.model.attention import Attention, attend
 from regard.model.mixers.softmax import Softmax
+from regard.model.recorder import CudaRecorder
 from regard.model.visibility import View, Visibility, causal, full, padding, window
 
 SOFTMAX = Softmax()
@@ -56,10 +57,11 @@ CPU = Scale(torch.device("cpu"), torch.float32, 4, 4096, (128, 512, 2048, 4096),
 CUDA = Scale(torch.device("cuda"), torch.bfloat16, 16, 65_536, (1024, 4096, 16_384, 65_536), 16_384, 4096, 3e-2, 10)
 
 Output = Callable[[], Tensor]
+Run = Callable[[], object]
 Trial = tuple[Output, Sequence[Tensor]]  # how an answer is made, and of what: gradients are taken by these
 
 
-def passes(output: Output, inputs: Sequence[Tensor]) -> dict[str, Callable[[], object]]:
+def passes(output: Output, inputs: Sequence[Tensor]) -> dict[str, Run]:
     """The two ways a layer is paid for."""
 
     @torch.no_grad()
@@ -71,6 +73,19 @@ def passes(output: Output, inputs: Sequence[Tensor]) -> dict[str, Callable[[], o
         return torch.autograd.grad(answer, inputs, torch.ones_like(answer))
 
     return {"forward": forward, "forward + backward": both}
+
+
+def as_trained(device: torch.device, runs: Mapping[str, Run]) -> dict[str, Run]:
+    """On a GPU each as one launch, as steps of training are recorded; what takes many small kernels would wait for the host."""
+    if device.type != "cuda":
+        return dict(runs)
+    recorded: dict[str, Run] = {}
+    for name, run in runs.items():
+        recorder = CudaRecorder(device)
+        for _ in range(3):
+            recorder.warm_up(run)  # type: ignore[arg-type]  # what it returns is let go
+        recorded[name] = recorder.record(run)  # type: ignore[arg-type]
+    return recorded
 
 
 def heads_of(scale: Scale, batch: int, length: int) -> list[Tensor]:

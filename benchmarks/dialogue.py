@@ -12,14 +12,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.dialogue_runs import BOTS, FIND, READ, Made, trained
+from benchmarks.dialogue_runs import FIND, FINDERS, READ, WRITERS, Made, trained
 from benchmarks.measure import write
 from benchmarks.real import DATA, MINILM, folder
 from regard.data.pair import Pair
@@ -27,6 +27,8 @@ from regard.recipe import load_recipe
 from regard.tasks.reply import read_test
 
 EXAMPLES = 16
+BOTS = (*WRITERS, *FINDERS)
+RIVALS = (("HRAN", "turns joined"), ("HRAN, ten turns", "ten turns joined"))
 FLOORS = {"found, from scratch": 0.35, "found, from MiniLM": 0.60}  # of recall@1 among ten
 
 
@@ -41,15 +43,15 @@ def data_here() -> list[str]:
     return [f"data.{split}={where}" for split, where in splits.items()]
 
 
-def all_trained(data: Sequence[str], into: Path) -> dict[str, Made]:
-    """On a GPU all at once, on a CPU as many as there are cores."""
+def all_trained(data: Sequence[str], into: Path) -> Iterator[tuple[str, Made]]:
+    """As they come, for some take ten times as long as others. On a GPU all at once, on a CPU as many as there are cores."""
     cores = os.cpu_count() or 1
     workers = len(BOTS) if torch.cuda.is_available() else min(len(BOTS), cores)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         running = {pool.submit(trained, bot, data, into, max(1, cores // workers)): bot for bot in BOTS}
-        for future in as_completed(running):  # told as they come: some take ten times as long as others
+        for future in as_completed(running):
             print(f"{running[future]}: {future.result().scores}, {future.result().seconds:.0f} s", flush=True)
-        return {bot: future.result() for future, bot in running.items()}
+            yield running[future], future.result()
 
 
 def examples(test: Sequence[Pair], made: Mapping[str, Made]) -> list[dict[str, Any]]:
@@ -61,12 +63,8 @@ def examples(test: Sequence[Pair], made: Mapping[str, Made]) -> list[dict[str, A
     ]
 
 
-def main() -> None:
-    folder(MINILM)
-    data = data_here()
-    with tempfile.TemporaryDirectory() as into:
-        made = all_trained(data, Path(into))
-    test = read_test(load_recipe("chat-retrieval", [READ[0], FIND[0], *data]))
+def record(test: Sequence[Pair], made: Mapping[str, Made]) -> None:
+    """Of the bots that are known by now."""
     bots = {
         bot: {
             **one.scores,
@@ -77,14 +75,22 @@ def main() -> None:
         }
         for bot, one in made.items()
     }
-    floors = {bot: {"floor": floor, "found": bots[bot]["recall_1"]} for bot, floor in FLOORS.items()}
-    joined, hierarchical = (bots[bot]["perplexity"] for bot in ("turns joined", "HRAN"))
-    perplexity = {"HRAN": hierarchical, "turns joined": joined, "HRAN is not above": hierarchical <= joined}
-    path = write("dialogue", {"bots": bots, "recall_1": floors, "perplexity": perplexity, "examples": examples(test, made)})
-    for bot, scores in bots.items():
-        likely = "" if scores["perplexity"] is None else f"perplexity {scores['perplexity']:6.2f}  "
-        print(f"{bot:<24} recall@1 {scores['recall_1']:.3f}  {likely}{scores['parameters']:,} parameters")
-    print(f"written to {path.name}")
+    floors = {bot: {"floor": floor, "found": bots[bot]["recall_1"]} for bot, floor in FLOORS.items() if bot in bots}
+    perplexity: dict[str, Any] = {bot: bots[bot]["perplexity"] for bot in WRITERS if bot in bots}
+    for hran, joined in RIVALS:
+        if hran in bots and joined in bots:
+            perplexity[f"{hran}: not above {joined}"] = perplexity[hran] <= perplexity[joined]
+    write("dialogue", {"bots": bots, "recall_1": floors, "perplexity": perplexity, "examples": examples(test, made)})
+
+
+def main() -> None:
+    folder(MINILM)
+    data, made = data_here(), dict[str, Made]()
+    test = read_test(load_recipe("chat-retrieval", [READ[0], FIND[0], *data]))
+    with tempfile.TemporaryDirectory() as into:
+        for bot, one in all_trained(data, Path(into)):
+            made[bot] = one
+            record(test, {each: made[each] for each in BOTS if each in made})
 
 
 if __name__ == "__main__":

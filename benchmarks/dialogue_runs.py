@@ -1,7 +1,7 @@
 """The bots that `dialogue` compares: what each is, and one of them trained and asked for its test set, in a process.
 
-Those that write have the same dialogues, vocabulary, batches and steps, and as many parameters: the width of the network that
-reads all turns as one text is the one that comes nearest to the hierarchical one's size.
+Those that write have the same dialogues, vocabulary, replies a batch and steps, and as many parameters: the width of the network
+that reads all turns as one text is the one that comes nearest to the hierarchical one's size. Both read five turns, and ten.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from regard.tasks.training import train_run
 
 PIECES, WIDTH = 6000, 256
 READ = ["data.replies=every", "text.lowercase=true", "train.keep=1", "decode.batch_tokens=16384"]
+FIVE = ["data.turns=5", "data.maximum_tokens=128", "train.tokens_per_batch=8192"]
+TEN = ["data.turns=10", "data.maximum_tokens=256", "train.tokens_per_batch=16384"]
 WRITE = [
-    *("data.turns=5", "data.maximum_tokens=128", "text.tokenizer=bpe", f"text.size={PIECES}", "model.dropout=0.4"),
-    *("train.steps=1500", "train.tokens_per_batch=8192", "train.learning_rate=1e-3", "train.warmup=100"),
+    *("text.tokenizer=bpe", f"text.size={PIECES}", "model.dropout=0.4"),
+    *("train.steps=1000", "train.learning_rate=1e-3", "train.warmup=100"),
     *("train.validate_every=100", "train.checkpoint_every=500", "train.patience=3"),
     *("decode.search=greedy", "decode.maximum_length=40"),
 ]
@@ -41,7 +43,8 @@ TUNED = [
     *("train.epochs=4", "train.tokens_per_batch=8192", "train.learning_rate=5e-5", "train.schedule=linear", "train.warmup=0.1"),
     *("train.validate_every=0", "train.checkpoint_every=0"),
 ]
-BOTS = ("HRAN", "turns joined", "last turn alone", "found, from scratch", "found, from MiniLM", "found, MiniLM as it is")
+WRITERS = ("HRAN", "turns joined", "HRAN, ten turns", "ten turns joined", "last turn alone")
+FINDERS = ("found, from scratch", "found, from MiniLM", "found, MiniLM as it is")
 
 
 class Made(NamedTuple):
@@ -66,11 +69,14 @@ def equal_width(pieces: int = PIECES, width: int = WIDTH) -> int:
 
 def recipe_of(bot: str, data: Sequence[str]) -> tuple[Recipe, list[str]]:
     """And what was set beside the data."""
+    hran = [*READ, *WRITE, f"model.width={WIDTH}"]
     joined = [*READ, *WRITE, "model.attention=bahdanau", "model.mixer=additive", f"model.width={equal_width()}"]
     name, settings = {
-        "HRAN": ("chat-hran", [*READ, *WRITE, f"model.width={WIDTH}"]),
-        "turns joined": ("chat-multi", joined),
-        "last turn alone": ("chat-multi", [*joined, "data.turns=1"]),
+        "HRAN": ("chat-hran", [*hran, *FIVE]),
+        "turns joined": ("chat-multi", [*joined, *FIVE]),
+        "HRAN, ten turns": ("chat-hran", [*hran, *TEN]),
+        "ten turns joined": ("chat-multi", [*joined, *TEN]),
+        "last turn alone": ("chat-multi", [*joined, *FIVE, "data.turns=1"]),
         "found, from scratch": ("chat-words", [*READ, *FIND, *SCRATCH]),
         "found, from MiniLM": ("chat-retrieval", [*[s for s in READ if "lowercase" not in s], *FIND, *TUNED]),
     }[bot]

@@ -9,7 +9,7 @@ function, and only raced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,17 +20,15 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from benchmarks.attention import Trial, passes
+from benchmarks.attention import Trial, as_trained, passes
 from benchmarks.measure import Bar, Curves, Line, Row, Table, alternate, peak_bytes, row, write
 from benchmarks.peers import performer
 from regard.model.mixers.favor import Favor
 from regard.model.mixers.features import PositiveFeatures
-from regard.model.recorder import CudaRecorder
 from regard.model.visibility import View, causal, full
 
 HEAD_WIDTH, FEATURES, SHORT = 64, 256, 0.25
 BOTH = "forward + backward"
-Run = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -89,19 +87,6 @@ def plain(of: Favor) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     return attend
 
 
-def as_trained(scale: Scale, runs: Mapping[str, Run]) -> dict[str, Run]:
-    """On a GPU each as one launch, as steps of training are recorded; what takes many small kernels would wait for the host."""
-    if scale.device.type != "cuda":
-        return dict(runs)
-    recorded: dict[str, Run] = {}
-    for name, run in runs.items():
-        recorder = CudaRecorder(scale.device)
-        for _ in range(3):
-            recorder.warm_up(run)  # type: ignore[arg-type]  # what it returns is let go
-        recorded[name] = recorder.record(run)  # type: ignore[arg-type]
-    return recorded
-
-
 def heads_of(scale: Scale, batch: int, length: int) -> list[Tensor]:
     """Queries, keys and values. The first two are short: of longer ones the features drown in what the peer adds to them."""
     shape = (batch, scale.heads, length, HEAD_WIDTH)
@@ -129,7 +114,7 @@ def growth(scale: Scale) -> tuple[list[Row], Table, list[Curves]]:
         }
         runs = {name: passes(partial(attend, *inputs), inputs)[BOTH] for name, attend in systems.items()}
         peaks = {name: peak_bytes(run) for name, run in runs.items()}
-        seconds = alternate(as_trained(scale, runs), scale.rounds, warm_up=2)
+        seconds = alternate(as_trained(scale.device, runs), scale.rounds, warm_up=2)
         pairs = [("favor, causal", f"softmax, causal ({scale.dense})")]
         rows.append(row(f"{length:,}, {BOTH}", "tokens/s", scale.batch * length, seconds, pairs=pairs, peaks=peaks))
         print(f"{length:,}: " + ", ".join(f"{name} {1000 * min(each):.3g} ms" for name, each in seconds.items()), flush=True)
@@ -183,7 +168,7 @@ def race(scale: Scale) -> list[Row]:
     for way in ("forward", BOTH):
         contenders = {name: run[way] for name, run in runs.items()}
         peaks = {name: peak_bytes(run) for name, run in contenders.items()}
-        seconds = alternate(as_trained(scale, contenders), scale.rounds, warm_up=2)
+        seconds = alternate(as_trained(scale.device, contenders), scale.rounds, warm_up=2)
         wanted = {f"regard / {name}": bar for name, bar in bars(scale).items() if name in systems and way == BOTH}
         rows.append(row(f"causal, {length:,}, {way}", "tokens/s", length, seconds, bars=wanted, peaks=peaks))
         told = ", ".join(f"{name} {ratio:.2f}" for name, ratio in rows[-1]["ratios"].items())

@@ -1,22 +1,28 @@
 """Fine-tuning MiniLM-L6 on SST-2 for an epoch, 32 texts a batch: `regard train` against transformers' Trainer.
 
-    REGARD_MINILM=FOLDER REGARD_DATA=FOLDER regard bench finetune
+    REGARD_MINILM=FOLDER REGARD_DATA=FOLDER regard bench finetune [scores]
 
-Four trainings take turns, a hundred steps each, until the clock has seen enough; that is recorded. Then all go on to the end of
-the epoch, and their scores are recorded too. On a CPU a few hundred texts show that it runs.
+Four trainings take turns, a hundred steps each, until the clock has seen enough; that is recorded. Then all are trained to the
+end of the epoch, side by side, three times, and their scores are recorded too: these alone, if that is what is asked for. On a
+CPU a few hundred texts show that it runs.
 """
 
 from __future__ import annotations
 
+import json
+import statistics
+import sys
 import tempfile
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from benchmarks.measure import Bar, Table, alternate, row, versions, write
+from benchmarks.measure import RESULTS, Bar, Row, Table, alternate, row, versions, write
 from benchmarks.peers import trainer
 from benchmarks.peers.relay import Relay
 from benchmarks.peers.trainer import BATCH, Labelled
@@ -24,6 +30,7 @@ from benchmarks.real import DATA, MINILM, folder, hold_out
 from benchmarks.steps import CUDA
 from benchmarks.trained import Trained, trained_in_turns
 from regard.data.batches import cuts
+from regard.errors import UserError
 from regard.tasks import classify
 from regard.tasks.classify import Labelled as Prepared
 from regard.tasks.start_recipe import load_recipe_to_train
@@ -32,6 +39,7 @@ RECIPE = "finetune-classify"
 HELD_OUT = 2_000 if CUDA else 100  # of the training texts, for validation
 WARM_UP, PART = (200 * BATCH, 100 * BATCH) if CUDA else (2 * BATCH, 2 * BATCH)  # texts
 SMALL = 10 * BATCH  # texts, on a CPU
+SEEDS = (1, 2, 3) if CUDA else (1,)
 Settings = list[str]
 Seconds = dict[str, list[float]]  # of every part, by contender
 
@@ -78,55 +86,83 @@ def _must_agree(prepared: Prepared, weights: Path, texts: list[str]) -> None:
             raise SystemExit(f"the systems disagree by {difference}")
 
 
-def race(
-    settings: Settings, prepared: Prepared, rounds: int, timed: Callable[[Seconds], None]
-) -> tuple[Seconds, dict[str, float]]:
-    """Seconds, which are told as soon as they are known, and accuracies in the end."""
-    weights, config, data = prepared.recipe.task.start, prepared.recipe.train, (read(prepared, "train"), read(prepared, "test"))
+def contenders(settings: Settings, prepared: Prepared, seed: int, part: int) -> dict[str, Relay]:
+    weights, data = prepared.recipe.task.start, (read(prepared, "train"), read(prepared, "test"))
+    config = replace(prepared.recipe.train, seed=seed)
     ways = {"Trainer, best, compiled": trainer.COMPILED, "Trainer, best": trainer.BEST, "Trainer": trainer.AS_IT_COMES}
     if not CUDA:
         del ways["Trainer, best, compiled"]
+    ours = Relay(part, trained_in_turns, RECIPE, [*settings, f"train.seed={seed}"])
+    return {"regard": ours} | {name: Relay(part, trainer.finetune, weights, way, config, *data) for name, way in ways.items()}
+
+
+def race(settings: Settings, prepared: Prepared, rounds: int) -> Seconds:
     with ExitStack() as open_:
-        relays = {"regard": open_.enter_context(Relay(PART, trained_in_turns, RECIPE, settings))}
-        for name, way in ways.items():
-            relays[name] = open_.enter_context(Relay(PART, trainer.finetune, weights, way, config, *data))
+        relays = {name: open_.enter_context(each) for name, each in contenders(settings, prepared, 1, PART).items()}
         for step in (lambda relay: relay.begin(WARM_UP), Relay.halted):  # side by side: they start, compile and warm up
             for relay in relays.values():
                 step(relay)
-        seconds = alternate(relays, rounds, warm_up=0)
-        timed(seconds)
-        for relay in relays.values():
-            relay.begin()
-        found = {name: relay.finished() for name, relay in relays.items()}
-    return seconds, {name: each.scores["accuracy"] if isinstance(each, Trained) else each for name, each in found.items()}
+        return alternate(relays, rounds, warm_up=0)
 
 
-def main(rounds: int = 8 if CUDA else 3) -> None:
-    weights = folder(MINILM)
+def scores(settings: Settings, prepared: Prepared) -> dict[str, list[float]]:
+    """Accuracies of all seeds, by contender."""
+    found = defaultdict[str, list[float]](list)
+    for seed in SEEDS:
+        with ExitStack() as open_:
+            relays = {name: open_.enter_context(each) for name, each in contenders(settings, prepared, seed, PART).items()}
+            for relay in relays.values():
+                relay.begin()
+            for name, relay in relays.items():
+                one = relay.finished()
+                found[name].append(one.scores["accuracy"] if isinstance(one, Trained) else one)
+                print(f"{name}, seed {seed}: {found[name][-1]:.2%}", flush=True)
+    return found
+
+
+def main(arguments: Sequence[str] = (), rounds: int = 8 if CUDA else 3) -> None:
+    if list(arguments) not in ([], ["scores"]):
+        raise UserError(f"{' '.join(arguments)!r} is not known here; there is: scores.")
+    weights, rows = folder(MINILM), recorded()
     with tempfile.TemporaryDirectory() as into:
         given = settings(weights, Path(into))
         prepared = classify.prepare(load_recipe_to_train(RECIPE, given), None, lambda line: None)
         _must_agree(prepared, weights, read(prepared, "test")[0][:64])
         given.append(f"train.tokens_per_batch={budget(prepared.train.ids.lengths, BATCH)}")
-        seconds, accuracies = race(given, prepared, rounds, lambda seconds: record(len(prepared.train), seconds, {}))
-    record(len(prepared.train), seconds, accuracies)
+        texts = len(prepared.train)
+        if not arguments:
+            rows = [timed(race(given, prepared, rounds))]
+            record(texts, rows, {})
+        record(texts, rows, scores(given, prepared))
 
 
-def record(texts: int, seconds: Seconds, accuracies: dict[str, float]) -> None:
+def recorded() -> list[Row]:
+    path = RESULTS / f"finetune.{'cuda' if CUDA else 'cpu'}.json"
+    found: list[Row] = json.loads(path.read_text("utf-8"))["rows"] if path.is_file() else []
+    return found
+
+
+def timed(seconds: Seconds) -> Row:
     bar: Bar = {"floor": 1.5, "goal": 3.0}
     bars = {f"regard / {name}": bar for name in seconds if name.startswith("Trainer, best")} if CUDA else {}
-    scored = [[name, f"{accuracy:.2%}"] for name, accuracy in accuracies.items()]
+    return row("after warm-up", "texts/s", PART, seconds, bars=bars)
+
+
+def record(texts: int, rows: Sequence[Row], accuracies: Mapping[str, Sequence[float]]) -> None:
+    cells = [[name, *(f"{each:.2%}" for each in some), f"{statistics.mean(some):.2%}"] for name, some in accuracies.items()]
+    title = "Accuracy on SST-2 dev, 872 sentences, after the epoch, by seed"
+    scored: list[Table] = [{"title": title, "columns": ["", *map(str, SEEDS), "mean"], "rows": cells}]
     write(
         "finetune",
         title="Fine-tuning MiniLM-L6 on SST-2",
         setting=f"{texts:,} texts, one epoch, {BATCH} a batch (ours on the average: it fills them by tokens), the "
         f"same schedule. Best: {'bf16, tf32, four loading processes, ' if CUDA else ''}fused AdamW, like lengths together, "
         "padding to multiples of 8, no dropout inside attention, as ours. Each in a process of its own.",
-        rows=[row("after warm-up", "texts/s", PART, seconds, bars=bars)],
+        rows=list(rows),
         versions=versions("transformers", "accelerate"),
-        tables=[Table(title="Accuracy on SST-2 dev after the epoch", columns=["", "accuracy"], rows=scored)] if scored else [],
+        tables=scored if cells else [],
     )
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] if Path(sys.argv[0]).stem == "finetune" else ())

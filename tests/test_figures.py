@@ -30,6 +30,7 @@ def test_multi30k():
     assert f"one of {found['trainings_tried']} trainings tried" in README
 
 
+FEATURES = "Performer's attention, causal, 16,384 tokens, forward + backward"
 BEAM, GREEDY, TRAINING = "beam 4, Transformer-base", "GPT-2 124M, greedy, batch 1", "training a small translator"
 
 
@@ -120,6 +121,16 @@ def test_speed(what, peer, name, case, ratio):
         ),
         (f"{BEAM}, batch 1", "Hugging Face", "decode_beam", "batch 1", "regard / hugging face"),
         (f"{BEAM}, batch 32", "Hugging Face", "decode_beam", "batch 32", "regard / hugging face"),
+        ("fine-tuning MiniLM-L6 on SST-2", "transformers' Trainer", "finetune", "after warm-up", "regard / Trainer"),
+        (
+            "fine-tuning MiniLM-L6 on SST-2",
+            "Trainer at its best, compiled",
+            "finetune",
+            "after warm-up",
+            "regard / Trainer, best, compiled",
+        ),
+        (FEATURES, "the plain form", "favor", "causal, 16,384, forward + backward", "regard / plain form"),
+        (FEATURES, "softmax by flash", "favor", "causal, 16,384, forward + backward", "regard / flash"),
     ],
 )
 def test_speed_on_a_gpu(what, peer, name, case, ratio):

@@ -68,8 +68,8 @@ def finetune(baton: Baton, weights: str, way: Way, config: TrainConfig, train: L
         )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
-        logits = np.asarray(trainer.predict(_encoded(tokenizer, dev)).predictions)
-    return float((logits.argmax(-1) == dev[1]).mean())
+        found = trainer.predict(_encoded(tokenizer, dev))  # in an order of its own, where like lengths come together
+    return float((np.asarray(found.predictions).argmax(-1) == found.label_ids).mean())
 
 
 def model(weights: str, labels: int, attention_dropout: float | None = None) -> nn.Module:

@@ -26,7 +26,8 @@ from regard.train.optimizer import numbers_on_device, set_learning_rate
 from regard.train.recorded import CannotRecord, Recordings
 from regard.train.spread import Spread, full
 
-CUDNN_FIRST = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+WITHOUT_PLANS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+CUDNN_FIRST = [SDPBackend.CUDNN_ATTENTION, *WITHOUT_PLANS]
 
 
 class Measured(NamedTuple):
@@ -145,9 +146,10 @@ class Stepper:
         return torch.autocast(self.device.type, torch.bfloat16, enabled, cache_enabled=self.device.type != "cuda")
 
     def _kernels(self) -> AbstractContextManager[object]:
-        """On Hopper cuDNN's attention beats the default, but plans for half a second whenever it meets another length."""
-        hopper = self.device.type == "cuda" and torch.cuda.get_device_capability(self.device)[0] == 9
-        return sdpa_kernel(CUDNN_FIRST, set_priority=True) if hopper and self.loader.source.fixed_shapes else nullcontext()
+        """On Hopper cuDNN's attention beats the others, but plans for half a second whenever it meets another length."""
+        if self.device.type != "cuda" or torch.cuda.get_device_capability(self.device)[0] != 9:
+            return nullcontext()
+        return sdpa_kernel(CUDNN_FIRST if self.loader.source.fixed_shapes else WITHOUT_PLANS, set_priority=True)
 
     def _smaller(self, step: int, parts: int) -> Work:
         if self.spread.world.size > 1:  # the others are waiting for gradients, and cannot be asked to begin again

@@ -13,6 +13,7 @@ from regard.model.patterns import choice
 from regard.model.patterns.blocks import blocks_of
 from regard.model.patterns.parse import parse_visibility
 from regard.model.patterns.view import View
+from regard.model.recorder import CudaRecorder
 from regard.model.visibility import Visibility, causal, documents, padding, window
 from regard.train.fuse import compile_stacks
 from tests.families.harness import begin, stepped
@@ -194,3 +195,32 @@ def test_memory_at_64k_tokens_is_no_square(stance, fresh):
     with torch.compiler.set_stance(stance):
         torch.autograd.grad(Softmax().mix(q, k, v, view).sum(), (q, k, v))
     assert torch.cuda.max_memory_allocated() - before < 2e9  # one head's scores in bf16 would be 8.6e9
+
+
+def test_a_pass_by_blocks_can_be_recorded(untimed):
+    """The map of blocks is made inside, of lengths that come with the batch."""
+    device, tokens = torch.device("cuda"), 2048
+    lengths = torch.tensor([tokens, 1500], device=device)
+    inputs = [torch.randn(2, 2, tokens, 32, device=device, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    found = [torch.empty_like(part) for part in (inputs[0], *inputs)]
+
+    def step() -> None:
+        view = (parse_visibility("bigbird(64)") & padding(lengths)).over(tokens, tokens, batch=2, device=device)
+        assert view.blocks is not None
+        context = Softmax().mix(*inputs, view)
+        for buffer, answer in zip(found, (context, *torch.autograd.grad(context.square().sum(), inputs))):
+            buffer.copy_(answer.detach())
+
+    recorder = CudaRecorder(device)
+    for _ in range(3):
+        recorder.warm_up(step)
+    replay = recorder.record(step)
+    for shorter in (700, 1100):
+        lengths[1] = shorter
+        step()
+        expected = [buffer.clone() for buffer in found]
+        for buffer in found:
+            buffer.zero_()
+        replay()
+        for buffer, answer in zip(found, expected):
+            torch.testing.assert_close(buffer, answer)

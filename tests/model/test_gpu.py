@@ -42,6 +42,19 @@ def test_kernels_equal_the_reference_forwards_and_backwards(dtype, tolerance):
             assert (a.double() - b).norm() / b.norm() < tolerance, name
 
 
+@pytest.mark.parametrize("length", [64, 192, 832])
+def test_gradients_under_a_mask_are_numbers_where_all_scores_are_low(length):
+    """cuDNN's are not, in texts of so many tokens."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, length, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    inputs = [part.requires_grad_() for part in (0.1 * q, 0.1 * k, v)]
+    inputs[0].data[..., 0], inputs[1].data[..., 0] = 8.0, -128.0  # a product of -128 for everybody
+    view = (window(64) & padding(torch.tensor([length], device="cuda"))).over(length, length, device=torch.device("cuda"))
+    context = Softmax().mix(*inputs, view)
+    for gradient in torch.autograd.grad(context.sum(), inputs):
+        assert gradient.isfinite().all()
+
+
 @pytest.fixture
 def model():
     return Transformer(TransformerConfig(width=64, heads=4, feedforward=128, layers=2, dropout=0.0), 50, 50).cuda().eval()

@@ -24,13 +24,17 @@ def looped(product, weight, x, steps):
 @settings(max_examples=20, deadline=None)
 def test_gradients_are_those_of_plain_products(rows, steps, width, data):
     asked = data.draw(st.sets(st.integers(0, steps - 1), min_size=1))
-    weight = torch.randn(width, 2 * width, dtype=torch.double, requires_grad=True)
-    x = torch.randn(rows, width, dtype=torch.double, requires_grad=True)
-    plain = looped(lambda given: F.linear(given, weight), weight, x, steps)
-    late = looped(Late(weight), weight, x, steps)
+    weight, bias, x, more = (
+        torch.randn(shape, dtype=torch.double, requires_grad=True)
+        for shape in ((width, 2 * width), (width,), (rows, width), (rows, width))
+    )
+    product = Late(weight, bias)
+    plain = looped(lambda given: F.linear(given, weight, bias) + more, weight, x, steps)
+    late = looped(lambda given: product(given, more), weight, x, steps)
     for a, b in zip(late, plain):
         torch.testing.assert_close(a, b)
-    gradients = [torch.autograd.grad(sum(each[t].square().sum() for t in asked), (weight, x)) for each in (late, plain)]
+    learned = (weight, bias, x, more)
+    gradients = [torch.autograd.grad(sum(each[t].square().sum() for t in asked), learned) for each in (late, plain)]
     for a, b in zip(*gradients):
         torch.testing.assert_close(a, b)
 

@@ -70,13 +70,14 @@ def test_word_by_word_is_the_whole_sequence_in_values_and_gradients(cell, layers
     """Of each input the first `known` numbers are multiplied early, the rest in its turn."""
     torch.manual_seed(1)
     recurrence = Recurrence(cell, 3, 4, layers, dropout=0.0)
-    initialise(recurrence, 5)
+    for parameter in recurrence.parameters():
+        nn.init.normal_(parameter)
     x = torch.randn(2, length, 3, requires_grad=True)
     begin = torch.randn(layers, PARTS[cell], 2, 4, requires_grad=True)
     whole = recurrence(x, begin)
     cells, carried, found = Cells(recurrence.layers, known, recurrence.dropout), [tuple(part) for part in begin], []
     for t, known_RG in enumerate(cells.known(x[..., :known].transpose(0, 1)).unbind(0)):
-        carried = cells(known_RG, x[:, t, known:], carried)
+        carried = cells(known_RG if known else None, x[:, t, known:], carried)
         found.append(carried[-1][0])
     torch.testing.assert_close(torch.stack(found, 1), whole, atol=1e-6, rtol=1e-5)
     weight, learned = torch.randn_like(whole), [x, begin, *recurrence.parameters()]

@@ -8,7 +8,8 @@ on are drawn anew. Path-X is the same at 128 x 128, 16,384 pixels to read.
     32     2 of 14       5 of 4         0.5     1.5     published as "hard", contour_length_14
     128    2 of 14       8 of 4         1.5     3       Path-X
 
-How long the long ones are is how hard it is: `dashes` 6, 9 and 14 are published as easy, intermediate and hard.
+How long the long ones are is how hard it is: `dashes` 6, 9 and 14 are published as easy, intermediate and hard. Below 4, how near
+the dots are begins to tell, which is what a model can learn first.
 
 Where the dots are not joined, of the four pairs of ends the one is taken whose distance is most like that between the ends of one
 snake: how far apart the dots are then says little (tests/data/test_pathfinder.py measures it).
@@ -34,7 +35,7 @@ AT_A_TIME = 250
 WAYS, LOOKS, TRIES = 6, 4, 10  # turns that are tried at once, so often for each dash; and snakes until one fits
 TURN = 0.45  # radians, the deviation of a turn
 DASH_LIGHT, DOT_LIGHT = 190.0, 255.0
-LEVELS = (6, 9, 14)
+FEWEST, MOST = 2, 14  # dashes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +46,8 @@ class Pathfinder:
     def __post_init__(self) -> None:
         if self.side not in STYLES:
             raise UserError(f"pathfinder@side={self.side} must be one of {', '.join(map(str, STYLES))}; 128 is Path-X.")
-        if self.dashes not in LEVELS:
-            raise UserError(f"pathfinder@dashes={self.dashes} must be one of {', '.join(map(str, LEVELS))}; 14 is the arena's.")
+        if not FEWEST <= self.dashes <= MOST:
+            raise UserError(f"pathfinder@dashes={self.dashes} must be at least {FEWEST} and at most {MOST}, the arena's.")
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Additive(nn.Module):
     def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
         if view.mask is None and (view.causal or view.blocks is not None or view.packed is not None):
             view = view.rendered()
-        scores_BHLM = _masked(self.scores(q_BHLK, k_BHMK), view.mask)
+        scores_BHLM = masked(self.scores(q_BHLK, k_BHMK), view.mask)
         weights_BHLM = F.dropout(scores_BHLM.softmax(-1), dropout).to(v_BHMK.dtype)
         context_BHLK = weights_BHLM @ v_BHMK
         return context_BHLK if view.blind is None else context_BHLK.masked_fill(view.blind, 0.0)
@@ -40,8 +40,12 @@ class Additive(nn.Module):
         scores_BHLM = self.scores(q_BHLK, k_BHMK)
         if sees_BHLM.dtype != torch.bool:
             scores_BHLM = scores_BHLM + sees_BHLM.clamp(min=1).log().to(scores_BHLM.dtype)
-        weights_BHLM = _masked(scores_BHLM, sees_BHLM != 0).softmax(-1)
+        weights_BHLM = masked(scores_BHLM, sees_BHLM != 0).softmax(-1)
         return weights_BHLM.masked_fill(~sees_BHLM.any(-1, keepdim=True), 0.0)
+
+    def of_one(self, k_BMK: Tensor, q_BK: Tensor) -> Tensor:
+        """scores_BM of one query each."""
+        return _scores(q_BK[:, None, None], k_BMK[:, None], self.weight_K.to(q_BK.dtype))[:, 0, 0]
 
     def scores(self, q_BHLK: Tensor, k_BHMK: Tensor) -> Tensor:
         weight_K = self.weight_K.to(q_BHLK.dtype)
@@ -59,7 +63,7 @@ def _scores(q_BHLK: Tensor, k_BHMK: Tensor, weight_K: Tensor) -> Tensor:
     return (q_BHLK[:, :, :, None] + k_BHMK[:, :, None]).tanh_() @ weight_K
 
 
-def _masked(scores_BHLM: Tensor, mask: Tensor | None) -> Tensor:
+def masked(scores_BHLM: Tensor, mask: Tensor | None) -> Tensor:
     """What a mask hides is never seen; one of numbers is added."""
     if mask is None:
         return scores_BHLM

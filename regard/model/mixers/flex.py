@@ -17,6 +17,7 @@ NARROWEST = 16  # head width that its kernels multiply
 # For blocks of 64, which the usual tiles do not divide. Forwards tiles can be named. Backwards they can be chosen only by letting
 # it time several, or it has none for such blocks on some GPUs; with one depth of pipeline only three of the twelve are compiled.
 SMALL = {"fwd_BLOCK_M": 64, "fwd_BLOCK_N": 64, "fwd_num_warps": 4, "fwd_num_stages": 3, "bwd_num_stages": 3}
+GRAPHS = 64  # that a process may need; the usual 8 are fewer than an afternoon in a notebook
 OPTIONS: dict[str, Any] = {"max_autotune": True, "max_autotune_gemm_backends": "ATEN"}
 
 
@@ -48,5 +49,8 @@ def flex_attention() -> Callable[..., Tensor]:
 
 @lru_cache(maxsize=2)
 def _compiled(small: bool) -> Callable[..., Tensor]:
-    """A graph that would have to be broken, or one too many, is an error: uncompiled it would hold all scores at once."""
+    """A graph that would have to be broken, or one too many, is an error: uncompiled it would hold all scores at once.
+
+    There are many graphs: with and without gradients, of one text and of several, of each number of heads and each pattern."""
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, GRAPHS)
     return torch.compile(flex_attention(), fullgraph=True, options=OPTIONS if small else None)

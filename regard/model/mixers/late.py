@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.model.mixers.additive import masked
 from regard.model.recurrence.late import Late
 from regard.model.visibility import View
 
@@ -25,9 +25,7 @@ class OneByOne:
         self.mixer, self.score, self.values = mixer, score, Late(v_B1MK[:, 0].mT)
 
     def mix(self, q_B11K: Tensor, k_B1MK: Tensor, v_B1MK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
-        scores_BM = self.score(q_B11K[:, 0, 0])
-        if view.mask is not None:
-            scores_BM = scores_BM.masked_fill(~view.mask[:, 0, 0], -torch.inf)
+        scores_BM = masked(self.score(q_B11K[:, 0, 0]), None if view.mask is None else view.mask[:, 0, 0])
         context_B11K = self.values(F.dropout(scores_BM.softmax(-1), dropout))[:, None, None]
         return context_B11K if view.blind is None else context_B11K.masked_fill(view.blind, 0.0)
 

@@ -5,9 +5,12 @@ Differs from the paper in one case it does not have: a query that sees nobody (p
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.varlen import varlen_attn
 
 from regard.model.mixers import blocked, flex
@@ -15,6 +18,10 @@ from regard.model.patterns.blocks import tiles_of
 from regard.model.visibility import View
 
 SHORT = 256  # keys: up to here, products on a CPU measure faster than its fused kernel, unless gradients are needed
+
+# Not cuDNN's: under a mask of 64 keys more than a multiple of 128, its gradient of queries whose scores are all far below zero is
+# no number (pytorch issue 196678, torch 2.11 to 2.13).
+MASKED = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 class Softmax:
@@ -33,10 +40,7 @@ class Softmax:
         if short and view.mask is not None and not dropout and not torch.is_grad_enabled():
             context_BHLK = _products(q_BHLK, k_BHMK, v_BHMK, view.mask)
         else:
-            mask = _added(view.mask, q_BHLK)
-            context_BHLK = F.scaled_dot_product_attention(
-                q_BHLK, k_BHMK, v_BHMK, attn_mask=mask, is_causal=view.causal, dropout_p=dropout
-            )
+            context_BHLK = _all_pairs(q_BHLK, k_BHMK, v_BHMK, _added(view.mask, q_BHLK), dropout, view.causal)
         # Kernels differ in what a query that sees nobody gets (zeros on a CPU, NaN gradients from cuDNN), so none is given one.
         return context_BHLK if view.blind is None else context_BHLK.masked_fill(view.blind, 0.0)
 
@@ -54,6 +58,11 @@ def _added(mask: Tensor | None, q_BHLK: Tensor) -> Tensor | None:
     if mask is None or mask.dtype != torch.bool:
         return mask if mask is None else mask.to(q_BHLK.dtype)
     return torch.zeros_like(mask, dtype=q_BHLK.dtype).masked_fill_(~mask, -torch.inf)
+
+
+def _all_pairs(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float, causal: bool = False) -> Tensor:
+    with sdpa_kernel(MASKED) if mask is not None and q.is_cuda else nullcontext():
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, dropout_p=dropout)
 
 
 def _by_blocks(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float) -> Tensor:
@@ -74,7 +83,7 @@ def _variable_lengths(q_1HLK: Tensor, k_1HMK: Tensor, v_1HMK: Tensor, view: View
     assert view.packed is not None
     if q_1HLK.dtype == torch.float32 or dropout:
         sees = view.rows(torch.arange(view.length, device=view.device))
-        return F.scaled_dot_product_attention(q_1HLK, k_1HMK, v_1HMK, attn_mask=sees, dropout_p=dropout)
+        return _all_pairs(q_1HLK, k_1HMK, v_1HMK, sees, dropout)
     queries, keys, reach = view.packed
     q, k, v = (part[0].transpose(0, 1) for part in (q_1HLK, k_1HMK, v_1HMK))
     context = varlen_attn(q, k, v, queries.starts_N, keys.starts_N, queries.longest, keys.longest, window_size=reach)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from torch import Tensor, nn
 
@@ -43,6 +44,13 @@ class Aligner(nn.Module):
         keys_BMD = memory_BMD if self.keys is None else self.keys(memory_BMD)
         return KeysValues(keys_BMD[:, None], memory_BMD[:, None])
 
+    def remembering(self) -> Callable[[Tensor], KeysValues]:
+        """The same of what there is anew for every word, for one pass."""
+        if self.keys is None:
+            return self.remember
+        project = Late(self.keys.weight)
+        return lambda h_BMD: KeysValues(project(h_BMD.flatten(0, 1)).view_as(h_BMD)[:, None], h_BMD[:, None])
+
     def forward(self, s_BLD: Tensor, memory: KeysValues, view: View) -> Tensor:
         """context_BLD of states that are all there."""
         return self.out(self.look(s_BLD if self.query is None else self.query(s_BLD), memory, view))
@@ -64,8 +72,10 @@ class Aligner(nn.Module):
                 return OneByOne(self.mixer, Late(k_BMD), v_B1MD)
             case Softmax():
                 return OneByOne(self.mixer, Late(k_BMD * k_BMD.shape[-1] ** -0.5), v_B1MD)
-            case Additive() if k_BMD.device.type == "cpu" and k_BMD.dtype == self.mixer.weight_K.dtype:
-                return OneByOne(self.mixer, LateTangents(k_BMD, self.mixer.weight_K), v_B1MD)
+            case Additive() as additive:
+                late = k_BMD.device.type == "cpu" and k_BMD.dtype == additive.weight_K.dtype
+                score = LateTangents(k_BMD, additive.weight_K) if late else partial(additive.of_one, k_BMD)
+                return OneByOne(additive, score, v_B1MD)
             case _:
                 return self.mixer
 

@@ -51,11 +51,12 @@ class Cells:
         """known_LRG: what of the first layer's gates comes from what is known of all words."""
         return self.cells[0].known(x_LRE)
 
-    def __call__(self, known_RG: Tensor, x_RI: Tensor, carried: Sequence[Carried]) -> list[Carried]:
+    def __call__(self, known_RG: Tensor | None, x_RI: Tensor, carried: Sequence[Carried]) -> list[Carried]:
+        """Nothing is known where nothing comes early."""
         found: list[Carried] = []
         for n, (cell, before) in enumerate(zip(self.cells, carried)):
             if n:
-                known_RG, x_RI = cell.bias_G, self.dropout(found[-1][0])
+                known_RG, x_RI = None, self.dropout(found[-1][0])
             found.append(cell(known_RG, x_RI, before))
         return found
 
@@ -70,23 +71,25 @@ class _LSTM:
     def known(self, x_LRE: Tensor) -> Tensor:
         return F.linear(x_LRE, self.early_GE, self.bias_G)
 
-    def __call__(self, known_RG: Tensor, x_RI: Tensor, carried: Carried) -> Carried:
+    def __call__(self, known_RG: Tensor | None, x_RI: Tensor, carried: Carried) -> Carried:
         h_RD, c_RD = carried
+        known_RG = self.bias_G if known_RG is None else known_RG
         return lstm(known_RG.to(c_RD.dtype), self.product(torch.cat([x_RI, h_RD], 1)).to(c_RD.dtype), c_RD)
 
 
 class _GRU:
     def __init__(self, layer: nn.GRU, known: int) -> None:
-        inputs_GI, carried_GD, self.bias_G, self.carried_bias_G = own(layer)
+        inputs_GI, carried_GD, bias_G, carried_bias_G = own(layer)
         self.early_GE, late_GI = inputs_GI.tensor_split([known], 1)
-        self.product, self.carried = Late(late_GI), Late(carried_GD)
+        self.early_bias_G = bias_G if known else None
+        self.product, self.carried = Late(late_GI, None if known else bias_G), Late(carried_GD, carried_bias_G)
 
     def known(self, x_LRE: Tensor) -> Tensor:
-        return F.linear(x_LRE, self.early_GE, self.bias_G)
+        return F.linear(x_LRE, self.early_GE, self.early_bias_G)
 
-    def __call__(self, known_RG: Tensor, x_RI: Tensor, carried: Carried) -> Carried:
+    def __call__(self, known_RG: Tensor | None, x_RI: Tensor, carried: Carried) -> Carried:
         (h_RD,) = carried
-        given_RG, carried_RG = self.product(x_RI, known_RG), self.carried(h_RD, self.carried_bias_G)
+        given_RG, carried_RG = self.product(x_RI, known_RG), self.carried(h_RD)
         return (gru(given_RG.to(h_RD.dtype), carried_RG.to(h_RD.dtype), h_RD),)
 
 
@@ -108,8 +111,8 @@ def read_gru(layer: nn.GRU, x_BLI: Tensor, h_BD: Tensor | None) -> Tensor:
     """h_BLD at every word of inputs that are all known; it begins with zeros, where nothing else is said."""
     inputs_GI, carried_GD, inputs_bias_G, carried_bias_G = own(layer)
     h_BD = x_BLI.new_zeros(len(x_BLI), layer.hidden_size) if h_BD is None else h_BD
-    carry, found = Late(carried_GD), []
+    carry, found = Late(carried_GD, carried_bias_G), []
     for known_BG in F.linear(x_BLI.transpose(0, 1), inputs_GI, inputs_bias_G).unbind(0):
-        h_BD = gru(known_BG.to(h_BD.dtype), carry(h_BD, carried_bias_G).to(h_BD.dtype), h_BD)
+        h_BD = gru(known_BG.to(h_BD.dtype), carry(h_BD).to(h_BD.dtype), h_BD)
         found.append(h_BD)
     return torch.stack(found, 1)

@@ -51,6 +51,10 @@ class Source(NamedTuple):
         assert self.view is not None
         return self.memory, self.view
 
+    def to(self, dtype: torch.dtype) -> Source:
+        memory, _ = self.seen
+        return self._replace(memory=KeysValues(*(part.to(dtype) for part in memory)))
+
 
 class Now(NamedTuple):
     """Where a decoder stands between two words."""
@@ -126,7 +130,7 @@ class Luong(nn.Module):
     def _word_by_word(self, y_BLD: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
         memory, view = source.seen
         cells, ask = Cells(self.recurrence.layers, y_BLD.shape[2], self.recurrence.dropout), self.aligner.asking()
-        mixer, combine = self.aligner.comparing(memory), Late(self.combine.weight)
+        mixer, combine = self.aligner.comparing(memory), Late(self.combine.weight, self.combine.bias)
         carried, q, c, o_BD = begun(begin_NPBD), [], [], torch.zeros_like(begin_NPBD[0, 0])
         out = []
         for t, known_BG in enumerate(cells.known(y_BLD.transpose(0, 1)).unbind(0)):
@@ -134,7 +138,7 @@ class Luong(nn.Module):
             h_BD = carried[-1][0]
             q.append(ask(h_BD)[:, None])
             c.append(self.aligner.look(q[-1], memory, of_word(view, t), mixer))
-            o_BD = combine(torch.cat([c[-1].squeeze(1).to(h_BD.dtype), h_BD], 1), self.combine.bias).tanh()
+            o_BD = combine(torch.cat([c[-1].squeeze(1).to(h_BD.dtype), h_BD], 1)).tanh()
             out.append(o_BD)
         if self.aligner.probe is not None:
             self.aligner.tell(torch.cat(q, 1), torch.cat(c, 1), memory, view)

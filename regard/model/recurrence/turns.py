@@ -19,11 +19,14 @@ a turn, D width, R = S W rows.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
 from regard.model.attention import KeysValues
 from regard.model.linear import Linear
+from regard.model.mixers import Mixer
 from regard.model.mixers.known import Known
 from regard.model.probe import Seen, taken_apart
 from regard.model.recurrence.aligner import Aligner
@@ -47,6 +50,12 @@ class ByTurns(nn.Module):
         self.deep = Linear(3 * width, 2 * width)
 
     def forward(self, y_BLD: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
+        with torch.autocast(y_BLD.device.type, enabled=False):  # between so many small products, as many would be conversions
+            h_BLD, c_BLD = self._words(y_BLD.to(dtype := self.deep.weight.dtype), begin_NPBD.to(dtype), source.to(dtype))
+        return deepened(self.deep, h_BLD, y_BLD, c_BLD)
+
+    def _words(self, y_BLD: Tensor, begin_NPBD: Tensor, source: Source) -> tuple[Tensor, Tensor]:
+        """States and contexts, one after the other."""
         cells, look = Cells(self.recurrence.layers, y_BLD.shape[2], self.recurrence.dropout), Looking(self, source, lanes=1)
         carried: list[Carried] = begun(begin_NPBD)
         h, c = [], []
@@ -55,7 +64,7 @@ class ByTurns(nn.Module):
             carried = cells(known_BG, c[-1].squeeze(1), carried)
             h.append(carried[-1][0])
         look.tell()
-        return deepened(self.deep, torch.stack(h, 1), y_BLD, torch.cat(c, 1))
+        return torch.stack(h, 1), torch.cat(c, 1)
 
     def step(self, y_SWD: Tensor, now: Now, source: Source) -> tuple[Tensor, Now]:
         c_SWD = Looking(self, source, lanes=y_SWD.shape[1])(now.carried_NPSWD[-1, 0])
@@ -70,11 +79,12 @@ class Looking:
         assert source.turns is not None
         self.words, self.turns, self.lanes = decoder.aligner, decoder.of_turns, lanes
         (self.memory, self.view), self.of_SM = source.seen, source.turns.of_SM
-        self.ask, self.later = self.words.asking(), Late(decoder.later.weight)
+        self.ask, self.later, self.ask_turns = self.words.asking(), Late(decoder.later.weight), self.turns.asking()
+        self.remember = self.turns.remembering()
         self.cells = Cells(decoder.turn.layers, 0, decoder.turn.dropout)
         self.of_turn = [self._turn(turn, source.turns.longest) for turn in range(source.turns.most)]
+        self.read = [self._reading(place_SN, sees_SN) for place_SN, sees_SN in self.of_turn]
         there_ST = torch.stack([sees_SN[:, 0] for _, sees_SN in self.of_turn], 1)
-        self.read = [(_picked(self.memory, place_SN), _view(sees_SN, lanes)) for place_SN, sees_SN in self.of_turn]
         self.each_turn = _view(there_ST.repeat_interleave(lanes, 0), 1)
         self.seen: list[tuple[Tensor, Tensor]] = []
 
@@ -85,21 +95,30 @@ class Looking:
         place_SN = own_SM.int().argmax(1, keepdim=True) + number_N
         return place_SN.clamp(max=own_SM.shape[1] - 1), number_N < own_SM.sum(1, keepdim=True)
 
+    def _reading(self, place_SN: Tensor, sees_SN: Tensor) -> tuple[KeysValues, View, Mixer | None]:
+        """What of a turn is looked at and how. Of a turn that is not there anything may be found: nobody looks at it."""
+        place_S1ND = place_SN[:, None, :, None].expand(-1, -1, -1, self.memory.k_BHMK.shape[3])
+        memory = KeysValues(*(part.gather(2, place_S1ND) for part in self.memory))
+        mixer = self.words.comparing(memory) if self.lanes == 1 else None
+        return memory, replace(_view(sees_SN, self.lanes), blind=None), mixer
+
     def __call__(self, s_SWD: Tensor) -> Tensor:
         """context_SWD"""
-        asked_RD, l_RD, read, words = self.ask(s_SWD.flatten(0, 1)), torch.zeros_like(s_SWD.flatten(0, 1)), [], []
-        for memory, view in self.read:
-            q_SWD = (asked_RD + self.later(l_RD)).view(s_SWD.shape)
-            r_SWD = self.words.look(q_SWD, memory, view)
+        s_RD = s_SWD.flatten(0, 1)
+        asked_RD, l_RD = self.ask(s_RD), torch.zeros_like(s_RD)
+        read, words = list[Tensor](), list[Tensor | None]()
+        for memory, view, mixer in self.read:
+            q_RD = self.later(l_RD, asked_RD) if read else asked_RD
+            r_SWD = self.words.look(q_RD.view(s_SWD.shape), memory, view, mixer)
             words.append(_weights(self.words))
-            ((l_RD,),) = self.cells(self.cells.cells[0].bias_G, r_SWD.flatten(0, 1).to(l_RD.dtype), [(l_RD,)])
+            ((l_RD,),) = self.cells(None, r_SWD.flatten(0, 1).to(l_RD.dtype), [(l_RD,)])
             read.append(l_RD)
         with taken_apart(self.turns.probe, self.lanes):
-            context_R1D = self.turns(s_SWD.flatten(0, 1)[:, None], self.turns.remember(torch.stack(read, 1)), self.each_turn)
+            context_R1D = self.turns.look(self.ask_turns(s_RD)[:, None], self.remember(torch.stack(read, 1)), self.each_turn)
         if (turns := _weights(self.turns)) is not None:
             turns_SWT = turns.view(*s_SWD.shape[:2], -1)
             self.seen.append(self._over_words([part for part in words if part is not None], turns_SWT))
-        return context_R1D.view(s_SWD.shape)
+        return self.turns.out(context_R1D).view(s_SWD.shape)
 
     def _over_words(self, words: list[Tensor], turns_SWT: Tensor) -> tuple[Tensor, Tensor]:
         """Both levels, at the places of the words."""
@@ -117,10 +136,6 @@ class Looking:
             aligner.probe.seen[aligner.name] = Seen(Known(), torch.cat(looks, 1)[:, None], *self.memory, self.view)
 
 
-def _picked(memory: KeysValues, place_SN: Tensor) -> KeysValues:
-    return KeysValues(*(part.gather(2, place_SN[:, None, :, None].expand(-1, -1, -1, part.shape[3])) for part in memory))
-
-
 def _weights(aligner: Aligner) -> Tensor | None:
     """weights_BLM of its latest look, where somebody looks in."""
     if aligner.probe is None or not aligner.probe.recording:
@@ -131,6 +146,7 @@ def _weights(aligner: Aligner) -> Tensor | None:
 def _view(sees_SM: Tensor, lanes: int) -> View:
     """Where there is nothing to see, nothing is found."""
     blind_S1 = ~sees_SM.any(1, keepdim=True)
+    added_SM = torch.zeros_like(sees_SM, dtype=torch.float32).masked_fill_(~(sees_SM | blind_S1), -torch.inf)
     rows, length = sees_SM.shape
-    mask, blind = (sees_SM | blind_S1)[:, None, None], blind_S1[:, None, None]
+    mask, blind = added_SM[:, None, None], blind_S1[:, None, None]
     return View(given(sees_SM[:, None].expand(-1, lanes, -1)), rows, lanes, length, 0, sees_SM.device, mask, blind)

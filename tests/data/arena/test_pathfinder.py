@@ -9,7 +9,7 @@ import pytest
 
 from regard.counted import generator
 from regard.data.arena import draw_sequences
-from regard.data.arena.pathfinder import DOT_LIGHT, LEVELS, STYLES, pictures_of
+from regard.data.arena.pathfinder import DOT_LIGHT, STYLES, pictures_of
 
 
 @cache
@@ -80,6 +80,9 @@ def test_how_bright_a_picture_is_says_nothing() -> None:
     pictures, labels = drawn(32, 1000)
     light = pictures.reshape(len(pictures), -1).mean(1)
     assert np.corrcoef(light, labels)[0, 1] == pytest.approx(0, abs=0.12)
+
+
+LEVELS = (2, 6, 9, 14)
 
 
 def test_with_fewer_dashes_paths_are_shorter() -> None:
