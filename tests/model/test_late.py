@@ -3,6 +3,7 @@
 import gc
 import weakref
 
+import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
@@ -104,4 +105,17 @@ def test_more_may_be_added_of_each_row_or_of_all(rows, steps, of_each):
     found = looped(lambda given: late(given, more), weight, x, steps)
     gradients = [torch.autograd.grad(each[-1].square().sum(), (weight, x, more)) for each in (found, plain)]
     for a, b in zip(*gradients):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("learned", [{"weight"}, {"bias"}, {"x"}, {"weight", "x"}])
+def test_parts_that_do_not_learn_stay_out(learned):
+    parts = {
+        name: torch.randn(shape, requires_grad=name in learned)
+        for name, shape in (("weight", (3, 6)), ("bias", 3), ("x", (2, 3)))
+    }
+    asked = [parts[name] for name in sorted(learned)]
+    late = looped(Late(parts["weight"], parts["bias"]), parts["weight"], parts["x"], 3)[-1]
+    plain = looped(lambda given: F.linear(given, parts["weight"], parts["bias"]), parts["weight"], parts["x"], 3)[-1]
+    for a, b in zip(*(torch.autograd.grad(each.square().sum(), asked) for each in (late, plain))):
         torch.testing.assert_close(a, b)

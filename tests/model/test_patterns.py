@@ -6,10 +6,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.attention.flex_attention import BlockMask
 
 from regard.errors import UserError
 from regard.model.patterns.bigbird import BigBirdFixed, bigbird
-from regard.model.patterns.blocks import between_blocks, blocks_of
+from regard.model.patterns.blocks import between_blocks, block_mask, blocks_of
 from regard.model.patterns.chance import Random
 from regard.model.patterns.images import Local1D, Local2D
 from regard.model.patterns.parse import parse_visibility
@@ -17,6 +18,8 @@ from regard.model.patterns.sparse import Block, Global, Last, Strided, Summary
 from regard.model.patterns.view import View
 from regard.model.visibility import Documents, Visibility, causal, dense, documents, full, padding, window
 from regard.model.words import only_words
+from tests.decode.tape import Tape
+from tests.model.test_flex import WIDE
 
 CPU = torch.device("cpu")
 few = settings(max_examples=40, deadline=None)
@@ -241,3 +244,20 @@ def test_what_no_pattern_can_be_is_said(text, says):
 def test_relative_patterns_are_left_in_rows_of_documents():
     ids = torch.tensor([[0, 0, 1, 1]])
     assert seen(documents(ids) & window(1), 4)[0].int().tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize("looks_back", [False, True])
+@pytest.mark.parametrize("text", WIDE)
+def test_a_map_for_a_gpu_is_flex_attentions_own_and_asks_the_host_for_nothing(text: str, looks_back: bool) -> None:
+    """So that a step with it can be recorded. Dense masks, too."""
+    lengths_B, tokens, size = torch.tensor([512, 300]), 512, 64
+    pattern = (causal if looks_back else full) & parse_visibility(text) & padding(lengths_B)
+    settled = pattern.settled(lengths_B)
+    with Tape():
+        some, every = between_blocks(settled, tokens, tokens, size, batch=2, offset=0, device=CPU)
+        found = block_mask(settled, some, every, (tokens, tokens), size, 0)
+        View(settled, 2, tokens, tokens, 0, CPU).rendered()
+    by_queries = found.kv_num_blocks, found.kv_indices, found.full_kv_num_blocks, found.full_kv_indices
+    expected = BlockMask.from_kv_blocks(*by_queries, BLOCK_SIZE=size, mask_mod=found.mask_mod, seq_lengths=(tokens, tokens))
+    for ours, theirs in zip(found.as_tuple(), expected.as_tuple()):
+        assert ours is theirs or not isinstance(theirs, torch.Tensor) or torch.equal(ours, theirs)

@@ -70,20 +70,22 @@ def between_blocks(
 
 
 def block_mask(pattern: Visibility, some_BQN: Tensor, every_BQN: Tensor, lengths: tuple[int, int], size: int, offset: int) -> Any:
-    """As FlexAttention wants it: the numbers of blocks that are asked about pair by pair, and of those seen whole."""
+    """As FlexAttention wants it: the numbers of blocks that are asked about pair by pair, and of those seen whole, by queries and
+    by keys. It would find the latter itself, but with numbers from the host, which no graph can record."""
     from torch.nn.attention.flex_attention import BlockMask  # half a second, that only a GPU is worth
 
     def sees(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return pattern.sees(b, h, i + offset, j) > 0
 
-    partial = _listed(some_BQN & ~every_BQN)
-    whole = _listed(some_BQN & every_BQN)
-    return BlockMask.from_kv_blocks(*partial, *whole, BLOCK_SIZE=(size, size), mask_mod=sees, seq_lengths=lengths)
+    partial_BQN, whole_BQN = some_BQN & ~every_BQN, some_BQN & every_BQN
+    by_queries = (*_listed(partial_BQN), *_listed(whole_BQN))
+    by_keys = (*_listed(partial_BQN.mT), *_listed(whole_BQN.mT))
+    return BlockMask(lengths, *by_queries, *by_keys, (size, size), sees)
 
 
 def _listed(needed_BQN: Tensor) -> tuple[Tensor, Tensor]:
     """How many are True in each row, and where they are, before where they are not."""
-    needed = needed_BQN[:, None].to(torch.int32)
+    needed = needed_BQN[:, None].to(torch.int32).contiguous()
     return needed.sum(-1).to(torch.int32), needed.argsort(dim=-1, descending=True, stable=True).to(torch.int32)
 
 

@@ -78,7 +78,7 @@ class Random(Ending):
             low, high = candidates * n // self.count, candidates * (n + 1) // self.count
             place = low + hashed(hashed(block + self.key) + n) % (high - low).clamp(min=1)
             pick = torch.where(place < before, place + self.first, place - before + after)
-            yield torch.where(high > low, pick, -1)
+            yield pick.masked_fill(high <= low, -1)
 
     def _candidates(self, b: Tensor, block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """How many lie before the block's neighbours, the first one behind them, and how many there are in all."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-import torch
 from torch import Tensor
 
 from regard.model.patterns.seeing import Visibility
@@ -73,9 +72,9 @@ class Local2D(Visibility):
         return y.both(self._x.between(b, self._columns(queries), self._columns(keys)))
 
     def _columns(self, span: Span) -> Span:
-        in_one = span.first // self.width == span.last // self.width
-        first = torch.where(in_one, span.first % self.width, 0)
-        return Span(first, torch.where(in_one, span.last % self.width, self.width - 1), self.width)
+        in_many = span.first // self.width != span.last // self.width
+        first, last = span.first % self.width, span.last % self.width
+        return Span(first.masked_fill(in_many, 0), last.masked_fill(in_many, self.width - 1), self.width)
 
     def __str__(self) -> str:
         return f"image_local_2d({self.width}, {self.rows}, {self.columns}, {self.above}, {self.beside})"

@@ -28,8 +28,7 @@ class Late:
         self.weight = weight.to(dtype).contiguous()  # part of another matrix has gaps, which every step would have to close
         self.bias_N = None if bias_N is None else bias_N.to(dtype)
         self.left: list[tuple[Tensor, Tensor]] = []
-        learns = torch.is_grad_enabled() and weight.requires_grad
-        self.last = _Learned.apply(self.weight, self.bias_N, self.left) if learns else None
+        self.last = _Learned.apply(self.weight, self.bias_N, self.left) if torch.is_grad_enabled() else None
 
     def __call__(self, x_RK: Tensor, more_RN: Tensor | None = None) -> Tensor:
         """And what there is more."""
@@ -88,6 +87,7 @@ class _Step(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_RN: Tensor) -> tuple[None, Tensor | None, None, None, None, Tensor | None]:
         x_RK, weight = ctx.saved_tensors
-        ctx.left.append((x_RK, grad_RN))
+        if ctx.needs_input_grad[0]:
+            ctx.left.append((x_RK, grad_RN))
         x_grad_RK = _times(weight.mT, grad_RN) if ctx.needs_input_grad[1] else None
         return None, x_grad_RK, None, None, None, grad_RN if ctx.needs_input_grad[5] else None
