@@ -14,7 +14,9 @@ const cards = new Map();
 let nav, top_, view, mounted, stands = false, latest = 0, context = { look: null, card: null };
 
 const screen = () => SCREENS.find((one) => one.id === state().screen) ?? SCREENS[0];
-const data = () => view?.data?.(context) ?? {};
+/** Of a screen that stands: before, it has nothing to save and nothing that keys could move. */
+const data = () => (stands && view?.data?.(context)) || {};
+const keys = () => (stands && view?.keys?.(context)) || [];
 
 const asked = (from) => ({ run: from.run, text: from.text, ...(from.target ? { target: from.target } : {}), ...(from.step ? { step: Number(from.step) } : {}) });
 
@@ -39,14 +41,14 @@ function mount(told) {
   root.className = screen().id;
   document.title = `${screen().title} · Regard studio`;
   view = screen().mount(root);
-  screenKeys(() => view?.keys?.(context) ?? []);
+  screenKeys(keys);
 }
 
 /** All of it, whatever changed: what is known already costs nothing. The newest question wins. */
 async function update() {
   const mine = ++latest;
   root.dataset.ready = "";
-  const waiting = setTimeout(() => top_.busy(true), 120);
+  const waiting = setTimeout(() => mine === latest && top_.busy(true), 120);
   nav.sync();
   try {
     const told = await card(state().run, state().step);
@@ -67,6 +69,7 @@ async function update() {
     context = { look, card: told };
     document.getElementById("refused")?.remove();
     await view.update(context, () => mine === latest);
+    if (mine !== latest) return;
     stands = true;
     root.dataset.ready = state().screen;
     root.dataset.look = look?.data.id ?? "";
