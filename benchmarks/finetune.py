@@ -86,19 +86,19 @@ def _must_agree(prepared: Prepared, weights: Path, texts: list[str]) -> None:
             raise SystemExit(f"the systems disagree by {difference}")
 
 
-def contenders(settings: Settings, prepared: Prepared, seed: int, part: int) -> dict[str, Relay]:
+def contenders(settings: Settings, prepared: Prepared, seed: int) -> dict[str, Relay]:
     weights, data = prepared.recipe.task.start, (read(prepared, "train"), read(prepared, "test"))
     config = replace(prepared.recipe.train, seed=seed)
     ways = {"Trainer, best, compiled": trainer.COMPILED, "Trainer, best": trainer.BEST, "Trainer": trainer.AS_IT_COMES}
     if not CUDA:
         del ways["Trainer, best, compiled"]
-    ours = Relay(part, trained_in_turns, RECIPE, [*settings, f"train.seed={seed}"])
-    return {"regard": ours} | {name: Relay(part, trainer.finetune, weights, way, config, *data) for name, way in ways.items()}
+    ours = Relay(PART, trained_in_turns, RECIPE, [*settings, f"train.seed={seed}"])
+    return {"regard": ours} | {name: Relay(PART, trainer.finetune, weights, way, config, *data) for name, way in ways.items()}
 
 
 def race(settings: Settings, prepared: Prepared, rounds: int) -> Seconds:
     with ExitStack() as open_:
-        relays = {name: open_.enter_context(each) for name, each in contenders(settings, prepared, 1, PART).items()}
+        relays = {name: open_.enter_context(each) for name, each in contenders(settings, prepared, 1).items()}
         for step in (lambda relay: relay.begin(WARM_UP), Relay.halted):  # side by side: they start, compile and warm up
             for relay in relays.values():
                 step(relay)
@@ -110,7 +110,7 @@ def scores(settings: Settings, prepared: Prepared) -> dict[str, list[float]]:
     found = defaultdict[str, list[float]](list)
     for seed in SEEDS:
         with ExitStack() as open_:
-            relays = {name: open_.enter_context(each) for name, each in contenders(settings, prepared, seed, PART).items()}
+            relays = {name: open_.enter_context(each) for name, each in contenders(settings, prepared, seed).items()}
             for relay in relays.values():
                 relay.begin()
             for name, relay in relays.items():
