@@ -30,7 +30,7 @@ FIVE = ["data.turns=5", "data.maximum_tokens=128", "train.tokens_per_batch=8192"
 TEN = ["data.turns=10", "data.maximum_tokens=256", "train.tokens_per_batch=16384"]
 WRITE = [
     *("text.tokenizer=bpe", f"text.size={PIECES}", "model.dropout=0.4"),
-    *("train.steps=1000", "train.learning_rate=1e-3", "train.warmup=100"),
+    *("train.steps=1000", "train.learning_rate=2e-3", "train.warmup=100"),
     *("train.validate_every=100", "train.checkpoint_every=500", "train.patience=3"),
     *("decode.search=greedy", "decode.maximum_length=40"),
 ]

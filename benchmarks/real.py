@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from pathlib import Path
 
 from regard.errors import UserError
@@ -42,6 +43,35 @@ def hold_out(path: Path, count: int, into: Path, header: bool = False) -> tuple[
     for split, kept in splits.items():
         (into / f"{split}{suffix}").write_text("".join(f"{line}\n" for line in top + kept), "utf-8")
     return into / f"train{suffix}", into / f"valid{suffix}"
+
+
+SHORTEST = 4  # words of a phrase that may tell what the sentence around it says
+
+
+def hold_out_sentences(phrases: Path, sentences: Path, count: int, into: Path) -> tuple[Path, Path]:
+    """For a table of phrases, labels first, whose sentences are among them: the last `count` sentences in one file, and in the
+    other all but these and the phrases in them. Else a part of what is asked would have been trained on.
+    """
+    top, *records = _read(phrases).removesuffix("\n").split("\n")
+    known = {_words(record.split("\t", 1)[1]) for record in records}
+    whole = [words for line in _read(sentences).splitlines() if (words := _words(line.rsplit("\t", 1)[0])) in known]
+    _must_leave_some(sentences, len(whole), count)
+    held = set(whole[-count:])
+    parts = {words[i:j] for words in held for i in range(len(words)) for j in range(i + SHORTEST, len(words) + 1)}
+    kept: dict[str, list[str]] = {"train": [], "valid": []}
+    for record in records:
+        if (words := _words(record.split("\t", 1)[1])) in held:
+            kept["valid"].append(record)
+        elif words not in parts:
+            kept["train"].append(record)
+    for split, some in kept.items():
+        (into / f"{split}.tsv").write_text("".join(f"{line}\n" for line in (top, *some)), "utf-8")
+    return into / "train.tsv", into / "valid.tsv"
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """Without what two editions of a text write differently."""
+    return tuple(re.findall(r"[a-z0-9']+", text.lower()))
 
 
 def _hold_out_paragraphs(path: Path, count: int, into: Path) -> tuple[Path, Path]:

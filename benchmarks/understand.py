@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import measure
-from benchmarks.real import DATA, MINILM, folder, hold_out
+from benchmarks.real import DATA, MINILM, folder, hold_out, hold_out_sentences
 from benchmarks.steps import CUDA
 from benchmarks.trained import Trained, trained
 from regard.errors import UserError, nearest
@@ -44,13 +44,15 @@ class Exam:
     settings: tuple[str, ...] = ()  # beside the files
     valid: str | int = 0  # a file, or how many records at the end of `train`
     header: bool = False  # of the table to be cut
+    sentences: str = ""  # a file of those whose phrases are in `train`: so many of its last ones are held out, phrases and all
 
 
 EXAMS = {
     "sst2": Exam(
         recipe="finetune-classify",
         train="sst2/train.tsv.gz",
-        valid=2_000,
+        valid=1_000,
+        sentences="sst2/train_sentences_6920.tsv.gz",
         test="sst2/dev.tsv.gz",
         metric="accuracy",
         floor=0.900,
@@ -126,6 +128,8 @@ def settings(exam: Exam, into: Path) -> list[str]:
     train = folder(DATA, exam.train)
     if isinstance(exam.valid, str):
         valid = folder(DATA, exam.valid)
+    elif exam.sentences:
+        train, valid = hold_out_sentences(train, folder(DATA, exam.sentences), exam.valid, into)
     else:
         train, valid = hold_out(train, exam.valid, into, exam.header)
     files = [f"data.train={train}", f"data.valid={valid}", f"data.test={folder(DATA, exam.test)}"]

@@ -55,6 +55,23 @@ def test_squad_is_cut_between_paragraphs(tmp_path: Path) -> None:
     assert train["version"] == "1.1"
 
 
+def test_phrases_of_held_out_sentences_are_not_trained_on(tmp_path: Path) -> None:
+    """Two editions write them differently; a short phrase says nothing of the sentence it was cut from."""
+    phrases = [
+        "a plain film",
+        "it is a re-imagining of the tale .",
+        "re-imagining of the tale",
+        "of the tale",
+        "the tale is told well",
+    ]
+    (tmp_path / "phrases.tsv").write_text("label\tsentence\n" + "".join(f"1\t{text}\n" for text in phrases))
+    (tmp_path / "sentences.tsv").write_text("a plain film\t1\nit is a re imagining of the tale\t1\nnot among them\t0\n")
+    parts = real.hold_out_sentences(tmp_path / "phrases.tsv", tmp_path / "sentences.tsv", 1, tmp_path)
+    train, valid = ([line.split("\t")[1] for line in part.read_text().splitlines()[1:]] for part in parts)
+    assert valid == [phrases[1]]
+    assert train == [phrases[0], *phrases[3:]]
+
+
 @pytest.mark.parametrize("count", [0, 2, 3])
 def test_something_is_left_to_train_on(count: int, tmp_path: Path) -> None:
     (tmp_path / "two.jsonl").write_text("{}\n{}\n")

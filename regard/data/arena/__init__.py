@@ -40,7 +40,7 @@ ARENA_SIZES = {"train": 96_000, "valid": 2_000, "test": 2_000}
 PICTURES = {"train": 160_000, "valid": 20_000, "test": 20_000}
 SMALL_SIZES = {"train": 20_000, "valid": 1_000, "test": 2_000}
 LISTOPS = Generator("listops", listops.draw, parted=True, rate=6000)
-PATHFINDER = Generator("pathfinder", pathfinder.draw, parted=False, rate=1000)
+PATHFINDER = Generator("pathfinder", pathfinder.draw, parted=False, rate=500)
 PARITY = Generator("parity", formal.draw_parity, parted=True, rate=100_000)
 DYCK = Generator("dyck", formal.draw_dyck, parted=True, rate=30_000)
 SETS = {

@@ -20,7 +20,7 @@ from regard.data.arena.drawing import Drawn
 from regard.data.token_file import cache_folder
 from regard.errors import UserError
 
-FORMAT = 1  # raised whenever a generator draws other sequences than before
+FORMAT = 2  # raised whenever a generator draws other sequences than before
 SMALL = 2**18  # symbols: so few are drawn again sooner than they are found
 
 

@@ -66,6 +66,16 @@ def test_the_path_is_there_where_the_label_says_so(side: int, count: int, gap: i
     assert np.mean(seen == labels[clear]) > right
 
 
+def test_paths_begin_in_the_middle() -> None:
+    """As published: at most so far from it as the two snakes are from each other, whichever of them the dot is on."""
+    for side in STYLES:
+        apart, middle = STYLES[side].apart, np.array([side / 2, side / 2])
+        corner = np.linalg.norm(np.full(2, side / 2 - 2 * apart))  # of where the first one may begin
+        for picture in drawn(side, 60)[0]:
+            spots = [np.mean(group, 0) + 0.5 for group in dots(picture)]
+            assert min(np.linalg.norm(spot - middle) for spot in spots) < corner + apart + 1.5
+
+
 def test_how_far_apart_the_dots_are_says_little() -> None:
     pictures, labels = drawn(32, 1000)
     pairs = [(dots(picture), label) for picture, label in zip(pictures, labels)]
