@@ -168,8 +168,12 @@ def test_cached_steps_equal_the_full_pass(fresh):
     torch.testing.assert_close(found, expected[:, 1390:], atol=1e-3, rtol=1e-3)
 
 
-@pytest.mark.parametrize("visibility", ["bigbird(64)", "window(100)"])
-def test_compiled_stacks_train_in_bf16(visibility, fresh):
+@pytest.mark.parametrize(
+    ("visibility", "long"), [("bigbird(64)", choice.LONG), ("bigbird(64)", 1536), ("window(100)", choice.LONG)]
+)
+def test_compiled_stacks_train_in_bf16(visibility, long, fresh, monkeypatch):
+    """Also where wide blocks are shared out."""
+    monkeypatch.setattr(choice, "LONG", long)
     plain, compiled = bert(visibility), bert(visibility)
     compile_stacks(compiled)
     for length in (1536, 1664, 2048):  # the second size is compiled for all that follow
@@ -197,9 +201,10 @@ def test_memory_at_64k_tokens_is_no_square(stance, fresh):
     assert torch.cuda.max_memory_allocated() - before < 2e9  # one head's scores in bf16 would be 8.6e9
 
 
-def test_a_pass_by_blocks_can_be_recorded(untimed):
-    """The map of blocks is made inside, of lengths that come with the batch."""
-    device, tokens = torch.device("cuda"), 2048
+@pytest.mark.parametrize("tokens", [2048, choice.LONG])
+def test_a_pass_by_blocks_can_be_recorded(tokens, untimed):
+    """The map of blocks is made inside, of lengths that come with the batch. Of long texts wide blocks are shared out."""
+    device = torch.device("cuda")
     lengths = torch.tensor([tokens, 1500], device=device)
     inputs = [torch.randn(2, 2, tokens, 32, device=device, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
     found = [torch.empty_like(part) for part in (inputs[0], *inputs)]
@@ -207,6 +212,7 @@ def test_a_pass_by_blocks_can_be_recorded(untimed):
     def step() -> None:
         view = (parse_visibility("bigbird(64)") & padding(lengths)).over(tokens, tokens, batch=2, device=device)
         assert view.blocks is not None
+        assert (view.blocks.wide is None) == (tokens < choice.LONG)
         context = Softmax().mix(*inputs, view)
         for buffer, answer in zip(found, (context, *torch.autograd.grad(context.square().sum(), inputs))):
             buffer.copy_(answer.detach())
@@ -224,3 +230,46 @@ def test_a_pass_by_blocks_can_be_recorded(untimed):
         replay()
         for buffer, answer in zip(found, expected):
             torch.testing.assert_close(buffer, answer)
+
+
+# -------------------------------------------------------------------------------------------------- wide blocks, shared out
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("lengths", [[8192], [8292, 8292], [8292, 4097, 64, 1], [8192, 8192, 63]])
+@pytest.mark.parametrize("text", ["bigbird(64)", "longformer(512, 2)"])
+def test_long_texts_are_shared_out(text, lengths, dtype, untimed):
+    """Padded and not; a text shorter than one block, of one, and of one that has ended within."""
+    longest, device = max(lengths), torch.device("cuda")
+    pattern = parse_visibility(text)
+    if len({*lengths}) > 1:
+        pattern = pattern & padding(torch.tensor(lengths, device=device))
+    view = pattern.over(longest, longest, batch=len(lengths), device=device)
+    assert view.blocks is not None
+    assert view.blocks.wide is not None
+    assert_equal_to_all_pairs(view, dtype, 2e-5 if dtype == torch.float32 else 2e-2, 32)
+
+
+def test_the_wide_rows_of_long_texts_are_right_by_themselves(untimed):
+    """They are few, and would hide in a norm over all rows."""
+    device, tokens = torch.device("cuda"), 10_000
+    lengths = torch.tensor([tokens, 6_000], device=device)
+    view = (parse_visibility("bigbird(64)") & padding(lengths)).over(tokens, tokens, batch=2, device=device)
+    q, k, v = (torch.randn(2, 2, tokens, 32, device=device) for _ in range(3))
+    context = Softmax().mix(q, k, v, view)
+    for n, rows in ((0, [0, 63, 64, 9_983, 9_984, 9_999]), (1, [0, 63, 5_951, 5_952, 5_999])):
+        at = torch.tensor(rows, device=device)
+        sees = view.rows(at).expand(2, 2, len(rows), tokens)[n]
+        expected = Softmax().weights(q[n, :, at].double(), k[n].double(), sees) @ v[n].double()
+        torch.testing.assert_close(context[n, :, at].double(), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("text", ["bigbird(64)", "window(192)"])
+def test_changing_lengths_are_compiled_for_all_at_once(text, untimed):
+    """Shared out or not, of lengths that are multiples of a tile and of others: forwards, a few graphs for twelve lengths."""
+    from torch._dynamo.utils import counters
+
+    before = counters["stats"]["unique_graphs"]
+    for tokens in (2048, 2176, 2304, 2500, 2501, 3000, 8192, 8320, 9000, 10_240, 11_000, 12_001):
+        view = parse_visibility(text).over(tokens, tokens, device=torch.device("cuda"))
+        q, k, v = (torch.randn(2, 2, tokens, 32, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        assert Softmax().mix(q, k, v, view).isfinite().all()
+    assert counters["stats"]["unique_graphs"] - before <= 8

@@ -16,6 +16,7 @@ from regard.model.patterns.images import Local1D, Local2D
 from regard.model.patterns.parse import parse_visibility
 from regard.model.patterns.sparse import Block, Global, Last, Strided, Summary
 from regard.model.patterns.view import View
+from regard.model.patterns.wide import wide_of
 from regard.model.visibility import Documents, Visibility, causal, dense, documents, full, padding, window
 from regard.model.words import only_words
 from tests.decode.tape import Tape
@@ -255,9 +256,15 @@ def test_a_map_for_a_gpu_is_flex_attentions_own_and_asks_the_host_for_nothing(te
     settled = pattern.settled(lengths_B)
     with Tape():
         some, every = between_blocks(settled, tokens, tokens, size, batch=2, offset=0, device=CPU)
-        found = block_mask(settled, some, every, (tokens, tokens), size, 0)
+        wide = wide_of(settled, tokens, size, batch=2, device=CPU, chunk=2 * size)
+        maps = [
+            block_mask(settled, some, every, (tokens, tokens), size, 0, each)
+            for each in ([None] if wide is None else [None, wide])
+        ]
         View(settled, 2, tokens, tokens, 0, CPU).rendered()
-    by_queries = found.kv_num_blocks, found.kv_indices, found.full_kv_num_blocks, found.full_kv_indices
-    expected = BlockMask.from_kv_blocks(*by_queries, BLOCK_SIZE=size, mask_mod=found.mask_mod, seq_lengths=(tokens, tokens))
-    for ours, theirs in zip(found.as_tuple(), expected.as_tuple()):
-        assert ours is theirs or not isinstance(theirs, torch.Tensor) or torch.equal(ours, theirs)
+    for found in maps:
+        by_queries = found.kv_num_blocks, found.kv_indices, found.full_kv_num_blocks, found.full_kv_indices
+        lengths = found.seq_lengths
+        expected = BlockMask.from_kv_blocks(*by_queries, BLOCK_SIZE=size, mask_mod=found.mask_mod, seq_lengths=lengths)
+        for ours, theirs in zip(found.as_tuple(), expected.as_tuple()):
+            assert ours is theirs or not isinstance(theirs, torch.Tensor) or torch.equal(ours, theirs)

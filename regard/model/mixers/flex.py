@@ -1,4 +1,10 @@
-"""Softmax attention by blocks, on a GPU: FlexAttention, compiled once a process, given our map of blocks (Dong et al. 2024)."""
+"""Softmax attention by blocks, on a GPU: FlexAttention, compiled once a process, given our map of blocks (Dong et al. 2024).
+
+Lengths that change are compiled once for all. The kernel is told that they are multiples of its largest tile, where they are: by
+itself it knows that only of a length that is compiled alone, and is slow without. Decision 0025 has the measurements.
+
+Dims: B batch, H heads, L queries, M keys, K head width, E tokens with all copies of wide blocks.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.model.mixers import wide as sharing
+from regard.model.patterns.wide import TILE, Wide
 from regard.model.visibility import View
 
 TRITON = find_spec("triton") is not None
@@ -33,18 +41,28 @@ def mix(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View) -> Tensor:
     def counted(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return score + pattern.sees(b, h, i + offset, j).log()
 
-    score_mod, small = counted if pattern.counts else None, view.blocks.size < 128
-    inputs = (q_BHLK, k_BHMK, v_BHMK, score_mod, view.blocks.mask)
+    blocks, score_mod = view.blocks, counted if pattern.counts else None
+    small, whole = blocks.size < 128, blocks.wide is not None or q_BHLK.shape[2] % TILE == k_BHMK.shape[2] % TILE == 0
+    options = (SMALL if small else {}) | ({"IS_DIVISIBLE": True} if whole else {})
+    inputs = (q_BHLK, k_BHMK, v_BHMK, score_mod, blocks.mask, blocks.wide, options)
     if torch.compiler.is_compiling():  # as part of what is compiled around it
-        return flex_attention()(*inputs, kernel_options=SMALL if small else None)
+        return attend(*inputs)
     with torch.compiler.set_stance("default"):  # also where models run uncompiled: it would hold all scores at once
-        return _compiled(small)(*inputs, kernel_options=SMALL if small else None)
+        return _compiled(small)(*inputs)
 
 
-def flex_attention() -> Callable[..., Tensor]:
-    from torch.nn.attention import flex_attention  # half a second, that only a GPU is worth
+def attend(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, score_mod: Any, mask: Any, wide: Wide | None, options: Any) -> Tensor:
+    from torch.nn.attention.flex_attention import AuxRequest, flex_attention  # half a second, that only a GPU is worth
 
-    return flex_attention.flex_attention
+    def kernel(q_BHEK: Tensor, k_BHEK: Tensor, v_BHEK: Tensor) -> tuple[Tensor, Tensor]:
+        wanted = AuxRequest(lse=True)
+        context_BHEK, found = flex_attention(q_BHEK, k_BHEK, v_BHEK, score_mod, mask, kernel_options=options, return_aux=wanted)
+        assert found.lse is not None
+        return context_BHEK, found.lse
+
+    if wide is not None:
+        return sharing.mix(q_BHLK, k_BHMK, v_BHMK, wide, kernel)
+    return flex_attention(q_BHLK, k_BHMK, v_BHMK, score_mod, mask, kernel_options=options)
 
 
 @lru_cache(maxsize=2)
@@ -53,4 +71,4 @@ def _compiled(small: bool) -> Callable[..., Tensor]:
 
     There are many graphs: with and without gradients, of one text and of several, of each number of heads and each pattern."""
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, GRAPHS)
-    return torch.compile(flex_attention(), fullgraph=True, options=OPTIONS if small else None)
+    return torch.compile(attend, fullgraph=True, options=OPTIONS if small else None)

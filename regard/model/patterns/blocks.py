@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.model.patterns.spans import Between, Span
+from regard.model.patterns.wide import Sees, Wide, asked, shared_out, wide_of
 
 if TYPE_CHECKING:
     from regard.model.patterns.seeing import Visibility
@@ -42,14 +43,25 @@ class Blocks:
     every_BQN: Tensor  # True where every pair does
     tiles: Tiles | None = None  # for the kernel on a CPU
     mask: Any = None  # for that on a GPU, a BlockMask
+    wide: Wide | None = None  # what was shared out in the mask, and only there
 
 
 def blocks_of(
-    pattern: Visibility, length: int, memory: int, size: int, *, batch: int, offset: int, device: torch.device
+    pattern: Visibility,
+    length: int,
+    memory: int,
+    size: int,
+    *,
+    batch: int,
+    offset: int,
+    device: torch.device,
+    shared: bool = False,
 ) -> Blocks:
     some_BQN, every_BQN = between_blocks(pattern, length, memory, size, batch=batch, offset=offset, device=device)
     if device.type == "cuda":
-        return Blocks(size, some_BQN, every_BQN, mask=block_mask(pattern, some_BQN, every_BQN, (length, memory), size, offset))
+        wide = wide_of(pattern, length, size, batch=batch, device=device) if shared else None
+        mask = block_mask(pattern, some_BQN, every_BQN, (length, memory), size, offset, wide)
+        return Blocks(size, some_BQN, every_BQN, mask=mask, wide=wide)
     blocks = Blocks(size, some_BQN, every_BQN)
     return replace(blocks, tiles=tiles_of(pattern, blocks, length, memory, batch=batch, offset=offset))
 
@@ -69,18 +81,33 @@ def between_blocks(
     return Between(some.expand(whole), (every & (last_N < memory)).expand(whole))
 
 
-def block_mask(pattern: Visibility, some_BQN: Tensor, every_BQN: Tensor, lengths: tuple[int, int], size: int, offset: int) -> Any:
+def block_mask(
+    pattern: Visibility,
+    some_BQN: Tensor,
+    every_BQN: Tensor,
+    lengths: tuple[int, int],
+    size: int,
+    offset: int,
+    wide: Wide | None = None,
+) -> Any:
     """As FlexAttention wants it: the numbers of blocks that are asked about pair by pair, and of those seen whole, by queries and
     by keys. It would find the latter itself, but with numbers from the host, which no graph can record."""
     from torch.nn.attention.flex_attention import BlockMask  # half a second, that only a GPU is worth
 
+    partial_BQN, whole_BQN, inside = some_BQN & ~every_BQN, some_BQN & every_BQN, _asking(pattern, offset)
+    if wide is not None:
+        partial_BQN, whole_BQN = (shared_out(part, wide) for part in (partial_BQN, whole_BQN))
+        inside, lengths = asked(inside, wide, lengths[1]), (wide.tokens, wide.tokens)
+    by_queries = (*_listed(partial_BQN), *_listed(whole_BQN))
+    by_keys = (*_listed(partial_BQN.mT), *_listed(whole_BQN.mT))
+    return BlockMask(lengths, *by_queries, *by_keys, (size, size), inside)
+
+
+def _asking(pattern: Visibility, offset: int) -> Sees:
     def sees(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return pattern.sees(b, h, i + offset, j) > 0
 
-    partial_BQN, whole_BQN = some_BQN & ~every_BQN, some_BQN & every_BQN
-    by_queries = (*_listed(partial_BQN), *_listed(whole_BQN))
-    by_keys = (*_listed(partial_BQN.mT), *_listed(whole_BQN.mT))
-    return BlockMask(lengths, *by_queries, *by_keys, (size, size), sees)
+    return sees
 
 
 def _listed(needed_BQN: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SIZES = {"cpu": (32, 64, 128), "cuda": (64, 128)}  # of blocks that the kernels of a device are fast with
 USUAL = {"cpu": 64, "cuda": 128}  # where the pattern has no blocks of its own
 SHORTEST = {"cpu": 512, "cuda": 2048}  # queries and keys: below, one dense kernel is faster whatever is left out
+LONG = 8192  # tokens: from here the few blocks that see everything are what a GPU waits for, and copying them is less
 LARGEST_SHARE = 0.5  # of all blocks: above, gathering the rest costs what leaving it out saves
 KERNELS = {"cpu": "blocks by the fused kernel", "cuda": "blocks by FlexAttention"}
 PLAIN = "blocks by plain products, as attention_dropout needs"
@@ -30,6 +31,7 @@ class Choice(NamedTuple):
     size: int  # of the blocks; 0: all pairs at once, under a mask where one is needed
     share: float  # of all blocks that are computed
     why: str
+    shared: bool = False  # are blocks that see everything shared out?
 
 
 def choose(pattern: Visibility, length: int, memory: int, offset: int, device: str) -> Choice:
@@ -42,7 +44,8 @@ def choose(pattern: Visibility, length: int, memory: int, offset: int, device: s
         return Choice(0, 1.0, f"fewer than {SHORTEST[device]:,} tokens")
     size = _size(pattern.grain, device)
     share = _share(pattern, length, memory, offset, size)
-    return Choice(size if share <= LARGEST_SHARE else 0, share, f"{share:.0%} of blocks of {size} needed")
+    shared = device == "cuda" and offset == 0 and LONG <= length == memory and _has_wide(pattern, memory, size)
+    return Choice(size if share <= LARGEST_SHARE else 0, share, f"{share:.0%} of blocks of {size} needed", shared)
 
 
 def computed(pattern: Visibility, tokens: int) -> float:
@@ -64,6 +67,10 @@ def told(pattern: Visibility, tokens: int, dropout: float = 0.0) -> str:
 def _size(grain: int, device: str) -> int:
     """The largest in which no border of the pattern lies; the usual one, if all are too large for that."""
     return max((size for size in SIZES[device] if grain % size == 0), default=USUAL[device])
+
+
+def _has_wide(pattern: Visibility, memory: int, size: int) -> bool:
+    return pattern.settled(memory).wide(torch.zeros(1, 1, dtype=torch.long), size) is not None
 
 
 @lru_cache(maxsize=256)

@@ -42,6 +42,11 @@ class Visibility:
     def between(self, b: Tensor, queries: Span, keys: Span) -> Between:
         return unsure(queries, keys)
 
+    def wide(self, b_B1: Tensor, size: int) -> Tensor | None:
+        """number_BW of the blocks of this size in which someone sees everybody, or is seen by everybody, for kernels that share
+        them out. One may be named twice, or not be there."""
+        return None
+
     @property
     def parts(self) -> tuple[Visibility, ...]:
         """All of which must agree."""
@@ -87,8 +92,9 @@ class Visibility:
             return View(self, batch, length, memory, offset, device, causal=True)
         if self.packing is not None and self.reach is not None and device.type == "cuda":
             return View(self, batch, length, memory, offset, device, packed=Packed(*self.packing, self.reach))
-        if isinstance(offset, int) and (size := choose(self.static, length, memory, offset, device.type).size):
-            blocks = blocks_of(self, length, memory, size, batch=batch, offset=offset, device=device)
+        if isinstance(offset, int) and (choice := choose(self.static, length, memory, offset, device.type)).size:
+            sizes = length, memory, choice.size
+            blocks = blocks_of(self, *sizes, batch=batch, offset=offset, device=device, shared=choice.shared)
             return View(self, batch, length, memory, offset, device, blocks=blocks)
         return View(self, batch, length, memory, offset, device).rendered()
 
@@ -214,6 +220,11 @@ class Both(Visibility):
     def between(self, b: Tensor, queries: Span, keys: Span) -> Between:
         return self.left.between(b, queries, keys).both(self.right.between(b, queries, keys))
 
+    def wide(self, b_B1: Tensor, size: int) -> Tensor | None:
+        """What padding leaves as wide as it was; of other conjunctions nothing is known to be."""
+        patterns = [part for part in self.parts if part.lengths_B is None]
+        return patterns[0].wide(b_B1, size) if len(patterns) == 1 else None
+
     def __str__(self) -> str:
         return f"({self.left} & {self.right})"
 
@@ -241,6 +252,11 @@ class Either(Visibility):
     def between(self, b: Tensor, queries: Span, keys: Span) -> Between:
         some, every = self.left.between(b, queries, keys).either(self.right.between(b, queries, keys))
         return Between(some, every & (not self.counts))  # one may see more than once what the other sees once
+
+    def wide(self, b_B1: Tensor, size: int) -> Tensor | None:
+        """Nothing where keys are seen several times: what is shared out has only a mask."""
+        found = [each for side in (self.left, self.right) if (each := side.wide(b_B1, size)) is not None]
+        return torch.cat(found, 1) if found and not self.counts else None
 
     def __str__(self) -> str:
         return f"({self.left} | {self.right})"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
+import torch
 from torch import Tensor
 
 from regard.model.patterns.ending import Ending
@@ -109,6 +110,9 @@ class Global(Visibility):
     def between(self, b: Tensor, queries: Span, keys: Span) -> Between:
         return within(0, self.count - 1, queries).either(within(0, self.count - 1, keys))
 
+    def wide(self, b_B1: Tensor, size: int) -> Tensor:
+        return b_B1 * 0 + torch.arange(-(-self.count // size), device=b_B1.device)
+
     def __str__(self) -> str:
         return f"global_({self.count})"
 
@@ -133,6 +137,13 @@ class Last(Ending):
     def between(self, b: Tensor, queries: Span, keys: Span) -> Between:
         blocks = self._range(b)
         return within(*blocks, queries.in_blocks(self.size)).either(within(*blocks, keys.in_blocks(self.size)))
+
+    def wide(self, b_B1: Tensor, size: int) -> Tensor | None:
+        if self.end is None:
+            return None
+        first, tokens = self._range(b_B1)[0] * self.size // size, self.size * self.count
+        many = tokens // size if self.size % size == 0 else (tokens - 1) // size + 2
+        return b_B1 * 0 + first + torch.arange(many, device=b_B1.device)
 
     def _range(self, b: Tensor) -> tuple[Tensor | int, Tensor | int]:
         """Of blocks; an empty one where the end is not known."""
