@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -150,6 +151,31 @@ def plan(data: EncodedPairs, tokens: int, seed: int, epoch: int) -> list[np.ndar
     order = np.lexsort((random.random(len(data)), data.source.lengths, longest))
     batches = [order[start:end] for start, end in cuts(longest[order], tokens)]
     return [batches[n] for n in random.permutation(len(batches))]
+
+
+class OfTexts(Protocol):
+    @property
+    def ids(self) -> Ragged: ...
+
+
+Data = TypeVar("Data", bound=OfTexts)
+
+
+@dataclass(frozen=True)
+class TextBatches(Generic[Data]):
+    """Of texts, as a source of batches: what the loader draws from. Who inherits it says how a batch is made."""
+
+    data: Data
+    tokens: int  # of a batch, padding counted
+    seed: int
+    packed: bool = False
+    fixed_shapes = False
+
+    def plan(self, epoch: int) -> list[np.ndarray]:
+        return plan_by_length(self.data.ids.lengths, self.tokens, self.seed, epoch)
+
+    def count(self, rows: np.ndarray) -> int:
+        return len(rows)
 
 
 def plan_by_length(lengths: np.ndarray, tokens: int, seed: int, epoch: int) -> list[np.ndarray]:

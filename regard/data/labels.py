@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batches import Ragged, cuts, padded, plan_by_length
+from regard.data.batches import Ragged, TextBatches, cuts, padded
 from regard.data.packing import IGNORED, Packing, Words, behind, moved
 
 UNLABELLED = -1  # the label of a text that has none
@@ -108,22 +108,7 @@ def make_batch(data: LabelledTexts, rows: np.ndarray, packed: bool = False) -> L
     return LabelledBatch(ids_BL, lengths_B, padded(segments, lengths)[0], torch.from_numpy(labels), len(rows))
 
 
-@dataclass(frozen=True)
-class LabelledBatches:
-    """As a source of batches: what the loader draws from."""
-
-    data: LabelledTexts
-    tokens: int  # of a batch, padding counted
-    seed: int
-    packed: bool = False
-    fixed_shapes = False
-
-    def plan(self, epoch: int) -> list[np.ndarray]:
-        return plan_by_length(self.data.ids.lengths, self.tokens, self.seed, epoch)
-
-    def count(self, rows: np.ndarray) -> int:
-        return len(rows)
-
+class LabelledBatches(TextBatches[LabelledTexts]):
     def batch(self, rows: np.ndarray, epoch: int) -> LabelledBatch:
         return make_batch(self.data, rows, self.packed)
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batches import Ragged, padded, plan_by_length
+from regard.data.batches import Ragged, TextBatches, padded
 from regard.data.packing import IGNORED, Packing, Words, behind, moved
 from regard.text.places import Placed
 
@@ -133,21 +133,6 @@ def make_batch(data: Windows, rows: np.ndarray, packed: bool = False) -> SpanBat
     return SpanBatch(ids_BL, words, segments_BL, choosable_BL.bool(), torch.from_numpy(targets), len(rows))
 
 
-@dataclass(frozen=True)
-class SpanBatches:
-    """As a source of batches: what the loader draws from."""
-
-    data: Windows
-    tokens: int  # of a batch, padding counted
-    seed: int
-    packed: bool = False
-    fixed_shapes = False
-
-    def plan(self, epoch: int) -> list[np.ndarray]:
-        return plan_by_length(self.data.ids.lengths, self.tokens, self.seed, epoch)
-
-    def count(self, rows: np.ndarray) -> int:
-        return len(rows)
-
+class SpanBatches(TextBatches[Windows]):
     def batch(self, rows: np.ndarray, epoch: int) -> SpanBatch:
         return make_batch(self.data, rows, self.packed)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batches import Ragged, padded, plan_by_length
+from regard.data.batches import Ragged, TextBatches, padded
 from regard.data.labels import Marks
 from regard.data.packing import IGNORED, Packing, Words, behind, grained, moved
 from regard.data.word_windows import LARGEST, word_windows
@@ -106,19 +106,7 @@ def make_batch(data: TaggedTexts, rows: np.ndarray, packed: bool = False) -> Tag
     return TaggedBatch(*padded(flat, lengths), places_W, tags_W, len(tags))
 
 
-@dataclass(frozen=True)
-class TaggedBatches:
-    """As a source of batches: what the loader draws from."""
-
-    data: TaggedTexts
-    tokens: int  # of a batch, padding counted
-    seed: int
-    packed: bool = False
-    fixed_shapes = False
-
-    def plan(self, epoch: int) -> list[np.ndarray]:
-        return plan_by_length(self.data.ids.lengths, self.tokens, self.seed, epoch)
-
+class TaggedBatches(TextBatches[TaggedTexts]):
     def count(self, rows: np.ndarray) -> int:
         return int(self.data.places.lengths[rows].sum())
 
