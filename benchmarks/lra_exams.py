@@ -26,6 +26,7 @@ class Exam:
     files: dict[str, str] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
     short: tuple[str, ...] = ()  # on a GPU, in about a minute each; on a CPU these are still hours
+    easier: tuple[str, ...] = ()  # sets to learn first, one after the other, each from the last
 
 
 EXAMS = {
@@ -53,7 +54,12 @@ EXAMS = {
         {"data.train": "cifar10_jpg/train.tar.gz", "data.test": "cifar10_jpg/test.tar.gz"},
         short=("train.epochs=60", "train.warmup=100"),
     ),
-    "pathfinder": Exam("lra-pathfinder", 0.5, short=("train.epochs=20",)),
+    "pathfinder": Exam(
+        "lra-pathfinder",
+        0.5,
+        short=("train.epochs=20",),
+        easier=tuple(f"builtin:pathfinder@dashes={dashes}" for dashes in (2, 4, 6, 9)),
+    ),
 }
 VARIANTS: dict[str, tuple[str, ...]] = {
     "full": (),
@@ -63,12 +69,19 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "linear-relu": ("model.mixer=linear-relu",),
     "conv": ("model.mixer=conv",),
     "denoised": (),  # full attention, and the task's own inputs filled in first
+    "eased": (),  # full attention, and easier sets first
 }
+EASED = "train.epochs=3"  # of each of those
 
 
 def files_of(exam: Exam) -> list[str]:
     """As settings; refused where a file is missing."""
     return [f"{key}={folder(DATA, *path.split('/'))}" for key, path in exam.files.items()]
+
+
+def known(task: str, variant: str) -> bool:
+    """Is there such a thing? Not every task has easier sets."""
+    return variant != "eased" or bool(EXAMS[task].easier)
 
 
 def examine(task: str, variant: str, seed: int, given: Sequence[str]) -> dict[str, Any]:
@@ -77,10 +90,9 @@ def examine(task: str, variant: str, seed: int, given: Sequence[str]) -> dict[st
     settings = [*exam.settings, *exam.short, *given, f"train.seed={seed}"]
     with tempfile.TemporaryDirectory() as name:
         begun: list[str] = []
-        if variant == "denoised":
-            first = [*settings, *VARIANTS[variant], "task.name=denoise", f"objective.share={exam.share}", "data.test="]
-            _train(exam.recipe, first, Path(name) / "denoised")
-            begun = [f"task.start={Path(name) / 'denoised'}"]
+        for number, first in enumerate(_before(exam, variant)):
+            _train(exam.recipe, [*settings, *first, "data.test=", *begun], into := Path(name) / str(number))
+            begun = [f"task.start={into}"]
         outcome = _train(exam.recipe, [*settings, *VARIANTS[variant], *begun], Path(name) / "run")
     assert outcome.result is not None  # there is a test set
     progress, recipe = outcome.progress, outcome.prepared.recipe
@@ -97,6 +109,15 @@ def examine(task: str, variant: str, seed: int, given: Sequence[str]) -> dict[st
         "tokens_per_batch": recipe.train.tokens_per_batch,
         "given": [*exam.short, *given, *VARIANTS[variant]],
     }
+
+
+def _before(exam: Exam, variant: str) -> list[list[str]]:
+    """Settings of what is trained before the task itself, each from the last."""
+    if variant == "denoised":
+        return [["task.name=denoise", f"objective.share={exam.share}"]]
+    if variant == "eased":
+        return [[f"data.train={name}/train", f"data.valid={name}/valid", EASED] for name in exam.easier]
+    return []
 
 
 def _train(recipe: str, settings: Sequence[str], into: Path) -> Outcome:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks import limits, lra, measure
+from benchmarks import limits, lra, lra_exams, measure
 from benchmarks.lra_exams import EXAMS, VARIANTS, examine, files_of
 from benchmarks.lra_table import CHANCE, PUBLISHED, tables
 from benchmarks.render import document
@@ -115,8 +116,13 @@ def test_a_task_without_its_files_is_left_out_or_refused(monkeypatch: pytest.Mon
         lra.possible(lra.Wish.read(["pixels", "variants=full"]))
 
 
-@pytest.mark.parametrize("variant", ["full", "denoised"])
-def test_one_training_is_examined(variant: str) -> None:
+@pytest.mark.parametrize("variant", ["full", "denoised", "eased"])
+def test_one_training_is_examined(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    easier = ("builtin:listops@length=4-6@count=20", "builtin:listops@length=5-9@count=25")
+    monkeypatch.setitem(EXAMS, "listops", replace(EXAMS["listops"], easier=easier))
+    trainings = list[tuple[str, ...]]()
+    plain = lra_exams._train
+    monkeypatch.setattr(lra_exams, "_train", lambda *given: (trainings.append(tuple(given[1])), plain(*given))[1])
     small = [f"data.{split}=builtin:listops@length=5-12@count=30/{split}" for split in ("train", "valid", "test")]
     seen = examine("listops", variant, 3, [*small, *TINY])
     assert seen["seed"] == 3
@@ -125,6 +131,16 @@ def test_one_training_is_examined(variant: str) -> None:
     assert seen["parameters"] > 1000
     assert seen["peak_bytes"] > 10**6
     assert tables({"listops": {variant: [seen]}})[0]["rows"][0][0] == variant
+    assert len(trainings) == {"full": 1, "denoised": 2, "eased": 3}[variant]
+    began = [any(setting.startswith("task.start=") for setting in settings) for settings in trainings]
+    assert began == [False, *[True] * (len(began) - 1)]  # each from the last
+    if variant == "eased":
+        assert [f"data.train={name}/train" in settings for name, settings in zip(easier, trainings)] == [True, True]
+
+
+def test_what_has_no_easier_sets_is_not_eased() -> None:
+    with pytest.raises(UserError, match="no easier sets"):
+        lra.main(["listops", "variants=eased"])
 
 
 def test_limits_are_measured_by_length_and_by_depth(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
