@@ -99,7 +99,7 @@ def _looped(prepared: Prepared, run: Run, device: torch.device, say: Say, world:
         say(f"{run.folder} is trained to step {progress.step:,}; nothing left to train, only to score")
     elif progress.step:
         say(f"continuing from step {progress.step:,} of {config.steps:,}")
-    log = RunLog(run.folder, config.steps, progress.step) if world.leads else Mute()
+    log = RunLog(run.folder, config.steps, progress.step, prepared.unit) if world.leads else Mute()
     objective, accumulate = prepared.objective(), max(config.accumulate, progress.accumulate)
     source, pin = _source(prepared, device), device.type == "cuda"
     loader = Loader(source, accumulate=accumulate, rank=world.rank, world=world.size, pin=pin)

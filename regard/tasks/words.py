@@ -125,7 +125,7 @@ def train(prepared: Words, run: Run, say: Say, interrupt: Interrupt) -> Progress
         return progress
     if progress.step:
         say(f"continuing from step {progress.step:,} of {steps:,}")
-    log = RunLog(run.folder, steps, progress.step)
+    log = RunLog(run.folder, steps, progress.step, prepared.unit)
     return static.train(method, prepared.source, config, store, log, progress, interrupt)
 
 

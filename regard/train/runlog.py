@@ -12,8 +12,9 @@ from regard.train.curves import draw_curves
 
 
 class RunLog:
-    def __init__(self, folder: Path, steps: int, start: int) -> None:
-        self.path, self.steps, self.start = folder / "metrics.jsonl", steps, start
+    def __init__(self, folder: Path, steps: int, start: int, unit: str = "tokens") -> None:
+        """`unit` is what a loss is counted in."""
+        self.path, self.steps, self.start, self.unit = folder / "metrics.jsonl", steps, start, unit
         found, damaged = _records(self.path)
         self.records = [r for r in found if r["step"] <= start]
         # What a killed process logged beyond its checkpoint is about to be computed again.
@@ -37,7 +38,7 @@ class RunLog:
         remaining = (time.perf_counter() - self.began) / max(1, step - self.start) * (self.steps - step)
         self.say(
             f"{step:>6}/{self.steps} {step / self.steps:4.0%}  loss {loss:6.3f}  "
-            f"lr {rate:.1e}  {tokens_per_second:>7,.0f} tokens/s  {clock(remaining)} left",
+            f"lr {rate:.1e}  {tokens_per_second:>7,.0f} {self.unit}/s  {clock(remaining)} left",
             passing=True,
         )
 

@@ -122,7 +122,7 @@ def test_samples_are_told_with_their_step(tmp_path: Path) -> None:
 
 
 def test_without_a_terminal_every_line_is_plain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = RunLog(tmp_path, steps=200, start=0)
+    log = RunLog(tmp_path, steps=200, start=0, unit="texts")
     log.progress(50, loss=3.14159, rate=7e-4, tokens_per_second=12345.6)
     log.say("done")
     shown = capsys.readouterr()
@@ -130,7 +130,7 @@ def test_without_a_terminal_every_line_is_plain(tmp_path: Path, capsys: pytest.C
     assert "\r" not in shown.err
     assert "\x1b" not in shown.err
     first, second = shown.err.splitlines()
-    for part in ("50/200", "25%", "loss  3.142", "lr 7.0e-04", "12,346 tokens/s", "0:00 left"):
+    for part in ("50/200", "25%", "loss  3.142", "lr 7.0e-04", "12,346 texts/s", "0:00 left"):
         assert part in first
     assert second == "done"
 
