@@ -80,9 +80,15 @@ def record(test: Sequence[Pair], bot: str, made: Made) -> None:
     floors = {each: {"floor": floor, "found": bots[each]["recall_1"]} for each, floor in FLOORS.items() if each in bots}
     perplexity: dict[str, Any] = {each: bots[each]["perplexity"] for each in WRITERS if each in bots}
     for hran, joined in RIVALS:
-        if hran in bots and joined in bots:
+        if hran in bots and joined in bots and _alike(bots[hran], bots[joined]):
             perplexity[f"{hran}: not above {joined}"] = perplexity[hran] <= perplexity[joined]
     measure.write("dialogue", {"bots": bots, "recall_1": floors, "perplexity": perplexity, "examples": examples})
+
+
+def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Trained with the same settings, but for the model: else nothing is compared, as when one of two was measured again."""
+    trained = [sorted(setting for setting in bot["settings"] if not setting.startswith("model.")) for bot in (one, other)]
+    return trained[0] == trained[1]
 
 
 def typed(bot: str) -> str:

@@ -3,7 +3,8 @@
     REGARD_MINILM=FOLDER REGARD_DATA=FOLDER python -m benchmarks.understand [sst2 mrpc conll2003 squad imdb]
 
 Those named are measured again, the others stay as they were recorded. What is scored is neither trained on nor chosen by:
-where a set has no third part, the end of its training data is held out for validation.
+where a set has no third part, the end of its training data is held out for validation; of SST-2 whole sentences, and all phrases
+of its training data that are parts of them.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import json
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers
 
-from benchmarks import measure, real, trained, understand
+from benchmarks import dialogue, measure, real, trained, understand
+from benchmarks.dialogue_runs import Made
 from benchmarks.peers import onnx_runtime
 from benchmarks.peers.careful import Careful
 from benchmarks.peers.relay import Relay
 from regard.data.loader import Loader
+from regard.data.pair import Pair
 from regard.errors import UserError
 from tests.relayed import failing, threes
 
@@ -182,3 +185,28 @@ def test_without_its_environment_onnx_runtime_is_said_to_be_left_out(
     monkeypatch.setattr(onnx_runtime, "HOME", tmp_path)
     assert onnx_runtime.version() == {}
     assert onnx_runtime.remark() in capsys.readouterr().out
+
+
+# ----------------------------------------------------------------------------------------------------------------- dialogue
+
+
+def test_bots_are_kept_and_compared_only_if_trained_alike(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(measure, "RESULTS", tmp_path)
+    test = [Pair(f"context {n}", f"reply {n}") for n in range(dialogue.EXAMPLES * 2)]
+
+    def measured(bot: str, perplexity: float, *settings: str) -> dict[str, Any]:
+        outputs = [f"{bot} says {n}" for n in range(len(test))]
+        made = Made({"perplexity": perplexity, "recall_1": 0.2}, outputs, 7, 1.0, 3.0, [*settings, f"model.width={len(bot)}"])
+        dialogue.record(test, bot, made)
+        (path,) = tmp_path.glob("dialogue.*.json")
+        read: dict[str, Any] = json.loads(path.read_text())
+        return read
+
+    measured("turns joined", 40.0, "train.steps=9")
+    assert measured("HRAN", 39.0, "train.steps=9")["perplexity"]["HRAN: not above turns joined"] is True
+    found = measured("HRAN", 41.0, "train.steps=20")
+    assert list(found["bots"]) == ["HRAN", "turns joined"]
+    assert found["perplexity"] == {"HRAN": 41.0, "turns joined": 40.0}  # trained longer, so nothing is said of who is better
+    assert found["examples"][0]["said"] == {"turns joined": "turns joined says 1", "HRAN": "HRAN says 1"}
+    with pytest.raises(UserError, match="did you mean 'hran'"):
+        dialogue.main(["hrn"])

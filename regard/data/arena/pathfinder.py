@@ -20,6 +20,7 @@ Many pictures grow at once, each step an operation on all of them. Dims: N pictu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -82,16 +83,16 @@ def pictures_of(style: Style, count: int, random: np.random.Generator) -> tuple[
     taken = np.zeros((count, style.side, style.side), bool)
     alive = np.ones(count, bool)
     snakes = list[np.ndarray]()
-
-    def grow(dashes: int, low: float, beside: np.ndarray | None = None) -> None:
-        snake, grown = _snake(style, dashes, Begin(low, style.side - low, beside, style.apart), taken, alive, random)
+    for number in range(2 + style.short):
+        dashes = style.long_dashes if number < 2 else style.short_dashes
+        begin = (
+            _beside(snakes[0][:, 0, 0], style.apart)
+            if number == 1
+            else _inside(style, style.margin if number else 2 * style.apart)
+        )
+        snake, grown = _snake(style, dashes, begin, taken, alive, random)
         snakes.append(snake)
-        np.logical_and(alive, grown, out=alive)
-
-    grow(style.long_dashes, 2 * style.apart)
-    grow(style.long_dashes, 2 * style.apart, snakes[0][:, 0, 0])
-    for _ in range(style.short):
-        grow(style.short_dashes, style.margin)
+        alive &= grown
     snakes, taken = [snake[alive] for snake in snakes], taken[alive]
     labels = random.integers(0, 2, len(taken))
     canvas = np.zeros((len(taken), style.side, style.side), np.float32)
@@ -103,19 +104,19 @@ def pictures_of(style: Style, count: int, random: np.random.Generator) -> tuple[
     return np.rint(canvas).astype(np.uint8), labels
 
 
-class Begin(NamedTuple):
-    """Where snakes begin: anywhere between `low` and `high`, or so far `apart` from these points."""
+Begin = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # of these pictures, where a snake begins
 
-    low: float
-    high: float
-    beside: np.ndarray | None
-    apart: float
 
-    def of(self, which: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        if self.beside is None:
-            return random.uniform(self.low, self.high, (len(which), 2))
+def _inside(style: Style, margin: float) -> Begin:
+    return lambda which, random: random.uniform(margin, style.side - margin, (len(which), 2))
+
+
+def _beside(points_N2: np.ndarray, apart: float) -> Begin:
+    def begin(which: np.ndarray, random: np.random.Generator) -> np.ndarray:
         way = random.uniform(0, 2 * np.pi, len(which))
-        return self.beside[which] + self.apart * np.stack([np.sin(way), np.cos(way)], -1)
+        return points_N2[which] + apart * np.stack([np.sin(way), np.cos(way)], -1)
+
+    return begin
 
 
 def _snake(
@@ -127,7 +128,7 @@ def _snake(
         tried = np.flatnonzero(alive & ~grown)
         if not len(tried):
             break
-        found, whole = _grow(style, dashes, begin.of(tried, random), taken[tried], random)
+        found, whole = _grow(style, dashes, begin(tried, random), taken[tried], random)
         snakes[tried[whole]], grown[tried[whole]] = found[whole], True
     done = np.flatnonzero(grown)
     for dash in range(dashes):
