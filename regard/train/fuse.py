@@ -28,7 +28,7 @@ def fuse(model: nn.Module, config: TrainConfig) -> None:
 
 def compile_stacks(model: nn.Module) -> None:
     """Shapes that change are compiled once more for all sizes; a graph that would have to be broken is an error."""
-    options = flex.OPTIONS if any(_sparse(module) for module in model.modules()) else None
+    options = flex.compile_options() if any(_sparse(module) for module in model.modules()) else None
     for module in model.modules():
         if isinstance(module, Stack) and any(hasattr(block, "unshard") for block in module.blocks):
             for block in module.blocks:

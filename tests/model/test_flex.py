@@ -84,12 +84,6 @@ def fresh(monkeypatch):
     flex._compiled.cache_clear()
 
 
-@pytest.fixture
-def untimed(fresh, monkeypatch):
-    """The first kernel that fits, which heads of 32 have for every block: timing several takes most of a minute."""
-    monkeypatch.setattr(flex, "OPTIONS", {})
-
-
 def assert_fits(text: str, case: str, size: int, dtype: torch.dtype = torch.bfloat16, width: int = 32) -> None:
     pattern, length, offset = patterned(text, case)
     tolerance = 2e-5 if dtype == torch.float32 else 2e-2
@@ -97,29 +91,29 @@ def assert_fits(text: str, case: str, size: int, dtype: torch.dtype = torch.bflo
 
 
 @pytest.mark.parametrize("text", WIDE)
-def test_every_pattern(text, untimed):
+def test_every_pattern(text, fresh):
     assert_fits(text, "causal, padded", 64)
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("text", ["bigbird(64)", "longformer(100, 2)"])
-def test_every_case(text, case, untimed):
+def test_every_case(text, case, fresh):
     assert_fits(text, case, 64 if "bird" in text else 128)
 
 
 @pytest.mark.parametrize("text", ["bigbird(64)", "window(40)", "bigbird-fixed(64, 1)"])
-def test_single_precision(text, untimed):
+def test_single_precision(text, fresh):
     assert_fits(text, "padded", 64, torch.float32)
 
 
 @pytest.mark.parametrize(
     ("width", "dtype"), [(64, torch.bfloat16), (64, torch.float32), (128, torch.bfloat16), (16, torch.bfloat16)]
 )
-def test_heads_of_any_width_as_they_are_timed(width, dtype, fresh):
+def test_heads_of_any_width(width, dtype, fresh):
     assert_fits("bigbird(64)", "padded", 64, dtype, width)
 
 
-def test_who_sees_nobody_answers_zero(untimed):
+def test_who_sees_nobody_answers_zero(fresh):
     view = over(window(20) & padding(torch.tensor([500, 40, 3], device="cuda")), 500, 500, 3, 128)
     for dtype, tolerance in [(torch.bfloat16, 2e-2), (torch.float32, 2e-5)]:
         assert_equal_to_all_pairs(view, dtype, tolerance, 32)
@@ -202,7 +196,7 @@ def test_memory_at_64k_tokens_is_no_square(stance, fresh):
 
 
 @pytest.mark.parametrize("tokens", [2048, choice.LONG])
-def test_a_pass_by_blocks_can_be_recorded(tokens, untimed):
+def test_a_pass_by_blocks_can_be_recorded(tokens, fresh):
     """The map of blocks is made inside, of lengths that come with the batch. Of long texts wide blocks are shared out."""
     device = torch.device("cuda")
     lengths = torch.tensor([tokens, 1500], device=device)
@@ -236,7 +230,7 @@ def test_a_pass_by_blocks_can_be_recorded(tokens, untimed):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("lengths", [[4096], [4196, 4196], [4196, 2049, 64, 1], [4096, 4096, 63]])
 @pytest.mark.parametrize("text", ["bigbird(64)", "longformer(512, 2)"])
-def test_long_texts_are_shared_out(text, lengths, dtype, untimed, monkeypatch):
+def test_long_texts_are_shared_out(text, lengths, dtype, fresh, monkeypatch):
     """Padded and not; a text shorter than one block, of one, and of one that has ended within."""
     monkeypatch.setattr(choice, "LONG", 4096)
     longest, device = max(lengths), torch.device("cuda")
@@ -249,7 +243,7 @@ def test_long_texts_are_shared_out(text, lengths, dtype, untimed, monkeypatch):
     assert_equal_to_all_pairs(view, dtype, 2e-5 if dtype == torch.float32 else 2e-2, 32)
 
 
-def test_the_wide_rows_of_long_texts_are_right_by_themselves(untimed):
+def test_the_wide_rows_of_long_texts_are_right_by_themselves(fresh):
     """They are few, and would hide in a norm over all rows."""
     device, tokens = torch.device("cuda"), 10_000
     lengths = torch.tensor([tokens, 6_000], device=device)
@@ -264,7 +258,7 @@ def test_the_wide_rows_of_long_texts_are_right_by_themselves(untimed):
 
 
 @pytest.mark.parametrize("text", ["bigbird(64)", "window(192)"])
-def test_changing_lengths_are_compiled_for_all_at_once(text, untimed):
+def test_changing_lengths_are_compiled_for_all_at_once(text, fresh):
     """Shared out or not, of lengths that are multiples of a tile and of others: forwards, a few graphs for twelve lengths."""
     from torch._dynamo.utils import counters
 

@@ -190,10 +190,24 @@ def test_of_patterns_in_blocks_the_map_is_exact(text, padded):
     assert torch.equal(some.expand(3, -1, -1), pairs.unflatten(1, (15, 4)).unflatten(3, (15, 4)).any(4).any(2))
 
 
+@settings(max_examples=150, deadline=None)
+@given(patterns, st.integers(1, 12), st.integers(1, 40), st.integers(1, 40), st.integers(0, 9), st.booleans())
+def test_what_a_gpu_asks_inside_blocks_leaves_what_is_seen(pattern, size, length, memory, offset, padded):
+    """Parts without a border inside blocks are not asked there, so the map must be exact for them."""
+    if padded:
+        pattern = pattern & padding(torch.tensor([memory, 1, (memory + 1) // 2]))
+    pattern = pattern.settled(memory if pattern.lengths_B is None else pattern.lengths_B)
+    some, every = between_blocks(pattern, length, memory, size, batch=3, offset=offset, device=CPU)
+    inside = block_mask(pattern, some, every, (length, memory), size, offset).mask_mod
+    b, i, j = torch.arange(3)[:, None, None], torch.arange(length)[:, None], torch.arange(memory)
+    needed, whole = (part.expand(3, -1, -1)[:, i // size, j // size] for part in (some, every))
+    found = needed & (whole | inside(b, torch.zeros_like(b), i, j))
+    pairs = dense(pattern, torch.arange(length), memory, batch=3, offset=offset).expand(3, 1, length, memory)[:, 0]
+    assert torch.equal(found, pairs > 0)
+
+
 def test_the_map_of_a_gpu_lists_the_same_blocks():
     """Built here on a CPU, from the same numbers; what FlexAttention does with it a GPU tests."""
-    from regard.model.patterns.blocks import block_mask
-
     pattern = (causal & bigbird(16) & padding(torch.tensor([200, 77]))).settled(None)
     blocks = blocks_of(pattern, 200, 200, 16, batch=2, offset=0, device=CPU)
     mask = block_mask(pattern, blocks.some_BQN, blocks.every_BQN, (200, 200), 16, 0)

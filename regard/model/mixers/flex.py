@@ -9,7 +9,7 @@ Dims: B batch, H heads, L queries, M keys, K head width, E tokens with all copie
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,11 +22,12 @@ from regard.model.visibility import View
 
 TRITON = find_spec("triton") is not None
 NARROWEST = 16  # head width that its kernels multiply
-# For blocks of 64, which the usual tiles do not divide. Forwards tiles can be named. Backwards they can be chosen only by letting
-# it time several, or it has none for such blocks on some GPUs; with one depth of pipeline only three of the twelve are compiled.
+# For blocks of 64, which the usual tiles do not divide. Backwards it takes others only where it may time several, and it times
+# them as if all pairs were seen. So they are named, where they fit any GPU, and one is left; for wider heads it may choose.
 SMALL = {"fwd_BLOCK_M": 64, "fwd_BLOCK_N": 64, "fwd_num_warps": 4, "fwd_num_stages": 3, "bwd_num_stages": 3}
+BACKWARDS = {"bwd_BLOCK_M1": 32, "bwd_BLOCK_N1": 64, "bwd_BLOCK_M2": 64, "bwd_BLOCK_N2": 32, "bwd_num_warps": 4}
+FITS = 128  # bytes of a head
 GRAPHS = 64  # that a process may need; the usual 8 are fewer than an afternoon in a notebook
-OPTIONS: dict[str, Any] = {"max_autotune": True, "max_autotune_gemm_backends": "ATEN"}
 
 
 def suits(q_BHLK: Tensor, dropout: float) -> bool:
@@ -43,12 +44,16 @@ def mix(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View) -> Tensor:
 
     blocks, score_mod = view.blocks, counted if pattern.counts else None
     small, whole = blocks.size < 128, blocks.wide is not None or q_BHLK.shape[2] % TILE == k_BHMK.shape[2] % TILE == 0
-    options = (SMALL if small else {}) | ({"IS_DIVISIBLE": True} if whole else {})
+    options = (tiles(q_BHLK) if small else {}) | ({"IS_DIVISIBLE": True} if whole else {})
     inputs = (q_BHLK, k_BHMK, v_BHMK, score_mod, blocks.mask, blocks.wide, options)
     if torch.compiler.is_compiling():  # as part of what is compiled around it
         return attend(*inputs)
     with torch.compiler.set_stance("default"):  # also where models run uncompiled: it would hold all scores at once
         return _compiled(small)(*inputs)
+
+
+def tiles(q_BHLK: Tensor) -> dict[str, int]:
+    return SMALL | (BACKWARDS if q_BHLK.shape[-1] * q_BHLK.dtype.itemsize <= FITS else {})
 
 
 def attend(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, score_mod: Any, mask: Any, wide: Wide | None, options: Any) -> Tensor:
@@ -71,4 +76,13 @@ def _compiled(small: bool) -> Callable[..., Tensor]:
 
     There are many graphs: with and without gradients, of one text and of several, of each number of heads and each pattern."""
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, GRAPHS)
-    return torch.compile(attend, fullgraph=True, options=OPTIONS if small else None)
+    return torch.compile(attend, fullgraph=True, options=compile_options() if small else None)
+
+
+@cache
+def compile_options() -> dict[str, Any]:
+    """For all that FlexAttention with blocks of 64 is a part of. No kernel is compiled and timed twice, as with tiles named."""
+    from torch._inductor.select_algorithm import add_preprocessing_fn
+
+    add_preprocessing_fn(lambda choices: list({choice.hash_key(): choice for choice in choices}.values()))
+    return {"max_autotune": True, "max_autotune_gemm_backends": "ATEN"}

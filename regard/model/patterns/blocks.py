@@ -10,6 +10,7 @@ need any.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -94,7 +95,7 @@ def block_mask(
     by keys. It would find the latter itself, but with numbers from the host, which no graph can record."""
     from torch.nn.attention.flex_attention import BlockMask  # half a second, that only a GPU is worth
 
-    partial_BQN, whole_BQN, inside = some_BQN & ~every_BQN, some_BQN & every_BQN, _asking(pattern, offset)
+    partial_BQN, whole_BQN, inside = some_BQN & ~every_BQN, some_BQN & every_BQN, _asking(pattern, size, offset)
     if wide is not None:
         partial_BQN, whole_BQN = (shared_out(part, wide) for part in (partial_BQN, whole_BQN))
         inside, lengths = asked(inside, wide, lengths[1]), (wide.tokens, wide.tokens)
@@ -103,9 +104,14 @@ def block_mask(
     return BlockMask(lengths, *by_queries, *by_keys, (size, size), inside)
 
 
-def _asking(pattern: Visibility, offset: int) -> Sees:
+def _asking(pattern: Visibility, size: int, offset: int) -> Sees:
+    """Parts without a border inside blocks are not asked, as all blocks that they see are seen whole. It would compile BigBird's
+    chance into the kernels, which takes minutes."""
+    aligned = isinstance(offset, int) and offset % size == 0
+    asked = [part for part in pattern.parts if part.grain % size or not aligned]
+
     def sees(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return pattern.sees(b, h, i + offset, j) > 0
+        return reduce(torch.logical_and, (part.sees(b, h, i + offset, j) > 0 for part in asked), j >= 0)
 
     return sees
 

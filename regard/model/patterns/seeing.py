@@ -34,7 +34,7 @@ class Visibility:
     relative: bool = False  # asks only how far apart two positions are
     varies: bool = False  # from one sequence of a batch to the next
     counts: bool = False  # `sees` says how many times a key is seen, not only whether
-    grain: int = 1  # no border lies between positions but at multiples of this; 0: there is none at all
+    grain: int = 1  # borders lie at multiples of this only, and between two of them `between` is exact; 0: there are none
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         raise NotImplementedError
