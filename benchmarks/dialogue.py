@@ -86,8 +86,10 @@ def record(test: Sequence[Pair], bot: str, made: Made) -> None:
 
 
 def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Trained with the same settings, but for the model: else nothing is compared, as when one of two was measured again."""
-    trained = [sorted(setting for setting in bot["settings"] if not setting.startswith("model.")) for bot in (one, other)]
+    """Trained with the same settings, but for the model and whether it was compiled: else nothing is compared, as when one of two
+    was measured again."""
+    own = ("model.", "train.compile")
+    trained = [sorted(setting for setting in bot["settings"] if not setting.startswith(own)) for bot in (one, other)]
     return trained[0] == trained[1]
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.real import MINILM, folder
-from benchmarks.steps import DEVICE
+from benchmarks.steps import CUDA, DEVICE
 from regard.families import encoder_decoder
 from regard.families.hran import HRANConfig
 from regard.families.recurrent import RecurrentConfig
@@ -69,7 +69,7 @@ def equal_width(pieces: int = PIECES, width: int = WIDTH) -> int:
 
 def recipe_of(bot: str, data: Sequence[str]) -> tuple[Recipe, list[str]]:
     """And what was set beside the data."""
-    hran = [*READ, *WRITE, f"model.width={WIDTH}"]
+    hran = [*READ, *WRITE, f"model.width={WIDTH}", f"train.compile={str(CUDA).lower()}"]
     joined = [*READ, *WRITE, "model.attention=bahdanau", "model.mixer=additive", f"model.width={equal_width()}"]
     name, settings = {
         "HRAN": ("chat-hran", [*hran, *FIVE]),

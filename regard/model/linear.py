@@ -29,7 +29,8 @@ class Linear(nn.Linear):
 
 def product(x_NK: Tensor, y_MK: Tensor, bias_M: Tensor | None = None) -> Tensor:
     """x y^T (+ bias): float32 matrices on a CPU by oneDNN, others by whatever PyTorch takes."""
-    if ONEDNN and x_NK.device.type == "cpu" and x_NK.dtype == torch.float32 and x_NK.numel():
+    plain = x_NK.device.type == "cpu" and x_NK.dtype == torch.float32
+    if ONEDNN and plain and x_NK.numel() and not torch.compiler.is_compiling():
         return torch.ops.mkldnn._linear_pointwise(_whole(x_NK), _whole(y_MK), bias_M, "none", [], "")
     return F.linear(x_NK, y_MK, bias_M)
 

@@ -12,6 +12,7 @@ from torch import nn
 
 from regard.model.embed import Embed
 from regard.model.mixers import flex
+from regard.model.recurrence.turns import ByTurns
 from regard.model.stack import Stack
 from regard.model.visibility import Visibility
 from regard.train.config import TrainConfig
@@ -33,7 +34,7 @@ def compile_stacks(model: nn.Module) -> None:
         if isinstance(module, Stack) and any(hasattr(block, "unshard") for block in module.blocks):
             for block in module.blocks:
                 block.compile(fullgraph=True, options=options)  # its shards are gathered before it, and no graph may span that
-        elif isinstance(module, (Stack, Embed)):
+        elif isinstance(module, (Stack, Embed, ByTurns)):
             module.compile(fullgraph=True, options=options)
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 16)  # encoder and decoder share their code
 

@@ -19,6 +19,7 @@ from regard.model.probe import attentions, not_recording, probe
 from regard.model.stack import Stack
 from regard.model.visibility import full
 from regard.text.vocabulary import EOS, SOS
+from regard.train.fuse import compile_stacks
 
 WORDS, WIDTH = 12, 8
 TURN = WORDS - 1
@@ -213,6 +214,40 @@ def test_settings_that_cannot_be_are_refused() -> None:
         HRANConfig(heads=4)
     with pytest.raises(UserError, match="layers=0 must be at least 1"):
         HRANConfig(layers=0)
+
+
+def learned(model: HRAN, sources: list[list[int]], device: str = "cpu") -> list[Tensor]:
+    """Vectors and gradients."""
+    found = model.hidden(*(part.to(device) for part in (*laid(sources), TARGET[: len(sources)])))
+    wanted = [p for p in model.parameters() if p.requires_grad]
+    return [found, *(g for g in torch.autograd.grad(found.square().sum(), wanted, allow_unused=True) if g is not None)]
+
+
+@choices
+def test_words_that_are_compiled_are_the_same(choice: dict[str, Any]) -> None:
+    model, last = built(**choice).train(), [5, 6, TURN, 8, 4, EOS]
+    some, others = (
+        [[4, 5, 6, 7, 5, TURN, 6, TURN, 7, 8, 9, EOS], last],
+        [[4, 9, 5, TURN, 7, 8, TURN, 5, 5, 4, 4, 5, 6, EOS], last],
+    )
+    expected = [learned(model, sources) for sources in (some, others)]
+    model.decoder.compile(fullgraph=True, backend="eager")
+    found = [learned(model, some)]
+    with torch.compiler.set_stance("fail_on_recompile"):  # other lengths, as many turns
+        found.append(learned(model, others))
+    for ours, theirs in zip(found, expected):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.gpu
+@choices
+def test_words_that_are_compiled_are_the_same_on_a_gpu(choice: dict[str, Any]) -> None:
+    model = built(**choice).cuda().train()
+    with torch.backends.cudnn.flags(allow_tf32=False):
+        expected = learned(model, SOURCES, "cuda")
+        compile_stacks(model)
+        assert model.decoder.fused is not None
+        torch.testing.assert_close(learned(model, SOURCES, "cuda"), expected, atol=1e-4, rtol=1e-3)
 
 
 @pytest.mark.gpu

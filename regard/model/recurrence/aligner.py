@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 
 from regard.model.attention import KeysValues, attend
@@ -73,7 +74,8 @@ class Aligner(nn.Module):
             case Softmax():
                 return OneByOne(self.mixer, Late(k_BMD * k_BMD.shape[-1] ** -0.5), v_B1MD)
             case Additive() as additive:
-                late = k_BMD.device.type == "cpu" and k_BMD.dtype == additive.weight_K.dtype
+                plain = k_BMD.device.type == "cpu" and k_BMD.dtype == additive.weight_K.dtype
+                late = plain and not torch.compiler.is_compiling()
                 score = LateTangents(k_BMD, additive.weight_K) if late else partial(additive.of_one, k_BMD)
                 return OneByOne(additive, score, v_B1MD)
             case _:

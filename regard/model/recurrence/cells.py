@@ -96,12 +96,20 @@ class _GRU:
 def lstm(given_RG: Tensor, carried_RG: Tensor, c_RD: Tensor) -> Carried:
     """h and c, by one kernel where there is one."""
     given_RG = given_RG.expand_as(carried_RG)
+    if torch.compiler.is_compiling():
+        i_RD, f_RD, g_RD, o_RD = (given_RG + carried_RG).chunk(4, 1)
+        next_RD = f_RD.sigmoid() * c_RD + i_RD.sigmoid() * g_RD.tanh()
+        return o_RD.sigmoid() * next_RD.tanh(), next_RD
     if c_RD.is_cuda:
         return torch.ops.aten._thnn_fused_lstm_cell(given_RG.contiguous(), carried_RG, c_RD)[:2]
     return LSTMGates.apply(given_RG, carried_RG, c_RD)
 
 
 def gru(given_RG: Tensor, carried_RG: Tensor, h_RD: Tensor) -> Tensor:
+    if torch.compiler.is_compiling():
+        (r_RD, z_RD, n_RD), (r_carried_RD, z_carried_RD, n_carried_RD) = given_RG.chunk(3, 1), carried_RG.chunk(3, 1)
+        n_RD = (n_RD + (r_RD + r_carried_RD).sigmoid() * n_carried_RD).tanh()
+        return torch.lerp(n_RD, h_RD, (z_RD + z_carried_RD).sigmoid())
     if h_RD.is_cuda:
         return torch.ops.aten._thnn_fused_gru_cell(given_RG.contiguous(), carried_RG, h_RD)[0]
     return GRUGates.apply(given_RG, carried_RG, h_RD)

@@ -4,7 +4,8 @@ Where a decoder must go word by word, autograd would multiply and add a gradient
 step backwards only hands its gradient to the step before and leaves behind what the matrix needs; one large product then makes
 the matrix's gradient of all that was left. The sums are the same, up to the order of adding.
 
-A matrix may be one for all rows, as a layer's, or each row's own, as what it looks back at.
+A matrix may be one for all rows, as a layer's, or each row's own, as what it looks back at. Where a step is compiled by itself,
+this is a plain product: what autograd would do is then part of what is compiled.
 
 Dims: R rows (the sequences of a batch), N outputs, K inputs of a matrix, T steps.
 """
@@ -25,10 +26,13 @@ class Late:
     def __init__(self, weight: Tensor, bias_N: Tensor | None = None) -> None:
         device = weight.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
-        self.weight = weight.to(dtype).contiguous()  # part of another matrix has gaps, which every step would have to close
+        self.weight = weight.to(dtype)
         self.bias_N = None if bias_N is None else bias_N.to(dtype)
         self.left: list[tuple[Tensor, Tensor]] = []
-        self.last = _Learned.apply(self.weight, self.bias_N, self.left) if torch.is_grad_enabled() else None
+        self.last = None
+        if not torch.compiler.is_compiling():
+            self.weight = self.weight.contiguous()  # part of another matrix has gaps, which every step would have to close
+            self.last = _Learned.apply(self.weight, self.bias_N, self.left) if torch.is_grad_enabled() else None
 
     def __call__(self, x_RK: Tensor, more_RN: Tensor | None = None) -> Tensor:
         """And what there is more."""

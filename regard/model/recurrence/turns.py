@@ -19,14 +19,15 @@ a turn, D width, R = S W rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from regard.model.attention import KeysValues
 from regard.model.linear import Linear
-from regard.model.mixers import Mixer
 from regard.model.mixers.known import Known
 from regard.model.probe import Seen, taken_apart
 from regard.model.recurrence.aligner import Aligner
@@ -35,6 +36,28 @@ from regard.model.recurrence.decoders import Now, Source, begun, deepened, one_m
 from regard.model.recurrence.late import Late
 from regard.model.recurrence.recurrent import CellKind, Recurrence
 from regard.model.visibility import View, given
+
+GRAPHS = 64  # that a process may need: one for each number of turns, and some for lengths that happen to be equal
+
+
+class Looked(NamedTuple):
+    """What of a dialogue is looked at, from the last turn to the first: the words of each turn, and which turns there are.
+
+    Of a turn that is not there anything may be found: nobody looks at it."""
+
+    words: list[tuple[KeysValues, View]]
+    turns: View
+    places: list[tuple[Tensor, Tensor]]  # where the words of a turn stand, and which of them there are
+    length: int  # of the dialogues, with their marks
+
+    @classmethod
+    def of(cls, source: Source, lanes: int) -> Looked:
+        assert source.turns is not None
+        (memory, _), turns = source.seen, source.turns
+        places = [_places(turns.of_SM == turn, turns.longest) for turn in range(turns.most)]
+        words = [(_picked(memory, place_SN), replace(_view(sees_SN, lanes), blind=None)) for place_SN, sees_SN in places]
+        there_ST = torch.stack([sees_SN[:, 0] for _, sees_SN in places], 1)
+        return cls(words, _view(there_ST.repeat_interleave(lanes, 0), 1), places, turns.of_SM.shape[1])
 
 
 class ByTurns(nn.Module):
@@ -48,6 +71,7 @@ class ByTurns(nn.Module):
         self.of_turns = Aligner(width, mixer="additive", name="decoder.1.cross")
         self.recurrence = Recurrence(cell, 2 * width, width, layers, dropout)
         self.deep = Linear(3 * width, 2 * width)
+        self.fused: Callable[[Looked, Tensor, list[Carried]], tuple[Tensor, list[Carried]]] | None = None
 
     def forward(self, y_BLD: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
         with torch.autocast(y_BLD.device.type, enabled=False):  # between so many small products, as many would be conversions
@@ -56,65 +80,73 @@ class ByTurns(nn.Module):
 
     def _words(self, y_BLD: Tensor, begin_NPBD: Tensor, source: Source) -> tuple[Tensor, Tensor]:
         """States and contexts, one after the other."""
-        cells, look = Cells(self.recurrence.layers, y_BLD.shape[2], self.recurrence.dropout), Looking(self, source, lanes=1)
-        carried: list[Carried] = begun(begin_NPBD)
+        looked = Looked.of(source, lanes=1)
+        word = OneWord(self, looked)
+        fused = self.fused if torch.is_grad_enabled() and self.aligner.probe is None else None
+        known_LBG, carried = word.cells.known(y_BLD.transpose(0, 1)), begun(begin_NPBD)
+        if fused is not None:  # it would be compiled once more for what is a part of something larger
+            carried = [tuple(part_BD.clone() for part_BD in layer) for layer in carried]
         h, c = [], []
-        for known_BG in cells.known(y_BLD.transpose(0, 1)).unbind(0):
-            c.append(look(carried[-1][0][:, None]))
-            carried = cells(known_BG, c[-1].squeeze(1), carried)
+        for known_BG in known_LBG.unbind(0):
+            c_B1D, carried = word(known_BG, carried) if fused is None else fused(looked, known_BG.clone(), carried)
+            c.append(c_B1D)
             h.append(carried[-1][0])
-        look.tell()
+        word.look.tell(source)
         return torch.stack(h, 1), torch.cat(c, 1)
 
+    def compile(self, **options: Any) -> None:
+        """One word with all its turns, for any lengths, once for each number of turns. Used to learn, while nobody looks in."""
+        torch._dynamo.config.allow_rnn = True  # whose weights are read; it is never called
+        torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, GRAPHS)
+        self.fused = torch.compile(self._one_word, dynamic=True, **options)
+
+    def _one_word(self, looked: Looked, known_BG: Tensor, carried: list[Carried]) -> tuple[Tensor, list[Carried]]:
+        return OneWord(self, looked)(known_BG, carried)
+
     def step(self, y_SWD: Tensor, now: Now, source: Source) -> tuple[Tensor, Now]:
-        c_SWD = Looking(self, source, lanes=y_SWD.shape[1])(now.carried_NPSWD[-1, 0])
+        lanes = y_SWD.shape[1]
+        c_SWD = Looking(self, Looked.of(source, lanes), lanes)(now.carried_NPSWD[-1, 0])
         h_SWD, carried = one_more(self.recurrence, torch.cat([y_SWD, c_SWD.to(y_SWD.dtype)], -1), now.carried_NPSWD)
         return deepened(self.deep, h_SWD, y_SWD, c_SWD), Now(carried, now.fed_SWD)
+
+
+class OneWord:
+    """What is done for each word of a pass."""
+
+    def __init__(self, decoder: ByTurns, looked: Looked) -> None:
+        self.look = Looking(decoder, looked, lanes=1)
+        self.cells = Cells(decoder.recurrence.layers, decoder.deep.in_features // 3, decoder.recurrence.dropout)
+
+    def __call__(self, known_BG: Tensor, carried: list[Carried]) -> tuple[Tensor, list[Carried]]:
+        c_B1D = self.look(carried[-1][0][:, None])
+        return c_B1D, self.cells(known_BG, c_B1D.squeeze(1), carried)
 
 
 class Looking:
     """All looks of one pass: what they share, and for whoever looks in, what they saw."""
 
-    def __init__(self, decoder: ByTurns, source: Source, lanes: int) -> None:
-        assert source.turns is not None
-        self.words, self.turns, self.lanes = decoder.aligner, decoder.of_turns, lanes
-        (self.memory, self.view), self.of_SM = source.seen, source.turns.of_SM
+    def __init__(self, decoder: ByTurns, looked: Looked, lanes: int) -> None:
+        self.words, self.turns, self.looked, self.lanes = decoder.aligner, decoder.of_turns, looked, lanes
         self.ask, self.later, self.ask_turns = self.words.asking(), Late(decoder.later.weight), self.turns.asking()
         self.remember = self.turns.remembering()
         self.cells = Cells(decoder.turn.layers, 0, decoder.turn.dropout)
-        self.of_turn = [self._turn(turn, source.turns.longest) for turn in range(source.turns.most)]
-        self.read = [self._reading(place_SN, sees_SN) for place_SN, sees_SN in self.of_turn]
-        there_ST = torch.stack([sees_SN[:, 0] for _, sees_SN in self.of_turn], 1)
-        self.each_turn = _view(there_ST.repeat_interleave(lanes, 0), 1)
+        self.mixers = [self.words.comparing(memory) if lanes == 1 else None for memory, _ in looked.words]
         self.seen: list[tuple[Tensor, Tensor]] = []
-
-    def _turn(self, turn: int, longest: int) -> tuple[Tensor, Tensor]:
-        """Where its words stand, and which of them there are: they stand side by side."""
-        own_SM = self.of_SM == turn
-        number_N = torch.arange(longest, device=own_SM.device)
-        place_SN = own_SM.int().argmax(1, keepdim=True) + number_N
-        return place_SN.clamp(max=own_SM.shape[1] - 1), number_N < own_SM.sum(1, keepdim=True)
-
-    def _reading(self, place_SN: Tensor, sees_SN: Tensor) -> tuple[KeysValues, View, Mixer | None]:
-        """What of a turn is looked at and how. Of a turn that is not there anything may be found: nobody looks at it."""
-        place_S1ND = place_SN[:, None, :, None].expand(-1, -1, -1, self.memory.k_BHMK.shape[3])
-        memory = KeysValues(*(part.gather(2, place_S1ND) for part in self.memory))
-        mixer = self.words.comparing(memory) if self.lanes == 1 else None
-        return memory, replace(_view(sees_SN, self.lanes), blind=None), mixer
 
     def __call__(self, s_SWD: Tensor) -> Tensor:
         """context_SWD"""
         s_RD = s_SWD.flatten(0, 1)
         asked_RD, l_RD = self.ask(s_RD), torch.zeros_like(s_RD)
-        read, words = list[Tensor](), list[Tensor | None]()
-        for memory, view, mixer in self.read:
+        read: list[Tensor] = []
+        words: list[Tensor | None] = []
+        for (memory, view), mixer in zip(self.looked.words, self.mixers):
             q_RD = self.later(l_RD, asked_RD) if read else asked_RD
             r_SWD = self.words.look(q_RD.view(s_SWD.shape), memory, view, mixer)
             words.append(_weights(self.words))
             ((l_RD,),) = self.cells(None, r_SWD.flatten(0, 1).to(l_RD.dtype), [(l_RD,)])
             read.append(l_RD)
         with taken_apart(self.turns.probe, self.lanes):
-            context_R1D = self.turns.look(self.ask_turns(s_RD)[:, None], self.remember(torch.stack(read, 1)), self.each_turn)
+            context_R1D = self.turns.look(self.ask_turns(s_RD)[:, None], self.remember(torch.stack(read, 1)), self.looked.turns)
         if (turns := _weights(self.turns)) is not None:
             turns_SWT = turns.view(*s_SWD.shape[:2], -1)
             self.seen.append(self._over_words([part for part in words if part is not None], turns_SWT))
@@ -122,18 +154,19 @@ class Looking:
 
     def _over_words(self, words: list[Tensor], turns_SWT: Tensor) -> tuple[Tensor, Tensor]:
         """Both levels, at the places of the words."""
-        words_SWM = even_SWM = turns_SWT.new_zeros(*turns_SWT.shape[:2], self.of_SM.shape[1])
-        for (place_SN, sees_SN), weights_SWN, turn_SW in zip(self.of_turn, words, turns_SWT.unbind(2)):
+        words_SWM = even_SWM = turns_SWT.new_zeros(*turns_SWT.shape[:2], self.looked.length)
+        for (place_SN, sees_SN), weights_SWN, turn_SW in zip(self.looked.places, words, turns_SWT.unbind(2)):
             place_SWN, even_SN = place_SN[:, None].expand_as(weights_SWN), sees_SN / sees_SN.sum(1, keepdim=True).clamp(min=1)
             words_SWM = words_SWM.scatter_add(2, place_SWN, weights_SWN * turn_SW[..., None])
             even_SWM = even_SWM.scatter_add(2, place_SWN, even_SN[:, None] * turn_SW[..., None])
         return words_SWM, even_SWM
 
-    def tell(self) -> None:
+    def tell(self, source: Source) -> None:
         """After the last of many looks: whoever looks in sees them as one."""
         for aligner, looks in zip((self.words, self.turns), zip(*self.seen)):
             assert aligner.probe is not None
-            aligner.probe.seen[aligner.name] = Seen(Known(), torch.cat(looks, 1)[:, None], *self.memory, self.view)
+            memory, view = source.seen
+            aligner.probe.seen[aligner.name] = Seen(Known(), torch.cat(looks, 1)[:, None], *memory, view)
 
 
 def _weights(aligner: Aligner) -> Tensor | None:
@@ -141,6 +174,18 @@ def _weights(aligner: Aligner) -> Tensor | None:
     if aligner.probe is None or not aligner.probe.recording:
         return None
     return aligner.probe[aligner.name].weights()[:, 0]
+
+
+def _places(own_SM: Tensor, longest: int) -> tuple[Tensor, Tensor]:
+    """Where the words of a turn stand, and which of them there are: they stand side by side."""
+    number_N = torch.arange(longest, device=own_SM.device)
+    place_SN = own_SM.int().argmax(1, keepdim=True) + number_N
+    return place_SN.clamp(max=own_SM.shape[1] - 1), number_N < own_SM.sum(1, keepdim=True)
+
+
+def _picked(memory: KeysValues, place_SN: Tensor) -> KeysValues:
+    place_S1ND = place_SN[:, None, :, None].expand(-1, -1, -1, memory.k_BHMK.shape[3])
+    return KeysValues(*(part.gather(2, place_S1ND) for part in memory))
 
 
 def _view(sees_SM: Tensor, lanes: int) -> View:
