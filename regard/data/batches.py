@@ -172,7 +172,8 @@ class TextBatches(Generic[Data]):
     fixed_shapes = False
 
     def plan(self, epoch: int) -> list[np.ndarray]:
-        return plan_by_length(self.data.ids.lengths, self.tokens, self.seed, epoch)
+        plan = plan_of_all_lengths if self.packed else plan_by_length
+        return plan(self.data.ids.lengths, self.tokens, self.seed, epoch)
 
     def count(self, rows: np.ndarray) -> int:
         return len(rows)
@@ -184,6 +185,19 @@ def plan_by_length(lengths: np.ndarray, tokens: int, seed: int, epoch: int) -> l
     order = np.lexsort((random.random(len(lengths)), lengths))
     batches = [order[start:end] for start, end in cuts(lengths[order], tokens)]
     return [batches[n] for n in random.permutation(len(batches))]
+
+
+def plan_of_all_lengths(lengths: np.ndarray, tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
+    """For texts that are packed, so that unlike ones together cost no padding: what is learned from a batch is of all lengths.
+
+    There are as many batches as of padded texts, so that an epoch is as many steps on every device. From the longest to the
+    shortest, texts are dealt like cards, one to every batch before any gets another: batches have about as many tokens each.
+    """
+    random = generator(seed, "shuffle", epoch)
+    batches = len(cuts(np.sort(lengths), tokens))
+    order = np.lexsort((random.random(len(lengths)), -lengths))
+    to = np.concatenate([random.permutation(batches) for _ in range(0, len(lengths), batches)])[: len(lengths)]
+    return np.split(order[np.argsort(to, kind="stable")], np.cumsum(np.bincount(to))[:-1])
 
 
 def cuts(lengths: np.ndarray, tokens: int) -> list[tuple[int, int]]:

@@ -68,11 +68,23 @@ def test_an_epoch_has_every_text_once_within_the_budget(tokens: int, epoch: int)
     assert [rows.tolist() for rows in plan] == [rows.tolist() for rows in LabelledBatches(data, tokens, seed=3).plan(epoch)]
 
 
+@given(st.integers(10, 200), st.integers(0, 5))
+@settings(max_examples=25, deadline=None)
+def test_packed_texts_are_dealt_to_as_many_batches_of_all_lengths(tokens: int, epoch: int) -> None:
+    data = encoded()
+    plan, padded = (LabelledBatches(data, tokens, seed=3, packed=packed).plan(epoch) for packed in (True, False))
+    assert sorted(np.concatenate(plan).tolist()) == list(range(60))
+    assert len(plan) == len(padded)
+    counts, sums = [len(rows) for rows in plan], [int(data.ids.lengths[rows].sum()) for rows in plan]
+    assert max(counts) - min(counts) <= 1
+    assert max(sums) - min(sums) <= data.ids.lengths.max()
+
+
 def test_epochs_and_seeds_differ() -> None:
-    plans = [
-        np.concatenate(LabelledBatches(encoded(), 50, seed).plan(epoch)).tolist() for seed, epoch in ((1, 0), (1, 1), (2, 0))
-    ]
-    assert plans[0] != plans[1] != plans[2] != plans[0]
+    for packed in (False, True):
+        sources = [(LabelledBatches(encoded(), 50, seed, packed), epoch) for seed, epoch in ((1, 0), (1, 1), (2, 0))]
+        plans = [np.concatenate(source.plan(epoch)).tolist() for source, epoch in sources]
+        assert plans[0] != plans[1] != plans[2] != plans[0]
 
 
 def test_padded_and_packed_hold_the_same() -> None:
