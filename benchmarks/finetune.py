@@ -1,10 +1,10 @@
 """Fine-tuning MiniLM-L6 on SST-2 for an epoch, 32 texts a batch: `regard train` against transformers' Trainer.
 
-    REGARD_MINILM=FOLDER REGARD_DATA=FOLDER regard bench finetune [scores]
+    REGARD_MINILM=FOLDER REGARD_DATA=FOLDER regard bench finetune [scores] [1 2 3]
 
 Four trainings take turns, a hundred steps each, until the clock has seen enough; that is recorded. Then all are trained to the
-end of the epoch, side by side, three times, and their scores are recorded too: these alone, if that is what is asked for. On a
-CPU a few hundred texts show that it runs.
+end of the epoch, side by side, with one seed after the other, and their scores are recorded as they come: these alone, if that
+is what is asked for, and of these seeds, if any are named. On a CPU a few hundred texts show that it runs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import json
 import statistics
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -40,8 +39,10 @@ HELD_OUT = 2_000 if CUDA else 100  # of the training texts, for validation
 WARM_UP, PART = (200 * BATCH, 100 * BATCH) if CUDA else (2 * BATCH, 2 * BATCH)  # texts
 SMALL = 10 * BATCH  # texts, on a CPU
 SEEDS = (1, 2, 3) if CUDA else (1,)
+COLUMNS, MISSING = ["", *map(str, SEEDS), "mean"], "-"
 Settings = list[str]
 Seconds = dict[str, list[float]]  # of every part, by contender
+Scores = dict[str, dict[int, float]]  # accuracies, by contender and seed
 
 
 def settings(weights: Path, into: Path) -> Settings:
@@ -105,25 +106,24 @@ def race(settings: Settings, prepared: Prepared, rounds: int) -> Seconds:
         return alternate(relays, rounds, warm_up=0)
 
 
-def scores(settings: Settings, prepared: Prepared) -> dict[str, list[float]]:
-    """Accuracies of all seeds, by contender."""
-    found = defaultdict[str, list[float]](list)
-    for seed in SEEDS:
-        with ExitStack() as open_:
-            relays = {name: open_.enter_context(each) for name, each in contenders(settings, prepared, seed).items()}
-            for relay in relays.values():
-                relay.begin()
-            for name, relay in relays.items():
-                one = relay.finished()
-                found[name].append(one.scores["accuracy"] if isinstance(one, Trained) else one)
-                print(f"{name}, seed {seed}: {found[name][-1]:.2%}", flush=True)
-    return found
+def scores(settings: Settings, prepared: Prepared, seed: int) -> Iterator[tuple[str, float]]:
+    """The accuracy of every contender."""
+    with ExitStack() as open_:
+        relays = {name: open_.enter_context(each) for name, each in contenders(settings, prepared, seed).items()}
+        for relay in relays.values():
+            relay.begin()
+        for name, relay in relays.items():
+            one = relay.finished()
+            accuracy = one.scores["accuracy"] if isinstance(one, Trained) else one
+            print(f"{name}, seed {seed}: {accuracy:.2%}", flush=True)
+            yield name, accuracy
 
 
 def main(arguments: Sequence[str] = (), rounds: int = 8 if CUDA else 3) -> None:
-    if list(arguments) not in ([], ["scores"]):
-        raise UserError(f"{' '.join(arguments)!r} is not known here; there is: scores.")
-    weights, rows = folder(MINILM), recorded()
+    seeds = [int(argument) for argument in arguments if argument in map(str, SEEDS)] or SEEDS
+    if strange := [argument for argument in arguments if argument not in ("scores", *map(str, SEEDS))]:
+        raise UserError(f"{strange[0]!r} is not known here; there are: scores, {', '.join(map(str, SEEDS))}.")
+    weights, (rows, found) = folder(MINILM), recorded()
     with tempfile.TemporaryDirectory() as into:
         given = settings(weights, Path(into))
         prepared = classify.prepare(load_recipe_to_train(RECIPE, given), None, lambda line: None)
@@ -131,15 +131,24 @@ def main(arguments: Sequence[str] = (), rounds: int = 8 if CUDA else 3) -> None:
         given.append(f"train.tokens_per_batch={budget(prepared.train.ids.lengths, BATCH)}")
         texts = len(prepared.train)
         if not arguments:
-            rows = [timed(race(given, prepared, rounds))]
-            record(texts, rows, {})
-        record(texts, rows, scores(given, prepared))
+            rows, found = [timed(race(given, prepared, rounds))], {}
+            record(texts, rows, found)
+        for seed in seeds:
+            for name, accuracy in scores(given, prepared, seed):
+                found.setdefault(name, {})[seed] = accuracy
+                record(texts, rows, found)
 
 
-def recorded() -> list[Row]:
+def recorded() -> tuple[list[Row], Scores]:
     path = RESULTS / f"finetune.{'cuda' if CUDA else 'cpu'}.json"
-    found: list[Row] = json.loads(path.read_text("utf-8"))["rows"] if path.is_file() else []
-    return found
+    if not path.is_file():
+        return [], {}
+    found = json.loads(path.read_text("utf-8"))
+    scored = [cells for table in found["tables"] if table["columns"] == COLUMNS for cells in table["rows"]]
+    return found["rows"], {
+        name: {seed: float(cell.rstrip("%")) / 100 for seed, cell in zip(SEEDS, cells) if cell != MISSING}
+        for name, *cells in scored
+    }
 
 
 def timed(seconds: Seconds) -> Row:
@@ -148,10 +157,10 @@ def timed(seconds: Seconds) -> Row:
     return row("after warm-up", "texts/s", PART, seconds, bars=bars)
 
 
-def record(texts: int, rows: Sequence[Row], accuracies: Mapping[str, Sequence[float]]) -> None:
-    cells = [[name, *(f"{each:.2%}" for each in some), f"{statistics.mean(some):.2%}"] for name, some in accuracies.items()]
+def record(texts: int, rows: Sequence[Row], found: Scores) -> None:
+    cells = [[name, *_told(by_seed)] for name, by_seed in found.items()]
     title = "Accuracy on SST-2 dev, 872 sentences, after the epoch, by seed"
-    scored: list[Table] = [{"title": title, "columns": ["", *map(str, SEEDS), "mean"], "rows": cells}]
+    scored: list[Table] = [{"title": title, "columns": COLUMNS, "rows": cells}]
     write(
         "finetune",
         title="Fine-tuning MiniLM-L6 on SST-2",
@@ -162,6 +171,13 @@ def record(texts: int, rows: Sequence[Row], accuracies: Mapping[str, Sequence[fl
         versions=versions("transformers", "accelerate"),
         tables=scored if cells else [],
     )
+
+
+def _told(by_seed: Mapping[int, float]) -> list[str]:
+    return [
+        *(f"{by_seed[seed]:.2%}" if seed in by_seed else MISSING for seed in SEEDS),
+        f"{statistics.mean(by_seed.values()):.2%}",
+    ]
 
 
 if __name__ == "__main__":

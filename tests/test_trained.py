@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers
 
-from benchmarks import dialogue, measure, real, trained, understand
+from benchmarks import dialogue, finetune, measure, real, trained, understand
 from benchmarks.dialogue_runs import Made
 from benchmarks.peers import onnx_runtime
 from benchmarks.peers.careful import Careful
@@ -187,6 +187,23 @@ def test_without_its_environment_onnx_runtime_is_said_to_be_left_out(
     assert onnx_runtime.remark() in capsys.readouterr().out
 
 
+def test_scores_of_seeds_are_kept_as_they_come(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for module in (measure, finetune):
+        monkeypatch.setattr(module, "RESULTS", tmp_path)
+    monkeypatch.setattr(finetune, "SEEDS", (1, 2))
+    monkeypatch.setattr(finetune, "COLUMNS", ["", "1", "2", "mean"])
+    monkeypatch.setattr(finetune, "versions", lambda *names: {})  # peers are not everywhere
+    assert finetune.recorded() == ([], {})
+    found = {"regard": {1: 0.9, 2: 0.91}, "Trainer": {2: 0.8875}}
+    finetune.record(7, [], found)
+    (path,) = tmp_path.glob("finetune.*.json")
+    (table,) = json.loads(path.read_text())["tables"]
+    assert table["rows"] == [["regard", "90.00%", "91.00%", "90.50%"], ["Trainer", "-", "88.75%", "88.75%"]]
+    assert finetune.recorded() == ([], found)
+    with pytest.raises(UserError, match="'4' is not known"):
+        finetune.main(["scores", "4"])
+
+
 # ----------------------------------------------------------------------------------------------------------------- dialogue
 
 
@@ -203,7 +220,9 @@ def test_bots_are_kept_and_compared_only_if_trained_alike(monkeypatch: pytest.Mo
         return read
 
     measured("turns joined", 40.0, "train.steps=9")
-    assert measured("HRAN", 39.0, "train.steps=9")["perplexity"]["HRAN: not above turns joined"] is True
+    for compiled in ("false", "true"):
+        found = measured("HRAN", 39.0, "train.steps=9", f"train.compile={compiled}")
+        assert found["perplexity"]["HRAN: not above turns joined"] is True
     found = measured("HRAN", 41.0, "train.steps=20")
     assert list(found["bots"]) == ["HRAN", "turns joined"]
     assert found["perplexity"] == {"HRAN": 41.0, "turns joined": 40.0}  # trained longer, so nothing is said of who is better
