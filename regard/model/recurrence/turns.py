@@ -71,7 +71,7 @@ class ByTurns(nn.Module):
         self.of_turns = Aligner(width, mixer="additive", name="decoder.1.cross")
         self.recurrence = Recurrence(cell, 2 * width, width, layers, dropout)
         self.deep = Linear(3 * width, 2 * width)
-        self.fused: Callable[[Looked, Tensor, list[Carried]], tuple[Tensor, list[Carried]]] | None = None
+        self.fused: Callable[[ByTurns, Looked, Tensor, list[Carried]], tuple[Tensor, list[Carried]]] | None = None
 
     def forward(self, y_BLD: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
         with torch.autocast(y_BLD.device.type, enabled=False):  # between so many small products, as many would be conversions
@@ -88,7 +88,7 @@ class ByTurns(nn.Module):
             carried = [tuple(part_BD.clone() for part_BD in layer) for layer in carried]
         h, c = [], []
         for known_BG in known_LBG.unbind(0):
-            c_B1D, carried = word(known_BG, carried) if fused is None else fused(looked, known_BG.clone(), carried)
+            c_B1D, carried = word(known_BG, carried) if fused is None else fused(self, looked, known_BG.clone(), carried)
             c.append(c_B1D)
             h.append(carried[-1][0])
         word.look.tell(source)
@@ -98,7 +98,7 @@ class ByTurns(nn.Module):
         """One word with all its turns, for any lengths, once for each number of turns. Used to learn, while nobody looks in."""
         torch._dynamo.config.allow_rnn = True  # whose weights are read; it is never called
         torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, GRAPHS)
-        self.fused = torch.compile(self._one_word, dynamic=True, **options)
+        self.fused = torch.compile(ByTurns._one_word, dynamic=True, **options)
 
     def _one_word(self, looked: Looked, known_BG: Tensor, carried: list[Carried]) -> tuple[Tensor, list[Carried]]:
         return OneWord(self, looked)(known_BG, carried)
