@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] = (), rounds: int = 8 if CUDA else 3) -> None:
     seeds = [int(argument) for argument in arguments if argument in map(str, SEEDS)] or SEEDS
     if strange := [argument for argument in arguments if argument not in ("scores", *map(str, SEEDS))]:
         raise UserError(f"{strange[0]!r} is not known here; there are: scores, {', '.join(map(str, SEEDS))}.")
-    weights, (rows, found) = folder(MINILM), recorded()
+    weights = folder(MINILM)
     with tempfile.TemporaryDirectory() as into:
         given = settings(weights, Path(into))
         prepared = classify.prepare(load_recipe_to_train(RECIPE, given), None, lambda line: None)
@@ -131,10 +131,10 @@ def main(arguments: Sequence[str] = (), rounds: int = 8 if CUDA else 3) -> None:
         given.append(f"train.tokens_per_batch={budget(prepared.train.ids.lengths, BATCH)}")
         texts = len(prepared.train)
         if not arguments:
-            rows, found = [timed(race(given, prepared, rounds))], {}
-            record(texts, rows, found)
+            record(texts, [timed(race(given, prepared, rounds))], {})
         for seed in seeds:
             for name, accuracy in scores(given, prepared, seed):
+                rows, found = recorded()  # anew, as another process may measure another seed
                 found.setdefault(name, {})[seed] = accuracy
                 record(texts, rows, found)
 

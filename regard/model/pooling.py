@@ -3,6 +3,9 @@
 Tay et al. 2021 compare two texts by their vectors, the product and the difference of these (their section 2.2.3, after Conneau et
 al. 2017): (x, y, x * y, x - y). A layer as wide as the body comes behind, and behind it, elsewhere, the scores.
 
+Differs from the paper in: gelu in that layer, not relu. While nothing is learned yet, the mean of a thousand tokens is about the
+same for every text, so a unit of relu is on for all of them or off for all, and once off it never learns again.
+
 Dims: N texts or pairs of texts, D width, T tokens of all texts in a row.
 """
 
@@ -31,7 +34,7 @@ class Summary(nn.Module):
 
     def forward(self, x_BLD: Tensor, words: Words) -> Tensor:
         pooled = first_tokens(x_BLD, words) if self.pooling == "first" else mean_tokens(x_BLD, words)
-        return F.relu(self.project(compared(pooled) if self.apart else pooled))
+        return F.gelu(self.project(compared(pooled) if self.apart else pooled))
 
 
 def mean_tokens(x_BLD: Tensor, words: Words) -> Tensor:

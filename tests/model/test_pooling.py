@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from regard.data.packing import Packing, Pieces
 from regard.model.pooling import Summary, compared, mean_tokens
@@ -50,6 +51,15 @@ def test_packed_texts_have_the_summary_and_the_gradient_of_padded_ones(pooling: 
     kept = torch.cat([a[n, : len(text)] for n, text in enumerate(texts)])
     torch.testing.assert_close(b[0, : len(kept)], kept)
     assert not b[0, len(kept) :].any()
+
+
+def test_units_that_are_off_for_every_text_can_learn() -> None:
+    summary = Summary(6, "mean")
+    nn.init.constant_(summary.project.bias, -3.0)
+    nn.init.normal_(summary.project.weight, std=0.01)
+    _, padded, sizes_N, _, _ = laid([3, 1, 5, 2])
+    (gradient,) = torch.autograd.grad(summary(padded, sizes_N).sum(), summary.project.weight)
+    assert gradient.abs().amax(1).gt(1e-6).all()
 
 
 def test_two_texts_are_compared_as_the_paper_does() -> None:
