@@ -65,6 +65,7 @@ class ByTurns(nn.Module):
 
     def __init__(self, cell: CellKind, width: int, layers: int, dropout: float) -> None:
         super().__init__()
+        self.width = width
         self.aligner = Aligner(width, mixer="additive", name="decoder.0.cross")
         self.later = Linear(width, width, bias=False)
         self.turn = Recurrence("gru", width, width, 1, 0.0)
@@ -115,7 +116,7 @@ class OneWord:
 
     def __init__(self, decoder: ByTurns, looked: Looked) -> None:
         self.look = Looking(decoder, looked, lanes=1)
-        self.cells = Cells(decoder.recurrence.layers, decoder.deep.in_features // 3, decoder.recurrence.dropout)
+        self.cells = Cells(decoder.recurrence.layers, decoder.width, decoder.recurrence.dropout)
 
     def __call__(self, known_BG: Tensor, carried: list[Carried]) -> tuple[Tensor, list[Carried]]:
         c_B1D = self.look(carried[-1][0][:, None])
