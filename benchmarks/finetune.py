@@ -166,7 +166,8 @@ def record(texts: int, rows: Sequence[Row], found: Scores) -> None:
         title="Fine-tuning MiniLM-L6 on SST-2",
         setting=f"{texts:,} texts, one epoch, {BATCH} a batch (ours on the average: it fills them by tokens), the "
         f"same schedule. Best: {'bf16, tf32, four loading processes, ' if CUDA else ''}fused AdamW, like lengths together, "
-        "padding to multiples of 8, no dropout inside attention, as ours. Each in a process of its own.",
+        "padding to multiples of 8, no dropout inside attention. Ours has none either, and packs texts of all lengths. Each in a "
+        "process of its own.",
         rows=list(rows),
         versions=versions("transformers", "accelerate"),
         tables=scored if cells else [],

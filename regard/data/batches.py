@@ -193,6 +193,8 @@ def plan_of_all_lengths(lengths: np.ndarray, tokens: int, seed: int, epoch: int)
     There are as many batches as of padded texts, so that an epoch is as many steps on every device. From the longest to the
     shortest, texts are dealt like cards, one to every batch before any gets another: batches have about as many tokens each.
     """
+    if not len(lengths):
+        return []
     random = generator(seed, "shuffle", epoch)
     batches = len(cuts(np.sort(lengths), tokens))
     order = np.lexsort((random.random(len(lengths)), -lengths))

@@ -80,6 +80,11 @@ def test_packed_texts_are_dealt_to_as_many_batches_of_all_lengths(tokens: int, e
     assert max(sums) - min(sums) <= data.ids.lengths.max()
 
 
+def test_no_texts_are_no_batches() -> None:
+    nothing = LabelledTexts(Ragged([]), np.array([], np.int64), np.array([], np.int64))
+    assert [LabelledBatches(nothing, 50, 1, packed).plan(0) for packed in (False, True)] == [[], []]
+
+
 def test_epochs_and_seeds_differ() -> None:
     for packed in (False, True):
         sources = [(LabelledBatches(encoded(), 50, seed, packed), epoch) for seed, epoch in ((1, 0), (1, 1), (2, 0))]

@@ -148,12 +148,17 @@ patterns = st.recursive(
 )
 
 
+def over_three(pattern: Visibility, memory: int, padded: bool) -> Visibility:
+    """Told where three sequences end."""
+    if padded:
+        pattern = pattern & padding(torch.tensor([memory, 1, (memory + 1) // 2]))
+    return pattern.settled(memory if pattern.lengths_B is None else pattern.lengths_B)
+
+
 @settings(max_examples=150, deadline=None)
 @given(patterns, st.integers(1, 12), st.integers(1, 40), st.integers(1, 40), st.integers(0, 9), st.booleans())
 def test_a_map_of_blocks_never_misses_what_is_seen(pattern, size, length, memory, offset, padded):
-    if padded:
-        pattern = pattern & padding(torch.tensor([memory, 1, (memory + 1) // 2]))
-    pattern = pattern.settled(memory if pattern.lengths_B is None else pattern.lengths_B)
+    pattern = over_three(pattern, memory, padded)
     some, every = between_blocks(pattern, length, memory, size, batch=3, offset=offset, device=CPU)
     pairs = (dense(pattern, torch.arange(length), memory, batch=3, offset=offset).expand(3, 1, length, memory))[:, 0]
     for row in range(some.shape[1]):
@@ -166,9 +171,7 @@ def test_a_map_of_blocks_never_misses_what_is_seen(pattern, size, length, memory
 @settings(max_examples=150, deadline=None)
 @given(patterns, st.integers(1, 40), st.integers(1, 40), st.integers(0, 9), st.booleans())
 def test_a_mask_that_is_asked_for_by_blocks_is_that_of_all_pairs(pattern, length, memory, offset, padded):
-    if padded:
-        pattern = pattern & padding(torch.tensor([memory, 1, (memory + 1) // 2]))
-    pattern = pattern.settled(memory if pattern.lengths_B is None else pattern.lengths_B)
+    pattern = over_three(pattern, memory, padded)
     view = View(pattern, 3, length, memory, offset, CPU).rendered()
     pairs = dense(pattern, torch.arange(length), memory, batch=3, offset=offset)
     expected = pairs.log() if pattern.counts else pairs
@@ -194,9 +197,7 @@ def test_of_patterns_in_blocks_the_map_is_exact(text, padded):
 @given(patterns, st.integers(1, 12), st.integers(1, 40), st.integers(1, 40), st.integers(0, 9), st.booleans())
 def test_what_a_gpu_asks_inside_blocks_leaves_what_is_seen(pattern, size, length, memory, offset, padded):
     """Parts without a border inside blocks are not asked there, so the map must be exact for them."""
-    if padded:
-        pattern = pattern & padding(torch.tensor([memory, 1, (memory + 1) // 2]))
-    pattern = pattern.settled(memory if pattern.lengths_B is None else pattern.lengths_B)
+    pattern = over_three(pattern, memory, padded)
     some, every = between_blocks(pattern, length, memory, size, batch=3, offset=offset, device=CPU)
     inside = block_mask(pattern, some, every, (length, memory), size, offset).mask_mod
     b, i, j = torch.arange(3)[:, None, None], torch.arange(length)[:, None], torch.arange(memory)

@@ -23,7 +23,7 @@ from regard.model.visibility import View
 TRITON = find_spec("triton") is not None
 NARROWEST = 16  # head width that its kernels multiply
 # For blocks of 64, which the usual tiles do not divide. Backwards it takes others only where it may time several, and it times
-# them as if all pairs were seen. So they are named, where they fit any GPU, and one is left; for wider heads it may choose.
+# them as if all pairs were seen. So they are named where heads are small, and one is left. For wider heads it may choose.
 SMALL = {"fwd_BLOCK_M": 64, "fwd_BLOCK_N": 64, "fwd_num_warps": 4, "fwd_num_stages": 3, "bwd_num_stages": 3}
 BACKWARDS = {"bwd_BLOCK_M1": 32, "bwd_BLOCK_N1": 64, "bwd_BLOCK_M2": 64, "bwd_BLOCK_N2": 32, "bwd_num_warps": 4}
 FITS = 128  # bytes of a head
