@@ -31,6 +31,7 @@ def test_multi30k():
 
 
 FEATURES = "Performer's attention, causal, 16,384 tokens, forward + backward"
+WHOLE = "BigBird, 4 layers x 768, 4,096 tokens, forward + backward"
 BEAM, GREEDY, TRAINING = "beam 4, Transformer-base", "GPT-2 124M, greedy, batch 1", "training a small translator"
 
 
@@ -131,6 +132,17 @@ def test_speed(what, peer, name, case, ratio):
         ),
         (FEATURES, "the plain form", "favor", "causal, 16,384, forward + backward", "regard / plain form"),
         (FEATURES, "softmax by flash", "favor", "causal, 16,384, forward + backward", "regard / flash"),
+        *(
+            (
+                f"attention by BigBird's pattern, {tokens} tokens, forward + backward",
+                "all pairs, by flash",
+                "sparse",
+                f"{tokens}, forward + backward",
+                "bigbird / dense",
+            )
+            for tokens in ("4,096", "16,384", "65,536")
+        ),
+        (WHOLE, "Hugging Face transformers", "sparse", WHOLE, "regard / transformers"),
     ],
 )
 def test_speed_on_a_gpu(what, peer, name, case, ratio):

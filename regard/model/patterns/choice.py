@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SIZES = {"cpu": (32, 64, 128), "cuda": (64, 128)}  # of blocks that the kernels of a device are fast with
 USUAL = {"cpu": 64, "cuda": 128}  # where the pattern has no blocks of its own
 SHORTEST = {"cpu": 512, "cuda": 2048}  # queries and keys: below, one dense kernel is faster whatever is left out
-LONG = 8192  # tokens: from here blocks that see everything are shared out; where copying them begins to pay is not measured yet
+LONG = 8192  # tokens: from here blocks that see everything are shared out
 LARGEST_SHARE = 0.5  # of all blocks: above, gathering the rest costs what leaving it out saves
 KERNELS = {"cpu": "blocks by the fused kernel", "cuda": "blocks by FlexAttention"}
 PLAIN = "blocks by plain products, as attention_dropout needs"
