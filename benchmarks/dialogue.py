@@ -1,11 +1,11 @@
 """Bots on DailyDialog: who finds the true reply among ten, and whether looking at turns beats reading them as one text.
 
-    REGARD_DATA=FOLDER REGARD_MINILM=FOLDER regard bench dialogue [hran turns-joined ...]
+    REGARD_DATA=FOLDER REGARD_MINILM=FOLDER regard bench dialogue [hran turns-joined ...] [seeds=1,2,3]
 
 1,736 dialogues of its training split, its validation and its test split, all bots side by side; those that are named are measured
-again, the others stay as they were recorded. Recall is of the true reply among ten of the test set, the same ten for everybody;
-perplexity is of those that write, which have one vocabulary and one size. What was set was chosen by the validation split. Some
-contexts are kept with what everybody replied, good or bad.
+again, the others stay as they were recorded. With other seeds than the first, only scores are added. Recall is of the true reply
+among ten of the test set, the same ten for everybody; perplexity is of those that write, which have one vocabulary and one size.
+What was set was chosen by the validation split. Some contexts are kept with what everybody replied, good or bad.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from benchmarks import measure
 from benchmarks.dialogue_runs import FIND, FINDERS, READ, WRITERS, Made, trained
+from benchmarks.lra import whole
 from benchmarks.real import DATA, MINILM, folder
 from benchmarks.steps import CUDA
 from regard.data.pair import Pair
@@ -30,6 +32,8 @@ from regard.recipe import load_recipe
 from regard.tasks.reply import read_test
 
 EXAMPLES = 16
+FIRST = 1  # seed, as recipes have it
+BY_SEED = ("perplexity", "recall_1", "validation")
 BOTS = (*WRITERS, *FINDERS)
 RIVALS = (("HRAN", "turns joined"), ("HRAN, ten turns", "ten turns joined"))
 FLOORS = {"found, from scratch": 0.35, "found, from MiniLM": 0.60}  # of recall@1 among ten
@@ -46,15 +50,18 @@ def data_here() -> list[str]:
     return [f"data.{split}={where}" for split, where in splits.items()]
 
 
-def all_trained(bots: Sequence[str], data: Sequence[str], into: Path) -> Iterator[tuple[str, Made]]:
+def all_trained(
+    bots: Sequence[str], seeds: Sequence[int], data: Sequence[str], into: Path
+) -> Iterator[tuple[tuple[str, int], Made]]:
     """As they come, for some take ten times as long as others. On a GPU all at once, on a CPU as many as there are cores."""
-    cores = os.cpu_count() or 1
-    workers = len(bots) if CUDA else min(len(bots), cores)
+    cores, wanted = os.cpu_count() or 1, [(bot, seed) for seed in seeds for bot in bots]
+    workers = len(wanted) if CUDA else min(len(wanted), cores)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running = {pool.submit(trained, bot, data, into, max(1, cores // workers)): bot for bot in bots}
+        running = {pool.submit(trained, *each, data, into, max(1, cores // workers)): each for each in wanted}
         for future in as_completed(running):
-            print(f"{running[future]}: {future.result().scores}, {future.result().seconds:.0f} s", flush=True)
-            yield running[future], future.result()
+            bot, seed = running[future]
+            print(f"{bot}, seed {seed}: {future.result().scores}, {future.result().seconds:.0f} s", flush=True)
+            yield (bot, seed), future.result()
 
 
 def recorded() -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -64,25 +71,52 @@ def recorded() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return found["bots"], found["examples"]
 
 
-def record(test: Sequence[Pair], bot: str, made: Made) -> None:
-    """One more bot, in the place of what was known of it."""
+def record(test: Sequence[Pair], bot: str, seed: int, made: Made) -> None:
+    """One more bot, in the place of what was known of it; of other seeds than the first, scores beside it."""
     bots, examples = recorded()
-    about = {"parameters": made.parameters, "training_seconds": made.seconds, "validation": made.validation}
-    bots[bot] = {**made.scores, **about, "settings": made.settings}
+    same = bots.get(bot, {}).get("settings") == made.settings
+    seeds = _by_seed(bots[bot]) if same else {}
+    seeds[str(seed)] = {name: {**made.scores, "validation": made.validation}[name] for name in BY_SEED}
+    if seed == FIRST or not same:
+        about = {"parameters": made.parameters, "training_seconds": made.seconds, "validation": made.validation}
+        bots[bot] = {**made.scores, **about, "settings": made.settings}
+    bots[bot]["seeds"] = dict(sorted(seeds.items()))
     bots = {each: bots[each] for each in BOTS if each in bots}
-    said = {example["context"]: example["said"] for example in examples}
-    # evenly from all of the test, so that nobody has chosen them
-    rows = list(range(len(test) // (2 * EXAMPLES), len(test), len(test) // EXAMPLES))[:EXAMPLES]
-    examples = [
-        {"context": test[row].source, "true": test[row].target, "said": said.get(test[row].source, {}) | {bot: made.outputs[row]}}
-        for row in rows
-    ]
+    if seed == FIRST:
+        examples = _examples(test, bot, made, examples)
     floors = {each: {"floor": floor, "found": bots[each]["recall_1"]} for each, floor in FLOORS.items() if each in bots}
     perplexity: dict[str, Any] = {each: bots[each]["perplexity"] for each in WRITERS if each in bots}
     for hran, joined in RIVALS:
-        if hran in bots and joined in bots and _alike(bots[hran], bots[joined]):
-            perplexity[f"{hran}: not above {joined}"] = perplexity[hran] <= perplexity[joined]
+        if hran in bots and joined in bots and _alike(bots[hran], bots[joined]) and _seeds_of_both(bots[hran], bots[joined]):
+            ours, theirs = _on_the_average(bots[hran], bots[joined])
+            perplexity |= {f"{hran}, on the average": ours, f"{joined}, on the average": theirs}
+            perplexity[f"{hran}: not above {joined}"] = ours <= theirs
     measure.write("dialogue", {"bots": bots, "recall_1": floors, "perplexity": perplexity, "examples": examples})
+
+
+def _by_seed(bot: dict[str, Any]) -> dict[str, dict[str, float]]:
+    return bot.get("seeds") or {str(FIRST): {name: bot[name] for name in BY_SEED}}
+
+
+def _seeds_of_both(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
+    return _by_seed(one).keys() & _by_seed(other).keys()
+
+
+def _on_the_average(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float]:
+    """Perplexities of two bots, of the seeds that both have."""
+    ours, theirs = _by_seed(one), _by_seed(other)
+    both = _seeds_of_both(one, other)
+    return mean(ours[seed]["perplexity"] for seed in both), mean(theirs[seed]["perplexity"] for seed in both)
+
+
+def _examples(test: Sequence[Pair], bot: str, made: Made, examples: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    said = {example["context"]: example["said"] for example in examples}
+    # evenly from all of the test, so that nobody has chosen them
+    rows = list(range(len(test) // (2 * EXAMPLES), len(test), len(test) // EXAMPLES))[:EXAMPLES]
+    return [
+        {"context": test[row].source, "true": test[row].target, "said": said.get(test[row].source, {}) | {bot: made.outputs[row]}}
+        for row in rows
+    ]
 
 
 def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -99,16 +133,17 @@ def typed(bot: str) -> str:
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    names = {typed(bot): bot for bot in BOTS}
-    if strangers := [name for name in arguments if name not in names]:
+    names, named = {typed(bot): bot for bot in BOTS}, [name for name in arguments if not name.startswith("seeds=")]
+    if strangers := [name for name in named if name not in names]:
         raise UserError(f"there is no bot {strangers[0]!r} here{nearest(strangers[0], names)}")
-    bots, data = [names[name] for name in arguments] or list(BOTS), data_here()
+    seeds = [seed for text in arguments if text not in named for seed in whole(text.removeprefix("seeds="))] or [FIRST]
+    bots, data = [names[name] for name in named] or list(BOTS), data_here()
     if any("MiniLM" in bot for bot in bots):
         folder(MINILM)
     test = read_test(load_recipe("chat-retrieval", [READ[0], FIND[0], *data]))
     with tempfile.TemporaryDirectory() as into:
-        for bot, made in all_trained(bots, data, Path(into)):
-            record(test, bot, made)
+        for (bot, seed), made in all_trained(bots, seeds, data, Path(into)):
+            record(test, bot, seed, made)
 
 
 if __name__ == "__main__":

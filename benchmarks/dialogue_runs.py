@@ -85,12 +85,12 @@ def recipe_of(bot: str, data: Sequence[str]) -> tuple[Recipe, list[str]]:
     return load_recipe(name, [*settings, *data]), settings
 
 
-def trained(bot: str, data: Sequence[str], into: Path, threads: int) -> Made:
+def trained(bot: str, seed: int, data: Sequence[str], into: Path, threads: int) -> Made:
     torch.set_num_threads(threads)
     if bot == "found, MiniLM as it is":
         return _as_it_is(data)
-    recipe, settings = recipe_of(bot, data)
-    outcome = train_run(recipe, into / bot, DEVICE, lambda line: None)
+    recipe, settings = recipe_of(bot, [f"train.seed={seed}", *data])
+    outcome = train_run(recipe, into / f"{bot} {seed}", DEVICE, lambda line: None)
     assert isinstance(outcome.result, Answered)
     parameters, best = outcome.prepared.example()[0].parameters, outcome.progress.best
     assert best is not None

@@ -127,6 +127,7 @@ TASKS = {
 
 BUILTIN = "builtin:"
 WITHOUT_BLOCKS = ("recurrent", "hierarchical", "hran", "captioner", "elmo")  # or with few of them
+COMPILED_BY_WORDS = ("hran",)
 Tables = dict[str, dict[str, Any]]  # the sections of a recipe, as they are written
 
 
@@ -214,7 +215,8 @@ def made(tables: Tables) -> Recipe:
             "model.tie=all shares one embedding between both languages, so it needs text.joint=true; or set model.tie=output."
         )
     for key, value in (("compile", True), ("recompute", True), ("shard", True), ("optimizer", "muon")):
-        if family in WITHOUT_BLOCKS and getattr(recipe.train, key) == value:
+        fits = family not in WITHOUT_BLOCKS or (key == "compile" and family in COMPILED_BY_WORDS)
+        if not fits and getattr(recipe.train, key) == value:
             given = f"train.{key}={as_typed(value)}"
             raise UserError(f"{given} is for models made of blocks alone, and model.family={family} is not; leave it out.")
     return recipe

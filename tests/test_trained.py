@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers
 
-from benchmarks import dialogue, measure, real, trained, understand
+from benchmarks import dialogue, dialogue_runs, measure, real, trained, understand
 from benchmarks.dialogue_runs import Made
 from benchmarks.peers import onnx_runtime
 from benchmarks.peers.careful import Careful
@@ -212,10 +212,10 @@ def test_bots_are_kept_and_compared_only_if_trained_alike(monkeypatch: pytest.Mo
     monkeypatch.setattr(measure, "RESULTS", tmp_path)
     test = [Pair(f"context {n}", f"reply {n}") for n in range(dialogue.EXAMPLES * 2)]
 
-    def measured(bot: str, perplexity: float, *settings: str) -> dict[str, Any]:
+    def measured(bot: str, perplexity: float, *settings: str, seed: int = 1) -> dict[str, Any]:
         outputs = [f"{bot} says {n}" for n in range(len(test))]
         made = Made({"perplexity": perplexity, "recall_1": 0.2}, outputs, 7, 1.0, 3.0, [*settings, f"model.width={len(bot)}"])
-        dialogue.record(test, bot, made)
+        dialogue.record(test, bot, seed, made)
         (path,) = tmp_path.glob("dialogue.*.json")
         read: dict[str, Any] = json.loads(path.read_text())
         return read
@@ -224,9 +224,23 @@ def test_bots_are_kept_and_compared_only_if_trained_alike(monkeypatch: pytest.Mo
     for compiled in ("false", "true"):
         found = measured("HRAN", 39.0, "train.steps=9", f"train.compile={compiled}")
         assert found["perplexity"]["HRAN: not above turns joined"] is True
+    told = ("train.steps=9", "train.compile=true")
+    assert measured("HRAN", 42.0, *told, seed=2)["perplexity"]["HRAN, on the average"] == 39.0  # of the one seed that both have
+    found = measured("turns joined", 39.0, "train.steps=9", seed=2)
+    assert found["perplexity"]["HRAN: not above turns joined"] is False  # 40.5 against 39.5
+    assert found["bots"]["HRAN"]["perplexity"] == 39.0
+    assert found["examples"][0]["said"]["HRAN"] == "HRAN says 1"
     found = measured("HRAN", 41.0, "train.steps=20")
     assert list(found["bots"]) == ["HRAN", "turns joined"]
     assert found["perplexity"] == {"HRAN": 41.0, "turns joined": 40.0}  # trained longer, so nothing is said of who is better
     assert found["examples"][0]["said"] == {"turns joined": "turns joined says 1", "HRAN": "HRAN says 1"}
     with pytest.raises(UserError, match="did you mean 'hran'"):
         dialogue.main(["hrn"])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_every_bot_that_writes_has_a_recipe(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialogue_runs, "CUDA", compiled)
+    recipes = {bot: dialogue_runs.recipe_of(bot, ["train.seed=2"])[0] for bot in dialogue_runs.WRITERS}
+    assert {recipe.train.seed for recipe in recipes.values()} == {2}
+    assert recipes["HRAN"].train.compile is compiled
