@@ -26,7 +26,8 @@ class Exam:
     files: dict[str, str] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
     short: tuple[str, ...] = ()  # on a GPU, in about a minute each; on a CPU these are still hours
-    easier: tuple[str, ...] = ()  # sets to learn first, one after the other, each from the last
+    easier: dict[str, int] = field(default_factory=dict)  # sets to learn first, each from the last, and for how many epochs
+    eased: tuple[str, ...] = ()  # of the model that begins with these
 
 
 EXAMS = {
@@ -58,7 +59,8 @@ EXAMS = {
         "lra-pathfinder",
         0.5,
         short=("train.epochs=20",),
-        easier=tuple(f"builtin:pathfinder@dashes={dashes}" for dashes in (2, 4, 6, 9)),
+        easier={f"builtin:pathfinder@dashes={dashes}": epochs for dashes, epochs in ((2, 3), (4, 2), (6, 2), (9, 2))},
+        eased=("model.columns=32", "model.width=64", "model.feedforward=128", "model.dropout=0.0"),
     ),
 }
 VARIANTS: dict[str, tuple[str, ...]] = {
@@ -69,9 +71,8 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "linear-relu": ("model.mixer=linear-relu",),
     "conv": ("model.mixer=conv",),
     "denoised": (),  # full attention, and the task's own inputs filled in first
-    "eased": (),  # full attention, and easier sets first
+    "eased": (),  # full attention, and easier sets first, with what a task has for that
 }
-EASED = "train.epochs=3"  # of each of those
 
 
 def files_of(exam: Exam) -> list[str]:
@@ -87,13 +88,14 @@ def known(task: str, variant: str) -> bool:
 def examine(task: str, variant: str, seed: int, given: Sequence[str]) -> dict[str, Any]:
     """One training, in a process of its own, and what it came to."""
     exam = EXAMS[task]
-    settings = [*exam.settings, *exam.short, *given, f"train.seed={seed}"]
+    chosen = exam.eased if variant == "eased" else VARIANTS[variant]
+    settings = [*exam.settings, *exam.short, *chosen, *given, f"train.seed={seed}"]
     with tempfile.TemporaryDirectory() as name:
         begun: list[str] = []
         for number, first in enumerate(_before(exam, variant)):
             _train(exam.recipe, [*settings, *first, "data.test=", *begun], into := Path(name) / str(number))
             begun = [f"task.start={into}"]
-        outcome = _train(exam.recipe, [*settings, *VARIANTS[variant], *begun], Path(name) / "run")
+        outcome = _train(exam.recipe, [*settings, *begun], Path(name) / "run")
     assert outcome.result is not None  # there is a test set
     progress, recipe = outcome.progress, outcome.prepared.recipe
     return {
@@ -107,7 +109,7 @@ def examine(task: str, variant: str, seed: int, given: Sequence[str]) -> dict[st
         "parameters": sum(p.numel() for p in outcome.prepared.model().parameters()),
         "trained_on": outcome.prepared.amounts()["train"],
         "tokens_per_batch": recipe.train.tokens_per_batch,
-        "given": [*exam.short, *given, *VARIANTS[variant]],
+        "given": [*exam.short, *given, *chosen],
     }
 
 
@@ -116,7 +118,10 @@ def _before(exam: Exam, variant: str) -> list[list[str]]:
     if variant == "denoised":
         return [["task.name=denoise", f"objective.share={exam.share}"]]
     if variant == "eased":
-        return [[f"data.train={name}/train", f"data.valid={name}/valid", EASED] for name in exam.easier]
+        return [
+            [f"data.train={name}/train", f"data.valid={name}/valid", f"train.epochs={epochs}"]
+            for name, epochs in exam.easier.items()
+        ]
     return []
 
 

@@ -118,7 +118,7 @@ def test_a_task_without_its_files_is_left_out_or_refused(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("variant", ["full", "denoised", "eased"])
 def test_one_training_is_examined(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    easier = ("builtin:listops@length=4-6@count=20", "builtin:listops@length=5-9@count=25")
+    easier = {"builtin:listops@length=4-6@count=20": 1, "builtin:listops@length=5-9@count=25": 2}
     monkeypatch.setitem(EXAMS, "listops", replace(EXAMS["listops"], easier=easier))
     trainings = list[tuple[str, ...]]()
     plain = lra_exams._train

@@ -1,8 +1,9 @@
 """The encoder of a Transformer alone: it reads symbols of any kind, many of them, and says what they are together.
 
 Tay et al. 2021, Long Range Arena, section 3.1: the same plain encoder for pixels, bytes and symbols, with one kind of attention
-after the other in it. Norms come first, positions are sinusoidal; what a layer and the scores behind it are asked of is the first
-token of a text, or the mean of all. Two texts are read as one, or each by itself and compared.
+after the other in it. Norms come first, positions are sinusoidal, and those of pixels say row and column where `columns` is set;
+what a layer and the scores behind it are asked of is the first token of a text, or the mean of all. Two texts are read as one, or
+each by itself and compared.
 
     ListOps      4 layers, width 512, 8 heads, feed-forward 1024      Pixels       1 layer, width 128, 8 heads, feed-forward 128
     Text         4 layers, width 256, 4 heads, feed-forward 1024      Pathfinder   4 layers, width 32, 4 heads, feed-forward 32
@@ -20,6 +21,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from regard.data.packing import Words
+from regard.errors import UserError
 from regard.families.bert import MASKED_WORDS, Heads
 from regard.model.count import Part, embedding, learned_positions, linear, stack, vocabulary_head
 from regard.model.embed import Embed
@@ -42,7 +44,20 @@ class EncoderConfig(BodyConfig):
     maximum_length: int = 2048
     pooling: Pooled = "first"  # which vector stands for a text
     pairs: Literal["joined", "apart"] = "joined"  # two texts are read as one, or each by itself, by the same body
+    columns: int = 0  # of the image whose pixels are read; 0: positions are those of a text
     segments = 0  # texts are told apart by the marks between them
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.columns < 0:
+            raise UserError(f"model.columns={self.columns} must be those of an image, such as 32, or 0 for a text.")
+        if self.columns and self.position != "sinusoidal":
+            raise UserError(f"model.columns={self.columns} is for model.position=sinusoidal; with {self.position} set it to 0.")
+        if self.columns and self.width % 4:
+            raise UserError(
+                f"model.width={self.width} does not divide by 4, which sines and cosines of rows and columns need; "
+                f"take {-(-self.width // 4) * 4}, or set model.columns=0."
+            )
 
 
 class Encoder(nn.Module):
@@ -55,7 +70,14 @@ class Encoder(nn.Module):
         super().__init__()
         c = self.config = config
         self.visibility = parse_visibility(c.visibility)
-        self.embed = Embed(vocabulary, c.width, position=c.position, maximum_length=c.maximum_length, dropout=c.dropout)
+        self.embed = Embed(
+            vocabulary,
+            c.width,
+            position=c.position,
+            maximum_length=c.maximum_length,
+            dropout=c.dropout,
+            columns=c.columns,
+        )
         self.encoder = Stack(c, c.layers, "encoder")
         if heads.words:
             self.head = VocabularyHead(c.width, vocabulary, self.embed.tokens, bias=True)

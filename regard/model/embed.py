@@ -37,12 +37,15 @@ class Embed(nn.Module):
         first_position: int = 0,
         body_width: int = 0,
         word_dropout: float = 0.0,
+        columns: int = 0,
     ) -> None:
-        """A `body_width` of 0 is that of the words; `word_dropout` is of whole words, wherever in the batch they stand."""
+        """A `body_width` of 0 is that of the words; `word_dropout` is of whole words, wherever in the batch they stand.
+
+        Tokens with `columns` are the pixels of an image, row by row."""
         super().__init__()
         self.concat = join == "concat" and position != "none"
         self.tokens = nn.Embedding(vocabulary, width - position_width if self.concat else width)
-        self.positions = Positions(position, position_width if self.concat else width, maximum_length, first_position)
+        self.positions = Positions(position, position_width if self.concat else width, maximum_length, first_position, columns)
         self.scale = self.tokens.embedding_dim**0.5 if scaled else 1.0
         self.segments = nn.Embedding(segments, width) if segments else None
         self.norm = Norm(width, eps=norm_epsilon) if norm_epsilon else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch import nn
 
 from regard.data.batches import Ragged
 from regard.data.labels import LabelledTexts, Marks, make_batch
+from regard.errors import UserError
 from regard.families.bert import Heads
 from regard.families.classifier import Classifier, classifier, count
 from regard.families.encoder import Encoder, EncoderConfig
@@ -52,6 +55,30 @@ def test_it_is_torchs_encoder(position: str) -> None:
         found = model.hidden(ids, lengths)
     for n, length in enumerate(lengths):
         torch.testing.assert_close(found[n, :length], expected[n, :length], atol=1e-5, rtol=1e-4)
+
+
+def test_pixels_are_told_where_they_are_in_the_image() -> None:
+    model = Encoder(EncoderConfig(**SMALL, columns=4), VOCABULARY, seed=1).eval()  # type: ignore[arg-type]
+    flat = Encoder(EncoderConfig(**SMALL), VOCABULARY, seed=1).eval()  # type: ignore[arg-type]
+    ids = torch.full((1, 13), 5)  # a mark and three rows
+    where = (model.embed(ids) - model.embed.tokens(ids) * model.embed.scale)[0, 1:].unflatten(0, (3, 4))
+    assert torch.allclose(where[0, :, :12], where[0, :1, :12])  # one row
+    assert torch.allclose(where[:, 1, 12:], where[:1, 1, 12:], atol=1e-6)  # one column
+    assert not torch.allclose(model.hidden(ids, torch.tensor([13])), flat.hidden(ids, torch.tensor([13])), atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("choice", "says"),
+    [
+        (dict(columns=-1), "model.columns=-1 must be those of an image"),
+        (dict(columns=4, position="learned"), "model.columns=4 is for model.position=sinusoidal; with learned set it to 0"),
+        (dict(columns=4, position="none"), "with none set it to 0"),
+        (dict(columns=4, width=18), "model.width=18 does not divide by 4, .* take 20"),
+    ],
+)
+def test_columns_that_cannot_be_are_refused(choice: dict[str, Any], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        EncoderConfig(**(SMALL | choice))  # type: ignore[arg-type]
 
 
 def test_words_are_drawn_with_unit_variance_after_scaling() -> None:
@@ -123,8 +150,9 @@ def test_counted_parameters_are_the_models(position: str, pairs_: str) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("pooling", ["first", "mean"])
-def test_a_step_asks_the_host_for_nothing(packed: bool, pooling: str) -> None:
+@pytest.mark.parametrize("columns", [0, 4])
+def test_a_step_asks_the_host_for_nothing(packed: bool, pooling: str, columns: int) -> None:
     """Only so can a GPU record it (see tests/objective/test_recordable.py)."""
-    model, batch = towers(pooling=pooling).train(), make_batch(pairs(4), np.arange(4), packed)
+    model, batch = towers(pooling=pooling, columns=columns).train(), make_batch(pairs(4), np.arange(4), packed)
     objective = ClassificationLoss(ClassificationConfig())
     TapeRecorder().record(lambda: objective(model, batch).total.backward())
