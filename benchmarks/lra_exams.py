@@ -71,7 +71,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "linear-relu": ("model.mixer=linear-relu",),
     "conv": ("model.mixer=conv",),
     "denoised": (),  # full attention, and the task's own inputs filled in first
-    "eased": (),  # full attention, and easier sets first, with what a task has for that
+    "eased": (),  # full attention, inputs filled in first, then easier sets, with what a task has for that
 }
 
 
@@ -115,13 +115,15 @@ def examine(task: str, variant: str, seed: int, given: Sequence[str]) -> dict[st
 
 def _before(exam: Exam, variant: str) -> list[list[str]]:
     """Settings of what is trained before the task itself, each from the last."""
+    filled = ["task.name=denoise", f"objective.share={exam.share}"]
     if variant == "denoised":
-        return [["task.name=denoise", f"objective.share={exam.share}"]]
+        return [filled]
     if variant == "eased":
-        return [
+        easier = [
             [f"data.train={name}/train", f"data.valid={name}/valid", f"train.epochs={epochs}"]
             for name, epochs in exam.easier.items()
         ]
+        return [[*filled, "train.epochs=2"], *easier]
     return []
 
 

@@ -16,8 +16,8 @@ from benchmarks.measure import Table
 SETTING = (
     "Trained from scratch, the checkpoint with the lowest validation loss scored on the test data once. Several trainings share "
     "the device, so steps/s are of each beside the others. Data and steps are what the last column says, and not the papers': "
-    "scores beside each other are no leaderboard. What is denoised or eased was trained before, on its own inputs or on easier "
-    "ones; steps are those after that."
+    "scores beside each other are no leaderboard. What is denoised has first filled in its own inputs; what is eased has, "
+    "too, and then learned easier sets; steps are those after that."
 )
 COLUMNS = ["attention", "accuracy", "seeds", "arena", "again", "steps/s", "peak", "parameters", "trained"]
 CHANCE = {"listops": 17.0, "text": 50.0, "retrieval": 50.0, "pixels": 10.0, "pathfinder": 50.0}  # one answer for all, in percent
