@@ -60,7 +60,10 @@ EXAMS = {
         0.5,
         short=("train.epochs=20",),
         easier={f"builtin:pathfinder@dashes={dashes}": epochs for dashes, epochs in ((2, 3), (4, 2), (6, 2), (9, 2))},
-        eased=("model.columns=32", "model.width=64", "model.feedforward=128", "model.dropout=0.0"),
+        eased=(
+            *("model.columns=32", "model.pooled_norm=batch"),
+            *("model.width=64", "model.feedforward=128", "model.dropout=0.0"),
+        ),
     ),
 }
 VARIANTS: dict[str, tuple[str, ...]] = {

@@ -119,7 +119,8 @@ def test_a_task_without_its_files_is_left_out_or_refused(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("variant", ["full", "denoised", "eased"])
 def test_one_training_is_examined(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     easier = {"builtin:listops@length=4-6@count=20": 1, "builtin:listops@length=5-9@count=25": 2}
-    monkeypatch.setitem(EXAMS, "listops", replace(EXAMS["listops"], easier=easier))
+    eased = ("model.pooled_norm=batch",)
+    monkeypatch.setitem(EXAMS, "listops", replace(EXAMS["listops"], easier=easier, eased=eased))
     trainings = list[tuple[str, ...]]()
     plain = lra_exams._train
     monkeypatch.setattr(lra_exams, "_train", lambda *given: (trainings.append(tuple(given[1])), plain(*given))[1])

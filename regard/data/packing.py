@@ -24,13 +24,15 @@ class Packing:
     starts_N: Tensor  # int32; where each sequence starts and, one more, where the last one ends
     ids_T: Tensor  # the number of each token's sequence
     positions_T: Tensor  # its place in it
+    given_N: Tensor  # which sequences are no filler
     longest: int  # no sequence is longer
 
     @classmethod
-    def of(cls, lengths: Sequence[int] | np.ndarray, longest: int | None = None) -> Packing:
-        """`longest` where one is known that holds for all batches."""
+    def of(cls, lengths: Sequence[int] | np.ndarray, longest: int | None = None, given: int | None = None) -> Packing:
+        """`longest` where one is known that holds for all batches. Behind the first `given` sequences, if not all, is filler."""
         starts, ids_T, positions_T = _places(lengths)
-        return cls(torch.from_numpy(starts.astype(np.int32)), ids_T, positions_T, longest or _rounded(lengths))
+        given_N = torch.arange(len(lengths)) < (len(lengths) if given is None else given)
+        return cls(torch.from_numpy(starts.astype(np.int32)), ids_T, positions_T, given_N, longest or _rounded(lengths))
 
     @classmethod
     def filled(cls, lengths: np.ndarray, pieces: int = 0) -> Packing:
@@ -40,7 +42,7 @@ class Packing:
         """
         filler = _filler(lengths, pieces or fillers(lengths))
         empty = (1 << (len(lengths) + len(filler) - 1).bit_length()) - len(lengths) - len(filler)
-        return cls.of(np.concatenate([lengths, np.zeros(empty, np.int64), filler]))
+        return cls.of(np.concatenate([lengths, np.zeros(empty, np.int64), filler]), given=len(lengths))
 
     @property
     def sequences(self) -> int:
@@ -56,6 +58,7 @@ class Packing:
             torch.cat([self.starts_N, self.starts_N[1:] + self.starts_N[-1]]),
             torch.cat([self.ids_T, self.ids_T + len(self.starts_N) - 1]),
             self.positions_T.repeat(2),
+            self.given_N.repeat(2),
             self.longest,
         )
 

@@ -29,7 +29,7 @@ from regard.model.feedforward import Activation
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.patterns.parse import parse_visibility
-from regard.model.pooling import Pooled, Summary
+from regard.model.pooling import Pooled, PooledNorm, Summary
 from regard.model.stack import BodyConfig, Stack
 from regard.model.words import only_words, positions
 
@@ -43,6 +43,7 @@ class EncoderConfig(BodyConfig):
     norm: Literal["pre", "post"] = "pre"
     maximum_length: int = 2048
     pooling: Pooled = "first"  # which vector stands for a text
+    pooled_norm: PooledNorm = "none"  # over the batch: helps where most of every text is the same
     pairs: Literal["joined", "apart"] = "joined"  # two texts are read as one, or each by itself, by the same body
     columns: int = 0  # of the image whose pixels are read; 0: positions are those of a text
     segments = 0  # texts are told apart by the marks between them
@@ -82,7 +83,7 @@ class Encoder(nn.Module):
         if heads.words:
             self.head = VocabularyHead(c.width, vocabulary, self.embed.tokens, bias=True)
         if heads.pooled:
-            self.pooler = Summary(c.width, c.pooling, c.pairs == "apart")
+            self.pooler = Summary(c.width, c.pooling, c.pairs == "apart", c.pooled_norm)
         initialise(self, seed)
 
     def forward(self, ids_BL: Tensor, words: Words) -> Tensor:

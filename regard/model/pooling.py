@@ -4,7 +4,8 @@ Tay et al. 2021 compare two texts by their vectors, the product and the differen
 al. 2017): (x, y, x * y, x - y). A layer as wide as the body comes behind, and behind it, elsewhere, the scores.
 
 Differs from the paper in: gelu in that layer, not relu. While nothing is learned yet, the mean of a thousand tokens is about the
-same for every text, so a unit of relu is on for all of them or off for all, and once off it never learns again.
+same for every text, so a unit of relu is on for all of them or off for all, and once off it never learns again. For the same
+reason that vector may be normalised over the batch: what texts differ in is then as large as what they have in common was.
 
 Dims: N texts or pairs of texts, D width, T tokens of all texts in a row.
 """
@@ -20,21 +21,29 @@ from torch import Tensor, nn
 from regard.data.packing import Packing, Words
 from regard.model.heads import first_tokens
 from regard.model.linear import Linear
+from regard.model.norm import BatchNorm
 
 Pooled = Literal["first", "mean"]
+PooledNorm = Literal["none", "batch"]
 
 
 class Summary(nn.Module):
     """x_ND of texts; or with `apart`, where every second text belongs to the one before it, of pairs of texts."""
 
-    def __init__(self, width: int, pooling: Pooled, apart: bool = False) -> None:
+    def __init__(self, width: int, pooling: Pooled, apart: bool = False, norm: PooledNorm = "none") -> None:
         super().__init__()
         self.pooling, self.apart = pooling, apart
-        self.project = Linear(4 * width if apart else width, width)
+        given = 4 * width if apart else width
+        self.norm = BatchNorm(given) if norm == "batch" else None
+        self.project = Linear(given, width)
 
     def forward(self, x_BLD: Tensor, words: Words) -> Tensor:
         pooled = first_tokens(x_BLD, words) if self.pooling == "first" else mean_tokens(x_BLD, words)
-        return F.gelu(self.project(compared(pooled) if self.apart else pooled))
+        pooled = compared(pooled) if self.apart else pooled
+        if self.norm is not None:
+            given_N = words.given_N if isinstance(words, Packing) else pooled.new_ones(len(pooled), dtype=torch.bool)
+            pooled = self.norm(pooled, given_N[::2] if self.apart and isinstance(words, Packing) else given_N)
+        return F.gelu(self.project(pooled))
 
 
 def mean_tokens(x_BLD: Tensor, words: Words) -> Tensor:

@@ -150,9 +150,9 @@ def test_counted_parameters_are_the_models(position: str, pairs_: str) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("pooling", ["first", "mean"])
-@pytest.mark.parametrize("columns", [0, 4])
-def test_a_step_asks_the_host_for_nothing(packed: bool, pooling: str, columns: int) -> None:
+@pytest.mark.parametrize("choice", [dict(), dict(columns=4, pooled_norm="batch")])
+def test_a_step_asks_the_host_for_nothing(packed: bool, pooling: str, choice: dict[str, Any]) -> None:
     """Only so can a GPU record it (see tests/objective/test_recordable.py)."""
-    model, batch = towers(pooling=pooling, columns=columns).train(), make_batch(pairs(4), np.arange(4), packed)
+    model, batch = towers(pooling=pooling, **choice).train(), make_batch(pairs(4), np.arange(4), packed)
     objective = ClassificationLoss(ClassificationConfig())
     TapeRecorder().record(lambda: objective(model, batch).total.backward())

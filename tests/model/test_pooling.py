@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from regard.data.packing import Packing, Pieces
+from regard.model.norm import BatchNorm
 from regard.model.pooling import Summary, compared, mean_tokens
 
 lengths = st.lists(st.integers(1, 7), min_size=1, max_size=5)
@@ -37,20 +38,47 @@ def test_the_mean_is_of_the_words_alone(sizes: list[int]) -> None:
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
 @pytest.mark.parametrize("apart", [False, True])
-def test_packed_texts_have_the_summary_and_the_gradient_of_padded_ones(pooling: str, apart: bool) -> None:
+@pytest.mark.parametrize("norm", ["none", "batch"])
+def test_packed_texts_have_the_summary_and_the_gradient_of_padded_ones(pooling: str, apart: bool, norm: str) -> None:
     texts, padded, sizes_N, packed, packing = laid([3, 1, 5, 2])
     torch.manual_seed(0)
-    summary = Summary(6, pooling, apart)  # type: ignore[arg-type]
+    summary = Summary(6, pooling, apart, norm)  # type: ignore[arg-type]
     padded, packed = padded.clone().requires_grad_(), packed.clone().requires_grad_()
     a_ND, b_ND = summary(padded, sizes_N), summary(packed, packing)
     count = 2 if apart else 4
     assert a_ND.shape == (count, 6)
-    torch.testing.assert_close(b_ND[:count], a_ND)
+    torch.testing.assert_close(b_ND[:count], a_ND, atol=1e-5, rtol=1e-5)
     weights = torch.randn(count, 6)
     a, b = (torch.autograd.grad((x[:count] * weights).sum(), of)[0] for x, of in ((a_ND, padded), (b_ND, packed)))
     kept = torch.cat([a[n, : len(text)] for n, text in enumerate(texts)])
-    torch.testing.assert_close(b[0, : len(kept)], kept)
+    torch.testing.assert_close(b[0, : len(kept)], kept, atol=1e-5, rtol=1e-5)
     assert not b[0, len(kept) :].any()
+
+
+def test_a_batch_is_normalised_as_torch_does_it_and_what_does_not_count_is_only_measured() -> None:
+    ours, theirs = BatchNorm(5), nn.BatchNorm1d(5, affine=False)
+    for step in range(4):
+        torch.manual_seed(step)
+        x_ND = (3 + torch.randn(7, 5) * torch.arange(1, 6)).requires_grad_()
+        with_more = torch.cat([x_ND, torch.full((2, 5), 1e3)])
+        found, expected = ours(with_more, torch.arange(9) < 7), theirs(x_ND)
+        torch.testing.assert_close(found[:7], expected, atol=1e-5, rtol=1e-5)
+        weights = torch.randn(7, 5)
+        gradients = [torch.autograd.grad((y[:7] * weights).sum(), x_ND)[0] for y in (found, expected)]
+        torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(ours.mean_D, theirs.running_mean)
+    start = 0.9**4  # of the first variance, 1, is left; of what was seen, torch counts n / (n - 1)
+    torch.testing.assert_close((ours.variance_D - start) * 7 / 6 + start, theirs.running_var)
+    kept = ours.mean_D.clone()
+    alone, both = (ours.eval()(x_ND[:count], torch.ones(count, dtype=torch.bool)) for count in (1, 2))
+    assert torch.equal(alone[0], both[0])  # who else is asked for changes nothing
+    assert torch.equal(ours.mean_D, kept)
+
+
+def test_a_batch_of_filler_alone_is_numbers() -> None:
+    norm = BatchNorm(3)
+    assert norm(torch.randn(4, 3), torch.zeros(4, dtype=torch.bool)).isfinite().all()
+    assert norm(torch.randn(1, 3), torch.ones(1, dtype=torch.bool)).abs().max() == 0  # of one text nothing is left
 
 
 def test_units_that_are_off_for_every_text_can_learn() -> None:
