@@ -38,12 +38,17 @@ class Summary(nn.Module):
         self.project = Linear(given, width)
 
     def forward(self, x_BLD: Tensor, words: Words) -> Tensor:
+        if self.norm is None:
+            return F.gelu(self.project(self._pooled(x_BLD, words)))
+        given_N = words.given_N if isinstance(words, Packing) else x_BLD.new_ones(len(x_BLD), dtype=torch.bool)
+        with torch.autocast(x_BLD.device.type, enabled=False):  # what texts differ in is small, and half precision rounds it away
+            pooled = self._pooled(x_BLD.float(), words)
+        normed = self.norm(pooled, given_N[:: 2 if self.apart else 1])
+        return F.gelu(self.project(normed.to(self.project.weight.dtype)))
+
+    def _pooled(self, x_BLD: Tensor, words: Words) -> Tensor:
         pooled = first_tokens(x_BLD, words) if self.pooling == "first" else mean_tokens(x_BLD, words)
-        pooled = compared(pooled) if self.apart else pooled
-        if self.norm is not None:
-            given_N = words.given_N if isinstance(words, Packing) else pooled.new_ones(len(pooled), dtype=torch.bool)
-            pooled = self.norm(pooled, given_N[::2] if self.apart and isinstance(words, Packing) else given_N)
-        return F.gelu(self.project(pooled))
+        return compared(pooled) if self.apart else pooled
 
 
 def mean_tokens(x_BLD: Tensor, words: Words) -> Tensor:

@@ -75,6 +75,16 @@ def test_a_batch_is_normalised_as_torch_does_it_and_what_does_not_count_is_only_
     assert torch.equal(ours.mean_D, kept)
 
 
+def test_small_differences_are_kept_in_half_precision() -> None:
+    torch.manual_seed(0)
+    exact = 8 + 0.03 * torch.randn(3, 400, 6)  # around 8, half precision knows steps of 1/32
+    summary = Summary(6, "mean", norm="batch")
+    with torch.autocast("cpu", torch.bfloat16):
+        found = summary(exact.bfloat16(), torch.tensor([400, 300, 200]))
+    expected = summary(exact.bfloat16().float(), torch.tensor([400, 300, 200]))
+    torch.testing.assert_close(found.float(), expected, atol=0.03, rtol=0.03)
+
+
 def test_a_batch_of_filler_alone_is_numbers() -> None:
     norm = BatchNorm(3)
     assert norm(torch.randn(4, 3), torch.zeros(4, dtype=torch.bool)).isfinite().all()
