@@ -17,9 +17,12 @@ class Norm(nn.LayerNorm):
 
 
 class BatchNorm(nn.Module):
-    """As torch's, without a scale and a shift of its own, and some of a batch may be left out."""
+    """As torch's, without a scale and a shift of its own, and some of a batch may be left out.
 
-    KEPT, EPSILON = 0.9, 1e-5
+    Half of what is kept is the last batch's: while weights change fast, the mean of ten is old, and validation with it.
+    """
+
+    KEPT, EPSILON = 0.5, 1e-5
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -56,7 +56,7 @@ def test_packed_texts_have_the_summary_and_the_gradient_of_padded_ones(pooling: 
 
 
 def test_a_batch_is_normalised_as_torch_does_it_and_what_does_not_count_is_only_measured() -> None:
-    ours, theirs = BatchNorm(5), nn.BatchNorm1d(5, affine=False)
+    ours, theirs = BatchNorm(5), nn.BatchNorm1d(5, affine=False, momentum=1 - BatchNorm.KEPT)
     for step in range(4):
         torch.manual_seed(step)
         x_ND = (3 + torch.randn(7, 5) * torch.arange(1, 6)).requires_grad_()
@@ -67,7 +67,7 @@ def test_a_batch_is_normalised_as_torch_does_it_and_what_does_not_count_is_only_
         gradients = [torch.autograd.grad((y[:7] * weights).sum(), x_ND)[0] for y in (found, expected)]
         torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(ours.mean_D, theirs.running_mean)
-    start = 0.9**4  # of the first variance, 1, is left; of what was seen, torch counts n / (n - 1)
+    start = BatchNorm.KEPT**4  # of the first variance, 1, is left; of what was seen, torch counts n / (n - 1)
     torch.testing.assert_close((ours.variance_D - start) * 7 / 6 + start, theirs.running_var)
     kept = ours.mean_D.clone()
     alone, both = (ours.eval()(x_ND[:count], torch.ones(count, dtype=torch.bool)) for count in (1, 2))
