@@ -77,20 +77,19 @@ def record(test: Sequence[Pair], bot: str, seed: int, made: Made) -> None:
     same = bots.get(bot, {}).get("settings") == made.settings
     seeds = _by_seed(bots[bot]) if same else {}
     seeds[str(seed)] = {name: {**made.scores, "validation": made.validation}[name] for name in BY_SEED}
-    if seed == FIRST or not same:
+    if fresh := seed == FIRST or not same:
         about = {"parameters": made.parameters, "training_seconds": made.seconds, "validation": made.validation}
         bots[bot] = {**made.scores, **about, "settings": made.settings}
     bots[bot]["seeds"] = dict(sorted(seeds.items()))
     bots = {each: bots[each] for each in BOTS if each in bots}
-    if seed == FIRST:
+    if fresh:
         examples = _examples(test, bot, made, examples)
     floors = {each: {"floor": floor, "found": bots[each]["recall_1"]} for each, floor in FLOORS.items() if each in bots}
     perplexity: dict[str, Any] = {each: bots[each]["perplexity"] for each in WRITERS if each in bots}
     for hran, joined in RIVALS:
-        if hran in bots and joined in bots and _alike(bots[hran], bots[joined]) and _seeds_of_both(bots[hran], bots[joined]):
-            ours, theirs = _on_the_average(bots[hran], bots[joined])
-            perplexity |= {f"{hran}, on the average": ours, f"{joined}, on the average": theirs}
-            perplexity[f"{hran}: not above {joined}"] = ours <= theirs
+        if hran in bots and joined in bots and (means := _means(bots[hran], bots[joined])):
+            perplexity |= {f"{hran}, on the average": means[0], f"{joined}, on the average": means[1]}
+            perplexity[f"{hran}: not above {joined}"] = means[0] <= means[1]
     measure.write("dialogue", {"bots": bots, "recall_1": floors, "perplexity": perplexity, "examples": examples})
 
 
@@ -98,14 +97,11 @@ def _by_seed(bot: dict[str, Any]) -> dict[str, dict[str, float]]:
     return bot.get("seeds") or {str(FIRST): {name: bot[name] for name in BY_SEED}}
 
 
-def _seeds_of_both(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
-    return _by_seed(one).keys() & _by_seed(other).keys()
-
-
-def _on_the_average(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float]:
-    """Perplexities of two bots, of the seeds that both have."""
+def _means(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float] | None:
+    """Perplexities of two bots, over the seeds that both have; nothing of those that were trained otherwise."""
     ours, theirs = _by_seed(one), _by_seed(other)
-    both = _seeds_of_both(one, other)
+    if not (both := ours.keys() & theirs.keys()) or not _alike(one, other):
+        return None
     return mean(ours[seed]["perplexity"] for seed in both), mean(theirs[seed]["perplexity"] for seed in both)
 
 
