@@ -72,12 +72,7 @@ class Encoder(nn.Module):
         c = self.config = config
         self.visibility = parse_visibility(c.visibility)
         self.embed = Embed(
-            vocabulary,
-            c.width,
-            position=c.position,
-            maximum_length=c.maximum_length,
-            dropout=c.dropout,
-            columns=c.columns,
+            vocabulary, c.width, position=c.position, maximum_length=c.maximum_length, dropout=c.dropout, columns=c.columns
         )
         self.encoder = Stack(c, c.layers, "encoder")
         if heads.words:

@@ -22,7 +22,7 @@ from regard.lens.charts import Curve
 from regard.lens.shown import fragment
 from regard.lens.table import table
 from regard.model.embed import Embed
-from regard.model.position import Learned, Positions
+from regard.model.position import Learned, Pixels, Positions
 
 MOST = 512  # positions that are looked at
 OFFSETS = (1, 2, 3, 5, 8, 13, 21, 34)
@@ -97,7 +97,7 @@ def analysed(positions: Positions, title: str) -> PositionAnalysis:
     variances = np.linalg.svd(table_LD - table_LD.mean(0), compute_uv=False) ** 2
     return PositionAnalysis(
         title,
-        positions.kind,
+        "row-and-column" if isinstance(positions.scheme, Pixels) else positions.kind,
         places,
         table_LD.shape[1],
         alike,

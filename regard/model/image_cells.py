@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.model.linear import Linear
-from regard.model.position import PositionKind, Sinusoidal
+from regard.model.position import PositionKind, Sinusoidal, by_row_and_column
 
 COLOURS = 3
 GROUPS = 8
@@ -85,6 +85,5 @@ class GridPositions(nn.Module):
             return cells_BMD + self.table.weight.to(cells_BMD.dtype)
         if self.waves is None:
             return cells_BMD
-        where_SK = self.waves(torch.arange(self.side, device=cells_BMD.device))
-        rows_MK, columns_MK = where_SK.repeat_interleave(self.side, 0), where_SK.repeat(self.side, 1)
-        return cells_BMD + torch.cat([rows_MK, columns_MK], 1).to(cells_BMD.dtype)
+        where_MD = by_row_and_column(self.waves, torch.arange(self.side**2, device=cells_BMD.device), self.side)
+        return cells_BMD + where_MD.to(cells_BMD.dtype)

@@ -21,38 +21,39 @@ PositionKind = Literal["sinusoidal", "learned", "none"]
 
 
 class Sinusoidal(nn.Module):
-    def __init__(self, width: int) -> None:
+    """Waves from the fastest, in radians a position, to one that is nearly `base` times as slow."""
+
+    def __init__(self, width: int, base: float = 10000.0, fastest: float = 1.0) -> None:
         super().__init__()
-        self.width = width
+        self.width, self.base, self.fastest = width, base, fastest
         # Whole numbers, which a model in half precision leaves as they are: rates rounded to bf16 would turn far positions wrong.
         self.register_buffer("even_K", torch.arange(0, width, 2), persistent=False)
         self.even_K: Tensor
 
     def forward(self, positions_L: Tensor) -> Tensor:
-        rate_K = (10000.0 ** (-self.even_K.double() / self.width)).float()
+        rate_K = (self.fastest * self.base ** (-self.even_K.double() / self.width)).float()
         angles_LK = positions_L[..., None].float() * rate_K
         return torch.stack([angles_LK.sin(), angles_LK.cos()], -1).flatten(-2)[..., : self.width]
 
 
+def by_row_and_column(waves: Sinusoidal, cells_L: Tensor, columns: int) -> Tensor:
+    """Of cells counted row by row: one half says the row, the other the column."""
+    return torch.cat([waves(cells_L.div(columns, rounding_mode="floor")), waves(cells_L % columns)], -1)
+
+
 class Pixels(nn.Module):
-    """Rows and columns of an image whose pixels come row by row behind a mark, which stands in a row of its own above.
+    """Of an image whose pixels come row by row behind a mark, which stands in a row of its own above.
 
     Waves are those that an image can tell apart: the fastest turns a quarter from pixel to pixel, the slowest a radian in a row.
     """
 
     def __init__(self, width: int, columns: int) -> None:
         super().__init__()
-        self.width, self.columns = width, columns
-        self.register_buffer("number_K", torch.arange(width // 4), persistent=False)
-        self.number_K: Tensor
+        self.columns = columns
+        self.waves = Sinusoidal(width // 2, base=columns * pi / 2, fastest=pi / 2)
 
     def forward(self, positions_L: Tensor) -> Tensor:
-        slower = (self.columns * pi / 2) ** (-1 / max(1, self.width // 4 - 1))
-        rate_K = (pi / 2 * slower ** self.number_K.double()).float()
-        pixel_L = positions_L - 1
-        where_L2 = torch.stack([pixel_L.div(self.columns, rounding_mode="floor"), pixel_L % self.columns], -1)
-        angles_L2K = where_L2[..., None].float() * rate_K
-        return torch.cat([angles_L2K.sin(), angles_L2K.cos()], -1).flatten(-2)
+        return by_row_and_column(self.waves, positions_L - 1, self.columns)
 
 
 class Learned(nn.Module):

@@ -31,6 +31,13 @@ def test_sinusoids_turn(width):
     assert max(result.spread) < 1e-4
 
 
+def test_pixels_are_alike_down_a_column():
+    result = analysed(Positions("sinusoidal", 32, 0, columns=16), "demo")
+    assert result.lines()[0] == "demo: row-and-column positions, 512 of width 32"
+    assert result.alike[16] > result.alike[8]  # the pixel below is nearer than the one in the middle of the row
+    assert result.spread[16] < 1e-4
+
+
 def test_the_map_is_the_rotation_of_the_paper():
     """What is fitted predicts far positions; so does the matrix of angles written down."""
     width, k = 8, 3

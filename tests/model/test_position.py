@@ -53,12 +53,11 @@ def test_a_position_alone_is_the_position_in_a_row():
 def test_pixels_are_told_by_row_and_by_column():
     width, columns = 16, 5
     found = Pixels(width, columns)(torch.arange(1 + 3 * columns)).double()
-    rates = [pi / 2 * (2 / (pi * columns)) ** (k / 3) for k in range(4)]  # a quarter turn a pixel to a radian in five
-    assert rates[-1] == pytest.approx(1 / columns)
+    rates = [pi / 2 * (2 / (pi * columns)) ** (k / 4) for k in range(4)]  # from a quarter turn a pixel, down to a radian in five
     for row in range(3):
         for column in range(columns):
             angles = torch.tensor([[at * rate for rate in rates] for at in (row, column)], dtype=torch.double)
-            expected = torch.cat([angles.sin(), angles.cos()], -1).flatten()
+            expected = torch.stack([angles.sin(), angles.cos()], -1).flatten()
             torch.testing.assert_close(found[1 + row * columns + column], expected, atol=1e-5, rtol=0)
     assert len({tuple(vector) for vector in found.round(decimals=4).tolist()}) == 1 + 3 * columns  # the mark's is another
     packed = Positions("sinusoidal", width, 32, columns=columns)(torch.tensor([[0, 1, 7, 0, 1, 7]]))
