@@ -272,7 +272,7 @@ def test_compiled_for_changing_lengths_it_answers_the_same():
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_changing_lengths_need_few_graphs(shared):
-    """What a GPU compiles, with FlexAttention inside, is only traced here: one length alone, and then two kinds of lengths."""
+    """What a GPU compiles, with FlexAttention inside, is only traced here: one length, and then all, or two kinds of them."""
     graphs, compiler = counted_graphs()
     traced = torch.compile(flex.attend, fullgraph=True, backend=compiler)
     for tokens in (512, 640, 700, 768, 900, 1024, 1100):
@@ -283,4 +283,4 @@ def test_changing_lengths_need_few_graphs(shared):
         q, k, v = (torch.randn(2, 1, tokens, 16) for _ in range(3))
         with torch.no_grad():
             traced(q, k, v, None, mask, wide, {"IS_DIVISIBLE": True} if shared or tokens % 128 == 0 else {})
-    assert len(graphs) == 3
+    assert len(graphs) == (2 if shared else 3)

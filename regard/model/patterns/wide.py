@@ -36,7 +36,7 @@ class Wide(NamedTuple):
     chunks: int
     numbers_BW: Tensor  # of wide blocks; -1 where a text has fewer
     places_BP: Tensor  # of their tokens in the text; of a block that is not there, any
-    answers_BP: Tensor  # where their answers belong, with the copies; of a block that is not there, in one of its copies
+    slots_BL: Tensor  # of each token of the text, its number among these; -1 of those that are not wide
 
     @property
     def tokens(self) -> int:
@@ -53,9 +53,10 @@ def wide_of(pattern: Visibility, length: int, size: int, *, batch: int, device: 
     numbers_BW = F.pad(numbers_BW, (0, -numbers_BW.shape[1] % max(1, TILE // size)), value=-1)
     each, chunks = chunk // size, -(-length // chunk)
     places_BWS = numbers_BW.clamp(min=0)[..., None] * size + torch.arange(size, device=device)
-    copies_WS = torch.arange(chunks * chunk, chunks * chunk + places_BWS[0].numel(), device=device).view_as(places_BWS[0])
-    answers_BWS = torch.where((numbers_BW >= 0)[..., None], places_BWS, copies_WS)
-    return Wide(size, each, chunks, numbers_BW, places_BWS.clamp(max=length - 1).flatten(1), answers_BWS.flatten(1))
+    token_L = torch.arange(length, device=device)
+    is_BWL = numbers_BW[..., None] == token_L // size
+    slots_BL = (is_BWL.int().argmax(1) * size + token_L % size).masked_fill(~is_BWL.any(1), -1)
+    return Wide(size, each, chunks, numbers_BW, places_BWS.clamp(max=length - 1).flatten(1), slots_BL)
 
 
 def _each_once(named_BW: Tensor, blocks: int) -> Tensor:
