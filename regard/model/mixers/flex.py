@@ -27,6 +27,7 @@ NARROWEST = 16  # head width that its kernels multiply
 SMALL = {"fwd_BLOCK_M": 64, "fwd_BLOCK_N": 64, "fwd_num_warps": 4, "fwd_num_stages": 3, "bwd_num_stages": 3}
 BACKWARDS = {"bwd_BLOCK_M1": 32, "bwd_BLOCK_N1": 64, "bwd_BLOCK_M2": 64, "bwd_BLOCK_N2": 32, "bwd_num_warps": 4}
 FITS = 128  # bytes of a head
+WINDOW = 4096  # tokens: multiples are no texts as they come but windows of one size, which is compiled for itself
 GRAPHS = 64  # that a process may need; the usual 8 are fewer than an afternoon in a notebook
 
 
@@ -49,7 +50,7 @@ def mix(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View) -> Tensor:
     if torch.compiler.is_compiling():  # as part of what is compiled around it
         return attend(*inputs)
     with torch.compiler.set_stance("default"):  # also where models run uncompiled: it would hold all scores at once
-        return _compiled(small)(*inputs)
+        return _compiled(small, q_BHLK.shape[2] % WINDOW == k_BHMK.shape[2] % WINDOW == 0)(*inputs)
 
 
 def tiles(q_BHLK: Tensor) -> dict[str, int]:
@@ -70,13 +71,14 @@ def attend(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, score_mod: Any, mask:
     return flex_attention(q_BHLK, k_BHMK, v_BHMK, score_mod, mask, kernel_options=options)
 
 
-@lru_cache(maxsize=2)
-def _compiled(small: bool) -> Callable[..., Tensor]:
+@lru_cache(maxsize=4)
+def _compiled(small: bool, alone: bool) -> Callable[..., Tensor]:
     """A graph that would have to be broken, or one too many, is an error: uncompiled it would hold all scores at once.
 
     There are many graphs: with and without gradients, of one text and of several, of each number of heads and each pattern."""
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, GRAPHS)
-    return torch.compile(attend, fullgraph=True, options=compile_options() if small else None)
+    dynamic = False if alone else None
+    return torch.compile(attend, fullgraph=True, dynamic=dynamic, options=compile_options() if small else None)
 
 
 @cache
