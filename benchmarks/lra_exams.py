@@ -62,7 +62,8 @@ EXAMS = {
         easier={f"builtin:pathfinder@dashes={dashes}": epochs for dashes, epochs in ((2, 3), (4, 2), (6, 2), (9, 2))},
         eased=(
             *("model.columns=32", "model.pooled_norm=batch"),
-            *("model.width=64", "model.feedforward=128", "model.dropout=0.0"),
+            *("model.width=128", "model.feedforward=256", "model.dropout=0.0"),
+            *("train.tokens_per_batch=131328", "train.clip=1.0", "train.epochs=12"),
         ),
     ),
 }
@@ -88,11 +89,14 @@ def known(task: str, variant: str) -> bool:
     return variant != "eased" or bool(EXAMS[task].easier)
 
 
+def chosen(exam: Exam, variant: str) -> tuple[str, ...]:
+    return exam.eased if variant == "eased" else VARIANTS[variant]
+
+
 def examine(task: str, variant: str, seed: int, given: Sequence[str]) -> dict[str, Any]:
     """One training, in a process of its own, and what it came to."""
     exam = EXAMS[task]
-    chosen = exam.eased if variant == "eased" else VARIANTS[variant]
-    settings = [*exam.settings, *exam.short, *chosen, *given, f"train.seed={seed}"]
+    settings = [*exam.settings, *exam.short, *chosen(exam, variant), *given, f"train.seed={seed}"]
     with tempfile.TemporaryDirectory() as name:
         begun: list[str] = []
         for number, first in enumerate(_before(exam, variant)):
@@ -112,8 +116,13 @@ def examine(task: str, variant: str, seed: int, given: Sequence[str]) -> dict[st
         "parameters": sum(p.numel() for p in outcome.prepared.model().parameters()),
         "trained_on": outcome.prepared.amounts()["train"],
         "tokens_per_batch": recipe.train.tokens_per_batch,
-        "given": [*exam.short, *given, *chosen],
+        "given": settled([*exam.short, *chosen(exam, variant), *given]),
     }
+
+
+def settled(settings: Sequence[str]) -> list[str]:
+    """Each key once, as it was set last."""
+    return list({setting.partition("=")[0]: setting for setting in settings}.values())
 
 
 def _before(exam: Exam, variant: str) -> list[list[str]]:

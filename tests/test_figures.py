@@ -174,6 +174,15 @@ def test_language_models_on_a_gpu():
     )
 
 
+def test_the_arena():
+    found = result("lra.cuda")["data"]
+    full, bigbird = (100 * found["listops"][name][0]["accuracy"] for name in ("full", "bigbird"))
+    assert f"| {full:.2f}%, one seed (published: 36.4%); with BigBird's pattern {bigbird:.1f}% (36.1%) |" in README
+    (eased,) = found["pathfinder"]["eased"]
+    assert f"{eased['steps']:,} steps after 13,750 easier ones, 15 min" in README
+    assert f"| {100 * eased['accuracy']:.2f}%, one seed (published: 71.4%" in README
+
+
 @pytest.mark.parametrize(
     ("name", "exam", "recipe", "score"),
     [

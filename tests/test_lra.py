@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks import limits, lra, lra_exams, measure
-from benchmarks.lra_exams import EXAMS, VARIANTS, examine, files_of
+from benchmarks.lra_exams import EXAMS, VARIANTS, chosen, examine, files_of
 from benchmarks.lra_table import CHANCE, PUBLISHED, tables
 from benchmarks.render import document
 from regard.data.arena import draw_sequences
@@ -103,7 +103,7 @@ def test_published_scores_are_those_of_the_paper() -> None:
 @pytest.mark.parametrize("task", EXAMS)
 def test_every_variant_is_a_recipe_of_every_task(task: str, variant: str) -> None:
     exam = EXAMS[task]
-    recipe = load_recipe(exam.recipe, [*exam.settings, *exam.short, *VARIANTS[variant]])
+    recipe = load_recipe(exam.recipe, [*exam.settings, *exam.short, *chosen(exam, variant)])
     assert recipe.task.name == "classify"
 
 
@@ -131,6 +131,8 @@ def test_one_training_is_examined(variant: str, monkeypatch: pytest.MonkeyPatch)
     assert 0 <= seen["accuracy"] <= 1
     assert seen["parameters"] > 1000
     assert seen["peak_bytes"] > 10**6
+    assert {*eased} <= {*seen["given"]} or variant != "eased"
+    assert [setting for setting in seen["given"] if setting.startswith("train.steps=")] == ["train.steps=2"]  # and not the exam's
     assert tables({"listops": {variant: [seen]}})[0]["rows"][0][0] == variant
     assert len(trainings) == {"full": 1, "denoised": 2, "eased": 4}[variant]
     began = [any(setting.startswith("task.start=") for setting in settings) for settings in trainings]

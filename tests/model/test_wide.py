@@ -64,8 +64,19 @@ def stand_in(q: Tensor, k: Tensor, v: Tensor, sees: Tensor) -> tuple[Tensor, Ten
     return context.masked_fill(blind[..., None], 0.0), lse.masked_fill(blind, -torch.inf)
 
 
+def shared_out(q: Tensor, k: Tensor, v: Tensor, wide: Wide, sees: Tensor) -> Tensor:
+    return sharing.mix(q, k, v, wide, partial(stand_in, sees=sees))
+
+
 def assert_equal_to_all_pairs(
-    pattern: Visibility, length: int, size: int, chunk: int, batch: int = 1, dtype: torch.dtype = torch.float64, seed: int = 0
+    pattern: Visibility,
+    length: int,
+    size: int,
+    chunk: int,
+    batch: int = 1,
+    dtype: torch.dtype = torch.float64,
+    seed: int = 0,
+    run: Callable[..., Tensor] = shared_out,
 ) -> None:
     pattern = pattern.settled(length if pattern.lengths_B is None else pattern.lengths_B)
     wide, mask = laid(pattern, length, size, chunk, batch)
@@ -74,7 +85,7 @@ def assert_equal_to_all_pairs(
     exact = [x.detach().double().requires_grad_() for x in inputs]
     sees = dense(pattern, torch.arange(length), length, batch=batch).expand(batch, HEADS, length, length)
     reference = Softmax().weights(exact[0], exact[1], sees) @ exact[2]
-    found = sharing.mix(*inputs, wide, partial(stand_in, sees=seen(mask, batch)))
+    found = run(*inputs, wide, seen(mask, batch))
     weight = torch.randn(found.shape, generator=draw)
     gradients = torch.autograd.grad((found * weight.to(dtype)).sum(), inputs)
     expected = torch.autograd.grad((reference * weight.double()).sum(), exact)
@@ -258,16 +269,21 @@ def counted_graphs() -> tuple[list[object], Callable[..., object]]:
 def test_compiled_for_changing_lengths_it_answers_the_same():
     """Of texts that fill their chunks, and of those that do not."""
     graphs, compiler = counted_graphs()
-
-    def run(q: Tensor, k: Tensor, v: Tensor, wide: Wide, sees: Tensor) -> Tensor:
-        return sharing.mix(q, k, v, wide, lambda q, k, v: stand_in(q, k, v, sees))
-
-    compiled = torch.compile(run, fullgraph=True, backend=compiler)
+    compiled = torch.compile(shared_out, fullgraph=True, backend=compiler)
     for tokens in (60, 72, 80, 96, 101, 120, 133, 144):
         wide, mask = laid(bigbird(4).settled(tokens), tokens, 4, 3, 1)
         inputs = (*(torch.randn(2, HEADS, tokens, WIDTH, dtype=torch.float64) for _ in range(3)), wide, seen(mask, 1))
-        torch.testing.assert_close(compiled(*inputs), run(*inputs))
+        torch.testing.assert_close(compiled(*inputs), shared_out(*inputs))
     assert len(graphs) <= 4
+
+
+def test_compiled_it_learns_the_same():
+    """By what a GPU compiles it with, for one length and then for all; here another kernel stands in for FlexAttention."""
+    torch._dynamo.reset()
+    compiled = torch.compile(shared_out, fullgraph=True)
+    for lengths in ([48, 48], [53, 30]):
+        pattern = bigbird(4) & padding(torch.tensor(lengths))
+        assert_equal_to_all_pairs(pattern, max(lengths), 4, 3, batch=2, dtype=torch.float32, run=compiled)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -284,3 +300,13 @@ def test_changing_lengths_need_few_graphs(shared):
         with torch.no_grad():
             traced(q, k, v, None, mask, wide, {"IS_DIVISIBLE": True} if shared or tokens % 128 == 0 else {})
     assert len(graphs) == (2 if shared else 3)
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "learns", "alone"),
+    [(4096, 4096, True, True), (8192, 4096, True, True), (4096, 4096, False, False), (4096, 5000, True, False)],
+)
+def test_what_is_compiled_alone(queries, keys, learns, alone):
+    """Windows that are trained on; what answers has batches of any size, and texts have any length."""
+    q = torch.empty(1, 1, queries, 1, requires_grad=learns)
+    assert flex.is_window(q, torch.empty(1, 1, keys, 1)) == alone

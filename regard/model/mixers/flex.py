@@ -27,7 +27,7 @@ NARROWEST = 16  # head width that its kernels multiply
 SMALL = {"fwd_BLOCK_M": 64, "fwd_BLOCK_N": 64, "fwd_num_warps": 4, "fwd_num_stages": 3, "bwd_num_stages": 3}
 BACKWARDS = {"bwd_BLOCK_M1": 32, "bwd_BLOCK_N1": 64, "bwd_BLOCK_M2": 64, "bwd_BLOCK_N2": 32, "bwd_num_warps": 4}
 FITS = 128  # bytes of a head
-WINDOW = 4096  # tokens: multiples are no texts as they come but windows of one size, which is compiled for itself
+WINDOW = 4096  # tokens: what is trained on multiples of it are no texts as they come but windows of one size, compiled by itself
 GRAPHS = 64  # that a process may need; the usual 8 are fewer than an afternoon in a notebook
 
 
@@ -50,7 +50,12 @@ def mix(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View) -> Tensor:
     if torch.compiler.is_compiling():  # as part of what is compiled around it
         return attend(*inputs)
     with torch.compiler.set_stance("default"):  # also where models run uncompiled: it would hold all scores at once
-        return _compiled(small, q_BHLK.shape[2] % WINDOW == k_BHMK.shape[2] % WINDOW == 0)(*inputs)
+        return _compiled(small, is_window(q_BHLK, k_BHMK))(*inputs)
+
+
+def is_window(q_BHLK: Tensor, k_BHMK: Tensor) -> bool:
+    """Not where it answers: there batches are of any size, and each would be compiled by itself, too."""
+    return q_BHLK.requires_grad and q_BHLK.shape[2] % WINDOW == k_BHMK.shape[2] % WINDOW == 0
 
 
 def tiles(q_BHLK: Tensor) -> dict[str, int]:
