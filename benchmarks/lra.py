@@ -1,11 +1,13 @@
 """Long Range Arena: each task with one kind of attention after the other, accuracy, speed and memory, beside what was published.
 
-    regard bench lra [listops text retrieval pixels pathfinder] [variants=full,window] [seeds=1,2,3] [at_once=4] [train.steps=N]
+    regard bench lra [listops text retrieval pixels pathfinder] [variants=full,window] [seeds=1,2,3] [at_once=4] [keep=FOLDER]
+        [train.steps=N]
 
-What is named is measured again, the rest stays as it was recorded. Lists and paths are drawn here; other data are where
-REGARD_DATA=FOLDER says, as far as they are there: imdb/{train,test}.jsonl.gz, cifar10_jpg/{train,test}.tar.gz (or CIFAR-10's own
-cifar-10-batches-bin), aan/new_aan_pairs.{train,eval,test}.tsv. Test data are scored once, with the checkpoint whose validation
-loss is the lowest; nothing is chosen by them. Where the arena has no validation set, a tenth of training is held out.
+What is named is measured again, the rest stays as it was recorded. Runs are kept where `keep` says, and one that was cut off is
+taken up again. Lists and paths are drawn here; other data are where REGARD_DATA=FOLDER says, as far as they are there:
+imdb/{train,test}.jsonl.gz, cifar10_jpg/{train,test}.tar.gz (or CIFAR-10's own cifar-10-batches-bin),
+aan/new_aan_pairs.{train,eval,test}.tsv. Test data are scored once, with the checkpoint whose validation loss is the lowest;
+nothing is chosen by them. Where the arena has no validation set, a tenth of training is held out.
 """
 
 from __future__ import annotations
@@ -36,14 +38,15 @@ class Wish:
     variants: tuple[str, ...]
     seeds: tuple[int, ...]
     at_once: int
+    keep: str  # in which folder; none: nowhere
     settings: tuple[str, ...]
 
     @classmethod
     def read(cls, arguments: Sequence[str]) -> Wish:
-        defaults = {"variants": ",".join(VARIANTS), "seeds": "1,2,3", "at_once": "4" if CUDA else "1"}
+        defaults = {"variants": ",".join(VARIANTS), "seeds": "1,2,3", "at_once": "4" if CUDA else "1", "keep": ""}
         tasks, chosen, settings = typed(arguments, EXAMS, defaults)
         variants = tuple(_known(name, VARIANTS, "variant") for name in chosen["variants"].split(","))
-        return cls(tuple(tasks), variants, whole(chosen["seeds"]), whole(chosen["at_once"])[0], tuple(settings))
+        return cls(tuple(tasks), variants, whole(chosen["seeds"]), whole(chosen["at_once"])[0], chosen["keep"], tuple(settings))
 
 
 def typed(
@@ -119,10 +122,10 @@ def main(arguments: Sequence[str] = ()) -> None:
     tasks, variants = possible(wish)
     if variants == ["eased"] and not any(known(task, "eased") for task in tasks):
         raise UserError(f"there are no easier sets to begin with for {', '.join(tasks)}; variants=eased is for pathfinder.")
-    context, failed = multiprocessing.get_context("spawn"), list[str]()
+    context, failed = multiprocessing.get_context("spawn"), dict[str, Exception]()
     with ProcessPoolExecutor(wish.at_once, context, max_tasks_per_child=1) as pool:
         jobs = {
-            pool.submit(examine, task, variant, seed, [*files_of(EXAMS[task]), *wish.settings]): (task, variant)
+            pool.submit(examine, task, variant, seed, [*files_of(EXAMS[task]), *wish.settings], wish.keep): (task, variant)
             for seed in wish.seeds
             for task in tasks
             for variant in variants
@@ -131,17 +134,21 @@ def main(arguments: Sequence[str] = ()) -> None:
         for job in as_completed(jobs):
             task, variant = jobs[job]
             try:
-                found = job.result()
-            except Exception:
-                traceback.print_exc()
-                failed.append(f"{task} {variant}")
-                continue
-            found["given"] = [setting for setting in found["given"] if setting not in files_of(EXAMS[task])]
-            record(task, variant, found)
-            told = f"{100 * found['accuracy']:.2f}%, {found['steps_per_second']:.1f} steps/s"
-            print(f"{task} {variant} seed {found['seed']}: {told} (published: {PUBLISHED[task].get(variant)})", flush=True)
+                _found(task, variant, job.result())
+            except Exception as error:
+                print(error, file=sys.stderr) if isinstance(error, UserError) else traceback.print_exception(error)
+                failed[f"{task} {variant}"] = error
     if failed:
-        raise SystemExit(f"failed, with what is said above: {', '.join(failed)}")
+        told = f"failed, with what is said above: {', '.join(failed)}"
+        raise UserError(told) if all(isinstance(error, UserError) for error in failed.values()) else SystemExit(told)
+
+
+def _found(task: str, variant: str, found: dict[str, Any]) -> None:
+    """Recorded and told, without where files are."""
+    found["given"] = [setting for setting in found["given"] if setting not in files_of(EXAMS[task])]
+    record(task, variant, found)
+    told = f"{100 * found['accuracy']:.2f}%, {found['steps_per_second']:.1f} steps/s"
+    print(f"{task} {variant} seed {found['seed']}: {told} (published: {PUBLISHED[task].get(variant)})", flush=True)
 
 
 if __name__ == "__main__":

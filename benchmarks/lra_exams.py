@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import tempfile
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,16 +94,16 @@ def chosen(exam: Exam, variant: str) -> tuple[str, ...]:
     return exam.eased if variant == "eased" else VARIANTS[variant]
 
 
-def examine(task: str, variant: str, seed: int, given: Sequence[str]) -> dict[str, Any]:
-    """One training, in a process of its own, and what it came to."""
+def examine(task: str, variant: str, seed: int, given: Sequence[str], keep: str = "") -> dict[str, Any]:
+    """One training, in a process of its own, and what it came to. Runs are kept in a folder, where one is named, and resumed."""
     exam = EXAMS[task]
     settings = [*exam.settings, *exam.short, *chosen(exam, variant), *given, f"train.seed={seed}"]
-    with tempfile.TemporaryDirectory() as name:
-        begun: list[str] = []
+    with nullcontext(keep) if keep else tempfile.TemporaryDirectory() as name:
+        place, begun = Path(name) / f"{task}-{variant}-{seed}", list[str]()
         for number, first in enumerate(_before(exam, variant)):
-            _train(exam.recipe, [*settings, *first, "data.test=", *begun], into := Path(name) / str(number))
+            _train(exam.recipe, [*settings, *first, "data.test=", *begun], into := place / f"before-{number}")
             begun = [f"task.start={into}"]
-        outcome = _train(exam.recipe, [*settings, *begun], Path(name) / "run")
+        outcome = _train(exam.recipe, [*settings, *begun], place / "run")
     assert outcome.result is not None  # there is a test set
     progress, recipe = outcome.progress, outcome.prepared.recipe
     return {

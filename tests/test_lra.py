@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,38 @@ def test_one_training_is_examined(variant: str, monkeypatch: pytest.MonkeyPatch)
     assert ("task.name=denoise" in trainings[0]) == (variant != "full")
     if variant == "eased":
         assert [f"data.train={name}/train" in settings for name, settings in zip(easier, trainings[1:])] == [True, True]
+
+
+def test_runs_are_kept_and_taken_up_again(tmp_path: Path) -> None:
+    small = [f"data.{split}=builtin:listops@length=5-12@count=30/{split}" for split in ("train", "valid", "test")]
+    first, again = (examine("listops", "full", 3, [*small, *TINY], str(tmp_path / "kept")) for _ in range(2))
+    assert (tmp_path / "kept" / "listops-full-3" / "run" / "recipe.toml").is_file()
+    assert (first["accuracy"], first["seconds"]) == (again["accuracy"], again["seconds"])  # scored again, not trained
+    with pytest.raises(UserError, match=r"begun with other settings: model.width=8 \(was 16\)"):
+        examine("listops", "full", 3, [*small, *TINY, "model.width=8"], str(tmp_path / "kept"))
+
+
+@pytest.mark.parametrize(("error", "raised"), [(UserError("no."), UserError), (ValueError("a bug"), SystemExit)])
+def test_what_fails_does_not_take_the_others_with_it(
+    error: Exception,
+    raised: type[BaseException],
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def examined(task: str, variant: str, seed: int, given: list[str], keep: str) -> dict[str, Any]:
+        if variant == "window":
+            raise error
+        return found(seed)
+
+    monkeypatch.setattr(lra, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
+    monkeypatch.setattr(lra, "examine", examined)
+    with pytest.raises(raised, match="failed, with what is said above: listops window"):
+        lra.main(["listops", "variants=window,full", "seeds=1"])
+    assert list(recorded(results)["data"]["listops"]) == ["full"]
+    told = capsys.readouterr().err
+    assert str(error) in told
+    assert ("Traceback" in told) == isinstance(error, ValueError)
 
 
 def test_what_has_no_easier_sets_is_not_eased() -> None:
