@@ -6,6 +6,7 @@ turning a little, away from the edges and from all that is there; pictures in wh
 the same at 128 x 128, 16,384 pixels to read.
 
     side   long snakes   short snakes   thick   dot   apart
+    16     2 of 5        2 of 3         0.5     1.3   4       nobody's, for a CPU
     32     2 of 14       5 of 4         0.5     1.5   7       published as "hard", contour_length_14
     128    2 of 14       8 of 4         1.5     3     20      Path-X
 
@@ -35,19 +36,22 @@ AT_A_TIME = 250
 WAYS, LOOKS, TRIES = 6, 4, 10  # turns that are tried at once, so often for each dash; and snakes until one fits
 TURN = 0.45  # radians, the deviation of a turn
 DASH_LIGHT, DOT_LIGHT = 190.0, 255.0
-FEWEST, MOST = 2, 14  # dashes
+FEWEST = 2  # dashes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pathfinder:
     side: int = 32  # pixels
-    dashes: int = 14  # of the long snakes
+    dashes: int = 0  # of the long snakes; 0: as many as are drawn at this size
 
     def __post_init__(self) -> None:
         if self.side not in STYLES:
             raise UserError(f"pathfinder@side={self.side} must be one of {', '.join(map(str, STYLES))}; 128 is Path-X.")
-        if not FEWEST <= self.dashes <= MOST:
-            raise UserError(f"pathfinder@dashes={self.dashes} must be at least {FEWEST} and at most {MOST}, the arena's.")
+        most = STYLES[self.side].long_dashes
+        if not self.dashes:
+            object.__setattr__(self, "dashes", most)
+        if not FEWEST <= self.dashes <= most:
+            raise UserError(f"pathfinder@dashes={self.dashes} must be from {FEWEST} to {most} in pictures of side {self.side}.")
 
 
 @dataclass(frozen=True)
@@ -61,11 +65,14 @@ class Style:
     margin: float  # at the edges
     clear: float  # between the dashes of different snakes
     apart: float  # beginnings of the long ones
-    long_dashes: int = 14
+    long_dashes: int = 14  # at most
     short_dashes: int = 4
 
 
 STYLES = {
+    16: Style(
+        side=16, dash=1.7, gap=0.9, thick=0.5, dot=1.3, short=2, margin=1.0, clear=2.3, apart=4.0, long_dashes=5, short_dashes=3
+    ),
     32: Style(32, dash=1.7, gap=0.9, thick=0.5, dot=1.5, short=5, margin=1.5, clear=2.3, apart=7.0),
     64: Style(64, dash=3.0, gap=1.4, thick=1.0, dot=2.2, short=6, margin=2.5, clear=3.1, apart=12.0),
     128: Style(128, dash=5.0, gap=1.8, thick=1.5, dot=3.0, short=8, margin=3.0, clear=5.2, apart=20.0),

@@ -56,7 +56,9 @@ def test_every_picture_has_two_dots_and_dashes() -> None:
     assert 0.4 < labels.mean() < 0.6
 
 
-@pytest.mark.parametrize(("side", "count", "gap", "faint", "right"), [(32, 600, 1, 20, 0.85), (128, 90, 2, 0, 0.9)])
+@pytest.mark.parametrize(
+    ("side", "count", "gap", "faint", "right"), [(16, 800, 1, 20, 0.8), (32, 600, 1, 20, 0.85), (128, 90, 2, 0, 0.9)]
+)
 def test_the_path_is_there_where_the_label_says_so(side: int, count: int, gap: int, faint: int, right: float) -> None:
     """Snakes keep clear of each other by more than their gaps, so whoever follows dashes, as crudely as this, is mostly right."""
     pictures, labels = drawn(side, count)
@@ -101,6 +103,9 @@ def test_with_fewer_dashes_paths_are_shorter() -> None:
     assert np.array(lit) / lit[2] == pytest.approx(np.array(dashes) / dashes[2], abs=0.07)  # and the dots
     hard, arena = (draw_sequences(f"builtin:pathfinder{level}@count=20/valid") for level in ("@dashes=14", ""))
     assert (hard.flat == arena.flat).all()
+    small, most = (draw_sequences(f"builtin:pathfinder@side=16{level}@count=20/valid") for level in ("", "@dashes=5"))
+    assert (small.flat == most.flat).all()
+    assert set(small.lengths.tolist()) == {256}
 
 
 def test_as_a_set_they_are_sequences_of_pixels() -> None:
