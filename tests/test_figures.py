@@ -197,6 +197,31 @@ def test_trained_on_a_gpu(name, exam, recipe, score):
     assert any(f"`{recipe}`" in line and f"| {told}, three seeds" in line for line in README.splitlines())
 
 
+def test_long_inputs():
+    """Its page rounds what was recorded."""
+    page = (ROOT / "docs" / "long-inputs.md").read_text("utf-8")
+
+    def growth(name: str, table: int, system: str) -> str:
+        (row,) = [row for row in result(name)["tables"][0]["rows"] if row[0] == system]
+        return row[table]
+
+    def ratio(name: str, case: str, pair: str) -> float:
+        (row,) = [row for row in result(name)["rows"] if row["case"] == f"{case}, forward + backward"]
+        return row["ratios"][pair]
+
+    times = [ratio("sparse.cuda", f"{n:,}", "bigbird / dense") for n in (4096, 16_384, 65_536)]
+    told = f"{times[0]:.1f}, {times[1]:.1f} and {times[2]:.0f} times as fast at 4,096, 16,384 and 65,536"
+    assert f"| {growth('sparse.cuda', -1, 'bigbird')} | {told} |" in page
+    at_once = ratio("sparse.cpu", "4,096", "bigbird / dense")
+    assert f"| {growth('sparse.cpu', -1, 'bigbird')} | {at_once:.1f} times as fast at 4,096;" in page
+    flash, sdpa = ratio("favor.cuda", "causal, 16,384", "regard / flash"), ratio("favor.cpu", "causal, 4,096", "regard / sdpa")
+    assert f"| {growth('favor.cuda', 1, 'favor, causal')} | {flash:.1f} times as fast at 16,384, slower up to 8,192 |" in page
+    assert ratio("favor.cuda", "8,192", "favor, causal / softmax, causal (flash)") < 1
+    assert f"| {growth('favor.cpu', 1, 'favor, causal')} | {sdpa:.1f} times as fast at 4,096 |" in page
+    peak, squares = (row[1].split()[0] for row in result("sparse.cuda")["tables"][1]["rows"])
+    assert f"in {float(peak):.1f} GB; the weights of all its pairs would be {squares} GB" in page
+
+
 LONG = "4,096 tokens, forward + backward"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +14,12 @@ verbs = typer.Typer(rich_markup_mode=None)
 
 
 @verbs.command(
-    epilog=examples("regard explain translate-base", "regard explain gpt3-175b", "regard explain runs/translate --json")
+    epilog=examples(
+        "regard explain translate-base",
+        "regard explain gpt3-175b",
+        "regard explain runs/translate --json",
+        "regard explain lra-text model.visibility='bigbird(64)' --out pattern.png",
+    )
 )
 def explain(
     target: Annotated[
@@ -21,11 +27,14 @@ def explain(
         typer.Argument(metavar="RECIPE|RUN|SIZE", help="a recipe, a .toml file, a run, or a size such as gpt3-175b"),
     ],
     settings: Settings = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="who may look at whom, drawn: .png or .svg")] = None,
     as_json: Json = False,
 ) -> None:
     """The model as a tree: shapes, parameters, files."""
-    from regard.tasks.listing import explain_rows, explain_tree
+    from regard.tasks.listing import explain_picture, explain_rows, explain_tree
 
+    if out is not None:
+        explain_picture(target, settings or [], out)
     print(json.dumps(explain_rows(target, settings or []), indent=2) if as_json else explain_tree(target, settings or []))
 
 

@@ -31,7 +31,8 @@ from regard.families.transformer import TransformerConfig
 from regard.model.count import Part
 
 Cells = RecurrentConfig | HierarchicalConfig | HRANConfig | ELMoConfig  # what carries vectors from word to word, in the main
-Config = GPTConfig | BERTConfig | TransformerConfig | EncoderConfig | Cells
+Bodies = GPTConfig | BERTConfig | TransformerConfig | EncoderConfig  # tokens that look at tokens
+Config = Bodies | Cells
 
 ROBERTA = "Liu et al. 2019, RoBERTa: a robustly optimized BERT pretraining approach"
 CAMEMBERT = "Martin et al. 2020, CamemBERT: a tasty French language model"

@@ -9,15 +9,12 @@ from typing import Any
 
 from regard.errors import UserError, nearest
 from regard.families.captioner import CaptionerConfig
-from regard.families.hierarchical import HierarchicalConfig
-from regard.families.sizes import SIZES, Cells, Config, Size, context, counted, depth
+from regard.families.sizes import SIZES, Cells, Size, context, counted
 from regard.families.words import WordsConfig
 from regard.model.count import Part
-from regard.model.patterns.choice import told
-from regard.model.patterns.parse import parse_visibility
-from regard.model.visibility import causal
 from regard.recipe import Recipe, builtin_names, load_recipe
 from regard.tasks.cost import TYPICAL, model_tree, typical
+from regard.tasks.explain_looks import computed, draw_looks, looks, looks_at_cells
 from regard.tasks.run import Run
 from regard.tasks.sizes import Footprint, sized
 
@@ -74,10 +71,17 @@ def explain_tree(target: str, settings: Sequence[str]) -> str:
     if isinstance(model.footprint.config, WordsConfig):  # nobody looks at anybody, and a word is its row
         return "\n".join([*lines, "", f"{'parameters':<12}{model.footprint.parameters:,}"])
     if isinstance(config := model.footprint.config, CaptionerConfig):  # an image is not counted in tokens
-        return "\n".join([*lines, "", f"{'parameters':<12}{model.footprint.parameters:,}", f"{'looks':<12}{_at_cells(config)}"])
-    lines += ["", *model.footprint.lines(), f"{'looks':<12}{_looks(model.footprint.config)}"]
-    lines += [f"{'computed':<12}{_computed(model.footprint)}"] if _has_kernels(model.footprint.config) else []
+        lines += ["", f"{'parameters':<12}{model.footprint.parameters:,}", f"{'looks':<12}{looks_at_cells(config)}"]
+        return "\n".join(lines)
+    lines += ["", *model.footprint.lines(), f"{'looks':<12}{looks(config)}"]
+    lines += [] if isinstance(config, Cells) else [f"{'computed':<12}{computed(model.footprint)}"]
     return "\n".join(lines)
+
+
+def explain_picture(target: str, settings: Sequence[str], out: Path) -> None:
+    """Who may look at whom."""
+    model = _explained(target, settings)
+    draw_looks(model.title, model.footprint, out)
 
 
 def explain_rows(target: str, settings: Sequence[str]) -> dict[str, Any]:
@@ -86,38 +90,6 @@ def explain_rows(target: str, settings: Sequence[str]) -> dict[str, Any]:
     plain = isinstance(model.footprint.config, WordsConfig | CaptionerConfig)
     figures = {"parameters": model.footprint.parameters} if plain else model.footprint.figures()
     return _as_dict(model.footprint.tree) | {"title": model.title, "paper": model.paper, "figures": figures}
-
-
-def _at_cells(config: CaptionerConfig) -> str:
-    seen = "" if config.encoder == "cnn" else f"cells at cells, {config.visibility}; "
-    words = "" if config.decoder == "lstm" else "words at words before them; "
-    return f"{seen}{words}words at all {config.side} x {config.side} cells; mixer {config.mixer}; position {config.position}"
-
-
-def _looks(config: Config) -> str:
-    """Who looks at whom, and how."""
-    if isinstance(config, HierarchicalConfig):
-        return f"a learned query at the words of each sentence, another at the sentences; mixer {config.score}"
-    if isinstance(config, Cells):
-        return f"decoder back at {config.visibility} & padding; mixer {config.score}" if config.score else "nobody at anybody"
-    seen, (readers, writers) = parse_visibility(config.visibility), depth(config)
-    sides = ([f"encoder {seen} & padding"] if readers else []) + ([f"decoder {causal & seen}"] if writers else [])
-    return f"{', '.join(sides)}; mixer {config.mixer}; position {config.position}"
-
-
-def _has_kernels(config: Config) -> bool:
-    """Of its own choosing, by pattern and length."""
-    return config.mixer == "softmax" and not isinstance(config, Cells)
-
-
-def _computed(footprint: Footprint) -> str:
-    """By which kernels, in texts as long as there are positions for, or as they come."""
-    config, (readers, writers) = footprint.config, depth(footprint.config)
-    assert not isinstance(config, Cells)
-    pattern, tokens = parse_visibility(config.visibility), context(config) or footprint.tokens
-    sides = {"encoder": pattern} if readers else {}
-    sides |= {"decoder": causal & pattern} if writers else {}
-    return "; ".join(f"{name} {told(side.static, tokens, config.attention_dropout)}" for name, side in sides.items())
 
 
 def _as_dict(part: Part) -> dict[str, Any]:

@@ -228,8 +228,7 @@ def test_family(family, check, tmp_path):
 def by_blocks(monkeypatch):
     """However short and dense: the kernels for long texts, on texts that a test has time for."""
     monkeypatch.setitem(choice.SHORTEST, "cpu", 1)
-    monkeypatch.setitem(choice.SIZES, "cpu", (2,))
-    monkeypatch.setattr(choice, "LARGEST_SHARE", 1.0)
+    monkeypatch.setitem(choice.PAIR, "cpu", {2: 0.5})
 
 
 OF_SEEING = ("gradients_reach_every_parameter", "future_tokens_change_nothing", "padding_and_batch_change_nothing")

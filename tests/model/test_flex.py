@@ -33,7 +33,7 @@ WIDE = [
     "bigbird(32, 5, 3, 2)",
     "bigbird-fixed(64, 1)",
     "sparse-transformer-strided(128, 64)",
-    "sparse-transformer-fixed(128, 32)",
+    "sparse-transformer(128, 32)",
     "image-local-1d(64, 32)",
     "image-local-2d(32, 4, 8, 2, 4)",
 ]

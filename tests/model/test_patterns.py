@@ -43,7 +43,7 @@ RULES = {
     "last(4, 2)": lambda i, j, n: bool({(n - 1) // 4, (n - 1) // 4 - 1} & {i // 4, j // 4}),
     "longformer(6, 2)": lambda i, j, n: abs(i - j) <= 3 or i < 2 or j < 2,
     "causal & sparse-transformer-strided(4)": lambda i, j, n: j <= i and (i - j <= 4 or (i - j) % 4 == 0),
-    "causal & sparse-transformer-fixed(4, 1)": lambda i, j, n: j <= i and (i // 4 == j // 4 or j % 4 == 3),
+    "causal & sparse-transformer(4, 1)": lambda i, j, n: j <= i and (i // 4 == j // 4 or j % 4 == 3),
     "sparse-transformer-strided(6, 3)": lambda i, j, n: abs(i // 3 - j // 3) <= 2 or (i // 3 - j // 3) % 2 == 0,
     "image-local-1d(4, 3)": lambda i, j, n: j in range(i // 4 * 4 - 3, i // 4 * 4 + 4 + 3),
     "image-local-2d(5, 2, 3, 1, 1)": lambda i, j, n: (
@@ -231,6 +231,12 @@ def test_numbers_may_be_named():
     assert parse_visibility("longformer(window=8)") == window(4) | Global(1)
 
 
+def test_what_papers_have_may_be_left_out():
+    assert parse_visibility("longformer") == window(256) | Global(1)
+    assert parse_visibility("sparse-transformer") == parse_visibility("sparse-transformer(128, 8)")
+    assert parse_visibility("bigbird") == bigbird(64, 3, 2, 3)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -245,7 +251,7 @@ def test_numbers_may_be_named():
         ("random(0)", "count must be at least 1"),
         ("strided(4, 0)", "block must be at least 1"),
         ("sparse-transformer-strided(10, 4)", "no whole number of blocks"),
-        ("sparse-transformer-fixed(4, 5)", "at most 4"),
+        ("sparse-transformer(4, 5)", "at most 4"),
         ("block(8.5)", "cannot be read"),
         ("bigbird(*[64])", "cannot be read"),
         ("bigbird(**full)", "cannot be read"),

@@ -54,7 +54,12 @@ def test_explain_says_what_computes_it() -> None:
     long = ["model.maximum_length=4096"]
     assert "computed    encoder all pairs at once (everybody is seen)" in explain_tree("bert-base", long)
     said = explain_tree("bert-base", [*long, "model.visibility=bigbird(64)"])
-    assert "on a CPU blocks by the fused kernel (15% of blocks of 64 needed), on a GPU blocks by FlexAttention" in said
+    cost = "(15% of blocks of 64 needed, 1.8 times the time a pair)"
+    assert f"on a CPU blocks by the fused kernel {cost}, on a GPU blocks by FlexAttention {cost}" in said
+    assert "looks       encoder bigbird(64) & padding, where bigbird(64) is block(64, 1) | global_(64) | last(64)" in said
+    for mixer, words in {"favor": "sums of all tokens", "conv": "one convolution", "additive": "all pairs at once"}.items():
+        assert f"computed    encoder {words}" in explain_tree("bert-base", [f"model.mixer={mixer}"])
+    assert "computed    decoder chunks of 128 tokens" in explain_tree("gpt2-small", ["model.mixer=linear-relu"])
 
 
 def test_fewer_positions_are_refused() -> None:
@@ -74,11 +79,13 @@ def test_training_over_blocks_is_training_over_all_pairs(tmp_path: Path, monkeyp
 
     recipe = converted("model.visibility=bigbird(2, 3, 2, 1)", "model.dropout=0", "train.checkpoint_every=3")
     weights = []
-    for share in (0.0, 1.0):
+    for cost in (0.0, 100.0):
         monkeypatch.setitem(choice.SHORTEST, "cpu", 1)
-        monkeypatch.setitem(choice.SIZES, "cpu", (2,))
-        monkeypatch.setattr(choice, "LARGEST_SHARE", share)
-        outcome = train_run(replace(recipe), tmp_path / str(share), CPU, quiet)
+        monkeypatch.setitem(choice.PAIR, "cpu", {2: cost})
+        outcome = train_run(replace(recipe), tmp_path / str(cost), CPU, quiet)
         weights.append(outcome.run.weights().tensors("model"))
     for name, tensor in weights[0].items():
-        torch.testing.assert_close(weights[1][name], tensor, atol=1e-4, rtol=1e-3)
+        other = weights[1][name]
+        if name.endswith("project.bias"):  # that of keys has no gradient but rounding, which Adam scales up
+            tensor, other = (torch.cat([each.chunk(3)[0], each.chunk(3)[2]]) for each in (tensor, other))
+        torch.testing.assert_close(other, tensor, atol=1e-4, rtol=1e-3)

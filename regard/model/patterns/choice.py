@@ -1,12 +1,13 @@
 """Which kernel computes a pattern over so many tokens, and why: by blocks where that was measured to be faster, else all pairs.
 
-What decides is known before any tensor is: the lengths, the device, and the share of blocks that the pattern needs. Decision 0025
-has the measurements.
+What decides is known before any tensor is: the lengths, the device, and the share of blocks that the pattern needs, times what a
+pair costs in blocks of that size. Decision 0025 has the measurements.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -16,11 +17,11 @@ from regard.model.patterns.blocks import between_blocks
 if TYPE_CHECKING:
     from regard.model.patterns.seeing import Visibility
 
-SIZES = {"cpu": (32, 64, 128), "cuda": (64, 128)}  # of blocks that the kernels of a device are fast with
-USUAL = {"cpu": 64, "cuda": 128}  # where the pattern has no blocks of its own
+# How long a pair takes in blocks of a size, in times that of all pairs at once under a mask. Smaller ones leave out more.
+PAIR = {"cpu": {32: 2.3, 64: 1.8, 128: 1.5}, "cuda": {64: 1.8, 128: 1.8}}
+WORTH_IT = 0.9  # of the time that all pairs take, at most
 SHORTEST = {"cpu": 512, "cuda": 2048}  # queries and keys: below, one dense kernel is faster whatever is left out
 LONG = 8192  # tokens: from here blocks that see everything are shared out
-LARGEST_SHARE = 0.5  # of all blocks: above, gathering the rest costs what leaving it out saves
 KERNELS = {"cpu": "blocks by the fused kernel", "cuda": "blocks by FlexAttention"}
 PLAIN = "blocks by plain products, as attention_dropout needs"
 NAMES = {"cpu": "CPU", "cuda": "GPU"}
@@ -36,16 +37,18 @@ class Choice(NamedTuple):
 
 def choose(pattern: Visibility, length: int, memory: int, offset: int, device: str) -> Choice:
     """`pattern` is one that holds for every batch."""
-    if device not in SIZES:
+    if device not in PAIR:
         return Choice(0, 1.0, "there is no kernel for blocks")
     if pattern.grain == 0:
         return Choice(0, 1.0, "everybody is seen")
     if min(length, memory) < SHORTEST[device]:
         return Choice(0, 1.0, f"fewer than {SHORTEST[device]:,} tokens")
-    size = _size(pattern.grain, device)
-    share = _share(pattern, length, memory, offset, size)
+    shares = {size: _share(pattern, length, memory, offset, size) for size in _sizes(pattern, device)}
+    costs = {size: share * PAIR[device][size] for size, share in shares.items()}
+    size = min(costs, key=lambda size: costs[size])
     shared = device == "cuda" and offset == 0 and LONG <= length == memory and _has_wide(pattern, memory, size)
-    return Choice(size if share <= LARGEST_SHARE else 0, share, f"{share:.0%} of blocks of {size} needed", shared)
+    why = f"{shares[size]:.0%} of blocks of {size} needed, {PAIR[device][size]} times the time a pair"
+    return Choice(size if costs[size] <= WORTH_IT else 0, shares[size], why, shared)
 
 
 def computed(pattern: Visibility, tokens: int) -> float:
@@ -56,17 +59,23 @@ def computed(pattern: Visibility, tokens: int) -> float:
 
 def told(pattern: Visibility, tokens: int, dropout: float = 0.0) -> str:
     """For people: what computes it on each device, in texts of so many tokens, and why."""
-    found = {device: choose(pattern, tokens, tokens, 0, device) for device in SIZES}
-    kernels = dict.fromkeys(SIZES, PLAIN) if dropout else KERNELS
+    if pattern.reach == (-1, 0):
+        return f"{DENSE} (all before it: the kernel leaves out the rest by itself)"
+    found = {device: choose(pattern, tokens, tokens, 0, device) for device in PAIR}
+    kernels = dict.fromkeys(PAIR, PLAIN) if dropout else KERNELS
     said = {NAMES[device]: f"{kernels[device] if c.size else DENSE} ({c.why})" for device, c in found.items()}
     if not any(choice.size for choice in found.values()):
         return said["CPU"]
     return f"{', '.join(f'on a {name} {words}' for name, words in said.items())}, in {tokens:,} tokens"
 
 
-def _size(grain: int, device: str) -> int:
-    """The largest in which no border of the pattern lies; the usual one, if all are too large for that."""
-    return max((size for size in SIZES[device] if grain % size == 0), default=USUAL[device])
+def _sizes(pattern: Visibility, device: str) -> list[int]:
+    """On a GPU one, as sizes were not raced there: the largest in which no border of the pattern's own blocks lies."""
+    sizes = list(PAIR[device])
+    if device == "cpu":
+        return sizes
+    own = gcd(*(part.grain for part in pattern.parts if part.grain > 1))
+    return [max((size for size in sizes if own % size == 0), default=sizes[0])]
 
 
 def _has_wide(pattern: Visibility, memory: int, size: int) -> bool:

@@ -6,12 +6,13 @@
 
     longformer(window, global)              Beltagy et al. 2020
     bigbird(block, window, global, random)  Zaheer et al. 2020
-    sparse-transformer-strided(stride)      Child et al. 2019; with a second number, in blocks of so many tokens
-    sparse-transformer-fixed(stride, count)
+    sparse-transformer(stride, count)       Child et al. 2019, as for text; they call it fixed
+    sparse-transformer-strided(stride)      as for images; with a second number, in blocks of so many tokens
     image-local-1d(size, margin)            Parmar et al. 2018
     image-local-2d(width, rows, columns, above, beside)
 
-The text is parsed, never executed: names, whole numbers (by name too, `bigbird(random=2)`), & and |, brackets, and nothing else.
+Numbers that papers have for most of their models may be left out. The text is parsed, never executed: names, whole numbers (by
+name too, `bigbird(random=2)`), & and |, brackets, and nothing else.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from regard.model.patterns.sparse import Block, Global, Last, Strided, Summary
 from regard.model.visibility import Visibility, causal, full, window
 
 
-def longformer(window_: int, global_: int = 1) -> Visibility:
+def longformer(window_: int = 512, global_: int = 1) -> Visibility:
     """`window_` counts both sides; the first tokens are global."""
     return window(window_ // 2) | Global(global_)
 
 
-def strided_transformer(stride: int, block: int = 1) -> Visibility:
+def strided_transformer(stride: int = 128, block: int = 1) -> Visibility:
     if stride % block:
         raise UserError(f"sparse-transformer-strided: a stride of {stride} tokens is no whole number of blocks of {block}.")
     near = window(stride) if block == 1 else Block(block, stride // block)
     return near | Strided(stride // block, block)
 
 
-def fixed_transformer(stride: int, count: int = 8) -> Visibility:
+def sparse_transformer(stride: int = 128, count: int = 8) -> Visibility:
     return Block(stride) | summary(stride, count)
 
 
@@ -75,8 +76,8 @@ PATTERNS_WITH_NUMBERS: dict[str, Callable[..., Visibility]] = {
     "longformer": longformer,
     "bigbird": bigbird,
     "bigbird_fixed": bigbird_fixed,
+    "sparse_transformer": sparse_transformer,
     "sparse_transformer_strided": strided_transformer,
-    "sparse_transformer_fixed": fixed_transformer,
     "image_local_1d": Local1D,
     "image_local_2d": Local2D,
 }

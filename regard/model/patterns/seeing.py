@@ -180,6 +180,11 @@ def _common_grain() -> Any:
     return property(lambda self: gcd(self.left.grain, self.right.grain))
 
 
+def _bare(pattern: Visibility, kind: type[Visibility]) -> str:
+    """Without the brackets that one more of its kind does not need."""
+    return str(pattern)[1:-1] if isinstance(pattern, kind) else str(pattern)
+
+
 @dataclass(frozen=True)
 class Both(Visibility):
     left: Visibility
@@ -226,7 +231,7 @@ class Both(Visibility):
         return patterns[0].wide(b_B1, size) if len(patterns) == 1 else None
 
     def __str__(self) -> str:
-        return f"({self.left} & {self.right})"
+        return f"({_bare(self.left, Both)} & {self.right})"
 
 
 @dataclass(frozen=True)
@@ -259,7 +264,7 @@ class Either(Visibility):
         return torch.cat(found, 1) if found and not self.counts else None
 
     def __str__(self) -> str:
-        return f"({self.left} | {self.right})"
+        return f"({_bare(self.left, Either)} | {self.right})"
 
 
 full = Full()
