@@ -16,7 +16,7 @@ import json
 import multiprocessing
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,43 +98,53 @@ def possible(wish: Wish) -> tuple[list[str], list[str]]:
     return tasks, variants
 
 
-def recorded() -> dict[str, Any]:
-    path = measure.RESULTS / f"lra.{'cuda' if CUDA else 'cpu'}.json"
+def recorded(name: str = "lra") -> dict[str, Any]:
+    path = measure.RESULTS / f"{name}.{'cuda' if CUDA else 'cpu'}.json"
     found: dict[str, Any] = json.loads(path.read_text("utf-8"))["data"] if path.is_file() else {}
     return found
 
 
 def record(task: str, variant: str, found: dict[str, Any]) -> None:
-    """One more training, in the place of an earlier one with the same seed; those with other settings go."""
-    data = recorded()
-    before = data.get(task, {}).get(variant, [])
-    same = [run for run in before if run["seed"] != found["seed"] and run["given"] == found["given"]]
-    runs = sorted([*same, found], key=lambda run: run["seed"])
-    data[task] = data.get(task, {}) | {variant: runs}
-    data = {name: {key: data[name][key] for key in VARIANTS if key in data[name]} for name in EXAMS if name in data}
+    data = joined(recorded(), task, variant, found)
     told = {"title": "Long Range Arena", "setting": SETTING, "versions": {}, "rows": [], "tables": tables(data), "curves": []}
     measure.write("lra", {**told, "data": data})
 
 
+def joined(data: dict[str, Any], task: str, variant: str, found: dict[str, Any]) -> dict[str, Any]:
+    """With one more training, in the place of an earlier one with the same seed; those with other settings go."""
+    before = data.get(task, {}).get(variant, [])
+    same = [run for run in before if run["seed"] != found["seed"] and run["given"] == found["given"]]
+    data = data | {task: data.get(task, {}) | {variant: sorted([*same, found], key=lambda run: run["seed"])}}
+    return {name: {key: data[name][key] for key in VARIANTS if key in data[name]} for name in EXAMS if name in data}
+
+
 def main(arguments: Sequence[str] = ()) -> None:
-    """What fails does not take the others with it."""
     wish = Wish.read(arguments)
     tasks, variants = possible(wish)
     if variants == ["eased"] and not any(known(task, "eased") for task in tasks):
         raise UserError(f"there are no easier sets to begin with for {', '.join(tasks)}; variants=eased is for pathfinder.")
+    calls = {
+        (task, variant, seed): (examine, task, variant, seed, [*files_of(EXAMS[task]), *wish.settings], wish.keep)
+        for seed in wish.seeds
+        for task in tasks
+        for variant in variants
+        if known(task, variant)
+    }
+    side_by_side(calls, wish.at_once, _found)
+
+
+Name = tuple[str, str, int]  # task, variant, seed
+
+
+def side_by_side(calls: Mapping[Name, tuple[Any, ...]], at_once: int, found: Callable[[str, str, dict[str, Any]], None]) -> None:
+    """Each in a process of its own. What fails does not take the others with it."""
     context, failed = multiprocessing.get_context("spawn"), dict[str, Exception]()
-    with ProcessPoolExecutor(wish.at_once, context, max_tasks_per_child=1) as pool:
-        jobs = {
-            pool.submit(examine, task, variant, seed, [*files_of(EXAMS[task]), *wish.settings], wish.keep): (task, variant)
-            for seed in wish.seeds
-            for task in tasks
-            for variant in variants
-            if known(task, variant)
-        }
+    with ProcessPoolExecutor(at_once, context, max_tasks_per_child=1) as pool:
+        jobs = {pool.submit(*call): name for name, call in calls.items()}
         for job in as_completed(jobs):
-            task, variant = jobs[job]
+            task, variant, _ = jobs[job]
             try:
-                _found(task, variant, job.result())
+                found(task, variant, job.result())
             except Exception as error:
                 print(error, file=sys.stderr) if isinstance(error, UserError) else traceback.print_exception(error)
                 failed[f"{task} {variant}"] = error

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,11 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "denoised": (),  # full attention, and the task's own inputs filled in first
     "eased": (),  # full attention, inputs filled in first, then easier sets, with what a task has for that
 }
+SMALL_VARIANTS = {name: chosen for name, chosen in VARIANTS.items() if name != "eased"} | {  # for inputs of tens of symbols
+    "window": ("model.visibility=window(8)",),
+    "bigbird": ("model.visibility=bigbird(4)",),
+    "performer": ("model.mixer=favor", "model.features=64"),
+}
 
 
 def files_of(exam: Exam) -> list[str]:
@@ -99,16 +105,43 @@ def examine(task: str, variant: str, seed: int, given: Sequence[str], keep: str 
     exam = EXAMS[task]
     settings = [*exam.settings, *exam.short, *chosen(exam, variant), *given, f"train.seed={seed}"]
     with nullcontext(keep) if keep else tempfile.TemporaryDirectory() as name:
-        place, begun = Path(name) / f"{task}-{variant}-{seed}", list[str]()
-        for number, first in enumerate(_before(exam, variant)):
-            _train(exam.recipe, [*settings, *first, "data.test=", *begun], into := place / f"before-{number}")
-            begun = [f"task.start={into}"]
-        outcome = _train(exam.recipe, [*settings, *begun], place / "run")
+        outcome = sat(exam, settings, _before(exam, variant), Path(name) / f"{task}-{variant}-{seed}")
+    return told(outcome, seed, settled([*exam.short, *chosen(exam, variant), *given]))
+
+
+def examine_small(task: str, variant: str, seed: int, given: Sequence[str]) -> dict[str, Any]:
+    """The same at the size that the recipe's head has for a CPU."""
+    exam = EXAMS[task]
+    settings = [*typed_for_a_cpu(exam.recipe), *SMALL_VARIANTS[variant], *given]
+    torch.set_num_threads(1)  # several trainings share a machine
+    with tempfile.TemporaryDirectory() as name:
+        outcome = sat(exam, [*settings, f"train.seed={seed}"], _before(exam, variant), Path(name))
+    return told(outcome, seed, settled([*SMALL_VARIANTS[variant], *given]))
+
+
+def typed_for_a_cpu(recipe: str) -> list[str]:
+    """The settings of the command in a recipe's head that a CPU does in minutes."""
+    lines = resources.files("regard.recipes").joinpath(f"{recipe}.toml").read_text("utf-8").splitlines()
+    (command,) = [line for line in lines if line.startswith(f"#   regard train {recipe} ") and "train.precision=fp32" in line]
+    return command.split()[4:]
+
+
+def sat(exam: Exam, settings: Sequence[str], before: Sequence[Sequence[str]], place: Path) -> Outcome:
+    """Trained, after what comes before it, each from the last."""
+    begun = list[str]()
+    for number, first in enumerate(before):
+        _train(exam.recipe, [*settings, *first, "data.test=", *begun], into := place / f"before-{number}")
+        begun = [f"task.start={into}"]
+    return _train(exam.recipe, [*settings, *begun], place / "run")
+
+
+def told(outcome: Outcome, seed: int, given: Sequence[str]) -> dict[str, Any]:
     assert outcome.result is not None  # there is a test set
-    progress, recipe = outcome.progress, outcome.prepared.recipe
+    progress, recipe, scores = outcome.progress, outcome.prepared.recipe, outcome.result.as_dict()
     return {
         "seed": seed,
-        "accuracy": outcome.result.as_dict()["accuracy"],
+        "accuracy": scores["accuracy"],
+        "one_answer": scores["constant"],
         "validation_loss": progress.best,
         "steps": progress.step,
         "seconds": round(progress.seconds, 1),
@@ -117,7 +150,7 @@ def examine(task: str, variant: str, seed: int, given: Sequence[str], keep: str 
         "parameters": sum(p.numel() for p in outcome.prepared.model().parameters()),
         "trained_on": outcome.prepared.amounts()["train"],
         "tokens_per_batch": recipe.train.tokens_per_batch,
-        "given": settled([*exam.short, *chosen(exam, variant), *given]),
+        "given": list(given),
     }
 
 

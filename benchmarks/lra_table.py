@@ -87,17 +87,31 @@ def tables(data: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> lis
     ]
 
 
+def small_tables(data: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> list[Table]:
+    """The same without what was published, of other inputs."""
+    made = []
+    for task, of in data.items():
+        chance = 100 * next(iter(of.values()))[0]["one_answer"]
+        rows = [_score(*each) + _cost(each[1]) for each in of.items()]
+        made.append(Table(title=f"{task} (one answer for all: {chance:.1f}%)", columns=[*COLUMNS[:3], *COLUMNS[5:]], rows=rows))
+    return made
+
+
 def _row(task: str, variant: str, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    published = PUBLISHED[task].get(variant, Published())
+    return [*_score(variant, runs), *(_told(task, score) for score in published), *_cost(runs)]
+
+
+def _score(variant: str, runs: Sequence[Mapping[str, Any]]) -> list[str]:
     scores = [100 * run["accuracy"] for run in runs]
     spread = f" ±{statistics.stdev(scores):.2f}" if len(scores) > 1 else ""
-    published = PUBLISHED[task].get(variant, Published())
+    return [variant, f"{statistics.mean(scores):.2f}{spread}", str(len(scores))]
+
+
+def _cost(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     speed, peak = (statistics.median(run[key] for run in runs) for key in ("steps_per_second", "peak_bytes"))
     first = runs[0]
     return [
-        variant,
-        f"{statistics.mean(scores):.2f}{spread}",
-        str(len(scores)),
-        *(_told(task, score) for score in published),
         f"{speed:.1f}",
         f"{peak / 1e9:.2f} GB",
         f"{first['parameters']:,}",

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import limits, lra, lra_exams, measure
-from benchmarks.lra_exams import EXAMS, VARIANTS, chosen, examine, files_of
-from benchmarks.lra_table import CHANCE, PUBLISHED, tables
+from benchmarks import limits, lra, lra_exams, lra_small, measure
+from benchmarks.lra_exams import EXAMS, SMALL_VARIANTS, VARIANTS, chosen, examine, examine_small, files_of
+from benchmarks.lra_table import CHANCE, PUBLISHED, small_tables, tables
 from benchmarks.render import document
 from regard.data.arena import draw_sequences
 from regard.errors import UserError
@@ -36,6 +36,7 @@ def found(seed: int, accuracy: float = 0.4, given: tuple[str, ...] = ()) -> dict
     return {
         "seed": seed,
         "accuracy": accuracy,
+        "one_answer": 0.17,
         "validation_loss": 1.0,
         "steps": 10,
         "seconds": 5.0,
@@ -173,6 +174,29 @@ def test_what_fails_does_not_take_the_others_with_it(
     told = capsys.readouterr().err
     assert str(error) in told
     assert ("Traceback" in told) == isinstance(error, ValueError)
+
+
+@pytest.mark.parametrize("variant", SMALL_VARIANTS)
+def test_the_small_arena_is_examined(variant: str) -> None:
+    small = [f"data.{split}=builtin:listops@length=5-12@count=30/{split}" for split in ("train", "valid", "test")]
+    seen = examine_small("listops", variant, 3, [*small, *TINY])
+    assert (seen["seed"], seen["steps"]) == (3, 2)
+    (table,) = small_tables({"listops": {variant: [seen, seen]}})
+    assert table["columns"] == ["attention", "accuracy", "seeds", "steps/s", "peak", "parameters", "trained"]
+    assert table["rows"][0][0::2][:2] == [variant, "2"]
+    assert all(len(row) == len(table["columns"]) for row in table["rows"])
+
+
+def test_the_small_arena_is_recorded_apart(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lra, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
+    monkeypatch.setattr(lra_small, "examine_small", lambda task, variant, seed, given: found(seed))
+    lra_small.main(["listops", "text", "variants=full,conv", "seeds=1,2"])
+    assert [table["title"] for table in recorded(results, "lra_small")["tables"]] == [
+        f"{task} (one answer for all: 17.0%)" for task in ("listops", "text")
+    ]
+    for wrong, says in (("variants=eased", "no variant 'eased'"), ("pixels", "no task 'pixels'"), ("seeds=0", "whole numbers")):
+        with pytest.raises(UserError, match=says):
+            lra_small.main([wrong])
 
 
 def test_what_has_no_easier_sets_is_not_eased() -> None:

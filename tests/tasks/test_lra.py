@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tarfile
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from benchmarks.lra_exams import VARIANTS
+from benchmarks.lra_exams import VARIANTS, typed_for_a_cpu
 from regard.data.arena.sequences import Sequences
 from regard.data.labels import make_batch
 from regard.errors import UserError
@@ -34,9 +33,8 @@ SMALLER = {
         "data.test=builtin:listops@length=5-40@count=40/test",
     ],
     "lra-pathfinder": [
-        "data.valid=builtin:pathfinder@count=2/valid",
-        "data.test=builtin:pathfinder@count=2/test",
-        "data.limit=4",
+        "data.valid=builtin:pathfinder@side=16@dashes=2@count=20/valid",
+        "data.test=builtin:pathfinder@side=16@dashes=2@count=20/test",
     ],
     "lra-text": ["data.limit=60"],
     "lra-retrieval": ["data.limit=60"],
@@ -53,13 +51,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(1)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-
-
-def typed_for_a_cpu(name: str) -> list[str]:
-    """The settings of the command in the recipe's head that a CPU is said to do in minutes."""
-    lines = resources.files("regard.recipes").joinpath(f"{name}.toml").read_text("utf-8").splitlines()
-    (command,) = [line for line in lines if line.startswith(f"#   regard train {name} ") and "train.precision=fp32" in line]
-    return command.split()[4:]
 
 
 def photos(path: Path, count: int = 40) -> None:
