@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.model.patterns.seeing import Both, Causal, Either, End, Full, Visibility, causal, full
@@ -84,6 +85,12 @@ class Documents(Visibility):
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return self.queries_BL[b, i] == self.keys_BM[b, j]
 
+    def between(self, b: Tensor, queries: Span, keys: Span) -> Between:
+        """Sure of spans that lie in one document each."""
+        (asking, one), (asked, other) = _document(self.queries_BL, b, queries), _document(self.keys_BM, b, keys)
+        sure, same = one & other, asking == asked
+        return Between(~sure | same, sure & same)
+
     @property
     def static(self) -> Visibility:
         return full
@@ -108,6 +115,12 @@ class Given(Visibility):
 
     def __str__(self) -> str:
         return "given"
+
+
+def _document(ids_BL: Tensor, b: Tensor, span: Span) -> tuple[Tensor, Tensor]:
+    """The number of a span's first document, and whether it is the only one."""
+    borders_BL = F.pad((ids_BL[:, 1:] != ids_BL[:, :-1]).long().cumsum(1), (1, 0))
+    return ids_BL[b, span.first], borders_BL[b, span.first] == borders_BL[b, span.last]
 
 
 def documents(ids_BM: Tensor) -> Documents:

@@ -1,6 +1,6 @@
 """Sparse patterns against rules written out by hand, their maps of blocks against every pair, and how they are written."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 import torch
@@ -261,6 +261,23 @@ def test_what_no_pattern_can_be_is_said(text, says):
     with pytest.raises(UserError) as caught:
         parse_visibility(text)
     assert says in str(caught.value)
+
+
+@few
+@given(st.lists(st.lists(st.integers(0, 3), min_size=40, max_size=40), min_size=1, max_size=3), st.integers(1, 9), st.booleans())
+def test_documents_answer_for_blocks_that_lie_in_one(rows, size, in_order):
+    """Whatever their numbers are: never sure of what is not so, and sure where both blocks have one document each."""
+    ids = torch.tensor([sorted(row) if in_order else row for row in rows])
+    sees = seen(documents(ids), 40, len(ids))
+    some, every = between_blocks(documents(ids), 40, 40, size, batch=len(ids), offset=0, device=CPU)
+    blocks = [range(start, min(start + size, 40)) for start in range(0, 40, size)]
+    for n, q, k in product(range(len(ids)), range(len(blocks)), range(len(blocks))):
+        inside = sees[n, blocks[q]][:, blocks[k]]
+        alone = all(len(ids[n, blocks[each]].unique()) == 1 for each in (q, k))
+        assert some[n, q, k] >= inside.any()
+        assert every[n, q, k] <= (inside.all() and len(blocks[k]) == size)
+        if alone:
+            assert some[n, q, k] == inside.any()
 
 
 def test_relative_patterns_are_left_in_rows_of_documents():
