@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
@@ -220,6 +221,11 @@ def test_long_inputs():
     assert f"| {growth('favor.cpu', 1, 'favor, causal')} | {sdpa:.1f} times as fast at 4,096 |" in page
     peak, squares = (row[1].split()[0] for row in result("sparse.cuda")["tables"][1]["rows"])
     assert f"in {float(peak):.1f} GB; the weights of all its pairs would be {squares} GB" in page
+    for task, variants in result("lra_small.cpu")["data"].items():
+        scores = [100 * mean(run["accuracy"] for run in runs) for runs in variants.values()]
+        one_answer = 100 * variants["full"][0]["one_answer"]
+        assert all(len(runs) == 3 for runs in variants.values())
+        assert f"| `lra-{task}` | {' | '.join(f'{score:.1f}' for score in scores)} | {one_answer:.1f} |" in page
 
 
 LONG = "4,096 tokens, forward + backward"
