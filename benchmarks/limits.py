@@ -8,20 +8,19 @@ that it is asked of was trained on. One answer for all scores about 50%, of list
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks import measure
-from benchmarks.lra import typed, whole
+from benchmarks.lra import recorded, typed, whole
 from benchmarks.measure import Table
-from benchmarks.steps import CUDA, DEVICE
+from benchmarks.steps import DEVICE
 from regard.data.arena import draw_sequences
 from regard.data.arena.listops import depths
 from regard.data.arena.sequences import Sequences
@@ -113,12 +112,6 @@ def tables(data: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[Table]
     return made
 
 
-def recorded() -> dict[str, Any]:
-    path = measure.RESULTS / f"limits.{'cuda' if CUDA else 'cpu'}.json"
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))["data"] if path.is_file() else {}
-    return found
-
-
 def main(arguments: Sequence[str] = ()) -> None:
     """Those named are measured again, the others stay as they were recorded."""
     names, chosen, settings = typed(arguments, LIMITS, {"seeds": "1,2,3"})
@@ -130,7 +123,7 @@ def main(arguments: Sequence[str] = ()) -> None:
                 f"{name} seed {seed}: {', '.join(f'{asked} {score:.1%}' for asked, score in seeds[str(seed)].items())}",
                 flush=True,
             )
-            data = recorded() | {name: seeds}
+            data = recorded("limits") | {name: seeds}
             data = {each: data[each] for each in LIMITS if each in data}
             told = {"title": "Where attention fails", "setting": SETTING, "versions": {}, "rows": [], "curves": []}
             measure.write("limits", {**told, "tables": tables(data), "data": data})

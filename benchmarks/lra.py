@@ -45,7 +45,7 @@ class Wish:
     def read(cls, arguments: Sequence[str]) -> Wish:
         defaults = {"variants": ",".join(VARIANTS), "seeds": "1,2,3", "at_once": "4" if CUDA else "1", "keep": ""}
         tasks, chosen, settings = typed(arguments, EXAMS, defaults)
-        variants = tuple(_known(name, VARIANTS, "variant") for name in chosen["variants"].split(","))
+        variants = tuple(one_of(name, VARIANTS, "variant") for name in chosen["variants"].split(","))
         return cls(tuple(tasks), variants, whole(chosen["seeds"]), whole(chosen["at_once"])[0], chosen["keep"], tuple(settings))
 
 
@@ -57,11 +57,11 @@ def typed(
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if not equals:
-            named.append(_known(argument, names, "task"))
+            named.append(one_of(argument, names, "task"))
         elif "." in key:
             settings.append(argument)
         else:
-            chosen[_known(key, defaults, "choice")] = value
+            chosen[one_of(key, defaults, "choice")] = value
     return named, chosen, settings
 
 
@@ -72,7 +72,7 @@ def whole(text: str) -> tuple[int, ...]:
     return tuple(map(int, numbers))
 
 
-def _known(name: str, choices: Iterable[str], what: str) -> str:
+def one_of(name: str, choices: Iterable[str], what: str) -> str:
     if name not in (known := list(choices)):
         raise UserError(f"there is no {what} {name!r} here{nearest(name, known)}")
     return name

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import measure
-from benchmarks.lra import joined, recorded, side_by_side, typed, whole
+from benchmarks.lra import joined, one_of, recorded, side_by_side, typed, whole
 from benchmarks.lra_exams import SMALL_VARIANTS, examine_small
 from benchmarks.lra_table import small_tables
-from regard.errors import UserError, nearest
 
 TASKS = ("listops", "text", "retrieval", "pathfinder")  # pixels are somebody's photographs
 SETTING = (
@@ -39,10 +38,7 @@ def record(task: str, variant: str, found: dict[str, Any]) -> None:
 def main(arguments: Sequence[str] = ()) -> None:
     defaults = {"variants": ",".join(SMALL_VARIANTS), "seeds": "1,2,3", "at_once": "2"}
     names, chosen, settings = typed(arguments, TASKS, defaults)
-    variants = chosen["variants"].split(",")
-    for variant in variants:
-        if variant not in SMALL_VARIANTS:
-            raise UserError(f"there is no variant {variant!r} here{nearest(variant, SMALL_VARIANTS)}")
+    variants = [one_of(name, SMALL_VARIANTS, "variant") for name in chosen["variants"].split(",")]
     calls = {
         (task, variant, seed): (examine_small, task, variant, seed, settings)
         for seed in whole(chosen["seeds"])
