@@ -121,7 +121,7 @@ def defined(path: Path) -> set[str]:
 def missing(word: str) -> str | None:
     """What a word names and the repository does not have; words that name no file of ours are let through."""
     path, _, function = word.partition("::")
-    if not re.fullmatch(r"(regard|tests|docs|benchmarks)/[\w./-]*|[A-Z]\w*\.md|Makefile|pyproject\.toml", path):
+    if not re.fullmatch(r"(src|tests|docs|benchmarks)/[\w./-]*|[A-Z]\w*\.md|Makefile|pyproject\.toml", path):
         return None
     if not (ROOT / path).exists():
         return f"{path} does not exist"
@@ -138,24 +138,26 @@ def test_files_exist(document: Path) -> None:
 
 
 def test_a_missing_file_or_test_is_seen() -> None:
-    assert missing("regard/model/attention.py") is None
-    assert missing("regard/model/atention.py") == "regard/model/atention.py does not exist"
+    assert missing("src/regard/model/attention.py") is None
+    assert missing("src/regard/model/atention.py") == "src/regard/model/atention.py does not exist"
     assert missing("tests/test_docs.py::test_that_is_not_there") == "tests/test_docs.py has no test_that_is_not_there"
     assert missing("runs/demo") is None
 
 
 def test_the_tree_in_the_readme_is_the_tree() -> None:
     """Every folder and file it shows is there, and it shows every folder of the package and every file at its top."""
-    (tree,) = [block.text for block in blocks(ROOT / "README.md") if block.text.startswith("regard/\n")]
+    (tree,) = [block.text for block in blocks(ROOT / "README.md") if block.text.startswith("src/regard/\n")]
     top, shown = "", set()
     for line in tree.splitlines():
         name = line.split()[0]
         top = name if not line.startswith(" ") else top
         shown.add(name if not line.startswith(" ") else top + name)
     assert not [name for name in shown if not (ROOT / name).exists()]
-    package = [path for path in (ROOT / "regard").iterdir() if not path.name.startswith(("__", "."))]
-    real = {f"regard/{path.name}/" if path.is_dir() else f"regard/{path.name}" for path in package} - {"regard/py.typed"}
-    assert {name for name in shown if name.startswith("regard/")} == real | {"regard/"}
+    package = [path for path in (ROOT / "src" / "regard").iterdir() if not path.name.startswith(("__", "."))]
+    real = {f"src/regard/{path.name}/" if path.is_dir() else f"src/regard/{path.name}" for path in package} - {
+        "src/regard/py.typed"
+    }
+    assert {name for name in shown if name.startswith("src/regard/")} == real | {"src/regard/"}
 
 
 # ------------------------------------------------------------------------------------------------------------------ commands
@@ -241,7 +243,7 @@ def test_a_row_has_code_tests_and_something_to_type_or_says_not_yet() -> None:
             assert not tests, name
             assert not command, name
         else:
-            assert all(span.startswith("regard/") for span in spans(code)), name
+            assert all(span.startswith("src/regard/") for span in spans(code)), name
             assert spans(code), name
             assert all(re.match(r"tests/.*::(test|check)_", span) for span in spans(tests)), name
             assert spans(tests), name

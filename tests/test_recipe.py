@@ -22,7 +22,7 @@ valid = ["builtin:english-french/valid"]
 steps = 10
 """
 ROOT = Path(__file__).parents[1]
-RECIPES = ROOT / "regard" / "recipes"
+RECIPES = ROOT / "src" / "regard" / "recipes"
 
 
 def parse_recipe(*arguments):

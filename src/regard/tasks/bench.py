@@ -18,7 +18,7 @@ from typing import Any
 
 from regard.errors import UserError, nearest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+FOLDER = Path(__file__).parents[3] / "benchmarks"
 TOOLS = ("render",)  # runs, and is no subject
 
 
