@@ -74,17 +74,20 @@ def _cell(row: Row, name: str) -> str:
     for ratio, value in row["ratios"].items():
         ours, _, theirs = ratio.partition(" / ")
         if theirs == name:
-            parts.append(f"{value:.2f}×" if ours == first else f"{ours} {value:.2f}×")
+            repeated = "".join(f", in another race {other:.2f}×" for other in row.get("again", {}).get(ratio, []))
+            parts.append(f"{value:.2f}×{repeated}" if ours == first else f"{ours} {value:.2f}×{repeated}")
     if "peak_bytes" in speed:
         parts.append(f"{number(speed['peak_bytes'] / 1e6)} MB")
     return ", ".join(parts)
 
 
 def _bars(row: Row) -> str:
+    """Whether each level was reached in every race of this case that was run."""
     told = []
     for ratio, bar in row["bars"].items():
         levels = {"floor": bar.get("floor"), "goal": bar.get("goal")}
-        met = {name: "met" if row["ratios"][ratio] >= least else "not met" for name, least in levels.items() if least is not None}
+        seen = min([row["ratios"][ratio], *row.get("again", {}).get(ratio, [])])
+        met = {name: "met" if seen >= least else "not met" for name, least in levels.items() if least is not None}
         told.append(f"{ratio}: {', '.join(f'{name} {levels[name]:g} {word}' for name, word in met.items())}")
     return "; ".join(told)
 

@@ -40,6 +40,13 @@ def race() -> dict:
     return STAMP | race | {"tables": [], "curves": [], "file": "toy.cpu"}
 
 
+def test_a_race_run_again_is_told_and_the_lower_ratio_decides() -> None:
+    row = race()["rows"][0] | {"again": {"regard / slow": [1.9]}}
+    told = " | ".join(render.cells([row])[1])
+    assert "2.00×, in another race 1.90×" in told
+    assert "floor 2 not met" in told
+
+
 # ------------------------------------------------------------------------------------------------------------------ measuring
 
 
