@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST_WORKERS ?= 2
+FUZZ ?= 10
 
-.PHONY: setup demo test lint bench peers clean
+.PHONY: setup demo test fuzz lint bench peers faults clean
 
 setup: .venv/.ready
 
@@ -25,6 +26,10 @@ demo: setup
 
 test: lint .venv/.minilm
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
+
+# The property tests with fresh examples, FUZZ times as many. A failure prints how to see it again.
+fuzz: setup
+	REGARD_FUZZ=$(FUZZ) $(BIN)/python -m pytest -m hypothesis -n $(PYTEST_WORKERS) --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .

@@ -20,7 +20,7 @@ from regard.recipe import load_recipe
 
 
 @given(st.lists(st.integers(1, 30), min_size=5, max_size=80))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_groups_part_the_test_set_by_length(lengths):
     groups = grouped([Pair("a " * length, "b") for length in lengths])
     assert sorted(np.concatenate(groups).tolist()) == list(range(len(lengths)))

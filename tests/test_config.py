@@ -46,7 +46,7 @@ TEXTS = st.text(st.characters(codec="utf-8"))
 TROUBLE = 'say "aah"\\ \r\n\ttab\b\f' + "".join(map(chr, range(0x20))) + "\x7f\x80\x9f\u2028\ufeff é 你好 😀"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.builds(
         Bakery,
@@ -85,7 +85,7 @@ def test_not_a_number_survives_too() -> None:
 
 
 @given(st.integers(-(10**12), 10**12), st.floats(allow_nan=False), st.booleans(), st.sampled_from(["wheat", "rye", "spelt"]))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_command_line_and_toml_agree(loaves: int, weight: float, organic: bool, flour: str) -> None:
     typed = from_command_line(
         f"bakery.loaves={loaves}", f"bakery.weight={weight}", f"bakery.organic={organic}", f"bakery.flour={flour}"
@@ -210,7 +210,7 @@ def test_wrong_settings_on_the_command_line_are_told(assignment: str, told: str)
 
 
 @given(TEXTS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_no_text_on_the_command_line_ends_in_a_traceback(text: str) -> None:
     for key in ("loaves", "weight", "organic", "flour", "seeds", "ovens", "label"):
         with suppress(UserError):

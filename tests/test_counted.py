@@ -26,7 +26,7 @@ def test_numbers_are_what_they_have_always_been() -> None:
 
 
 @given(SEEDS, st.sampled_from(["shuffle", "dropout"]), NUMBERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_number_fits_every_generator(seed: int, stream: str, numbers: list[int]) -> None:
     number = counted(seed, stream, *numbers)
     assert number == counted(seed, stream, *numbers)

@@ -135,7 +135,7 @@ def test_a_wrong_file_is_told(text: str, told: str) -> None:
 
 
 @given(st.text(max_size=40) | st.text("[]={}\"'.\n abct#0159-_", max_size=30))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_no_text_ends_in_a_traceback(text: str) -> None:
     with pytest.raises(UserError):  # none of these names its data, so none can be a whole recipe
         parse_recipe(text, "wrong.toml")
@@ -217,7 +217,7 @@ def test_differences_name_what_changed_and_what_it_was() -> None:
 
 
 @given(st.text(st.characters(codec="utf-8")), st.floats(1e-12, 1e3), st.integers(-(2**63), 2**63 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_overridden_recipes_come_back_from_their_resolved_form(title: str, rate: float, seed: int) -> None:
     recipe = parse_recipe(SMALL, "small.toml", [f"recipe.title={title}", f"train.learning_rate={rate}", f"train.seed={seed}"])
     assert parse_recipe(recipe.to_toml(), "elsewhere.toml") == recipe

@@ -145,7 +145,7 @@ def test_the_baton_hears_of_every_text(tmp_path: Path, monkeypatch: pytest.Monke
 # ------------------------------------------------------------------------------------------------------- a loop, and a report
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(1, 29), min_size=1, max_size=7), min_size=1, max_size=9), st.integers(1, 4))
 def test_the_careful_loop_keeps_the_order_and_pads_with_nothing(rows: list[list[int]], batch: int) -> None:
     def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:

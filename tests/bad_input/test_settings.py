@@ -102,7 +102,7 @@ def test_a_setting_that_the_data_shows_to_be_wrong(case: tuple[str, ...], tmp_pa
     assert not (tmp_path / "o").exists()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(alphabet="abcdemnoprst.=_-0159 é'\"[]", max_size=25))
 def test_whatever_is_typed_as_a_setting_is_taken_or_told(typed: str) -> None:
     result = regard("explain", tiny(), "--", typed)

@@ -34,7 +34,7 @@ def test_a_strange_text_is_translated(text: str) -> None:
     assert result.out.count("\n") == 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=20), max_size=8))
 def test_there_is_one_line_for_each_line(lines: list[str]) -> None:
     result = regard("predict", trained(), *BRIEF, stdin="".join(f"{line}\n" for line in lines).encode())

@@ -94,7 +94,7 @@ def test_an_empty_sentence_is_a_sentence() -> None:
 
 
 @given(st.lists(SENTENCES, max_size=20))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_ragged_holds_what_it_was_given(sequences: list[list[int]]) -> None:
     ragged = Ragged(sequences)
     assert len(ragged) == len(sequences)
@@ -103,7 +103,7 @@ def test_ragged_holds_what_it_was_given(sequences: list[list[int]]) -> None:
 
 
 @given(DATA, st.integers(1, 80), st.integers(0, 9), st.integers(0, 9))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_an_epoch_has_every_pair_once_within_the_budget(data: EncodedPairs, tokens: int, seed: int, epoch: int) -> None:
     batches = plan(data, tokens, seed, epoch)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(data)))
@@ -112,14 +112,14 @@ def test_an_epoch_has_every_pair_once_within_the_budget(data: EncodedPairs, toke
 
 
 @given(DATA, st.integers(1, 80), st.integers(0, 9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_epoch_of_every_seed_has_as_many_batches(data: EncodedPairs, tokens: int, seed: int) -> None:
     counts = {len(plan(data, tokens, some_seed, epoch)) for some_seed in (seed, seed + 1) for epoch in range(4)}
     assert len(counts) == 1
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=60).map(sorted), st.integers(1, 90))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_cuts_are_as_few_as_can_be(lengths: list[int], tokens: int) -> None:
     found = cuts(np.array(lengths), tokens)
     assert [n for start, end in found for n in range(start, end)] == list(range(len(lengths)))
@@ -128,7 +128,7 @@ def test_cuts_are_as_few_as_can_be(lengths: list[int], tokens: int) -> None:
 
 
 @given(DATA, st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_batch_says_the_truth(data: EncodedPairs, draw: st.DataObject) -> None:
     rows = draw.draw(st.lists(st.integers(0, len(data) - 1), min_size=1, max_size=10))
     batch = make_batch(data, np.array(rows))

@@ -18,7 +18,7 @@ pairs_of_few_letters = st.lists(st.builds(Pair, st.text("ab ", min_size=1), st.t
 
 
 @given(pairs=pairs_of_few_letters)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_counts(pairs: list[Pair]) -> None:
     summary = check_pairs(pairs, "train")
     for side, lengths in (("source", summary.source), ("target", summary.target)):
@@ -35,7 +35,7 @@ def test_counts(pairs: list[Pair]) -> None:
 
 
 @given(train=pairs_of_few_letters, test=pairs_of_few_letters)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_overlap_counts_test_pairs(train: list[Pair], test: list[Pair]) -> None:
     assert overlap(train, test) == len([pair for pair in test if train.count(pair)])
 

@@ -32,7 +32,7 @@ def test_labels_have_an_order(labels: list[str], expected: tuple[str, ...]) -> N
 
 
 @given(st.lists(st.text(min_size=1, max_size=5), min_size=2, max_size=10, unique=True), st.randoms())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_order_of_the_texts_does_not_matter(labels: list[str], random: object) -> None:
     shuffled = [*labels]
     random.shuffle(shuffled)  # type: ignore[attr-defined]
@@ -94,7 +94,7 @@ def test_a_damaged_file_is_told(content: str, tmp_path: Path) -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=3, max_size=30).filter(lambda labels: len({*labels}) == 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_weights_make_classes_even(labels: list[str]) -> None:
     found = Labels.of(examples(*labels))
     numbers = found.numbers(examples(*labels), "train")

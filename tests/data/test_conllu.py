@@ -58,7 +58,7 @@ forms = st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp
 
 
 @given(words=st.lists(st.tuples(forms.filter(str.strip), st.booleans()), min_size=1, max_size=8), data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory, words: list[tuple[str, bool]], data: st.DataObject
 ) -> None:

@@ -25,7 +25,7 @@ def text_of(sentences: list[list[int]], words: int) -> WordText:
 sentences = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=12), min_size=1, max_size=8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(sentences, st.integers(1, 6), st.booleans(), st.booleans(), st.integers(3, 40))
 def test_counts_are_those_of_two_loops(
     given_: list[list[int]], window: int, symmetric: bool, by_distance: bool, stretch: int

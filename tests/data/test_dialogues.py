@@ -25,7 +25,7 @@ def turns_of(path: Path, content: str | bytes) -> list[tuple[str, ...]]:
 
 
 @given(talks=st.lists(TALK, min_size=1, max_size=4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_every_spelling_is_read_alike(talks: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("talks")
     lines = [json.dumps({"turns": talk}) for talk in talks]

@@ -156,7 +156,7 @@ def test_only_a_pair_that_asks_what_it_is_has_a_pronoun() -> None:
     assert pronoun_of(Pair("he sleeps", "il dort")) is None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.sets(st.integers(0, 199)))
 def test_accuracy_counts_the_pronouns_that_are_right(spoiled: set[int]) -> None:
     pairs = english_french("test")[:200]

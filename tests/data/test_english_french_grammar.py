@@ -183,7 +183,7 @@ def test_no_sentence_breaks_a_rule_of_french() -> None:
     assert [text for text in TARGETS.values() if french_mistakes(text)] == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 2**32))
 def test_whatever_is_drawn_is_well_said(seed: int) -> None:
     sentence = compose(Draw(seed), lexicon())

@@ -182,7 +182,7 @@ words = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp
 
 
 @given(st.lists(st.tuples(words, words), min_size=1, max_size=6))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_what_python_writes_is_read_back(tmp_path: Path, rows: list[tuple[str, str]]) -> None:
     expected = [(text, label.strip()) for text, label in rows]
     if not all(label and label.isprintable() for _, label in expected):

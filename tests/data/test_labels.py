@@ -18,7 +18,7 @@ texts = st.lists(ids, min_size=1, max_size=2)
 
 
 @given(texts, st.integers(4, 50), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_texts_stand_between_their_marks(given_ids: list[list[int]], room: int, twice: bool) -> None:
     marks = MARKS._replace(twice=twice)
     found, second = marks.around(given_ids, room)
@@ -57,7 +57,7 @@ def encoded(count: int = 60, seed: int = 0) -> LabelledTexts:
 
 
 @given(st.integers(10, 200), st.integers(0, 5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_an_epoch_has_every_text_once_within_the_budget(tokens: int, epoch: int) -> None:
     data = encoded()
     source = LabelledBatches(data, tokens, seed=3)
@@ -69,7 +69,7 @@ def test_an_epoch_has_every_text_once_within_the_budget(tokens: int, epoch: int)
 
 
 @given(st.integers(10, 200), st.integers(0, 5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_packed_texts_are_dealt_to_as_many_batches_of_all_lengths(tokens: int, epoch: int) -> None:
     data = encoded()
     plan, padded = (LabelledBatches(data, tokens, seed=3, packed=packed).plan(epoch) for packed in (True, False))

@@ -132,7 +132,7 @@ def test_ranks_and_micro_batches_share_a_step_out(world: int, accumulate: int) -
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_part_is_empty_and_no_pair_is_lost(accumulate: int, world: int, step: int) -> None:
     shares = [loader(accumulate, rank, world).work(step) for rank in range(world)]
     assert all(len(batch.source_BM) for share in shares for batch in share.batches)

@@ -56,7 +56,7 @@ def rows_of(data: MaskedPassages, epoch: int) -> np.ndarray:
 
 
 @given(TEXTS, st.integers(0, 5), SHARES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_exactly_the_share_of_every_passage_and_at_least_one(texts: list[list[int]], epoch: int, share: float) -> None:
     data = source(texts, packed=True, share=share)
     rows = rows_of(data, epoch)
@@ -73,7 +73,7 @@ def test_exactly_the_share_of_every_passage_and_at_least_one(texts: list[list[in
 
 
 @given(TEXTS, st.integers(0, 5), st.booleans(), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_specials_are_neither_masked_nor_put_in(texts: list[list[int]], epoch: int, packed: bool, pairs: bool) -> None:
     data = source([*texts, list(WORDS)], packed, pairs)
     rows = rows_of(data, epoch)
@@ -89,7 +89,7 @@ def test_specials_are_neither_masked_nor_put_in(texts: list[list[int]], epoch: i
 
 
 @given(TEXTS, st.integers(0, 5), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_packed_and_padded_hold_the_same(texts: list[list[int]], epoch: int, pairs: bool) -> None:
     texts = [*texts, list(WORDS)]
     rows = rows_of(source(texts, pairs=pairs), epoch)
@@ -144,7 +144,7 @@ def test_masks_are_drawn_anew_each_epoch_and_do_not_depend_on_company() -> None:
 
 
 @given(TEXTS, st.integers(0, 3), SHARES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whole_words_are_masked_with_all_their_pieces(texts: list[list[int]], epoch: int, share: float) -> None:
     goes_on = np.zeros(100, bool)
     goes_on[50:90] = True

@@ -24,7 +24,7 @@ def tokenizer(kind: str) -> Tokenizer:
 
 
 @given(texts, st.integers(2, 60))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_parts_put_together_are_the_document(document: list[str], longest: int) -> None:
     parts = list(in_parts(document, longest))
     if not "".join(document).strip() and len("".join(document)) <= longest:
@@ -36,18 +36,15 @@ def test_parts_put_together_are_the_document(document: list[str], longest: int) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_tokens_of_the_parts_are_those_of_the_whole(kind: str) -> None:
-    @given(
-        st.lists(st.sampled_from([*PROSE.split(" "), "\n\n", "a  b", "é", "中文 中文"]), min_size=8, max_size=60),
-        st.integers(30, 80),
-    )
-    @settings(max_examples=40, deadline=None)
-    def equal(words: list[str], longest: int) -> None:
-        whole = " ".join(words)
-        parts = [part.text for part in in_parts([whole], longest)]
-        assert list(chain(*tokenizer(kind).encode_batch(parts))) == tokenizer(kind).encode(whole)
-
-    equal()
+@given(
+    words=st.lists(st.sampled_from([*PROSE.split(" "), "\n\n", "a  b", "é", "中文 中文"]), min_size=8, max_size=60),
+    longest=st.integers(30, 80),
+)
+@settings(max_examples=40)
+def test_tokens_of_the_parts_are_those_of_the_whole(kind: str, words: list[str], longest: int) -> None:
+    whole = " ".join(words)
+    parts = [part.text for part in in_parts([whole], longest)]
+    assert list(chain(*tokenizer(kind).encode_batch(parts))) == tokenizer(kind).encode(whole)
 
 
 def test_cuts_fall_between_words_if_they_can() -> None:

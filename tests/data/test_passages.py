@@ -30,7 +30,7 @@ def epoch_rows(data: Passages, epoch: int) -> np.ndarray:
     return epoch * len(data) + np.arange(len(data))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(LENGTHS, st.integers(6, 20), st.integers(0, 9))
 def test_an_epoch_has_every_token_of_every_document_once(lengths: list[int], window: int, epoch: int) -> None:
     data = passages(lengths, window)
@@ -44,7 +44,7 @@ def test_an_epoch_has_every_token_of_every_document_once(lengths: list[int], win
     assert [len(passage) - 2 for passage in found] == data.lengths(epoch_rows(data, epoch)).tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(LENGTHS, st.integers(6, 20), st.integers(1, 80))
 def test_every_epoch_has_as_many_batches_within_the_budget(lengths: list[int], window: int, tokens: int) -> None:
     data = passages(lengths, window)
@@ -76,7 +76,7 @@ def test_rows_do_not_depend_on_their_company() -> None:
         assert laid(data, rows[::3]) == laid(data, rows)[::3]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(2, 60), min_size=2, max_size=8), st.integers(0, 5))
 def test_pairs_are_two_texts_and_those_that_do_not_follow_are_from_another_document(lengths: list[int], epoch: int) -> None:
     lengths = [*lengths, 30]

@@ -169,7 +169,7 @@ def test_sources_that_are_none(where: str, told: str) -> None:
 
 
 @given(st.text("ab ", min_size=1, max_size=60).filter(str.strip), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_an_answer_is_found_where_it_stands_or_near(context: str, data: st.DataObject) -> None:
     """Also in text that repeats itself all the time."""
     from regard.data.references import references

@@ -19,7 +19,7 @@ def examples(*labels: str, second: str | None = None) -> list[Example]:
 
 
 @given(st.lists(st.integers(-9_999, 9_999).map(lambda n: n / 100), min_size=2, max_size=20).filter(lambda v: min(v) < max(v)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_scaled_and_back(numbers: list[float]) -> None:
     given_examples = examples(*map(str, numbers))
     scale = Scale.of(given_examples)

@@ -110,7 +110,7 @@ def test_splits_have_no_caption_in_common_and_a_smaller_one_begins_a_larger_one(
         scenes("dev")
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, len(SOME) - 1), st.sampled_from([32, 48, 96]))
 def test_a_scene_is_drawn_alike_every_time_at_any_size(n: int, side: int) -> None:
     first, again = draw(SOME[n], side), draw(SOME[n], side)

@@ -59,7 +59,7 @@ def test_the_example(scheme: Scheme) -> None:
 
 
 @given(st.lists(st.sampled_from(["O", *(f"{letter}-{t}" for letter in "BIES" for t in ("X", "Y", "a-b"))]), max_size=9))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_entities_are_conllevals(tags: list[str]) -> None:
     assert spans(tags) == conlleval(tags)
 

@@ -30,7 +30,7 @@ line = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r
     lambda text: f"a{text}b"
 )
 pair_lists = st.lists(st.builds(Pair, line, line), min_size=1, max_size=5)
-writes = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+writes = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ ids = st.integers(3, WORDS - 1)
 
 @pytest.mark.parametrize("kind", PAIR)
 @given(st.lists(ids, min_size=1, max_size=6), st.lists(ids, min_size=1, max_size=50), st.integers(2, 20), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_windows_are_those_of_hugging_face(
     kind: str, question: list[int], context: list[int], room: int, data: st.DataObject
 ) -> None:
@@ -60,7 +60,7 @@ def test_windows_are_those_of_hugging_face(
 
 
 @given(st.lists(st.tuples(st.lists(ids, max_size=12), st.lists(ids, min_size=1, max_size=40)), min_size=1, max_size=5), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_answer_is_where_it_is_said_to_be(asked: list[tuple[list[int], list[int]]], data: st.DataObject) -> None:
     """And nothing of a context is in no window."""
     answers: list[tuple[int, int] | None] = []

@@ -50,7 +50,7 @@ word = st.text(st.characters(categories=["L", "N", "P", "S", "M"]), min_size=1, 
 
 
 @given(st.lists(st.lists(st.tuples(word, st.sampled_from(["O", "B-X", "I-X"])), min_size=1, max_size=5), min_size=1, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, rows: list[list[tuple[str, str]]]) -> None:
     folder = tmp_path_factory.mktemp("tagged")
     (folder / "a.conll").write_text("\n\n".join("\n".join(f"{w}\t{t}" for w, t in row) for row in rows), "utf-8")

@@ -34,7 +34,7 @@ def bert_tokenizer() -> Tokenizer:
 
 
 @given(sentences)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_pieces_are_those_of_words_that_are_given_apart(given_: list[list[str]]) -> None:
     """`is_pretokenized` is how transformers reads words; there a word may come to nothing, here it is an unknown one."""
     tokenizer = bert_tokenizer()
@@ -52,7 +52,7 @@ def test_pieces_are_those_of_words_that_are_given_apart(given_: list[list[str]])
 
 
 @given(sentences, st.integers(16, 30))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_windows_lose_no_word(given_: list[list[str]], window: int) -> None:
     reader = WordReader(bert_tokenizer(), MARKS, window)
     ids, places = reader.encode(given_)
@@ -89,7 +89,7 @@ def encoded(count: int = 40, seed: int = 0) -> TaggedTexts:
 
 
 @given(st.integers(24, 200), st.integers(0, 5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_an_epoch_has_every_window_once_within_the_budget(tokens: int, epoch: int) -> None:
     data = encoded()
     source = TaggedBatches(data, tokens, seed=3)

@@ -20,7 +20,7 @@ from regard.errors import UserError
 
 Write = Callable[[str, str | bytes], str]
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\ufeff"), max_size=30).map(lambda t: f"a{t}b")
-writes = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+writes = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def refuse_to_read(*_: object) -> None:
 
 # what is written --------------------------------------------------------------------------------------------------
 @given(texts=documents, ended=st.booleans(), batch=st.integers(1, 200))
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_it_is_what_a_plain_loop_writes(tmp_path: Path, tokenizer: Tokenizer, texts: list[str], ended: bool, batch: int) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join(json.dumps({"text": text}) for text in texts), "utf-8")

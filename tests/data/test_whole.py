@@ -20,7 +20,7 @@ def source(given: list[list[int]], tokens: int, packed: bool = False, share: flo
     return MaskedPassages(whole, tokens, Masking(3, 4, np.arange(5, 10), share), packed)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(texts, st.integers(4, 60), st.integers(0, 3))
 def test_an_epoch_has_every_text_once(given: list[list[int]], tokens: int, epoch: int) -> None:
     found = source(given, tokens)
@@ -29,7 +29,7 @@ def test_an_epoch_has_every_text_once(given: list[list[int]], tokens: int, epoch
     assert len(plan) == len(found.plan(0))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(texts, st.booleans())
 def test_what_is_filled_in_gives_the_text_again(given: list[list[int]], packed: bool) -> None:
     found = source(given, 10**6, packed)

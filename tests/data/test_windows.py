@@ -64,7 +64,7 @@ def stream(lengths: list[int], ended: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 @given(documents, st.integers(1, 12), st.integers(12, 60), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_pieces_are_documents_cut_at_windows(lengths, length, budget, ended):
     ids, starts = stream(lengths, ended)
     for batch in Windows(ids, length, budget, 1, starts, ended=ended, apart=True).in_order():
@@ -82,7 +82,7 @@ def test_pieces_are_documents_cut_at_windows(lengths, length, budget, ended):
 
 
 @given(documents, st.integers(2, 12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_word_is_predicted_from_another_document(lengths, length):
     ids, starts = stream(lengths, ended=True)
     for batch in Windows(ids, length, length, 1, starts, apart=True, packed=True).in_order():
@@ -93,7 +93,7 @@ def test_no_word_is_predicted_from_another_document(lengths, length):
 
 
 @given(documents, st.integers(1, 12), st.integers(12, 60), st.integers(0, 2))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_one_row_holds_what_many_hold(lengths, length, budget, epoch):
     ids, starts = stream(lengths, ended=True)
     if len(ids) <= length:

@@ -24,7 +24,7 @@ def source_of(text: WordText, window: int, batch: int = 64, part: int | None = N
     return BlockSource(text, window=window, subsample=subsample, power=0.75, block=32, shared=3, batch=batch, seed=7, part=part)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=6), st.integers(1, 7), st.integers(40, 400))
 def test_every_word_is_asked_once_about_neighbours_of_its_sentence(lengths: list[int], window: int, stretch: int) -> None:
     text = numbered_text(lengths)
@@ -104,7 +104,7 @@ def test_negatives_are_drawn_by_counts_to_the_power() -> None:
     assert (np.bincount(drawing_table(np.array([10**9, 0, 1]), 1.0)) > 0).all()  # none is never drawn
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.lists(st.integers(1, 39), max_size=5))
 def test_room_is_what_is_left_of_the_sentence(kept: list[bool], starts: list[int]) -> None:
     inside = sorted({0, *(start for start in starts if start < len(kept))})

@@ -22,7 +22,7 @@ name = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" \t\
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_what_is_written_is_read(kind: str, suffix: str, data: st.DataObject) -> None:
     words = data.draw(st.lists(name, min_size=1, max_size=6, unique=True))
@@ -112,7 +112,7 @@ def test_a_gzip_file_that_is_none_or_half_is_told(tmp_path: Path) -> None:
         read_vectors(tmp_path / "x.vec.gz")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=200), st.sampled_from([b"", b"2 3\n", b"the 1 2 3\n"]))
 def test_any_bytes_are_read_or_told(content: bytes, before: bytes) -> None:
     with TemporaryDirectory() as folder:

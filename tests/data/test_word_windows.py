@@ -22,7 +22,7 @@ def context(sizes: list[int], window: WordWindow, word: int) -> int:
 
 
 @given(sentences())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_every_word_is_asked_once_where_it_has_most_context(given_: tuple[list[int], int]) -> None:
     sizes, room = given_
     found = word_windows(sizes, room)
@@ -36,7 +36,7 @@ def test_every_word_is_asked_once_where_it_has_most_context(given_: tuple[list[i
 
 
 @given(sentences())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_windows_are_few_and_overlap(given_: tuple[list[int], int]) -> None:
     sizes, room = given_
     found = word_windows(sizes, room)

@@ -34,7 +34,7 @@ def run(kind: str, reading: Any, rows: int, **options: Any) -> list[list[Hypothe
     return [[one] for one in greedy(reading, rows, **options)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=SEEDS, sequences=SEQUENCES, length=st.integers(1, 6))
 def test_sequences_are_hugging_faces_bad_words(seed: int, sequences: list[list[int]], length: int) -> None:
     process = pytest.importorskip("transformers.generation.logits_process")
@@ -58,7 +58,7 @@ def completed(text: Sequence[int], sequences: list[list[int]], written: int) -> 
 
 
 @pytest.mark.parametrize("kind", EVERY)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=SEEDS, sequences=SEQUENCES, prompts=st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=6), min_size=1, max_size=4)
 )
@@ -84,7 +84,7 @@ class Barred(Oracle):
         return [(p, t) for p, t in super().nexts(ids) if not completed([SOS, *ids, t], self.sequences, 1)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=SEEDS, sequences=st.lists(st.lists(st.integers(0, 3), min_size=2, max_size=3), min_size=1, max_size=4))
 def test_a_wide_beam_finds_the_best_text_without_banned_sequences(seed: int, sequences: list[list[int]]) -> None:
     logits_NV = table(seed, 4)

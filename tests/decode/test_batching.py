@@ -10,7 +10,7 @@ from regard.decode.batching import in_batches
 from regard.errors import UserError
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(lengths=st.lists(st.integers(0, 60), max_size=80), budget=st.integers(1, 300))
 def test_batches(lengths: list[int], budget: int) -> None:
     batches = list(in_batches(lengths, budget))

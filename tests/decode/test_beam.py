@@ -59,7 +59,7 @@ def all_outputs(oracle: Oracle, limit: int) -> tuple[list[Path], list[Path]]:
     return finished, live
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=SEEDS, vocabulary=st.integers(2, 5), limit=st.integers(1, 4), alpha=ALPHAS, n_best=st.integers(1, 6))
 def test_a_beam_wider_than_all_prefixes_is_exhaustive(seed: int, vocabulary: int, limit: int, alpha: float, n_best: int) -> None:
     logits_NV = table(seed, vocabulary)
@@ -97,7 +97,7 @@ def plain_beam(oracle: Oracle, limit: int, beam: int, alpha: float, n_best: int)
     return ([(ids, True) for _, ids in kept] + [(ids, False) for _, ids in live])[:n_best]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     seed=SEEDS,
     vocabulary=st.integers(3, 7),
@@ -120,7 +120,7 @@ def test_equals_a_plain_beam_that_never_stops_early(
         assert [(hypothesis.ids, hypothesis.finished) for hypothesis in hypotheses] == expected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=SEEDS,
     limits=st.lists(st.integers(1, 12), min_size=1, max_size=6),
@@ -141,7 +141,7 @@ def test_a_batch_finds_what_each_sentence_finds_alone_to_the_last_bit(
     assert together == search(logits_NV, starts, limits, beam, alpha, n_best=beam)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=SEEDS,
     limits=st.lists(st.integers(1, 10), max_size=6),

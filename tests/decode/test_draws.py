@@ -91,7 +91,7 @@ CHOICES = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     seed=SEEDS,
     vocabulary=st.integers(1, 300),
@@ -120,7 +120,7 @@ def test_filters_keep_what_hugging_face_keeps(seed: int, vocabulary: int, spread
         torch.testing.assert_close(probability_SV, expected_SV.double().softmax(1), rtol=1e-4, atol=1e-7)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=SEEDS,
     vocabulary=st.integers(1000, 3000),
@@ -163,7 +163,7 @@ def test_extreme_temperatures_stay_numbers(temperature: float) -> None:
     assert (weight_SV[:, 0] == 2**40).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     weight=st.lists(st.one_of(st.just(0), st.integers(0, 2**40)), min_size=1, max_size=30),
     part=st.one_of(st.floats(1e-15, 1 - 1e-15), st.sampled_from([2**-53, 1 - 2**-53, 0.5])),

@@ -68,7 +68,7 @@ def alike(found: Found, expected: Found) -> None:
             assert one.score == pytest.approx(other.score, abs=1e-4)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     seed=st.integers(0, 1000),
     batches=st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=6), min_size=1, max_size=3),
@@ -171,7 +171,7 @@ def test_advancing_asks_the_device_nothing_and_leaves_buffers_where_they_are(nam
     assert places() == before
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 1000), limits=st.lists(st.integers(1, 8), min_size=2, max_size=4), beam=st.integers(SAMPLED, 4))
 def test_a_sentence_that_is_done_does_not_change_any_more(seed: int, limits: list[int], beam: int) -> None:
     """Not even where the model has nothing to say, or nonsense, about what would come after its end."""

@@ -28,7 +28,7 @@ def plain_greedy(oracle: Oracle, limit: int) -> tuple[list[int], bool, list[floa
     return ids, False, logprobs
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10_000),
     limits=st.lists(st.integers(1, 12), max_size=7),

@@ -45,7 +45,7 @@ class Ear:
 
 
 @both
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 1000), limits=st.lists(st.integers(1, 12), min_size=1, max_size=6), dead=st.booleans())
 def test_everything_is_heard_once(drawn: bool, seed: int, limits: list[int], dead: bool) -> None:
     logits_NV = table(seed, 6)
@@ -61,7 +61,7 @@ def test_everything_is_heard_once(drawn: bool, seed: int, limits: list[int], dea
 
 
 @both
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 1000), wanted=st.lists(st.integers(1, 9), min_size=1, max_size=6))
 def test_a_sentence_ends_where_it_is_stopped_and_the_others_do_not_notice(drawn: bool, seed: int, wanted: list[int]) -> None:
     logits_NV = table(seed, 6)

@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 both = pytest.mark.parametrize("fixed", [True, False])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10_000),
     rows=st.integers(1, 5),

@@ -78,7 +78,7 @@ def test_log_probabilities_are_the_models_own() -> None:
         assert one.score == one.logprob == pytest.approx(sum(own), abs=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=SEEDS, limits=st.lists(st.integers(1, 12), min_size=1, max_size=17), choice=st.sampled_from(CHOICES), data=st.data())
 def test_a_text_is_its_seeds_whatever_the_batch(seed: int, limits: list[int], choice: Choice, data: st.DataObject) -> None:
     logits_NV = table(seed, 30)
@@ -101,7 +101,7 @@ def test_samples_of_a_row_lie_side_by_side_and_are_what_their_seeds_say() -> Non
     assert len({tuple(one.ids) for one in found[:4]}) > 2
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=SEEDS, limits=st.lists(st.integers(1, 10), max_size=5), minimum=st.integers(0, 3), ties=st.booleans())
 def test_without_temperature_it_is_greedy(seed: int, limits: list[int], minimum: int, ties: bool) -> None:
     logits_NV = table(seed, 6).round() if ties else table(seed, 6)
@@ -111,7 +111,7 @@ def test_without_temperature_it_is_greedy(seed: int, limits: list[int], minimum:
     assert cold == greedy(TableState(logits_NV, starts), len(limits), **options)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=SEEDS, prompts=st.lists(st.lists(st.integers(0, 7), min_size=1, max_size=6), min_size=1, max_size=4))
 def test_repetition_is_penalised_in_prompt_and_text(seed: int, prompts: list[list[int]]) -> None:
     """The most probable token after the penalty, one token and one row at a time."""

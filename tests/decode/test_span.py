@@ -39,7 +39,7 @@ def cases(draw: st.DrawFn) -> tuple[list[Part], np.ndarray]:
 
 
 @given(cases(), st.integers(1, 6), st.integers(1, 5), st.one_of(st.none(), st.floats(-5, 5)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_equals_trying_them_all(case: tuple[list[Part], np.ndarray], longest: int, count: int, threshold: float | None) -> None:
     parts, solid = case
     every = tried(parts, longest, solid)

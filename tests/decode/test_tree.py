@@ -20,7 +20,7 @@ def tree_of(seed: int, vocabulary: int, beam: int, alpha: float, limit: int, for
 
 
 @given(st.integers(0, 999), st.integers(3, 9), st.integers(1, 4), st.sampled_from([0.0, 0.6, 1.0]), st.integers(1, 6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_node_continues_one_that_lived(seed: int, vocabulary: int, beam: int, alpha: float, limit: int) -> None:
     tree = tree_of(seed, vocabulary, beam, alpha, limit)
     oracle = Oracle(table(seed, vocabulary), 3, banned=(SOS,))
@@ -40,7 +40,7 @@ def test_every_node_continues_one_that_lived(seed: int, vocabulary: int, beam: i
 
 
 @given(st.integers(0, 999), st.integers(3, 9), st.integers(1, 4), st.integers(1, 6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_it_finds_what_the_search_finds_and_marks_the_best(seed: int, vocabulary: int, beam: int, limit: int) -> None:
     tree = tree_of(seed, vocabulary, beam, 0.6, limit)
     state = TableState(table(seed, vocabulary), [3])

@@ -21,7 +21,7 @@ NAMES: dict[Scheme, list[str]] = {
 
 @pytest.mark.parametrize("scheme", NAMES)
 @given(seed=st.integers(0, 10_000), words=st.integers(1, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_best_allowed_row_is_found(scheme: Scheme, seed: int, words: int) -> None:
     names = NAMES[scheme]
     scores = np.log(np.random.default_rng(seed).dirichlet(np.ones(len(names)) * 0.5, words) + 1e-9)

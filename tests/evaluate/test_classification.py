@@ -43,7 +43,7 @@ def correlation(pairs: Sequence[tuple[int, int]], classes: int) -> float:
 
 
 @given(answers)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_every_figure_is_its_definition(drawn: tuple[int, list[tuple[int, int]]]) -> None:
     classes, pairs = drawn
     found = scored(pairs, classes)
@@ -60,7 +60,7 @@ def test_every_figure_is_its_definition(drawn: tuple[int, list[tuple[int, int]]]
 
 
 @given(answers)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_as_scikit_learn_has_them(drawn: tuple[int, list[tuple[int, int]]]) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     classes, pairs = drawn

@@ -29,7 +29,7 @@ def test_recall_is_counted_by_hand_and_ties_are_lost() -> None:
 
 
 @given(replies=st.lists(st.sampled_from("abcdefghijklmno"), min_size=1, max_size=30), count=st.integers(1, 12))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_candidates_are_the_true_reply_and_others_that_say_something_else(replies: list[str], count: int) -> None:
     rows = candidates(replies, count)
     assert rows.shape == (len(replies), min(count, len(set(replies))))

@@ -38,7 +38,7 @@ def brute(rows: list[list[str]]) -> set[tuple[int, int, int, str]]:
 
 
 @given(pairs)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_counts_are_those_of_brute_force(both: list[list[tuple[str, str]]]) -> None:
     true, said = [[t for t, _ in row] for row in both], [[s for _, s in row] for row in both]
     scores, are, were = EntityScores.of(TYPES, true, said, 0.0), brute(true), brute(said)
@@ -53,7 +53,7 @@ def test_counts_are_those_of_brute_force(both: list[list[tuple[str, str]]]) -> N
 
 @pytest.mark.skipif(find_spec("seqeval") is None, reason="seqeval is not installed")
 @given(pairs)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_scores_are_seqevals(both: list[list[tuple[str, str]]]) -> None:
     metrics = import_module("seqeval.metrics")
     true, said = [[t for t, _ in row] for row in both], [[s for _, s in row] for row in both]

@@ -28,7 +28,7 @@ def by_hand(model: Interpolated, training: list[int], u: int, v: int, w: int) ->
 
 
 @given(texts, st.integers(0, VOCABULARY - 1), st.integers(0, VOCABULARY - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_probabilities_are_those_counted_by_hand(training: list[int], u: int, v: int) -> None:
     model = Interpolated.train(np.array(training), VOCABULARY, START)
     found = model.probabilities(np.array([(u * VOCABULARY + v) * VOCABULARY + w for w in range(VOCABULARY)]))

@@ -51,7 +51,7 @@ MANY = (np.random.default_rng(1).zipf(1.3, 250) % VOCABULARY).tolist()  # enough
 
 @given(TEXTS, TEXTS)
 @example(MANY, MANY[100:160])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_probabilities_are_those_of_the_formulas(training, test):
     found = np.exp(Trigrams.train(np.array(training), VOCABULARY, START).log_probabilities(np.array(test)))
     padded, by_hand = [START, START, *test], ByHand(training)
@@ -60,7 +60,7 @@ def test_probabilities_are_those_of_the_formulas(training, test):
 
 
 @given(TEXTS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_it_is_a_distribution_after_every_context(training):
     p = Trigrams.train(np.array(training), VOCABULARY, START).probabilities(np.arange(VOCABULARY**3))
     assert (p > 0).all()

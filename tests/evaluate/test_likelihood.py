@@ -82,7 +82,7 @@ def test_perplexity_is_that_of_hugging_faces_loop(stride, length):
     tokens_per_batch=st.integers(1, 100),
     chunk_bytes=st.sampled_from([1, 1000, 2**25]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_every_token_is_scored_once_whatever_the_batches_and_chunks(lengths, window, stride, tokens_per_batch, chunk_bytes):
     stride, ours, texts = min(stride, window), model(), [text(length, seed) for seed, length in enumerate(lengths)]
     with pytest.MonkeyPatch.context() as patch:

@@ -28,7 +28,7 @@ def log_p(option: list[int], before: list[int]) -> float:
     aside=st.lists(IDS, max_size=3),
     options=st.lists(st.lists(IDS, min_size=1, max_size=6), min_size=1, max_size=4),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_scores_are_those_of_each_option_alone(context, aside, options):
     sizes = [3 * len(option) + 1 for option in options]
     found = choose(model(), context, options, sizes, start=START, window=LONGEST, aside_ids=aside)

@@ -26,7 +26,7 @@ def counted(values: list[float]) -> list[float]:
 
 
 @given(pairs)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_as_pythons_statistics_have_them(drawn: list[tuple[float, float]]) -> None:
     true, said = map(list, zip(*drawn))
     found = SimilarityScores.of(np.array(true), np.array(said))
@@ -40,7 +40,7 @@ def test_as_pythons_statistics_have_them(drawn: list[tuple[float, float]]) -> No
 
 
 @given(st.lists(numbers, min_size=1, max_size=25))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_ranks_by_counting(values: list[float]) -> None:
     assert ranks(np.array(values)).tolist() == counted(values)
 

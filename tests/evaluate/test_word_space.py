@@ -47,7 +47,7 @@ def best(space: WordSpace, asked: Sum, by: str, analogy: str, exclude: bool) -> 
     return dict(sorted(scores.items(), key=lambda item: item[1] if by == "euclid" else -item[1]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 99),
     st.lists(st.sampled_from(WORDS), min_size=2, max_size=4, unique=True),

@@ -12,7 +12,7 @@ from regard.data.packing import Packing
 from regard.families.bert import BERT, BERTConfig, Heads, count
 from tests.families.public_folder import shaken
 
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 configs = st.builds(
     lambda heads, layers, segments, first, words, pooler: BERTConfig(
         width=8 * heads,

@@ -143,7 +143,7 @@ CHOICES = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(CHOICES)
 def test_counted_parameters_are_those_there_are(choices: dict) -> None:
     config = CaptionerConfig(**choices)

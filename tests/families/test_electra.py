@@ -74,7 +74,7 @@ def test_apart_they_share_nothing() -> None:
     assert not torch.allclose(first, second)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 3), st.integers(1, 2), st.integers(0, 4), st.sampled_from([0, 5, 8]), st.booleans(), st.integers(0, 2))
 def test_parameters_are_those_of_the_module(heads: int, layers: int, wide: int, words: int, tied: bool, segments: int) -> None:
     config = ELECTRAConfig(

@@ -46,7 +46,7 @@ def by_hand(model: ELMo, ids_L: Tensor) -> list[Tensor]:
 
 
 @torch.no_grad()
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(lengths=st.lists(st.integers(1, 7), min_size=1, max_size=4), layers=st.integers(1, 3))
 def test_every_layer_is_what_torch_computes_alone(lengths: list[int], layers: int) -> None:
     model, ids_BL = built(layers=layers), texts(lengths)
@@ -73,7 +73,7 @@ def test_each_way_knows_only_its_own_side() -> None:
 
 
 @torch.no_grad()
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(weights=st.lists(st.floats(-3, 3, width=32), min_size=3, max_size=3), scale=st.floats(-2, 2, width=32))
 def test_a_sum_of_layers_is_its_formula(weights: list[float], scale: float) -> None:
     chosen = LayerSum(3)

@@ -92,7 +92,7 @@ def test_logits_and_gradients_are_those_of_loops_over_sentences(choice: dict[str
 # ------------------------------------------------------------------------------------------------------ batches and padding
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(documents, st.sampled_from(CHOICES))
 def test_a_batch_is_its_documents_one_by_one(found: list[Document], choice: dict[str, Any]) -> None:
     model = built(**choice)

@@ -30,7 +30,7 @@ CLASSES = {
 }
 NORMS: dict[str, Any] = {"gpt2": "pre", "openai-gpt": "post"}
 both = pytest.mark.parametrize("kind", CLASSES)
-few = settings(max_examples=8, deadline=None)
+few = settings(max_examples=8)
 
 
 def theirs(kind: str, words: int = 101, **keys: Any) -> Any:

@@ -34,7 +34,7 @@ from tests.families.bert_folder import (
 )
 from tests.families.public_folder import VOCABULARY, change_config, change_tensors, shaken
 
-few = settings(max_examples=12, deadline=None)
+few = settings(max_examples=12)
 every = pytest.mark.parametrize(("kind", "name"), EVERY)
 SIZED: dict[str, Any] = dict(width=24, heads=3, layers=2, feedforward=40, maximum_length=13, dropout=0.0)
 CHOICES: dict[str, dict[str, Any]] = {

@@ -155,7 +155,7 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.sampled_from(list(KINDS)),
     st.dictionaries(st.sampled_from(["architectures", "id2label", "num_labels"]), anything),

@@ -93,7 +93,7 @@ json_values = st.recursive(
 any_key = st.sampled_from(sorted({key for layout in LAYOUTS.values() for key in layout.keys})) | st.text(max_size=8)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(list(LAYOUTS.values())), st.dictionaries(any_key, json_values, max_size=4))
 def test_any_config_is_understood_or_refused_in_one_line(layout: Layout, raw: dict[str, Any]) -> None:
     refusal = ""

@@ -263,7 +263,7 @@ CONFIGS = st.builds(
 
 
 @given(CONFIGS, st.integers(5, 30), st.integers(5, 30))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_parameters_are_those_of_the_module(config, source, target):
     target = source if config.tie == "all" else target
     model = Recurrent(config, source, target)
@@ -271,7 +271,7 @@ def test_parameters_are_those_of_the_module(config, source, target):
 
 
 @given(CONFIGS, st.integers(1, 6), st.integers(1, 6))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_operations_are_those_torch_counts(config, source, target):
     """The scores of an additive mixer apart: torch's counter takes a product with one vector for none."""
     model = Recurrent(config, 11, 11).eval()

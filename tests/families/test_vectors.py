@@ -17,7 +17,7 @@ configs = st.builds(VectorsConfig, pooling=st.sampled_from(["mean", "cls"]), nor
 
 
 @given(lengths, configs, st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_text_has_its_own_vector_padded_or_packed(lengths: list[int], config: VectorsConfig, seed: int) -> None:
     draw = np.random.default_rng(seed)
     texts = [draw.normal(size=(length, 5)).astype(np.float32) for length in lengths]

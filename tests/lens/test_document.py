@@ -58,7 +58,7 @@ words = st.builds(Word, st.text(st.sampled_from("aWé字\x1b\u200b"), min_size=1
 sentences = st.builds(Sentence, st.lists(words, min_size=1, max_size=12).map(tuple), st.floats(0, 1))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(sentences, min_size=1, max_size=3), st.integers(0, 90))
 def test_no_line_is_wider_than_the_terminal_unless_one_word_is(found: list[Sentence], width: int) -> None:
     document = Document("told", tuple(found))
@@ -70,7 +70,7 @@ def test_no_line_is_wider_than_the_terminal_unless_one_word_is(found: list[Sente
     assert len(document.lines()) == 2 + 2 * len(found)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.lists(sentences, min_size=1, max_size=2))
 def test_whatever_it_says_can_be_drawn(found: list[Sentence]) -> None:
     picture = rendered(Document("told", tuple(found)).figure, "png")

@@ -38,7 +38,7 @@ def test_all_there_is_without_a_choice(name: str, monkeypatch: pytest.MonkeyPatc
 @given(
     st.lists(st.integers(0, 2), min_size=1, max_size=6), st.lists(st.integers(0, 2), min_size=1, max_size=6), st.integers(0, 99)
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_words_are_sums_of_keys_and_means_of_queries(rows: list[int], columns: list[int], seed: int) -> None:
     """Numbers of words from steps of 0 or more, as pieces follow each other; rows go on summing to one."""
     words_L, words_M = (np.unique(np.cumsum(steps), return_inverse=True)[1] for steps in (rows, columns))

@@ -68,7 +68,7 @@ def test_rows_may_miss_one_by_rounding() -> None:
 TOKENS = st.lists(st.text(st.characters(), max_size=12), min_size=1, max_size=6).map(tuple)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(title=st.text(st.characters(), max_size=40), queries=TOKENS, keys=TOKENS, seed=st.integers(0, 2**32 - 1))
 def test_json_comes_back_exactly(title: str, queries: tuple[str, ...], keys: tuple[str, ...], seed: int) -> None:
     drawn = some(queries, keys, seed=seed)
@@ -143,7 +143,7 @@ def test_text_names_the_strongest_keys() -> None:
     assert lines[-1].split() == ["était", "█" * 6, "it", "0.50", "·", "the", "0.25", "·", "animal", "0.25"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(queries=TOKENS, keys=TOKENS)
 def test_text_prints_nothing_that_a_terminal_obeys(queries: tuple[str, ...], keys: tuple[str, ...]) -> None:
     printed = text(some(queries, keys))
@@ -154,7 +154,7 @@ def test_text_prints_nothing_that_a_terminal_obeys(queries: tuple[str, ...], key
 WORDS = st.lists(st.text("aé▁你好한ж", min_size=1, max_size=40), min_size=1, max_size=6).map(tuple)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(queries=WORDS, keys=WORDS, width=st.integers(40, 120))
 def test_text_stays_within_the_terminal(queries: tuple[str, ...], keys: tuple[str, ...], width: int) -> None:
     for line in text(some(queries, keys), width).split("\n"):

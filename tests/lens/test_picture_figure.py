@@ -91,7 +91,7 @@ def test_hostile_tokens_are_words_and_nothing_else() -> None:
         assert found.count(shown) == 3, shown
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(tokens=st.lists(st.text(st.characters(), max_size=8), min_size=1, max_size=5).map(tuple))
 def test_no_character_draws_a_warning(tokens: tuple[str, ...]) -> None:
     with warnings.catch_warnings():
@@ -142,7 +142,7 @@ def test_lines_join_the_strongest_pairs() -> None:
     assert len(set(lines.colours(60))) == 60
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(rows=st.integers(1, 40), columns=st.integers(1, 40), side=st.integers(1, 20), seed=st.integers(0, 99))
 def test_a_thumbnail_keeps_the_greatest_weight(rows: int, columns: int, side: int, seed: int) -> None:
     weights = np.random.default_rng(seed).random((rows, columns))

@@ -31,7 +31,7 @@ def residuals(norm, seed, *, skips, feedforward, visibility=full):
     return np.array(found)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.sampled_from(["pre", "post"]), st.integers(0, 1000))
 def test_without_skips_it_falls_faster_than_geometrically(norm, seed):
     """Each layer shrinks the distance by a larger factor than the one before, until float64 has no more digits."""
@@ -44,7 +44,7 @@ def test_without_skips_it_falls_faster_than_geometrically(norm, seed):
     assert factors[-1] < factors[0] / 5
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.sampled_from(["pre", "post"]), st.integers(0, 1000), st.booleans())
 def test_with_skips_it_does_not(norm, seed, feedforward):
     found = residuals(norm, seed, skips=True, feedforward=feedforward)
@@ -56,7 +56,7 @@ def test_looking_back_only_collapses_too():
     assert found[-1] < 0.5 < residuals("post", 1, skips=True, feedforward=False, visibility=causal)[-1]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(2, 6), st.integers(2, 5), st.integers(0, 1000))
 def test_the_distance_is_to_the_nearest_matrix_of_equal_rows(rows, columns, seed):
     x = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)

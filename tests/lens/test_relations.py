@@ -84,7 +84,7 @@ def by_counting(matrix: np.ndarray, owners: tuple[int, ...], start: int) -> int:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_guesses_are_what_counting_gives(seed: int) -> None:
     matrix = np.random.default_rng(seed).dirichlet(np.full(7, 0.3), size=7)
     for relation in relation_scores("some", many(20, one=matrix)).found:

@@ -94,7 +94,7 @@ def test_looking_across_along_the_diagonal_and_in_order() -> None:
 
 
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_order_is_what_counting_pairs_gives(places: list[int]) -> None:
     pairs = [(a, b) for n, a in enumerate(places) for b in places[n + 1 :]]
     assert in_order(np.array(places)) == pytest.approx(sum((b > a) - (b < a) for a, b in pairs) / len(pairs))

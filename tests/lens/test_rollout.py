@@ -63,7 +63,7 @@ def test_flow_lets_through_at_least_what_rollout_shares(name):
 capacities = st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 1.0]), min_size=9, max_size=9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(capacities, min_size=1, max_size=3))
 def test_a_maximum_flow_is_a_minimum_cut(layers):
     """Of all ways to cut the network in two, the cheapest lets through just as much (Ford & Fulkerson 1956)."""

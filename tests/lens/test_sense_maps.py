@@ -34,7 +34,7 @@ def maps() -> SenseMaps:
     return sense_maps([static, uses([draw.normal(size=(5, 6)) for _ in range(3)], "reads")], [0, 2])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000))
 def test_the_figures_are_means_of_cosines(seed: int) -> None:
     vectors = np.random.default_rng(seed).normal(size=(5, 4))

@@ -135,7 +135,7 @@ def test_other_endings_and_numbers_that_are_none_are_refused(tmp_path: Path) -> 
 
 
 @given(rows=st.lists(st.tuples(st.text(max_size=90), st.one_of(st.none(), st.floats(-1e3, 1e3)), st.integers(0, 99)), max_size=6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_columns_line_up(rows: list[tuple[str, float | None, int]]) -> None:
     lines = table(["word", "number", "count"], [(name.replace("\t", " "), number, count) for name, number, count in rows])
     assert len(lines) == 1 + len(rows)

@@ -204,7 +204,7 @@ def test_public_models_answer_as_transformers_does(name: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(text=st.one_of(seen_text, any_text))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_words_follow_each_other(kind: Kind, text: str) -> None:
     """Whatever is typed or written, pieces of a word stand together and words are numbered from 0."""
     tokenizer = trained(kind)

@@ -11,7 +11,7 @@ from regard.errors import UserError
 from regard.lens.word_map import MOST, _placed, word_map
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 1000), st.integers(3, 12), st.integers(1, 6))
 def test_the_axes_are_eigenvectors_of_the_covariance(seed: int, words: int, width: int) -> None:
     vectors = np.random.default_rng(seed).normal(size=(words, width))

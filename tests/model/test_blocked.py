@@ -101,7 +101,7 @@ def test_half_precision(text):
         )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.sampled_from([*PATTERNS, "causal"]), min_size=1, max_size=3),
     st.lists(st.booleans(), min_size=2, max_size=2),

@@ -41,7 +41,7 @@ def by_torch(ours: Convolution, x_BLD: Tensor, is_causal: bool) -> Tensor:
 
 
 @given(st.integers(1, 20), st.sampled_from([1, 3, 5, 7]), st.integers(1, 4), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_it_is_torchs_convolution_forwards_and_backwards(length: int, width: int, dilation: int, is_causal: bool) -> None:
     ours, x = layer(width, dilation), torch.randn(2, length, D, requires_grad=True)
     found, expected = ours(x, laid(causal if is_causal else full, length, 2)), by_torch(ours, x, is_causal)

@@ -44,7 +44,7 @@ CONFIGS = st.builds(
 
 
 @given(CONFIGS, st.integers(5, 30), st.integers(5, 30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_parameters_are_those_of_the_module(config, source, target):
     target = source if config.tie == "all" else target
     module = Transformer(config, source, target)
@@ -52,7 +52,7 @@ def test_parameters_are_those_of_the_module(config, source, target):
 
 
 @given(st.integers(1, 12), st.integers(1, 12))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_operations_are_those_torch_counts(source, target):
     config = TransformerConfig(width=24, heads=4, feedforward=40, encoder_layers=1, decoder_layers=2, norm="pre", tie="output")
     module = Transformer(config, 11, 13)

@@ -78,7 +78,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_chunks")
 @given(st.sampled_from(KINDS), st.integers(1, 70), st.sampled_from(["causal", "padded", "documents"]), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_scan_equals_the_quadratic_form_at_every_length(kind: str, length: int, where: str, seed: int) -> None:
     chance = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, length + 1, (2,), generator=chance)
@@ -95,7 +95,7 @@ def test_scan_in_its_real_chunks_and_groups(kind: str, chunk: int, length: int, 
 
 
 @given(st.sampled_from(KINDS), st.integers(1, 12), st.integers(1, 12), st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_everything_seen_at_once_also_across(kind: str, length: int, memory: int, seed: int) -> None:
     (q, _, _), (_, k, v) = drawn(2, 2, length, 8, seed=seed), drawn(2, 2, memory, 8, seed=seed + 100)
     lengths = torch.randint(0, memory + 1, (2,), generator=torch.Generator().manual_seed(seed))

@@ -61,7 +61,7 @@ def test_orthogonal_directions_err_less_than_independent_ones(pairs: tuple[Tenso
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 2**40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_directions_are_at_right_angles_a_width_at_a_time(count: int, width: int, seed: int) -> None:
     drawn = directions(count, width, seed, "encoder.0.self")
     assert drawn.shape == (count, width)

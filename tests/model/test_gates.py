@@ -39,7 +39,7 @@ def test_only_one_of_h_and_c_may_be_asked_for(asked):
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.booleans())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_reading_by_a_gru_is_torchs_own(rows, length, begun):
     torch.manual_seed(0)
     layer = nn.GRU(3, 4, batch_first=True).double()

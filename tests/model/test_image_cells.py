@@ -18,7 +18,7 @@ def image(batch: int, rows: int, columns: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(0, 256, (batch, rows, columns, 3), dtype=torch.uint8, generator=g)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.integers(1, 9))
 def test_patches_are_a_convolution_that_never_overlaps(size: int, rows: int, columns: int, width: int) -> None:
     patches, pixels = Patches(size, width), image(2, rows * size, columns * size)

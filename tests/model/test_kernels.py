@@ -83,7 +83,7 @@ def normed(width: int, on: bool) -> nn.LayerNorm | None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(rows=SIZES, width=SIZES, adds=st.booleans())
 def test_sums_and_their_norms(dtype: torch.dtype, rows: int, width: int, adds: bool) -> None:
     torch.manual_seed(rows + width)
@@ -96,7 +96,7 @@ def test_sums_and_their_norms(dtype: torch.dtype, rows: int, width: int, adds: b
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(outputs=SIZES, inputs=st.sampled_from([16, 48, 160]), data=st.data())
 def test_products_with_all_that_stands_around_them(dtype: torch.dtype, outputs: int, inputs: int, data: st.DataObject):
     flag = st.booleans()
@@ -140,7 +140,7 @@ def check_product(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     sentences=st.integers(1, 3),
     lanes=st.integers(1, 4),
@@ -172,7 +172,7 @@ def test_own_attention(dtype: torch.dtype, sentences: int, lanes: int, heads: in
     assert kv_2SHNK.equal(expected) if written + lanes == slots else torch.equal(kv_2SHNK.nan_to_num(7), expected.nan_to_num(7))
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(lengths=st.lists(st.integers(0, 150), min_size=1, max_size=3), lanes=st.integers(1, 3), seed=st.integers(0, 99))
 def test_attention_to_a_memory(lengths: list[int], lanes: int, seed: int) -> None:
     """Who sees nobody answers with zeros."""
@@ -190,7 +190,7 @@ def test_attention_to_a_memory(lengths: list[int], lanes: int, seed: int) -> Non
 LOGITS = st.one_of(st.floats(-60, 60, width=16), st.sampled_from([float("-inf"), 0.0, 1.0]))
 
 
-@settings(max_examples=3 * EXAMPLES, deadline=None)
+@settings(max_examples=3 * EXAMPLES)
 @given(
     rows=st.lists(st.lists(LOGITS, min_size=37, max_size=37), min_size=1, max_size=3),
     spoilt=st.sampled_from([None, float("nan"), float("inf")]),

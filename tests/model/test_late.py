@@ -22,7 +22,7 @@ def looped(product, weight, x, steps):
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.integers(1, 5), st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_gradients_are_those_of_plain_products(rows, steps, width, data):
     asked = data.draw(st.sets(st.integers(0, steps - 1), min_size=1))
     weight, bias, x, more = (
@@ -41,7 +41,7 @@ def test_gradients_are_those_of_plain_products(rows, steps, width, data):
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.integers(1, 5))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_rows_may_have_matrices_of_their_own(rows, steps, width):
     weight = torch.randn(rows, width, 2 * width, dtype=torch.double, requires_grad=True)
     x = torch.randn(rows, width, dtype=torch.double, requires_grad=True)
@@ -96,7 +96,7 @@ def test_under_autocast_it_multiplies_in_half_precision():
 
 
 @given(st.integers(1, 4), st.integers(1, 5), st.booleans())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_more_may_be_added_of_each_row_or_of_all(rows, steps, of_each):
     weight = torch.randn(3, 6, dtype=torch.double, requires_grad=True)
     x = torch.randn(rows, 3, dtype=torch.double, requires_grad=True)

@@ -25,7 +25,7 @@ def some(rows, memory, width):
 
 
 @given(st.integers(1, 3), st.integers(1, 5), st.integers(1, 4), st.integers(1, 5), st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_scores_and_gradients_are_those_of_the_formula(rows, memory, width, steps, data):
     asked = data.draw(st.sets(st.integers(0, steps - 1), min_size=1))
     q, k, w = some(rows, memory, width)

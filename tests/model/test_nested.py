@@ -31,7 +31,7 @@ def cut(row: list[int]) -> list[list[int]]:
     return [places for places in found if places] or [[0]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows)
 def test_sentences_are_what_stands_between_marks(rows: list[list[int]]) -> None:
     ids_BL, lengths_B = laid(rows)
@@ -44,7 +44,7 @@ def test_sentences_are_what_stands_between_marks(rows: list[list[int]]) -> None:
         assert row_MD[:, 0].tolist() == sentence + [0] * (len(row_MD) - len(sentence))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows)
 def test_words_go_back_where_they_came_from(rows: list[list[int]]) -> None:
     ids_BL, lengths_B = laid(rows)
@@ -57,7 +57,7 @@ def test_words_go_back_where_they_came_from(rows: list[list[int]]) -> None:
             assert back_BLD[b, place].equal(x_BLD[b, place] if place in places else torch.zeros(3))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows)
 def test_sentences_go_back_to_their_documents_and_are_counted_from_the_last(rows: list[list[int]]) -> None:
     ids_BL, lengths_B = laid(rows)
@@ -75,7 +75,7 @@ def test_sentences_go_back_to_their_documents_and_are_counted_from_the_last(rows
         assert turn_L.tolist() == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 200), max_size=20))
 def test_every_row_is_in_one_group_and_no_group_is_much_longer_than_its_shortest(lengths: list[int]) -> None:
     groups = list(alike(lengths))

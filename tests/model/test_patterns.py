@@ -23,7 +23,7 @@ from tests.decode.tape import Tape
 from tests.model.test_flex import WIDE
 
 CPU = torch.device("cpu")
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=40)
 
 
 def seen(pattern: Visibility, length: int, batch: int = 1) -> torch.Tensor:
@@ -155,7 +155,7 @@ def over_three(pattern: Visibility, memory: int, padded: bool) -> Visibility:
     return pattern.settled(memory if pattern.lengths_B is None else pattern.lengths_B)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(patterns, st.integers(1, 12), st.integers(1, 40), st.integers(1, 40), st.integers(0, 9), st.booleans())
 def test_a_map_of_blocks_never_misses_what_is_seen(pattern, size, length, memory, offset, padded):
     pattern = over_three(pattern, memory, padded)
@@ -168,7 +168,7 @@ def test_a_map_of_blocks_never_misses_what_is_seen(pattern, size, length, memory
             assert not (~tile.eq(1).flatten(1).all(1) & every.expand(3, -1, -1)[:, row, column]).any()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(patterns, st.integers(1, 40), st.integers(1, 40), st.integers(0, 9), st.booleans())
 def test_a_mask_that_is_asked_for_by_blocks_is_that_of_all_pairs(pattern, length, memory, offset, padded):
     pattern = over_three(pattern, memory, padded)
@@ -193,7 +193,7 @@ def test_of_patterns_in_blocks_the_map_is_exact(text, padded):
     assert torch.equal(some.expand(3, -1, -1), pairs.unflatten(1, (15, 4)).unflatten(3, (15, 4)).any(4).any(2))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(patterns, st.integers(1, 12), st.integers(1, 40), st.integers(1, 40), st.integers(0, 9), st.booleans())
 def test_what_a_gpu_asks_inside_blocks_leaves_what_is_seen(pattern, size, length, memory, offset, padded):
     """Parts without a border inside blocks are not asked there, so the map must be exact for them."""

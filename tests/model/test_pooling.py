@@ -27,7 +27,7 @@ def laid(sizes: list[int]) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tens
     return texts, padded, torch.tensor(sizes), packed, packing
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(lengths)
 def test_the_mean_is_of_the_words_alone(sizes: list[int]) -> None:
     texts, padded, sizes_N, packed, packing = laid(sizes)

@@ -48,7 +48,7 @@ def gates(model, gone):
 subsets = st.fixed_dictionaries({name: st.sets(st.integers(0, 3), max_size=3) for name in attentions(whole())})
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(subsets)
 def test_pruned_is_gated_with_zeros(gone):
     model = whole()
@@ -64,7 +64,7 @@ def test_pruned_is_gated_with_zeros(gone):
     assert parse_pruned(model.config.pruned, 4) == {name: tuple(sorted(heads)) for name, heads in gone.items() if heads}
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(subsets)
 def test_restored_has_all_heads_and_computes_the_same(gone):
     model = whole()

@@ -27,7 +27,7 @@ def library(encoder: RecurrentEncoder, cell: str, width: int, layers: int) -> nn
 
 
 @given(CELLS, st.integers(1, 3), st.booleans(), st.lists(st.integers(1, 6), min_size=1, max_size=4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_an_encoder_is_torchs_own_over_packed_sequences(cell, layers, bidirectional, lengths):
     torch.manual_seed(0)
     encoder = RecurrentEncoder(cell, 6, layers, bidirectional=bidirectional, dropout=0.0)
@@ -65,7 +65,7 @@ def test_turning_round_twice_changes_nothing():
 
 
 @given(CELLS, st.integers(1, 3), st.integers(1, 5), st.integers(0, 3))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_word_by_word_is_the_whole_sequence_in_values_and_gradients(cell, layers, length, known):
     """Of each input the first `known` numbers are multiplied early, the rest in its turn."""
     torch.manual_seed(1)

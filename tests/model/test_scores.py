@@ -81,7 +81,7 @@ def test_dot_is_what_torch_computes_without_a_scale():
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 1000))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_an_additive_score_in_parts_is_the_same_score(length, memory, limit):
     mixer = mixers()["additive"]
     q, k = torch.randn(2, 2, length, 8, requires_grad=True), torch.randn(2, 2, memory, 8, requires_grad=True)

@@ -17,7 +17,7 @@ def by_hand(rule, length, memory, offset=0):
 
 
 @given(length=st.integers(1, 9), memory=st.integers(1, 9), offset=st.integers(0, 5), radius=st.integers(0, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_dense_is_the_rule_for_every_pair(length, memory, offset, radius):
     rules = {
         full: lambda i, j: True,

@@ -121,7 +121,7 @@ def test_each_text_of_a_padded_batch_has_its_own_last_block(text, dtype):
         assert_equal_to_all_pairs(padded, 70, 4, 3, batch=7, dtype=dtype)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.sampled_from([*TEXTS, "global(3) | window(2)", "last(4) | window(1)", "last(3, 2) | block(3)", "global(4) | last(4, 3)"]),
     st.integers(1, 80),

@@ -36,7 +36,7 @@ def filled(lengths: list[list[int]]) -> list[list[int]]:
 
 
 @given(rows.map(filled), st.integers(0, 99))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_every_sequence_reads_as_if_it_were_alone(gpt: GPT, lengths: list[list[int]], seed: int) -> None:
     flat = [length for row in lengths for length in row]
     ids_T = torch.randint(VOCABULARY, (sum(flat),), generator=torch.Generator().manual_seed(seed))

@@ -82,7 +82,7 @@ def test_the_whole_is_the_weighted_sum_of_its_terms() -> None:
 # ---------------------------------------------------------------------------------------------------------------- any batch
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.sampled_from(["bert", "gpt"]), st.lists(st.sampled_from([UNLABELLED, 0, 1, 2]), min_size=1, max_size=6), st.integers(0, 99)
 )

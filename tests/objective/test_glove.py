@@ -41,7 +41,7 @@ def cost(entries: Entries, words: Tensor, contexts: Tensor, b: Tensor, c: Tensor
     return total
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 1000), x_max=st.floats(1, 200), alpha=st.floats(0, 2))
 def test_loss_and_gradients_are_those_of_the_formula(seed: int, x_max: float, alpha: float) -> None:
     glove, entries = some_glove(seed, GloVeConfig(x_max=x_max, alpha=alpha)), some_entries(seed)

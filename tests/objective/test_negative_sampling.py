@@ -74,7 +74,7 @@ def summed(found: list[Steps]) -> Tensor:
 
 
 @pytest.mark.parametrize("name", ["skipgram", "cbow"])
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(seed=st.integers(0, 1000), window=st.integers(1, 4), negatives=st.integers(1, 9))
 def test_steps_are_the_gradient_of_the_formula(name: str, seed: int, window: int, negatives: int) -> None:
     config = (SkipGramConfig if name == "skipgram" else CBOWConfig)(window=window, negatives=negatives)

@@ -72,14 +72,14 @@ def by_hand(model: nn.Module, batch: Batch, smoothing: float) -> float:
 
 
 @given(PAIRS, st.floats(0, 0.9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_smoothing_is_the_papers(pairs: list[tuple[list[int], list[int]]], smoothing: float) -> None:
     model, batch = Bigrams(), batch_of(pairs)
     assert loss_of(model, batch, smoothing).total.item() == pytest.approx(by_hand(model, batch, smoothing), rel=1e-4)
 
 
 @given(PAIRS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_without_smoothing_it_is_cross_entropy(pairs: list[tuple[list[int], list[int]]]) -> None:
     model, batch = Bigrams().eval(), batch_of(pairs)
     logits_BLV = model(batch.source_BM, batch.source_lengths_B, batch.target_in_BL)
@@ -92,7 +92,7 @@ def test_without_smoothing_it_is_cross_entropy(pairs: list[tuple[list[int], list
 
 
 @given(PAIRS, st.sampled_from([0.0, 0.1]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_batch_is_the_sum_of_its_sentences(pairs: list[tuple[list[int], list[int]]], smoothing: float) -> None:
     model = Bigrams().eval()
     whole = loss_of(model, batch_of(pairs), smoothing)
@@ -148,7 +148,7 @@ def agreeing(agreement: float, smoothing: float = 0.1) -> TranslationLoss:
 
 
 @given(PAIRS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_without_dropout_there_is_nothing_to_agree_on(pairs: list[tuple[list[int], list[int]]]) -> None:
     model, batch = Bigrams().train(), batch_of(pairs)
     torch.testing.assert_close(agreeing(5.0)(model, batch).total, loss_of(model, batch, 0.1).total)

@@ -22,7 +22,7 @@ MET: Counter[int] = Counter()
 
 
 @given(questions())
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_no_question_breaks_the_server(question: tuple[str, str, dict[str, Any], bytes | None]) -> None:
     status = ASKER.ask(*question)
     MET[status // 100] += 1

@@ -111,7 +111,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 
 @given(st.binary(max_size=200) | damaged())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_bytes_break_the_server(content: bytes) -> None:
     """An image, or one sentence."""
     found = handed(content)

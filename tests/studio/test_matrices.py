@@ -26,7 +26,7 @@ def whole(seen: Seen) -> np.ndarray:
 
 
 @given(st.integers(1, 3), st.integers(1, 40), st.integers(1, 40), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_any_rows_and_columns_are_those_of_the_whole(heads: int, queries: int, keys: int, data: st.DataObject) -> None:
     seen = seen_of(heads, queries, keys)
     r, c = (data.draw(st.integers(0, n - 1)) for n in (queries, keys))
@@ -37,7 +37,7 @@ def test_any_rows_and_columns_are_those_of_the_whole(heads: int, queries: int, k
 
 
 @given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 20))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_pooling_takes_the_largest_of_each_tile(queries: int, keys: int, size: int) -> None:
     seen = seen_of(2, queries, keys)
     found = matrices.pooled(seen, [1], range(queries), range(keys), size)[0]

@@ -36,7 +36,7 @@ def told(found: Any, texts: list[str], as_json: bool = False) -> str:
 
 
 @given(st.lists(st.tuples(questions, contexts), min_size=1, max_size=6), st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_company_changes_no_answer_and_offsets_are_true(asked: list[tuple[str, str]], silent: bool) -> None:
     found = answerer(silent)
     for (question, context), answers in zip(asked, found.answer(asked)):

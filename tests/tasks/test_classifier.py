@@ -31,7 +31,7 @@ def told(found: Any, texts: list[str], as_json: bool = False) -> str:
 
 
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=8))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_company_changes_no_answer(texts: list[str]) -> None:
     found = labeller()
     together = found.classify(texts)

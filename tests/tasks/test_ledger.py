@@ -78,7 +78,7 @@ def test_the_benchmarks_are_the_lectures() -> None:
         assert compared(pounds * POUND) == f": 1 x {name}"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.floats(1e-6, 1e12))
 def test_a_comparison_is_true_and_the_nearest(grams: float) -> None:
     text = compared(grams)
@@ -92,7 +92,7 @@ def test_a_comparison_is_true_and_the_nearest(grams: float) -> None:
     assert all(max(share, 1 / share) <= 1.07 * max(o, 1 / o) for pounds in POUNDS.values() if (o := grams / (pounds * POUND)))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.floats(1, 999_000_000))
 def test_an_amount_keeps_three_digits(value: float) -> None:
     number, unit = amount(value, "mg", "g", "kg").split()

@@ -38,7 +38,7 @@ def spreadsheet(rows: list[list[str]]) -> bytes:
     return out.getvalue().encode("utf-8-sig")
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.permutations(["Review Text", "id", "Sentiment", "note"]))
 def test_columns_are_those_that_were_trained_on(order: list[str]) -> None:
     row = {"id": "7", "Sentiment": "", "note": 'a "quoted", long\r\nnote'}

@@ -53,7 +53,7 @@ def test_entities_have_type_text_place_and_probability() -> None:
 
 
 @given(st.lists(texts, min_size=1, max_size=6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_company_changes_no_answer_and_offsets_hold(given_: list[str]) -> None:
     found = tagger()
     for text, together in zip(given_, found.tag(given_)):

@@ -50,7 +50,7 @@ letters = st.text("ab c\n🙂é漢", max_size=30)
 
 @pytest.mark.parametrize("kind", ["character", "byte", "byte-bpe"])
 @given(text=letters, stops=st.lists(st.text("ab \n🙂é", min_size=1, max_size=4), max_size=3), cuts=st.lists(st.integers(0, 99)))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_it_ends_where_the_first_stop_begins(kind: Kind, text: str, stops: list[str], cuts: list[int]) -> None:
     ids = tokenizer(kind).encode(text)
     whole = tokenizer(kind).decode(ids)
@@ -58,7 +58,7 @@ def test_it_ends_where_the_first_stop_begins(kind: Kind, text: str, stops: list[
 
 
 @given(data=st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_bytes_that_are_no_characters_are_told_as_they_are_decoded(data: st.DataObject) -> None:
     """A model may write any bytes."""
     ids = data.draw(st.lists(st.integers(0, len(tokenizer("byte")) - 1), max_size=20))
@@ -69,7 +69,7 @@ def test_bytes_that_are_no_characters_are_told_as_they_are_decoded(data: st.Data
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(prompt=st.sampled_from(["", "the cat", "abab", "the\n", "🙂", "a\ufffd"]), written=st.sampled_from(TEXTS))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_after_a_prompt_both_together_are_the_text(kind: Kind, prompt: str, written: str) -> None:
     """Where pieces lose their space at the beginning of a text, this is none."""
     before, after = (tokenizer(kind).encode(text) for text in (prompt, written))

@@ -84,7 +84,7 @@ def opened(kind: str, files: str) -> Tokenizer:
 @kinds
 @pytest.mark.parametrize("files", ["vocab.txt", "tokenizer.json"])
 @given(text=texts)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_ids_are_theirs_on_any_text(kind: str, files: str, text: str) -> None:
     expected = _theirs(kind)(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
     assert opened(kind, files).encode(text) == expected
@@ -92,7 +92,7 @@ def test_ids_are_theirs_on_any_text(kind: str, files: str, text: str) -> None:
 
 @kinds
 @given(text=texts)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_and_those_of_the_library_beneath(kind: str, text: str) -> None:
     chosen = SETTINGS[kind]
     oracle = tokenizers.BertWordPieceTokenizer(

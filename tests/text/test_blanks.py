@@ -56,7 +56,7 @@ def test_a_blank_stands_where_the_word_stood(kind: Kind) -> None:
 
 @every
 @given(text=seen_text, more=st.lists(st.sampled_from(["[MASK]", "<mask>"]), max_size=3))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_there_are_as_many_blanks_as_were_typed(kind: Kind, text: str, more: list[str]) -> None:
     blanks = Blanks(masked(kind))
     (found,) = blanks.encode([" ".join([text, *more])])

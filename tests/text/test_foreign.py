@@ -168,7 +168,7 @@ def test_specials_have_no_text_but_a_name_and_their_name_is_text(write: Callable
 
 @every_folder
 @given(text=st.one_of(any_text, st.lists(st.sampled_from(["the", " ", "</s>", "<", "<pad>", "[MASK]", "é", "\n"])).map("".join)))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_no_text_makes_a_special(write: Callable[[Path], Path], text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     tokenizer = kept(write, tmp_path_factory)
     assert not tokenizer.specials - {tokenizer.roles.unk} & set(tokenizer.encode(text))

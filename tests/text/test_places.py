@@ -17,7 +17,7 @@ from tests.text.samples import TEXTS, any_text, seen_text, trained
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(text=st.one_of(seen_text, any_text))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_places_are_where_the_text_is(kind: Kind, text: str) -> None:
     (found,) = trained(kind).encode_placed([text])
     assert found.ids == trained(kind).encode(text)

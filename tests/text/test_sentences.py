@@ -47,7 +47,7 @@ def test_sentences_that_were_given_are_not_cut_again() -> None:
     assert sentences(f"Mr. X came. He saw.{SENTENCE_END}It was good.{SENTENCE_END}") == ["Mr. X came. He saw.", "It was good."]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(st.sampled_from("abA1I .!?…\"')。\n"), max_size=40))
 def test_nothing_is_lost_and_nothing_is_empty(text: str) -> None:
     found = sentences(text)
@@ -55,7 +55,7 @@ def test_nothing_is_lost_and_nothing_is_empty(text: str) -> None:
     assert "".join("".join(found).split()) == "".join(text.split())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.sampled_from(["It was good.", "Was it?", "Dr. No came.", "Yes!"]), min_size=1, max_size=6))
 def test_sentences_side_by_side_come_apart_again(parts: list[str]) -> None:
     assert sentences(" ".join(parts)) == parts

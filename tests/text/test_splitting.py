@@ -38,7 +38,7 @@ def test_by_hand(text: str, expected: str) -> None:
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_only_white_space_is_left_out(text: str) -> None:
     reached = 0
     for start, end in word_places(text):
@@ -51,7 +51,7 @@ def test_only_white_space_is_left_out(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["Rome", "U.S.", "3,5", "J.", "is", "x-y", ".", "北", "O'Brien"]), max_size=8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_spaces_always_part(parts: list[str]) -> None:
     found = words("  ".join(parts))
     assert "".join(found) == "".join(parts)

@@ -76,7 +76,7 @@ def check(tokenizer: Tokenizer, parts: Sequence[Sequence[int]]) -> None:
 
 @every_tokenizer
 @given(data=st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_any_ids_in_any_parts(name: str, data: st.DataObject) -> None:
     """Ids as a model without sense might write them: broken bytes, specials in between, some beyond the vocabulary."""
     tokenizer = named(name)
@@ -87,20 +87,20 @@ def test_any_ids_in_any_parts(name: str, data: st.DataObject) -> None:
 
 @every_tokenizer
 @given(text=st.one_of(any_text, st.lists(st.sampled_from(["the ", "rue", " était", "👩‍👩‍👧", ".", " n't", "日本"])).map("".join)))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_text_one_id_at_a_time(name: str, text: str) -> None:
     check(named(name), [[i] for i in named(name).encode(text)])
 
 
 @given(raw_bytes=st.binary(max_size=24))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_broken_bytes_one_at_a_time(raw_bytes: bytes) -> None:
     check(named("byte"), [[4 + byte] for byte in raw_bytes])
     check(named("bytes in need"), [[3 + byte] for byte in raw_bytes])
 
 
 @given(text=any_text.map(lambda text: text.replace("\ufffd", "")))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_a_character_comes_with_its_last_byte_and_no_later(text: str) -> None:
     """Python's own incremental decoder says when."""
     tokenizer, oracle = named("byte-bpe"), codecs.getincrementaldecoder("utf-8")()

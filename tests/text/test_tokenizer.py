@@ -25,7 +25,7 @@ from tests.text.samples import SIZES, TEXTS, any_text, mixed_lines, seen_text, t
 ONE_SPACE: tuple[Kind, ...] = ("bpe", "unigram")
 COMPOSED: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind != "byte-bpe")
 
-examples = settings(max_examples=60, deadline=None)
+examples = settings(max_examples=60)
 
 
 def normal(text: str) -> str:
@@ -83,7 +83,7 @@ def test_byte_bpe_gives_back_lines_of_every_script() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(texts=st.lists(st.one_of(any_text, st.sampled_from(SPECIALS), seen_text), max_size=5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_text_encodes_the_same_alone_and_in_a_batch(kind: Kind, texts: list[str]) -> None:
     tokenizer = trained(kind)
     batch = tokenizer.encode_batch(texts)

@@ -15,7 +15,7 @@ from tests.text.samples import seen_text, trained
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(first=seen_text, second=seen_text)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_turns_are_cut_as_if_they_stood_alone(kind: Kind, first: str, second: str) -> None:
     plain, turns = trained(kind), trained(kind).with_turns()
     first, second = " ".join(first.split()), " ".join(second.split())

@@ -129,7 +129,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(state=st.dictionaries(st.text(), json_values, max_size=4))
 def test_json_state_comes_back_exactly(store: Store, state: dict[str, Any]) -> None:
     store.save("step", 1, {}, state)
@@ -223,7 +223,7 @@ def test_the_sentence(store: Store, told: Told) -> None:
     assert told[1].endswith("step-00000300 is damaged (state.json: sha256 differs); no other is left.")
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(where=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255), file=st.sampled_from(FILES))
 def test_no_changed_byte_anywhere_goes_unseen(store: Store, where: float, mask: int, file: str) -> None:
     path = save(store, 7) / file

@@ -72,7 +72,7 @@ def no_counters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 10**12), st.data())
 def test_a_register_that_wraps_loses_nothing(span: int, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, span - 1))
@@ -246,7 +246,7 @@ def test_the_real_codecarbon_reaches_for_no_network(monkeypatch: pytest.MonkeyPa
     assert reached == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.sampled_from(["measured by NVML", "measured by RAPL", "estimated: 12 W a busy core"]))))
 def test_kinds_are_joined_once_each_in_any_parts(parts: list[list[str]]) -> None:
     whole = ""

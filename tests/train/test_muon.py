@@ -34,7 +34,7 @@ def learn(model: GPT, optimizer: torch.optim.Optimizer, steps: int, begin: int =
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_singular_values_come_near_one(rows: int, columns: int, seed: int) -> None:
     matrices = torch.randn(2, rows, columns, generator=torch.Generator().manual_seed(seed))
     found, (left, _, right) = orthogonal(matrices), torch.linalg.svd(matrices, full_matrices=False)

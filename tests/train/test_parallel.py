@@ -111,7 +111,7 @@ def forget(folder: Path, step: int) -> None:
 
 
 @given(st.integers(1, 9), st.integers(1, 5), st.integers(0, 60))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_shares_of_all_ranks_interleave_to_the_order_of_one(world: int, accumulate: int, step: int) -> None:
     data = EncodedPairs(Ragged([[4] * (n % 5) for n in range(50)]), Ragged([[n + 4] for n in range(50)]))
     works = [Loader(PairBatches(data, 24, 1), accumulate=accumulate, rank=rank, world=world).work(step) for rank in range(world)]

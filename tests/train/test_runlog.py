@@ -48,7 +48,7 @@ def test_every_record_is_one_line_of_json_at_once(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 400))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_a_log_cut_anywhere_keeps_its_whole_lines(tmp_path: Path, size: int) -> None:
     whole = written(tmp_path, 6).records
     path = tmp_path / "metrics.jsonl"

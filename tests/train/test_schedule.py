@@ -76,7 +76,7 @@ def test_no_warm_up_begins_at_the_peak(schedule: str) -> None:
     assert max(found) == found[0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(SCHEDULES), st.integers(1, 300), st.integers(0, 300), st.floats(1e-9, 1e3))
 def test_a_rate_is_never_zero_nor_above_the_peak(schedule: str, steps: int, warmup: int, peak: float) -> None:
     if schedule in ("cosine", "linear"):

@@ -12,7 +12,7 @@ from regard.train.static_config import StaticConfig
 
 
 @given(st.integers(1, 4), st.lists(st.integers(), max_size=12))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_what_is_found_comes_in_the_order_of_the_list(threads, items):
     done = []
     with workers(StaticConfig(threads=threads)) as crew:

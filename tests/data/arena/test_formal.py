@@ -27,7 +27,7 @@ def deep(text: str) -> int:
     return int(heights.max(initial=0))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(8, 30), st.integers(0, 20), st.integers(0, 99))
 def test_parity_is_that_of_the_ones(least: int, more: int, seed: int) -> None:
     for example in draw_sequences(f"builtin:parity@length={least}-{least + more}@count=3@seed={seed}/train"):
@@ -35,7 +35,7 @@ def test_parity_is_that_of_the_ones(least: int, more: int, seed: int) -> None:
         assert least <= len(example.text.split()) <= least + more
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(1, 4), st.integers(1, 6), st.integers(6, 30), st.integers(0, 99))
 def test_brackets_are_balanced_where_they_can_be_erased(kinds: int, depth: int, most: int, seed: int) -> None:
     labels = set()

@@ -58,7 +58,7 @@ def test_the_lecture_example() -> None:
     assert value("[MAX 4 3 [MIN 2 3 ] 1 0 [MED 1 5 8 9 2 ] ]") == 5
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**31), st.integers(2, 6), st.integers(2, 12), st.integers(4, 40), st.integers(0, 60))
 def test_lists_come_to_what_a_reader_makes_of_them(seed: int, deep: int, arguments: int, least: int, more: int) -> None:
     drawn = trees(ListOps(length=Range(least, least + more), depth=deep, arguments=arguments), seed)

@@ -50,7 +50,7 @@ def test_the_same_pictures_from_everywhere(tmp_path: Path) -> None:
     assert all(other == first for other in others)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.tuples(*[st.integers(0, 255)] * 3))
 def test_grey_is_pillows(colour: tuple[int, int, int]) -> None:
     theirs = Image.new("RGB", (1, 1), colour).convert("L").getpixel((0, 0))

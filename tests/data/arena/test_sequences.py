@@ -87,7 +87,7 @@ def test_a_damaged_file_is_made_again(suffix: str, damage: bytes | None, tmp_pat
     assert (kept("something", lambda: Drawn.none(), tmp_path).flat == drawn.flat).all()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(rows)
 def test_a_chunk_survives_the_pipe(given: list[list[int]]) -> None:
     found = made(given)
