@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import tempfile
 
 # Before torch and numpy are imported, and for every process that a test starts: pytest-xdist already uses the cores.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["HF_HUB_OFFLINE"] = "1"
 
 import numpy as np
 import pytest
@@ -21,6 +23,8 @@ from hypothesis import HealthCheck, register_random, settings
 from hypothesis.internal.conjecture import providers
 
 torch.set_num_threads(1)
+CACHE = tempfile.TemporaryDirectory(prefix="regard-cache-")
+os.environ["REGARD_CACHE"] = CACHE.name  # where nothing is left of an earlier run
 
 
 FUZZ = int(os.environ.get("REGARD_FUZZ", "0"))

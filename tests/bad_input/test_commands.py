@@ -96,7 +96,7 @@ def test_a_recipe_file_that_cannot_be_read(tmp_path: Path) -> None:
 def python_m_regard(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "regard", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, **options)  # type: ignore[call-overload]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, **options)  # type: ignore[call-overload]
 
 
 def test_the_same_in_a_real_process() -> None:
@@ -109,7 +109,7 @@ def test_a_reader_that_leaves_is_no_mistake() -> None:
     """Whether it leaves before the first line or in the middle of many."""
     for reader in ("true", "head -1"):
         command = f"{sys.executable} -m regard recipes --json | {reader}"
-        ended = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
+        ended = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=600)
         assert (ended.returncode, ended.stderr) == (0, "")
 
 
@@ -117,7 +117,7 @@ def test_a_reader_that_leaves_is_no_mistake() -> None:
 def test_a_disk_that_is_full_under_the_output() -> None:
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "regard", "recipes"]
-        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=600)
     assert ended.returncode == 2
     assert ended.stderr.startswith("regard: the output cannot be read or written: No space left on device.")
     assert "Traceback" not in ended.stderr

@@ -186,7 +186,7 @@ def test_a_disk_that_takes_no_checkpoint(tmp_path: Path) -> None:
         command,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY)),
     )
     assert ended.returncode == 2

@@ -83,8 +83,8 @@ def test_dot_is_what_torch_computes_without_a_scale():
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 1000))
 @settings(max_examples=15)
 def test_an_additive_score_in_parts_is_the_same_score(length, memory, limit):
-    mixer = mixers()["additive"]
-    q, k = torch.randn(2, 2, length, 8, requires_grad=True), torch.randn(2, 2, memory, 8, requires_grad=True)
+    mixer = mixers()["additive"].double()  # sums in another order: float32 would differ by more than a mistake might
+    q, k = (torch.randn(2, 2, many, 8, dtype=torch.float64, requires_grad=True) for many in (length, memory))
     whole = mixer.scores(q, k)
     before, additive.AT_A_TIME = additive.AT_A_TIME, limit
     try:
@@ -93,7 +93,7 @@ def test_an_additive_score_in_parts_is_the_same_score(length, memory, limit):
         additive.AT_A_TIME = before
     torch.testing.assert_close(parts, whole)
     for a, b in zip(*(torch.autograd.grad(each.square().sum(), (q, k, mixer.weight_K)) for each in (parts, whole))):
-        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(a, b, atol=1e-12, rtol=1e-12)
 
 
 def test_additive_weights_may_be_dropped():

@@ -47,7 +47,7 @@ def complaints() -> list[str]:
 def page(browser: Browser, studio: str, complaints: list[str]) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1366, "height": 768}, accept_downloads=True)
     made = context.new_page()
-    made.set_default_timeout(20000)
+    made.set_default_timeout(300_000)
 
     def heard(message: ConsoleMessage) -> None:
         complaints.append(f"{message.type}: {message.text} {message.location['url']}")

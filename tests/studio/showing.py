@@ -29,7 +29,7 @@ def drawn(page: Page, screen: str) -> None:
     until(page, "!document.querySelector('.wait').classList.contains('on')")
 
 
-def until(page: Page, expression: str, seconds: float = 20) -> None:
+def until(page: Page, expression: str, seconds: float = 300) -> None:
     """Asked from outside: the page's policy forbids Playwright's own way, which evaluates a string inside."""
     end = monotonic() + seconds
     while not page.evaluate(expression):

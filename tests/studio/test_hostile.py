@@ -90,7 +90,7 @@ def open_hostile(page: Page, address: str, screen: str, n: int) -> None:
 @pytest.mark.parametrize("screen", SCREENS)
 def test_none_runs(browser: Browser, hostile: str, screen: str, tmp_path: Path) -> None:
     page = browser.new_page(viewport={"width": 1366, "height": 768})
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(300_000)
     dialogs: list[object] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog))
     if screen == "layers":  # explanations of a hundred tokens are refused, which shows another hostile sentence
@@ -121,7 +121,7 @@ def test_none_runs(browser: Browser, hostile: str, screen: str, tmp_path: Path) 
 
 def test_they_are_all_there_to_be_read(browser: Browser, hostile: str) -> None:
     page = browser.new_page(viewport={"width": 1366, "height": 768})
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(300_000)
     open_hostile(page, hostile, "run", 0)
     options = page.evaluate("[...document.querySelectorAll('#run option')].map((option) => option.value)")
     assert [name for name in HOSTILE if name not in options] == []

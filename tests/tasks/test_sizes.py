@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 import torch
@@ -16,6 +15,7 @@ from regard.families.sizes import SIZES, counted
 from regard.families.transformer import TransformerConfig
 from regard.tasks.listing import explain_rows, explain_tree
 from regard.tasks.sizes import Footprint, sized
+from tests.work import calls
 
 TINY = GPTConfig(width=24, heads=4, layers=3, feedforward=40, maximum_length=16)
 
@@ -47,10 +47,9 @@ def test_adam_in_fp32_takes_sixteen_bytes_a_parameter():
     assert footprint().figures()["training_bytes"]["fp32"] == sum(t.numel() * t.element_size() for t in tensors)
 
 
-def test_gpt3_is_explained_at_once_and_as_the_paper_has_it():
-    began = time.perf_counter()
+def test_gpt3_is_explained_unbuilt_and_as_the_paper_has_it():
     text = explain_tree("gpt3-175b", [])
-    assert time.perf_counter() - began < 1
+    assert calls(lambda: explain_tree("gpt3-175b", [])) < 20_000
     assert len(text.splitlines()) < 40
     for told in ("96 x block", "96, of 96 heads of 128", "174,604,259,328", "2,048 tokens", "3,638", "3,640"):
         assert told in text

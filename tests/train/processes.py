@@ -38,7 +38,7 @@ class Processes:
     def signal(self, rank: int, number: int) -> None:
         os.kill(self.running[rank].pid or 0, number)
 
-    def codes(self, seconds: float = 60.0) -> list[int | None]:
+    def codes(self, seconds: float = 600.0) -> list[int | None]:
         """How each ended; None for one that is still there when the time is up, and is killed then."""
         deadline = time.monotonic() + seconds
         for process in self.running:

@@ -130,8 +130,9 @@ def test_sigkill_at_random_moments(tmp_path: Path) -> None:
                 os.write(report, b".")
                 store.keep("step", 2)
             os._exit(0)
-        os.read(saved, 1)
-        time.sleep(chance.uniform(0, 0.02))
+        for _ in range(chance.randint(1, 8)):
+            os.read(saved, 1)
+        time.sleep(chance.uniform(0, 0.004))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         os.close(saved)

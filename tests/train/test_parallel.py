@@ -243,7 +243,7 @@ def test_shards_are_a_checkpoint_like_any_other(one: Path, tmp_path: Path) -> No
 
 
 def wait_for_steps(folder: Path, least: int = 3) -> None:
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 600
     while len(read_metrics(folder / "metrics.jsonl")) < least:
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -352,7 +352,7 @@ def test_each_process_takes_its_own_gpu() -> None:
 def test_torchrun(one: Path, tmp_path: Path) -> None:
     started = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "regard"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    ended = subprocess.run([*started, *typed(tmp_path / "run")], capture_output=True, text=True, timeout=120, env=environment)
+    ended = subprocess.run([*started, *typed(tmp_path / "run")], capture_output=True, text=True, timeout=600, env=environment)
     assert ended.returncode == 0, ended.stderr
     assert logged(tmp_path / "run", "loss") == pytest.approx(logged(one, "loss"), abs=1e-6)
     assert ended.stderr.count("trained 12 steps") == ended.stdout.count("run: ") == 1

@@ -22,7 +22,7 @@ def test_what_is_found_comes_in_the_order_of_the_list(threads, items):
 
 
 def test_threads_work_at_the_same_time_and_torch_uses_each_as_one():
-    meet = threading.Barrier(3, timeout=20)
+    meet = threading.Barrier(3, timeout=600)
 
     def work(item):
         meet.wait()
