@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from regard.data.caption_batches import CaptionBatches, encode_captions, in_order, make_batch
@@ -47,7 +49,9 @@ def test_three_layouts(folder: Path) -> None:
         assert found(data) == both
         assert data.images_NYXC.shape == (2, 4, 4, 3)
     assert found(read_captions([str(folder / "plain.tsv")], str(folder), 4)) == {"b.png": ("a dog", "dogs"), "a.png": ("a cat",)}
-    assert len(read_captions([str(folder / "captions.jsonl"), str(folder / "plain.tsv")], "", 4, limit=3)) == 3
+    several = read_captions([str(folder / "captions.jsonl"), str(folder / "plain.tsv")], "", 4)
+    assert found(several) == {"a.png": ("a cat", "one cat sits", "a cat"), "b.png": ("a dog", "a dog", "dogs")}
+    assert len(read_captions([str(folder / "captions.jsonl"), str(folder / "plain.tsv")], "", 4, limit=1)) == 1
 
 
 @pytest.mark.parametrize("header", ["", "image,caption\r\n", '"File","Comment"\r\n'])
@@ -114,6 +118,82 @@ def test_an_image_is_opened_where_its_own_captions_are(tmp_path: Path) -> None:
     (tmp_path / "one" / "a.png").unlink()
     with pytest.raises(UserError, match=r"captions\.tsv, line 1.*a\.png"):
         open_captioned(packed._replace(among=tmp_path / "one"))
+
+
+COLOURS = ((255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (9, 9, 9))
+
+
+@pytest.fixture(scope="module")
+def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five images of one colour each, in a folder and in an archive that holds them in another order."""
+    folder = tmp_path_factory.mktemp("squares")
+    for number, colour in enumerate(COLOURS):
+        Image.new("RGB", (8, 8), colour).save(folder / f"{number}.png")
+    with tarfile.open(folder / "images.tar", "w") as archive:
+        for number in (3, 0, 4, 1, 2):
+            archive.add(folder / f"{number}.png", f"photos/{number}.png")
+    return folder
+
+
+def test_an_image_named_on_several_lines_keeps_its_pixels(squares: Path) -> None:
+    lines = [{"image": f"{n // 2}.png", "caption": f"{'box' if n % 2 else 'square'} {n // 2}"} for n in range(8)]
+    (squares / "mix.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for limit, images in ((None, 4), (3, 3)):
+        data = read_captions([str(squares / "mix.jsonl")], str(squares), 8, limit)
+        assert len(data) == images
+        for number, (example, image_YXC) in enumerate(zip(data.examples, data.images_NYXC)):
+            assert example.captions == (f"square {number}", f"box {number}")
+            assert (image_YXC == COLOURS[number]).all()
+
+
+LINE = st.tuples(st.integers(0, 4), st.lists(st.integers(1, 6), min_size=1, max_size=3))
+FILE = st.tuples(st.sampled_from(["jsonl", "tsv", "csv"]), st.lists(LINE, min_size=1, max_size=8))
+
+
+@given(st.lists(FILE, min_size=1, max_size=3), st.booleans(), st.none() | st.integers(1, 6), st.none() | st.integers(2, 4))
+@settings(deadline=None)
+def test_captions_and_images_are_matched_by_name(
+    squares: Path, files: list[tuple[str, list]], packed: bool, limit: int | None, maximum: int | None
+) -> None:
+    """Whatever lines name an image, in whatever files, layout, folder or archive, and however many are left out."""
+    expected, entries = dict[str, list[str]](), []
+    for number, (suffix, lines) in enumerate(files):
+        told = [(f"{image}.png", [f"{'w ' * length}{image}" for length in lengths]) for image, lengths in lines]
+        for name, captions in told:
+            expected.setdefault(name, []).extend(captions)
+        by = "," if suffix == "csv" else "\t"
+        rows = [f"{name}{by}{caption}" for name, captions in told for caption in captions]
+        objects = [json.dumps({"image": name, "captions": captions}) for name, captions in told]
+        (squares / f"{number}.{suffix}").write_text("\n".join(objects if suffix == "jsonl" else rows) + "\n")
+        entries.append(str(squares / f"{number}.{suffix}"))
+    data = read_captions(entries, str(squares / "images.tar") if packed else "", 8, limit)
+    assert {example.name: list(example.captions) for example in data.examples} == dict(list(expected.items())[:limit])
+    numbers = [[int(word) if word.isdigit() else 5 for word in text.split()] for e in data.examples for text in e.captions]
+    encoded = encode_captions(data, lambda _: numbers, maximum)
+    for row in range(len(encoded)):
+        batch = make_batch(encoded, np.array([row]))
+        image = int(batch.target_out_BL[0, -2])
+        assert (batch.image_BYXC[0].numpy() == COLOURS[image]).all()
+
+
+def test_images_of_one_name_in_an_archive(squares: Path, tmp_path: Path) -> None:
+    """The whole path says which; the last part of it alone is refused where two have it."""
+    (tmp_path / "captions.tsv").write_text("1.png\ta square\n")
+    (tmp_path / "whole.tsv").write_text("b/1.png\ta square\na/1.png\ta square\n")
+    for names, chosen in ((("a/1.png", "1.png"), 1), (("1.png", "a/1.png"), 0)):
+        with tarfile.open(tmp_path / "images.tar", "w") as archive:
+            for number, name in enumerate(names):
+                archive.add(squares / f"{number}.png", name)
+        (image,) = (data := read_captions([f"{tmp_path}/captions.tsv"], f"{tmp_path}/images.tar", 8)).images_NYXC
+        assert (image == COLOURS[chosen]).all()
+        assert open_captioned(data.examples[0]).getpixel((0, 0)) == COLOURS[chosen]
+    with tarfile.open(tmp_path / "images.tar", "w") as archive:
+        for number, name in enumerate(("a/1.png", "b/1.png")):
+            archive.add(squares / f"{number}.png", name)
+    data = read_captions([f"{tmp_path}/whole.tsv"], f"{tmp_path}/images.tar", 8)
+    assert [tuple(image[0, 0]) for image in data.images_NYXC] == [COLOURS[1], COLOURS[0]]
+    with pytest.raises(UserError, match=r"a/1\.png and b/1\.png are both called '1\.png'"):
+        read_captions([f"{tmp_path}/captions.tsv"], f"{tmp_path}/images.tar", 8)
 
 
 def test_built_in_scenes_by_split_count_and_number() -> None:

@@ -1,14 +1,15 @@
 """Images with captions, from whatever people have.
 
     "captions.jsonl"                {"image": "1.jpg", "captions": ["a dog runs", "a dog on grass"]}; or "caption", one text
-    "captions.tsv"                  image, tab, caption; an image with several captions has several lines
+    "captions.tsv"                  image, tab, caption
     "captions.csv"                  image,caption; a first row whose image has no ending, such as image,caption, is a header
     "Flickr8k.token.txt"            name.jpg#0, tab, caption, as Flickr8k and Flickr30k come
     "builtin:scenes/train"          drawn scenes whose captions are right or wrong (builtin/scenes.py)
 
-Every file may be gzipped. Images are in the file's own folder, or where `images` says: a folder or a .tar archive. One file may
-hold all splits: `captions.jsonl@split=train` takes the lines whose "split" is "train", and `Flickr8k.token.txt@names=dev.txt`
-takes the images that are listed in that file, one on each line. `builtin:scenes@count=100/test` takes the first hundred.
+Every file may be gzipped, and an image may be named on several lines: what they say are its captions. Images are in the file's
+own folder, or where `images` says: a folder or a .tar archive. One file may hold all splits: `captions.jsonl@split=train` takes
+the lines whose "split" is "train", and `Flickr8k.token.txt@names=dev.txt` takes the images that are listed in that file, one on
+each line. `builtin:scenes@count=100/test` takes the first hundred.
 
 Dims: N images, Y X rows and columns, C colours.
 """
@@ -16,7 +17,7 @@ Dims: N images, Y X rows and columns, C colours.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -47,8 +48,12 @@ class Captioned(NamedTuple):
 
 @dataclass(frozen=True)
 class CaptionedImages:
-    images_NYXC: np.ndarray
+    images_NYXC: np.ndarray  # one of each example
     examples: list[Captioned]
+
+    def __post_init__(self) -> None:
+        if len(self.images_NYXC) != len(self.examples):
+            raise ValueError(f"{len(self.images_NYXC)} images, but {len(self.examples)} examples")
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -56,9 +61,8 @@ class CaptionedImages:
 
 def read_captions(where: Sequence[str], images: str, side: int, limit: int | None = None) -> CaptionedImages:
     """Of all these files, or the first `limit` images, made `side` pixels wide and high."""
-    parts = [_read(entry, images, side) for entry in where]
-    examples = [example for part in parts for example in part.examples]
-    return CaptionedImages(np.concatenate([part.images_NYXC for part in parts])[:limit], examples[:limit])
+    examples = _one_of_each_image(example for entry in where for example in _read(entry, images))[:limit]
+    return CaptionedImages(_pixels(examples, side), examples)
 
 
 def open_image(name: str) -> Image.Image:
@@ -77,23 +81,44 @@ def open_captioned(example: Captioned) -> Image.Image:
     return open_image(example.name) if example.among is None else read_named(example.among, example.name, example.place)
 
 
-def _read(entry: str, images: str, side: int) -> CaptionedImages:
+def _one_of_each_image(found: Iterable[Captioned]) -> list[Captioned]:
+    """What is said of an image on several lines, or in several files, becomes the captions of one example."""
+    images = dict[tuple[Path | None, str], list[Captioned]]()
+    for example in found:
+        images.setdefault((example.among, example.name), []).append(example)
+    return [lines[0]._replace(captions=tuple(text for line in lines for text in line.captions)) for lines in images.values()]
+
+
+def _pixels(examples: Sequence[Captioned], side: int) -> np.ndarray:
+    """images_NYXC, of each example its own: found by its name in its folder or archive, or drawn."""
+    images_NYXC = np.empty((len(examples), side, side, 3), np.uint8)
+    for among in {example.among: None for example in examples}:
+        of_these = {n: example for n, example in enumerate(examples) if example.among == among}
+        if among is None:
+            images_NYXC[list(of_these)] = draw_all([example.scene for example in of_these.values() if example.scene], side)
+            continue
+        needed = {example.name: example.place for example in of_these.values()}
+        row = {name: n for n, name in enumerate(needed)}
+        found_NYXC = read_images(among, needed, side)
+        images_NYXC[list(of_these)] = found_NYXC[[row[example.name] for example in of_these.values()]]
+    return images_NYXC
+
+
+def _read(entry: str, images: str) -> list[Captioned]:
     if entry.startswith("builtin:"):
         found = _scene_entry(entry)
         size = None if found["count"] is None else int(found["count"])
         if size == 0 or found["number"]:
             raise UserError(f"{entry} is not a split of scenes; write builtin:scenes/train, or builtin:scenes@count=100/train.")
         drawn = scenes(found["split"], size)
-        examples = [Captioned(f"builtin:scenes/{found['split']}/{n}", (s.caption,), entry, s) for n, s in enumerate(drawn)]
-        return CaptionedImages(draw_all(drawn, side), examples)
+        return [Captioned(f"builtin:scenes/{found['split']}/{n}", (s.caption,), entry, s) for n, s in enumerate(drawn)]
     file, *choices = entry.split("@")
     path = Path(file).expanduser()
     among = Path(images).expanduser() if images else path.parent
     examples = [example._replace(among=among) for example in _chosen(path, entry, choices)]
     if not examples:
         raise UserError(f"{entry}: no image with captions is left; check the file, and what stands behind the @.")
-    needed = {example.name: example.place for example in examples}
-    return CaptionedImages(read_images(among, needed, side), examples)
+    return examples
 
 
 def _scene_entry(entry: str) -> re.Match[str]:
@@ -140,14 +165,9 @@ def _texts(record: Record) -> tuple[str, ...]:
 
 
 def _from_table(path: Path) -> Iterator[Captioned]:
-    """Lines of one image may stand apart; a number behind #, as Flickr8k has, says which caption of its image it is."""
-    captions, places = dict[str, list[str]](), dict[str, str]()
+    """A number behind #, as Flickr8k has, says which caption of its image it is."""
     for place, name, caption in _from_csv(path) if is_csv(path) else _from_lines(path):
-        name = re.sub(r"#\d+$", "", name.strip())
-        captions.setdefault(name, []).append(_caption(caption, place))
-        places.setdefault(name, place)
-    for name, texts in captions.items():
-        yield Captioned(name, tuple(texts), places[name])
+        yield Captioned(re.sub(r"#\d+$", "", name.strip()), (_caption(caption, place),), place)
 
 
 def _from_lines(path: Path) -> Iterator[tuple[str, str, str]]:

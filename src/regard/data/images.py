@@ -53,8 +53,9 @@ def read_image(path: Path) -> Image.Image:
 
 def read_named(where: Path, name: str, needs: str) -> Image.Image:
     """One of a folder's or an archive's images, as large as it is; `needs` says who wants it (for complaints)."""
-    for _, content in _in_archive(where, [name]) if is_archive(where) else _in_folder(where, {name: needs}):
-        return decoded(content, name)
+    found = _in_archive(where, [name]) if is_archive(where) else _in_folder(where, {name: needs})
+    if contents := [content for _, content in found]:
+        return decoded(contents[-1], name)
     raise UserError(f"{needs}: there is no image {name!r} in {where}; name where they are by data.images.")
 
 
@@ -93,14 +94,21 @@ def _in_folder(folder: Path, needed: Mapping[str, str]) -> Iterator[tuple[str, b
 
 
 def _in_archive(path: Path, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """Those of these names, by the whole path inside it or the last part of that."""
-    wanted = set(names)
+    """Those of these names, by the whole path inside it or the last part of that; the last that comes by a name counts."""
+    wanted, paths = set(names), dict[str, str]()  # by which each was found
     must_be_file(path)
     try:
         with tarfile.open(path) as archive:
             for member in archive:
                 name = member.name if member.name in wanted else PurePosixPath(member.name).name
-                if member.isfile() and name in wanted and (content := archive.extractfile(member)):
+                if name not in wanted or paths.get(name) == name != member.name or not member.isfile():
+                    continue
+                if name != member.name != paths.setdefault(name, member.name):
+                    raise UserError(
+                        f"{path}: {paths[name]} and {member.name} are both called {name!r}; name them by their whole path."
+                    )
+                paths[name] = member.name
+                if content := archive.extractfile(member):
                     yield name, content.read()
     except (tarfile.TarError, OSError, EOFError) as error:
         raise UserError(f"{path} is not a whole archive ({error}). Copy or download it again.") from None
