@@ -177,12 +177,14 @@ def parsed(text: str, origin: str, assignments: Sequence[str] = ()) -> Tables:
 def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
     """Who types other training data does not mean the built-in test, nor who types another search, the first one's settings.
 
-    Steps and epochs take each other's place.
+    Steps and epochs take each other's place, and a warm-up that is typed is not shortened.
     """
     data, decode, train = tables["data"], tables["decode"], tables["train"]
     for key, other in (("steps", "epochs"), ("epochs", "steps")):
         if f"train.{key}" in typed and f"train.{other}" not in typed:
             train.pop(other, None)
+    if "train.warmup" in typed and "train.warmup_limit" not in typed:
+        train["warmup_limit"] = 1.0
     if "data.train" in typed and data["train"] and not str(data["train"]).startswith(BUILTIN):
         for split in ("valid", "test"):
             if f"data.{split}" not in typed and any(str(where).startswith(BUILTIN) for where in data.get(split, ())):

@@ -51,6 +51,8 @@ def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, wo
         str(prepared.fingerprints()), "the processes do not read the same training data; put it where all machines see it."
     )
     check_vectors(prepared)
+    if TASKS[recipe.task.name].trainer is None:
+        say(_plan(prepared, device))
     if not (recipe.train.shard and world.size > 1):
         must_fit_memory(prepared, device)
     return prepared
@@ -65,6 +67,15 @@ def _prepared(recipe: Recipe, folder: Path | None, device: torch.device, say: Sa
     batches = len(_source(prepared, device).plan(0))
     counted = replace(recipe.train, steps=max(1, round(recipe.train.epochs * batches)))
     return replace(prepared, recipe=replace(recipe, train=counted))  # type: ignore[type-var]
+
+
+def _plan(prepared: Prepared, device: torch.device) -> str:
+    """How long the training is, in a line; a warm-up that was shortened to fit says so."""
+    train, batches = prepared.recipe.train, len(_source(prepared, device).plan(0))
+    warmup = f"{train.warmup_steps:,} of warm-up" if train.warmup_steps else "no warm-up"
+    if train.decays and train.warmup >= 1 and train.warmup_steps < train.warmup:
+        warmup += f" (train.warmup={train.warmup:g} is more than {train.warmup_limit:g} of the steps)"
+    return f"plan: {train.steps:,} steps, {train.steps / max(1, batches):.1f} epochs of {batches:,} batches; {warmup}"
 
 
 def train_prepared(prepared: Prepared, folder: Path, device: torch.device, say: Say, world: World = ALONE) -> Outcome:

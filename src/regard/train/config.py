@@ -22,6 +22,7 @@ class TrainConfig:
     learning_rate: float = 7e-4  # at its highest
     schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
     warmup: float = 4000  # steps; below 1, this share of all
+    warmup_limit: float = 0.25  # a warm-up counted in steps is at most this share of them, if a decay follows; 1 if it was typed
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-9
@@ -56,6 +57,8 @@ class TrainConfig:
         for key in ("beta1", "beta2"):
             if not 0 <= getattr(self, key) < 1:
                 raise UserError(f"train.{key}={getattr(self, key)} must be at least 0 and less than 1.")
+        if not 0 < self.warmup_limit <= 1:
+            raise UserError(f"train.warmup_limit={self.warmup_limit} must be above 0 and at most 1.")
         if self.weight_decay and self.optimizer == "adam":
             raise UserError(f"train.weight_decay={self.weight_decay} needs train.optimizer=adamw.")
         if self.shard and self.optimizer == "muon":
@@ -64,12 +67,20 @@ class TrainConfig:
             )
         if self.average > self.keep:
             raise UserError(f"train.average={self.average} needs as many checkpoints kept; set train.keep={self.average}.")
-        if self.schedule in ("cosine", "linear") and self.steps and self.warmup_steps >= self.steps:
+        if self.decays and self.warmup_limit == 1 and self.steps and self.warmup_steps >= self.steps:
             raise UserError(
                 f"train.warmup={self.warmup:g} leaves nothing of train.steps={self.steps} for the {self.schedule} decay; "
                 f"set train.warmup below {self.steps}, or to a share of all steps, such as 0.1."
             )
 
     @property
+    def decays(self) -> bool:
+        """Whether the learning rate falls to zero at the last step, so that a warm-up must leave steps for the decay."""
+        return self.schedule in ("cosine", "linear")
+
+    @property
     def warmup_steps(self) -> int:
-        return round(self.warmup * self.steps if self.warmup < 1 else self.warmup)
+        """Steps until the learning rate is at its highest."""
+        if self.warmup < 1:
+            return round(self.warmup * self.steps)
+        return round(min(self.warmup, self.warmup_limit * self.steps) if self.decays else self.warmup)
