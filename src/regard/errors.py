@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from regard.terminal import quoted
+
+LONGEST = 2000
+"""Characters of a sentence: with two long paths in it one may have a thousand."""
+
 
 class UserError(Exception):
-    """One sentence or two: what was given (file, line, key), what was expected, what to do or type."""
+    """One sentence or two: what was given (file, line, key), what was expected, what to do or type.
+
+    It may quote what a stranger's file says, so it is always in one line, of bounded length, and nothing a terminal obeys.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(quoted(sentence, LONGEST))
 
 
 def nearest(given: str, choices: Iterable[str]) -> str:

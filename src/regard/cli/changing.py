@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared import Choices, Device, RunFolder, Settings, examples, say
+from regard.cli.shared import Choices, Device, RunFolder, Settings, examples, say, show_line
 
 verbs = typer.Typer(rich_markup_mode=None)
 
@@ -75,4 +75,4 @@ def prune(
 
     wish = Wish(keep=keep, by=by, data=data, penalty=penalty, steps=steps)
     for line in prune_run(run, out, wish, setting or [], curve, device, say):
-        print(line)
+        show_line(line)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared import Device, RunName, examples, say
+from regard.cli.shared import Device, RunName, examples, say, show_line
 from regard.errors import UserError
 
 verbs = typer.Typer(rich_markup_mode=None)
@@ -74,7 +74,7 @@ def lens(
 
         lines = look(run, (text or [""])[0], part, out, device)
     for line in lines:
-        print(line)
+        show_line(line)
 
 
 def _one_text_without_a_word(context: typer.Context, texts: list[str] | None) -> list[str] | None:

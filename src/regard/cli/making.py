@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared import Device, Json, RecipeName, Settings, examples, say, say_nothing
+from regard.cli.shared import Device, Json, RecipeName, Settings, examples, say, say_nothing, show_line
 
 verbs = typer.Typer(rich_markup_mode=None)
 
@@ -32,7 +32,7 @@ def recipes(as_json: Json = False) -> None:
     from regard.tasks.listing import recipe_rows, recipe_table
 
     found = [load_recipe(name) for name in builtin_names()]
-    print(json.dumps(recipe_rows(found), indent=2, ensure_ascii=False) if as_json else recipe_table(found))
+    show_line(json.dumps(recipe_rows(found), indent=2, ensure_ascii=False) if as_json else recipe_table(found))
 
 
 @verbs.command(
@@ -67,7 +67,7 @@ def train(
         where = world.place(choose_device(device))
         if dry_run:
             for line in (resolved.to_toml(), *dry_run_lines(resolved, where, tell)) if world.leads else ():
-                print(line)
+                show_line(line)
             return
         prepared = prepare_run(resolved, folder, where, tell, world)
         tell(f"\n{resolved.to_toml()}")
@@ -78,6 +78,6 @@ def train(
     if not world.leads:
         return
     for line in outcome.result.lines() if outcome.result else []:
-        print(line)
+        show_line(line)
     look = to_look(resolved, folder)
-    print(f"run: {folder}    try: {to_try(resolved, folder)}{f'    look: {look}' if look else ''}")
+    show_line(f"run: {folder}    try: {to_try(resolved, folder)}{f'    look: {look}' if look else ''}")

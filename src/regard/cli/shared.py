@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from regard.terminal import printable
+
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="a name from 'regard recipes', or a .toml file")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="a run, a Hugging Face folder, or hf:NAME on its hub")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="the folder of a run")]
@@ -23,11 +25,18 @@ def examples(*lines: str) -> str:
 
 
 def show(piece: str) -> None:
-    print(piece, end="", flush=True)
+    """Print output as it is where it is piped; on a terminal, what that would obey is shown as an escape."""
+    print(printable(piece, keep="\n\t") if sys.stdout.isatty() else piece, end="", flush=True)
+
+
+def show_line(line: str) -> None:
+    """Print a line with names and labels in it, which are escaped wherever they go."""
+    print(printable(line, keep="\n\t"))
 
 
 def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    """Print a line for people, beside the output."""
+    print(printable(line, keep="\n\t"), file=sys.stderr, flush=True)
 
 
 def say_nothing(line: str) -> None:

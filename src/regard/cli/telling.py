@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared import Json, Settings, examples
+from regard.cli.shared import Json, Settings, examples, show_line
 
 verbs = typer.Typer(rich_markup_mode=None)
 
@@ -35,7 +35,7 @@ def explain(
 
     if out is not None:
         explain_picture(target, settings or [], out)
-    print(json.dumps(explain_rows(target, settings or []), indent=2) if as_json else explain_tree(target, settings or []))
+    show_line(json.dumps(explain_rows(target, settings or []), indent=2) if as_json else explain_tree(target, settings or []))
 
 
 @verbs.command(epilog=examples("regard bench attention", "regard bench lra listops seeds=1", "regard bench --render"))
@@ -51,9 +51,9 @@ def bench(
     from regard.tasks.bench import listing, measure, write_document
 
     for line in measure(name, arguments or []) if name else [] if render else listing():
-        print(line)
+        show_line(line)
     for path in write_document() if render else []:
-        print(f"written: {path}")
+        show_line(f"written: {path}")
 
 
 @verbs.command()
@@ -62,4 +62,4 @@ def doctor(as_json: Json = False) -> None:
     from regard.tasks.doctor import examine, report
 
     findings = examine()
-    print(json.dumps(findings, indent=2) if as_json else report(findings))
+    show_line(json.dumps(findings, indent=2) if as_json else report(findings))

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared import Choices, Device, Json, RunFolder, RunName, Settings, examples, say, show
+from regard.cli.shared import Choices, Device, Json, RunFolder, RunName, Settings, examples, say, show, show_line
 from regard.errors import UserError
 
 verbs = typer.Typer(rich_markup_mode=None)
@@ -33,7 +33,7 @@ def evaluate(
     from regard.tasks.scoring import score_run
 
     scored = score_run(run, settings or [], device, output)
-    print(json.dumps(scored.as_dict(), indent=2) if as_json else "\n".join(scored.result.lines()))
+    show_line(json.dumps(scored.as_dict(), indent=2) if as_json else "\n".join(scored.result.lines()))
 
 
 @verbs.command(
@@ -59,7 +59,7 @@ def predict(
     """Do what the run was trained for, on texts or a file.
 
     Results come as they are ready, one for each text in its order; an empty line gives an empty line. A text that
-    begins with - goes after --.
+    begins with - goes after --. On a terminal, control characters in generated text are shown as escapes; a pipe gets them raw.
     """
     from regard.tasks import predict as predicting
 
@@ -125,4 +125,4 @@ def score(
     from regard.tasks.likelihoods import score as scored
 
     for line in scored(run, what, device, settings or [], each=each, scale=by, as_json=as_json):
-        print(line)
+        show_line(line)

@@ -25,6 +25,7 @@ from regard.tasks.run import Run
 from regard.tasks.start import Start
 from regard.tasks.task import Vocabulary
 from regard.tasks.telling import Emit
+from regard.terminal import printable
 from regard.text.tokenizer import Tokenizer
 
 VOCABULARY, LABELS = "tokenizer.json", "labels.json"
@@ -91,7 +92,7 @@ class Labeller:
                 label, probabilities = answer or (None, {})
                 emit(json.dumps({"text": text, "label": label, "probabilities": probabilities}, ensure_ascii=False) + "\n")
             else:
-                emit(f"{answer.label}\t{answer.probabilities[answer.label]:.4f}\n" if answer else "\n")
+                emit(f"{printable(answer.label)}\t{answer.probabilities[answer.label]:.4f}\n" if answer else "\n")
 
     def evaluate(self, test: Sequence[Example]) -> Answered[ClassificationScores]:
         """Scores, with the mistakes listed in the run's folder, the surest first."""

@@ -22,6 +22,7 @@ from regard.tasks.masking import MaskedTest, asked, scored
 from regard.tasks.opening import ready
 from regard.tasks.start import VOCABULARY, Start
 from regard.tasks.telling import Emit
+from regard.terminal import printable
 from regard.text.blanks import TYPED, Blanks
 from regard.text.tokenizer import Tokenizer
 
@@ -114,7 +115,10 @@ class Filler:
             if as_json:
                 emit(json.dumps({"text": text, **filled.as_dict()}, ensure_ascii=False) + "\n")
             else:
-                told = (", ".join(f"{word} {probability:.4f}" for word, probability in guesses) for guesses in filled.blanks)
+                told = (
+                    ", ".join(f"{printable(word)} {probability:.4f}" for word, probability in guesses)
+                    for guesses in filled.blanks
+                )
                 emit("\t".join(told) + "\n")
 
     def evaluate(self, test: MaskedTest) -> FillScores:

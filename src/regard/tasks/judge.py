@@ -29,6 +29,7 @@ from regard.tasks.opening import fill, ready, vocabulary_of
 from regard.tasks.run import Run
 from regard.tasks.start import VOCABULARY, Start
 from regard.tasks.telling import Emit
+from regard.terminal import printable
 from regard.text.blanks import TYPED
 from regard.text.places import Placed
 from regard.text.tokenizer import Tokenizer
@@ -101,7 +102,7 @@ class Judge:
                 told = [suspect._asdict() for suspect in suspects]
                 emit(json.dumps({"text": text, "words": told}, ensure_ascii=False) + "\n")
             else:
-                emit("\t".join(f"{word} {probability:.4f}" for word, probability in suspects) + "\n")
+                emit("\t".join(f"{printable(word)} {probability:.4f}" for word, probability in suspects) + "\n")
 
     def evaluate(self, test: MaskedTest) -> FillScores:
         if self.both is None:

@@ -25,6 +25,7 @@ from regard.tasks.opening import must_be_as_trained
 from regard.tasks.run import Run
 from regard.tasks.start import VOCABULARY
 from regard.tasks.telling import Emit
+from regard.terminal import printable
 from regard.text.tokenizer import Tokenizer
 
 TASK = "words"
@@ -97,7 +98,7 @@ class Lexicon:
                 near = [{"word": near.word, "score": round(near.score, 6)} for near in found]
                 emit(json.dumps({"text": text, "nearest": near}, ensure_ascii=False) + "\n")
             else:
-                emit("  ".join(f"{near.word} {near.score:.3f}" for near in found) + "\n")
+                emit("  ".join(f"{printable(near.word)} {near.score:.3f}" for near in found) + "\n")
 
     def evaluate(self, test: Sequence[Questions | Pairs]) -> WordScores:
         return WordScores(tuple(self._scored(each) for each in test))

@@ -18,6 +18,7 @@ from regard.evaluate.likelihood import Likelihood
 from regard.evaluate.multiple_choice import SCALES, Scale
 from regard.tasks.table import open_run
 from regard.tasks.writer import Writer
+from regard.terminal import printable
 
 SHOWN = 60  # characters of a document
 
@@ -80,7 +81,7 @@ def _choices(writer: Writer, path: Path, scale: Scale, as_json: bool) -> Iterato
         if as_json:
             yield json.dumps({"best": best, "option": question["options"][best], "answer": answer, "scores": found.as_dict()})
         else:
-            yield f"{best}\t{question['options'][best]}"
+            yield f"{best}\t{printable(question['options'][best])}"
     if answered:
         share = right / answered
         yield json.dumps({"accuracy": share, "of": answered}) if as_json else f"{share:.1%} of {answered:,} right"

@@ -20,6 +20,7 @@ import torch
 
 from regard.errors import UserError
 from regard.recipe import Recipe, read_recipe
+from regard.terminal import printable
 from regard.text.tokenizer import Tokenizer
 from regard.train.checkpoint import Checkpoint, Store
 from regard.train.config import MAY_CHANGE
@@ -31,7 +32,7 @@ Say = Callable[[str], None]
 
 def aside(line: str) -> None:
     """For people, not for the program that reads our output."""
-    print(line, file=sys.stderr, flush=True)
+    print(printable(line, keep="\n\t"), file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

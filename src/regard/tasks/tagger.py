@@ -29,6 +29,7 @@ from regard.tasks.start import VOCABULARY, Start
 from regard.tasks.tag_mistakes import HEADER, mistakes
 from regard.tasks.task import Vocabulary
 from regard.tasks.telling import Emit
+from regard.terminal import printable
 from regard.text.splitting import Place, word_places
 from regard.text.tokenizer import Tokenizer
 
@@ -123,7 +124,10 @@ class Tagger:
                 entities, words = ([one._asdict() for one in part] for part in found)
                 emit(json.dumps({"text": text, "entities": entities, "words": words}, ensure_ascii=False) + "\n")
             else:
-                lines = (f"{e.start}\t{e.end}\t{e.type}\t{on_one_line(e.text)}\t{e.probability:.4f}\n" for e in found.entities)
+                lines = (
+                    f"{e.start}\t{e.end}\t{printable(e.type)}\t{on_one_line(e.text)}\t{e.probability:.4f}\n"
+                    for e in found.entities
+                )
                 emit("".join(lines) + "\n")
 
     def evaluate(self, test: Sequence[TaggedSentence]) -> Answered[EntityScores | ClassificationScores]:

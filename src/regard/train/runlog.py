@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from regard.terminal import printable
 from regard.train.curves import draw_curves
 
 
@@ -44,6 +45,7 @@ class RunLog:
 
     def say(self, line: str, passing: bool = False) -> None:
         """A line for people; a passing one is overwritten by the next on a terminal."""
+        line = printable(line, keep="\n\t")
         if not self.live:
             print(line, file=sys.stderr, flush=True)
             return

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from regard.errors import UserError, nearest
 from regard.families.bert import Heads
 from regard.families.public.layout import Entry, Layout
+from regard.terminal import quoted
 
 PLACES = {"words": "head"}  # where a head's tensors lie with us, if not under its own name
 NAMED = ("classes", "tags")  # heads with labels
@@ -91,6 +92,12 @@ def read_labels(raw: Mapping[str, Any], heads: Collection[str], where: str) -> t
     labels = tuple(names[str(n)] for n in range(len(names)))
     if not all(isinstance(label, str) for label in labels) or len({*labels}) < len(labels):
         raise UserError(f"{where} has labels in id2label that are no names, or twice the same; give each a name of its own.")
+    unseen = [label for label in labels if not label.strip() or not label.isprintable()]
+    if unseen:
+        raise UserError(
+            f"{where} has the label {quoted(unseen[0])!r} in id2label, which is empty or holds a line end, a tab or another "
+            "character that cannot be seen; write one word or a few."
+        )
     return labels
 
 
