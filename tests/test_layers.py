@@ -13,7 +13,7 @@ import regard
 PACKAGE = Path(regard.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-SHARED = {"config", "errors", "counted", "files"}  # may be imported by all, and import only each other
+SHARED = {"config", "errors", "counted", "files", "terminal"}  # may be imported by all, and import only each other
 FOLDERS = ["text", "data", "model", "families", "objective", "train", "decode", "evaluate", "lens", "studio"]
 ORDER = [*FOLDERS, "recipes", "recipe", "tasks", "__init__", "cli", "__main__"]
 """From left to right. `regard/__init__.py` is the shop window: it shows what tasks offer, and only `cli` may come after."""
