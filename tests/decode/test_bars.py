@@ -37,7 +37,8 @@ def run(kind: str, reading: Any, rows: int, **options: Any) -> list[list[Hypothe
 @settings(max_examples=60)
 @given(seed=SEEDS, sequences=SEQUENCES, length=st.integers(1, 6))
 def test_sequences_are_hugging_faces_bad_words(seed: int, sequences: list[list[int]], length: int) -> None:
-    process = pytest.importorskip("transformers.generation.logits_process")
+    import transformers.generation.logits_process as process
+
     text_BN = torch.randint(7, (20, length), generator=torch.Generator().manual_seed(seed))
     scores_BV = torch.randn(20, 7, generator=torch.Generator().manual_seed(seed)).log_softmax(1)
     expected_BV = process.NoBadWordsLogitsProcessor(sequences, eos_token_id=99)(text_BN, scores_BV.clone())

@@ -56,7 +56,8 @@ def logits(seed: int, vocabulary: int, spread: float, levels: int) -> Tensor:
 
 
 def hugging_face(logits_SV: Tensor, text_SN: Tensor, choice: Choice) -> Tensor:
-    process = pytest.importorskip("transformers.generation.logits_process")
+    import transformers.generation.logits_process as process
+
     steps = [
         process.RepetitionPenaltyLogitsProcessor(choice.repetition_penalty),
         process.TemperatureLogitsWarper(choice.temperature),
@@ -136,7 +137,8 @@ def test_a_small_nucleus_is_found_without_sorting_all(
 
 
 def test_penalties_are_hugging_faces_to_the_bit() -> None:
-    process = pytest.importorskip("transformers.generation.logits_process")
+    import transformers.generation.logits_process as process
+
     logits_SV = logits(0, 50, 3.0, 0)
     text_SN = torch.randint(50, (4, 30), generator=torch.Generator().manual_seed(1))
     assert torch.equal(penalised(logits_SV, text_SN, 1.3), process.RepetitionPenaltyLogitsProcessor(1.3)(text_SN, logits_SV))

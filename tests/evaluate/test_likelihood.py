@@ -63,7 +63,6 @@ def strided_loop(theirs: torch.nn.Module, ids: np.ndarray, longest: int, stride:
 @pytest.mark.parametrize("stride", [1, 7, 16, 23])
 @pytest.mark.parametrize("length", [5, 23, 24, 100])
 def test_perplexity_is_that_of_hugging_faces_loop(stride, length):
-    pytest.importorskip("transformers")
     from benchmarks.peers.gpt2 import gpt2
 
     ours = model(dropout=0.0)

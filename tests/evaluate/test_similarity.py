@@ -54,7 +54,8 @@ def test_order_and_lines_are_told_apart() -> None:
 
 
 def test_as_scipy_has_them() -> None:
-    stats = pytest.importorskip("scipy.stats")
+    from scipy import stats
+
     draw = np.random.default_rng(0)
     true, said = draw.integers(0, 6, 200) / 1.0, draw.normal(size=200).round(1)
     found = SimilarityScores.of(true, said)

@@ -112,7 +112,8 @@ def test_saved_and_loaded_is_equal_and_the_seed_decides(family: str, tmp_path: P
 
 def test_a_gpt_is_hugging_faces() -> None:
     """GPT2ForSequenceClassification: the vector of the last token, and a layer without a bias."""
-    transformers = pytest.importorskip("transformers")
+    import transformers
+
     from benchmarks.peers.gpt2 import gpt2
 
     model = build("gpt")
@@ -129,7 +130,8 @@ def test_a_gpt_is_hugging_faces() -> None:
 
 def test_a_bert_is_hugging_faces() -> None:
     """BertForSequenceClassification: the first token, through the pooler, with segments."""
-    transformers = pytest.importorskip("transformers")
+    import transformers
+
     from benchmarks.peers.bert import bert as masked
     from regard.families.bert import BERT
 

@@ -32,7 +32,6 @@ def ids() -> torch.Tensor:
 
 @pytest.mark.parametrize("choices", [{}, {"embedding_width": 10}, {"embedding_width": 8}, {"tie_embeddings": False}])
 def test_both_networks_are_those_of_transformers(tmp_path: Path, choices: dict[str, Any]) -> None:
-    pytest.importorskip("transformers")
     from tests.families.bert_folder import assert_same, export, transformers
 
     model = electra(**choices)

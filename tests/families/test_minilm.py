@@ -63,7 +63,8 @@ def embedder(folder: Path) -> Embedder:
 @torch.no_grad()
 def theirs(folder: Path, texts: list[str], normalised: bool = True, **options: bool) -> np.ndarray:
     """As Transformer, Pooling and Normalize of sentence-transformers compute it, a few texts of like length at a time."""
-    transformers = pytest.importorskip("transformers")
+    import transformers
+
     model: Any = transformers.BertModel.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     order = sorted(range(len(texts)), key=lambda n: len(texts[n]))

@@ -49,14 +49,12 @@ def real(values_BLX: Tensor) -> Tensor:
 
 
 def test_gpt_is_hugging_faces(gpt):
-    pytest.importorskip("transformers")
     from benchmarks.peers.gpt2 import gpt2
 
     torch.testing.assert_close(gpt(ids()), gpt2(gpt).eval()(ids()).logits, atol=1e-5, rtol=1e-4)
 
 
 def test_bert_is_hugging_faces(bert):
-    pytest.importorskip("transformers")
     from benchmarks.peers.bert import bert as peer
 
     seen = (torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]).long()

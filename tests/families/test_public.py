@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -21,7 +22,6 @@ from regard.families.public import read_public
 from regard.families.public.layouts import LAYOUTS
 from tests.families.public_folder import TEXT, VOCABULARY, change_config, change_tensors, export, shaken, small_gpt
 
-transformers = pytest.importorskip("transformers")
 transformers.utils.logging.disable_progress_bar()
 
 CLASSES = {

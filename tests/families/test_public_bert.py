@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("transformers")
-
-import transformers
 
 from regard.families.bert import BERT, BERTConfig, Heads
 from regard.families.public import read_public

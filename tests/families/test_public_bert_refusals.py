@@ -12,8 +12,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("transformers")
-
 from regard.errors import UserError
 from regard.families.bert import BERT, BERTConfig, Heads
 from regard.families.public import read_public, write_public

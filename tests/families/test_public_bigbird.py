@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-
-pytest.importorskip("transformers")
-
 import transformers
+from torch import Tensor
 
 from regard.errors import UserError
 from regard.families.bert import BERT, BERTConfig, Heads

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch import Tensor
 
 from regard.families.bert import BERT, BERTConfig
@@ -21,8 +22,6 @@ from regard.tasks.table import open_run
 from tests.families.public_folder import shaken
 from tests.lens.some_subjects import TEXT, subject
 from tests.tasks.adopted_folder import folder_of
-
-transformers = pytest.importorskip("transformers")
 
 SMALL: dict[str, Any] = dict(width=48, heads=3, layers=3, feedforward=96, dropout=0.0)
 WORDS, LENGTHS, TARGETS = 101, torch.tensor([17, 9, 1, 12]), torch.tensor([11, 5, 8, 2])

@@ -24,7 +24,6 @@ def model() -> BERT:
 
 @pytest.mark.parametrize("full", [True, False])
 def test_the_loss_is_that_of_bert_for_pre_training(full: bool) -> None:
-    pytest.importorskip("transformers")
     from tests.families.bert_folder import opened, theirs
 
     peer = theirs("bert", "BertForPreTraining").eval()

@@ -41,7 +41,6 @@ def small_ids(batch: MaskedBatch) -> MaskedBatch:
 
 
 def test_both_losses_are_those_of_transformers(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
     from tests.families.bert_folder import export, transformers
 
     electra, data = model(VOCABULARY), source(**HIDDEN)

@@ -152,7 +152,6 @@ def uncased() -> tokenizers.Tokenizer:
 
 
 def folder_of(place: Path, kind: str, name: str) -> tuple[Path, object]:
-    pytest.importorskip("transformers")
     from tests.families.bert_folder import theirs
 
     peer = theirs(kind, name, vocab_size=len(PIECES)).eval()

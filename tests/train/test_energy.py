@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import resource
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -233,17 +234,32 @@ def test_codecarbon_is_taken_only_if_it_gives_figures(no_counters: Path, monkeyp
     assert Meter.of(CPU).how == "estimated: 12 W a busy core"
 
 
-def test_the_real_codecarbon_reaches_for_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("codecarbon")
-    monkeypatch.delenv("CODECARBON_TELEMETRY_LEVEL", raising=False)
-    reached: list[object] = []
-    monkeypatch.setattr(socket.socket, "connect", lambda self, address: reached.append(address))
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *address, **options: reached.append(address) or [])
-    meter = energy.CodeCarbon()
-    burn(1.5)
-    first = meter.joules()
-    burn(1.5)
-    assert meter.joules() > first >= 0
+REAL = """
+import json, socket, sys, time
+reached = []
+socket.socket.connect = lambda self, address: reached.append(address)
+socket.getaddrinfo = lambda *address, **options: reached.append(address) or []
+import torch
+from regard.train import energy
+energy.rapl = lambda folder: (_ for _ in ()).throw(OSError)
+meter = energy.Meter.of(torch.device("cpu"))
+joules = []
+for _ in range(2):
+    time.sleep(0.1)
+    joules.append(meter.joules())
+print(json.dumps([meter.how, joules, reached]))
+"""
+
+
+def test_the_real_codecarbon_is_silent_and_reaches_for_no_network() -> None:
+    """In a process of its own: it starts threads, and once it is imported every training would be metered by it."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CODECARBON")}
+    environment["PYTHONPATH"] = os.pathsep.join([*sys.path, str(Path(sys.prefix) / "codecarbon")])
+    ran = subprocess.run([sys.executable, "-c", REAL], capture_output=True, text=True, env=environment)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    how, (first, second), reached = json.loads(ran.stdout)
+    assert how == "estimated by codecarbon"
+    assert second > first > 0
     assert reached == []
 
 

@@ -7,6 +7,7 @@ here needs a network, and no meter that fails stops a training.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from dataclasses import dataclass
@@ -98,7 +99,9 @@ class CodeCarbon:
     def __init__(self) -> None:
         os.environ.setdefault("CODECARBON_TELEMETRY_LEVEL", "disabled")
         self.kwh: float | None = None
-        self.tracker = import_module("codecarbon").OfflineEmissionsTracker(
+        tracker = import_module("codecarbon").OfflineEmissionsTracker
+        logging.getLogger("codecarbon").setLevel(logging.CRITICAL)  # it logs before it heeds its own `log_level`
+        self.tracker = tracker(
             country_iso_code="USA",  # it wants one; grams are reckoned elsewhere
             tracking_mode="process",
             save_to_file=False,
