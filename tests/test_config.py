@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import tomllib
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -209,12 +208,22 @@ def test_wrong_settings_on_the_command_line_are_told(assignment: str, told: str)
     assert told in str(caught.value)
 
 
+def taken_or_told(assignment: str) -> Bakery | str:
+    try:
+        return from_command_line(assignment)
+    except UserError as error:
+        return str(error)
+
+
 @given(TEXTS)
 @settings(max_examples=80)
 def test_no_text_on_the_command_line_ends_in_a_traceback(text: str) -> None:
     for key in ("loaves", "weight", "organic", "flour", "seeds", "ovens", "label"):
-        with suppress(UserError):
-            from_command_line(f"bakery.{key}={text}")
+        found = taken_or_told(f"bakery.{key}={text}")
+        if isinstance(found, str):
+            assert f"bakery.{key}" in found
+        else:
+            assert isinstance(getattr(found, key), type(getattr(Bakery(loaves=1), key)))
 
 
 # ------------------------------------------------------------------------------------------------------- keys that are off

@@ -62,7 +62,9 @@ def test_what_is_no_attention_is_refused(weights: np.ndarray, says: str) -> None
 
 
 def test_rows_may_miss_one_by_rounding() -> None:
-    Alignment("t", ("a",), ("x", "y"), np.array([[[[0.5004, 0.5004]]]]), ("l",))
+    assert Alignment("t", ("a",), ("x", "y"), np.array([[[[0.5004, 0.5004]]]]), ("l",)).of(0, 0).sum() == pytest.approx(1.0008)
+    with pytest.raises(ValueError, match=r"sum to 1\.0"):
+        Alignment("t", ("a",), ("x", "y"), np.array([[[[0.5012, 0.5012]]]]), ("l",))
 
 
 TOKENS = st.lists(st.text(st.characters(), max_size=12), min_size=1, max_size=6).map(tuple)

@@ -204,9 +204,13 @@ def test_a_mistake_is_told_and_mended(page: Page, studio: str) -> None:
     page.fill("#text", "  ")
     page.keyboard.press("Enter")
     page.wait_for_selector("#refused", state="attached")
+    assert re.fullmatch(r"[A-Z].*[.]", page.inner_text("#refused"))
     page.fill("#text", "w5 w6")
     page.keyboard.press("Enter")
     page.wait_for_selector("#refused", state="detached")
+    until(page, "location.hash.includes('text=w5+w6')")
+    drawn(page, "run")
+    assert "w5" in page.inner_text("#screen")
 
 
 def test_readable_at_both_sizes_and_in_both_lights(page: Page, studio: str) -> None:
