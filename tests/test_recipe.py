@@ -204,8 +204,8 @@ def test_a_missing_recipe_is_told(name: str, told: str) -> None:
 
 def test_files_that_are_no_text_are_told(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes("title = 'é'".encode("latin-1"))
-    for path in (tmp_path, tmp_path / "latin.toml"):
-        with pytest.raises(UserError, match="cannot be read as a recipe"):
+    for path, told in ((tmp_path, "is a folder, not a recipe"), (tmp_path / "latin.toml", "is not UTF-8")):
+        with pytest.raises(UserError, match=told):
             load_recipe(str(path))
 
 

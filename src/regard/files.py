@@ -7,16 +7,18 @@ Every reader of the package that opens a file by a path which a person or a file
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
+import re
 import secrets
 import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from io import BufferedReader
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +28,8 @@ KIB, MIB, GIB = 1024, 1024**2, 1024**3
 
 SMALL = 16 * MIB
 """The bound for settings and other small JSON; the largest config.json on the hub has some 100 kB."""
+
+DRAFT = re.compile(r"\..+\.(\d{1,9})-[0-9a-f]{8}\.tmp")
 
 BOMB_SIZE, BOMB_RATIO = 64 * MIB, 100
 """What opens to more than this, and to this many times its compressed size, is a bomb: text shrinks to a third or a tenth."""
@@ -54,12 +58,16 @@ def open_regular(path: Path, *, within: Path | None = None) -> BufferedReader:
         raise UserError(f"{path} cannot be read: {error.strerror}. Check what it is and who may read it.") from None
     except ValueError as error:  # a NUL in the name
         raise UserError(f"{str(path)!r} is no path of a file: {error}.") from None
+    _refuse_irregular(handle, path)
+    return os.fdopen(handle, "rb")
+
+
+def _refuse_irregular(handle: int, path: Path) -> None:
     mode = os.fstat(handle).st_mode
     if not stat.S_ISREG(mode):
         os.close(handle)
         kind = next((name for test, name in KINDS if test(mode)), "something else")
         raise UserError(f"{path} is {kind}, but a regular file is needed. Give the path of a file.")
-    return os.fdopen(handle, "rb")
 
 
 def read_bounded(path: Path, most: int = SMALL, *, within: Path | None = None) -> bytes:
@@ -142,19 +150,48 @@ def refuse_link_out(path: Path, folder: Path) -> None:
         )
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes | str) -> None:
     """Write a file at once, under a name that nobody can have laid a link at; a link at `path` is replaced, not followed."""
     draft = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        with create(draft) as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        error.filename = str(path)  # a full disk is told without a name, and the draft's means nothing to anybody
+        raise
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def draft_owner(name: str) -> int | None:
+    """The process that `write_whole` in it made a draft of this name; None if it is none of our drafts."""
+    found = DRAFT.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def create(path: Path) -> BufferedWriter:
+    """A new file to write to; what stood under that name is taken away, and if it was a link, what it named stays."""
+    path.unlink(missing_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    return os.fdopen(handle, "wb")
+
+
+def open_lasting(path: Path) -> BufferedWriter:
+    """A regular file that is kept as it is, made where there is none: to lock it, or to write behind its end."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        handle = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UserError(f"{path} is a link, and nothing is written through links. Delete it; it is made again.") from None
+    _refuse_irregular(handle, path)
+    return os.fdopen(handle, "ab")
 
 
 def told_size(size: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -18,6 +19,7 @@ from regard.decode.config import ONLY_FOR, DecodeConfig
 from regard.errors import UserError, nearest
 from regard.families import FAMILIES
 from regard.families.vectors import VectorsConfig
+from regard.files import MIB, read_text
 from regard.objective.both_ways import BothWaysConfig
 from regard.objective.captioning import CaptioningConfig
 from regard.objective.classification import ClassificationConfig
@@ -126,6 +128,7 @@ TASKS = {
 
 
 BUILTIN = "builtin:"
+LARGEST = MIB  # of a recipe; they have some hundred lines
 WITHOUT_BLOCKS = ("recurrent", "hierarchical", "hran", "captioner", "elmo")  # or with few of them
 COMPILED_BY_WORDS = ("hran",)
 Tables = dict[str, dict[str, Any]]  # the sections of a recipe, as they are written
@@ -233,12 +236,8 @@ def _chosen(tables: Tables, section: str, key: str, choices: Sequence[str], wher
 
 
 def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; give a recipe's name ('regard recipes' lists them) or a .toml file.") from None
-    except OSError as error:
-        what, hint = error.strerror, " A run keeps its recipe as recipe.toml." if path.is_dir() else " Check who may read it."
-    except UnicodeDecodeError as error:
-        what, hint = f"byte {error.start + 1} is not UTF-8", " Copy the file again, or convert it."
-    raise UserError(f"{path} cannot be read as a recipe: {what}.{hint}")
+    if not os.path.lexists(path):
+        raise UserError(f"{path} does not exist; give a recipe's name ('regard recipes' lists them) or a .toml file.")
+    if path.is_dir():
+        raise UserError(f"{path} is a folder, not a recipe. A run keeps its recipe as recipe.toml.")
+    return read_text(path, LARGEST)

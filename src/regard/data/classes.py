@@ -13,7 +13,7 @@ import numpy as np
 from regard.data.arena.sequences import Sequences
 from regard.data.labelled import Example, is_number
 from regard.errors import UserError, nearest
-from regard.text.saving import write_whole
+from regard.files import read_bounded, write_whole
 
 MANY, SHARED = 10, 0.5  # more labels than this, and more than this share of the texts, and they are none
 RARE = 10  # texts of a class that are too few to learn it from
@@ -89,7 +89,7 @@ class Labels:
         if not path.is_file():
             raise UserError(f"There are no labels at {path}. Copy it back, or make it again by the same 'regard train' command.")
         try:
-            found = json.loads(path.read_text("utf-8"))
+            found = json.loads(read_bounded(path, within=path.parent).decode())
             names, texts = tuple(found["labels"]), found["texts"]
         except (ValueError, RecursionError, TypeError, KeyError):
             names, texts = (), 0

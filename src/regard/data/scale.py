@@ -17,7 +17,7 @@ import numpy as np
 
 from regard.data.labelled import Example, is_number
 from regard.errors import UserError
-from regard.text.saving import write_whole
+from regard.files import read_bounded, write_whole
 
 LOPSIDED = 0.8  # of all texts with one number: there is little to learn
 USE_CLASSES = "Give numbers, check data.columns, or set objective.name=classification for labels that are none."
@@ -76,9 +76,9 @@ class Scale:
         if not path.is_file():
             raise UserError(f"There is no scale at {path}. Copy it back, or make it again by the same 'regard train' command.")
         try:
-            found = cls(**json.loads(path.read_text("utf-8")))
+            found = cls(**json.loads(read_bounded(path, within=path.parent).decode()))
             good = isfinite(found.mean) and found.deviation > 0 and found.texts in (0, 1, 2)
-        except (ValueError, RecursionError, TypeError):
+        except (ValueError, RecursionError, TypeError, OverflowError):
             good = False
         if not good:
             raise UserError(f"{path} is damaged; copy it again from where the run was made, or train another run.")

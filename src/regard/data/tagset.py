@@ -12,7 +12,7 @@ from typing import get_args
 from regard.data.schemes import LETTERS, MARKED, OUTSIDE, Scheme, scheme_of_names, spans, written
 from regard.data.tagged import TaggedSentence
 from regard.errors import UserError, nearest
-from regard.text.saving import write_whole
+from regard.files import read_bounded, write_whole
 
 MANY, SHARED = 50, 0.2  # more tags than this, and more than this share of the words, and they are none
 
@@ -88,7 +88,7 @@ class Tags:
         if not path.is_file():
             raise UserError(f"There are no tags at {path}. Copy it back, or make it again by the same 'regard train' command.")
         try:
-            found = json.loads(path.read_text("utf-8"))
+            found = json.loads(read_bounded(path, within=path.parent).decode())
             names, scheme = tuple(found["labels"]), found["scheme"]
         except (ValueError, RecursionError, TypeError, KeyError):
             names, scheme = (), ""

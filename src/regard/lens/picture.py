@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import UserError
+from regard.files import GIB, read_bounded
 from regard.lens import figure, page
 from regard.lens.alignment import Alignment
 from regard.lens.terminal import text
@@ -20,6 +21,7 @@ from regard.lens.terminal import text
 __all__ = ["Alignment", "check_suffix", "read", "save", "store", "text"]
 
 FORMAT = "regard.alignment.1"
+LARGEST = GIB  # of what is read back: every head of every layer between two long texts
 
 
 def check_suffix(path: Path) -> None:
@@ -46,9 +48,7 @@ def read(path: Path) -> Alignment:
     """The alignment that `save` wrote as JSON, every weight as it was."""
     path = Path(path)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise UserError(f"{path} cannot be read: {problem.strerror}.") from None
+        found = json.loads(read_bounded(path, LARGEST).decode())
     except (ValueError, RecursionError) as problem:  # not UTF-8, not JSON, or nested to no end
         raise UserError(f"{path} is not JSON: {problem}. Give a file written with the ending .json.") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:

@@ -14,8 +14,8 @@ import torch
 from regard.data.dialogues import read_dialogues
 from regard.data.exchanges import Exchange
 from regard.errors import UserError
+from regard.files import write_whole
 from regard.tasks.run import Run, aside
-from regard.text.saving import write_whole
 from regard.train.manifest import fingerprint
 from regard.train.tensor_file import read_tensors, write_tensors
 

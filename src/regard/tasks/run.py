@@ -19,15 +19,18 @@ from typing import Any
 import torch
 
 from regard.errors import UserError
+from regard.files import MIB, open_lasting, read_bounded, read_text, refuse_link_out, write_whole
 from regard.recipe import Recipe, read_recipe
 from regard.terminal import printable
 from regard.text.tokenizer import Tokenizer
 from regard.train.checkpoint import Checkpoint, Store
 from regard.train.config import MAY_CHANGE
-from regard.train.durable import explained, flush_file, flush_folder
+from regard.train.durable import explained, flush_folder, sweep_drafts
 from regard.train.manifest import canonical
 
 Say = Callable[[str], None]
+LARGEST = 256 * MIB  # of a file beside the checkpoints; the largest vocabularies have some 40 MB
+CHECKPOINTS = "checkpoints"
 
 
 def aside(line: str) -> None:
@@ -47,7 +50,25 @@ class Run:
             raise UserError(f"{folder} {what}; give a run, such as 'regard train translate' makes, or hf:NAME.")
         if not (folder / "recipe.toml").is_file():
             raise UserError(f"{folder} is not a run: it has no recipe.toml. Runs are made by 'regard train RECIPE --out FOLDER'.")
-        return cls(folder)
+        run = cls(folder)
+        run.refuse_links_out()
+        return run
+
+    def refuse_links_out(self) -> None:
+        """A run may come from a stranger, who may have put links in the place of its files.
+
+        Whoever uses several disks may link the run's folder, and `checkpoints` in it: those two are followed. No file of the
+        person's own is written over there, as checkpoints are new folders that prove what they are. Only the checkpoints of
+        another run could be taken for this one's, and in time be deleted, so a link to those is refused.
+        """
+        for path in self.folder.iterdir():
+            if path.is_symlink() and not path.is_dir():
+                refuse_link_out(path, self.folder)
+        kept = self.folder / CHECKPOINTS
+        if kept.is_symlink() and (kept.resolve().parent / "recipe.toml").exists():
+            raise UserError(
+                f"{kept} is a link to {kept.resolve()}, which are the checkpoints of another run. Link it to a folder of its own."
+            )
 
     @property
     def recipe(self) -> Recipe:
@@ -66,7 +87,7 @@ class Run:
         return [len(Tokenizer.load(path)) for path in paths]
 
     def store(self, say: Say = aside) -> Store:
-        return Store(self.folder / "checkpoints", say)
+        return Store(self.folder / CHECKPOINTS, say)
 
     def weights(self, say: Say = aside) -> Checkpoint:
         """What the run is used with: the average of its last checkpoints, else its best, else its newest."""
@@ -87,22 +108,19 @@ class Run:
 
     def checkpoints(self) -> Iterator[Path]:
         """Those one can continue from, good or not."""
-        return (self.folder / "checkpoints").glob("step-*")
+        return (self.folder / CHECKPOINTS).glob("step-*")
 
     @property
     def never_saved(self) -> bool:
         """Begun, but stopped before its first checkpoint: there is nothing to continue, and nothing to lose."""
-        saved = self.folder / "checkpoints"
+        saved = self.folder / CHECKPOINTS
         left = saved.iterdir() if saved.is_dir() else ()
         return (self.folder / "data.json").exists() and all(path.name.startswith(".tmp-") for path in left)
 
     def write(self, name: str, text: str) -> None:
         """A small file, complete or not at all; when this returns it survives a power cut."""
-        temporary = self.folder / f".{name}.tmp"
         with explained(f"Writing {name}", self.folder):
-            temporary.write_text(text, "utf-8")
-            flush_file(temporary)
-            temporary.replace(self.folder / name)
+            write_whole(self.folder / name, text)
             flush_folder(self.folder)
 
     def read_json(self, name: str) -> dict[str, Any] | None:
@@ -110,7 +128,7 @@ class Run:
         if not path.exists():
             return None
         try:
-            found = json.loads(path.read_text("utf-8"))
+            found = json.loads(read_bounded(path, LARGEST, within=self.folder).decode())
         except (ValueError, RecursionError):  # not JSON, or not even text
             found = None
         if not isinstance(found, dict):
@@ -120,8 +138,10 @@ class Run:
     def seals(self) -> dict[str, str]:
         """Hashes of what the weights mean nothing without: tokenizers, labels, and all settings but those that may change."""
         paths = sorted([*self.folder.glob("tokenizer*.json"), *self.folder.glob("labels.json")])
-        found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-        tables = tomllib.loads((self.folder / "recipe.toml").read_text("utf-8"))  # as written: a later version may know more keys
+        found = {path.name: hashlib.sha256(read_bounded(path, LARGEST, within=self.folder)).hexdigest() for path in paths}
+        tables = tomllib.loads(
+            read_text(self.folder / "recipe.toml", within=self.folder)
+        )  # as written: a later version may know more keys
         settings = {section: tables.get(section, {}) for section in ("model", "text", "objective", "train")}
         settings["train"] = {key: value for key, value in settings["train"].items() if key not in MAY_CHANGE}
         return found | {"recipe.toml": hashlib.sha256(canonical(settings).encode()).hexdigest()}
@@ -138,14 +158,16 @@ class Run:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process trains in a folder at a time."""
-        with (self.folder / ".lock").open("w") as file:
+        """One process trains in a folder at a time; what those before it left half written is cleared."""
+        self.refuse_links_out()
+        with open_lasting(self.folder / ".lock") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UserError(
                     f"another process is training in {self.folder}; wait for it, stop it, or give another --out."
                 ) from None
+            sweep_drafts(self.folder)
             yield
 
 

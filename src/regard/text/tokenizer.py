@@ -17,12 +17,12 @@ import tokenizers
 from tokenizers import AddedToken
 
 from regard.errors import UserError, nearest
+from regard.files import write_whole
 from regard.text.config import KINDS, Kind, check_size
 from regard.text.continuing import continuing
 from regard.text.learn import LEARNERS
 from regard.text.pieces import cut, visible, visible_bytes
 from regard.text.places import Placed, placed
-from regard.text.saving import write_whole
 from regard.text.vocabulary import NAMES, SPECIALS, TURN_END, find_roles
 
 # Data loaders fork, and threads do not survive that. Whoever wants threads can set the variable before starting.

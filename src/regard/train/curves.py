@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+
+from regard.files import write_whole
 
 INK, TRAIN, VALID, RATE = "#333a45", "#9aa7b8", "#c2410c", "#0f766e"
 
@@ -29,9 +32,9 @@ def draw_curves(records: Sequence[dict[str, Any]], path: Path) -> None:
         each.spines[["top", "right"]].set_visible(False)
         each.tick_params(colors=INK)
         each.grid(alpha=0.15)
-    temporary = path.with_suffix(".tmp.png")
-    figure.savefig(temporary, dpi=130)
-    temporary.replace(path)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=130)
+    write_whole(path, drawn.getvalue())
 
 
 def _line(axes: Any, records: Sequence[dict[str, Any]], key: str, colour: str, label: str | None, marker: str = "") -> None:

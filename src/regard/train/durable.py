@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from regard.errors import UserError
+from regard.files import draft_owner
 
 _in_flight: set[str] = set()
 """Hidden names this process is using now. Any other with our id was left by an earlier life: containers reuse ids."""
@@ -105,6 +106,15 @@ def sweep(folder: Path) -> None:
             _remove(path)
 
 
+def sweep_drafts(folder: Path) -> None:
+    """Clear the drafts of single files that killed processes left. This process must not be writing any."""
+    for path in list(folder.iterdir()):
+        owner = draft_owner(path.name)
+        if owner is not None and (owner == os.getpid() or _is_gone(owner)):
+            with suppress(OSError):
+                _remove(path)
+
+
 @contextmanager
 def _hidden(prefix: str, path: Path) -> Iterator[Path]:
     """A hidden name for `path` that no sweep of this process touches while the block runs."""
@@ -126,8 +136,12 @@ def _owner_is_gone(name: str) -> bool:
         return False  # not one of our names
     if int(owner) == os.getpid():
         return name not in _in_flight
+    return _is_gone(int(owner))
+
+
+def _is_gone(owner: int) -> bool:
     try:
-        os.kill(int(owner), 0)
+        os.kill(owner, 0)
     except (ProcessLookupError, OverflowError):
         return True
     except PermissionError:

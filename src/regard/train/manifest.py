@@ -14,6 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from regard.errors import UserError
+from regard.files import read_bounded
+
 FORMAT = 1
 MANIFEST = "MANIFEST.json"
 
@@ -61,7 +64,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if manifest.get("format") != FORMAT:
         raise Damaged(f"{path.name}: format {manifest.get('format')!a}, this version reads {FORMAT}")
     body = {key: value for key, value in manifest.items() if key != "seal"}
-    if manifest.get("seal") != _seal(body) or path.read_bytes() != canonical(manifest).encode():
+    if manifest.get("seal") != _seal(body) or _content(path) != canonical(manifest).encode():
         raise Damaged(f"{path.name}: sha256 differs")
     return manifest
 
@@ -106,11 +109,18 @@ def read_json(path: Path) -> Any:
             raise Damaged(f"{path.name}: missing")
         if not stat.S_ISREG(path.lstat().st_mode):
             raise Damaged(f"{path.name}: not a plain file")
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        return json.loads(_content(path).decode(), parse_constant=_refuse)
     except OSError as error:
         raise Damaged(f"{path.name}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise Damaged(f"{path.name}: not JSON") from error
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_bounded(path)
+    except UserError as error:
+        raise Damaged(f"{path.name}: cannot be read, or is too large") from error
 
 
 def _refuse(constant: str) -> None:

@@ -8,8 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from regard.files import MIB, open_lasting, read_bounded, write_whole
 from regard.terminal import printable
 from regard.train.curves import draw_curves
+
+LARGEST = 256 * MIB  # of metrics.jsonl: two million lines
 
 
 class RunLog:
@@ -26,14 +29,12 @@ class RunLog:
             self.say(f"{self.path}: {damaged} damaged lines are left out; the others are kept, and the training is not affected.")
 
     def _rewrite(self) -> None:
-        temporary = self.path.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(r) + "\n" for r in self.records))
-        temporary.replace(self.path)
+        write_whole(self.path, "".join(json.dumps(r) + "\n" for r in self.records))
 
     def record(self, **values: Any) -> None:
         self.records.append(values)
-        with self.path.open("a") as file:
-            file.write(json.dumps(values) + "\n")
+        with open_lasting(self.path) as file:
+            file.write((json.dumps(values) + "\n").encode())
 
     def progress(self, step: int, loss: float, rate: float, tokens_per_second: float) -> None:
         remaining = (time.perf_counter() - self.began) / max(1, step - self.start) * (self.steps - step)
@@ -56,7 +57,7 @@ class RunLog:
         draw_curves(self.records, self.path.with_name("curves.png"))
         sampled = [r for r in self.records if "samples" in r]
         text = "\n\n".join(f"step {r['step']}\n" + "\n".join(r["samples"]) for r in sampled)
-        self.path.with_name("samples.txt").write_text(text + "\n", "utf-8")
+        write_whole(self.path.with_name("samples.txt"), text + "\n")
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -66,7 +67,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 def _records(path: Path) -> tuple[list[dict[str, Any]], int]:
     """The records that can be read, and how many lines cannot; a last line cut off by a kill is not counted."""
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    lines = read_bounded(path, LARGEST, within=path.parent).splitlines(keepends=True) if path.exists() else []
     found = [_record(line) for line in lines]
     damaged = sum(record is None and line.endswith(b"\n") for record, line in zip(found, lines))
     return [record for record in found if record is not None], damaged

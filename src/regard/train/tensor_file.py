@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.files import open_regular
 
 TIED = "tied"  # further name -> name, as JSON
 
@@ -34,6 +35,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """On the CPU, in memory of their own; names that shared a tensor share it again."""
+    open_regular(path).close()  # safetensors would wait for a pipe
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
             # A clone, because what safetensors hands out may be a map of a file that is deleted tomorrow.
