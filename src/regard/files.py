@@ -88,7 +88,11 @@ def read_text(path: Path, most: int = SMALL, *, within: Path | None = None) -> s
 
 
 def read_json(path: Path, most: int = SMALL, *, within: Path | None = None) -> Any:
-    text = read_text(path, most, within=within)
+    return parse_json(read_text(path, most, within=within), path)
+
+
+def parse_json(text: str, path: Path) -> Any:
+    """`path` is where the text is from, for the sentence about what is wrong with it."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:  # no JSON, a number of thousands of digits, nested without end

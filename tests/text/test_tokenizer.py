@@ -317,7 +317,7 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for damaged in (whole[: len(whole) // 2], b"{}", b"", b"\xff\xfe"):
         path.write_bytes(damaged)
-        with pytest.raises(UserError, match=r"tokenizer\.json is not a tokenizer\.json that can be read.*train again"):
+        with pytest.raises(UserError, match=r"tokenizer\.json .*opy it again.*train again"):
             Tokenizer.load(path)
     path.write_bytes(whole.replace(b"<eos>", b"</s>"))
     with pytest.raises(UserError, match=r"<eos>.*have 0, 1, None, 3"):

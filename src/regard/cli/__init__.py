@@ -14,6 +14,7 @@ import typer
 from regard.cli import changing, looking, making, telling, using
 from regard.cli.shared import say
 from regard.errors import UserError
+from regard.terminal import quoted
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -46,6 +47,12 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:  # a disk that is full, a folder that went away
         what = error.filename or "the output"
         code = _refuse(f"{what} cannot be read or written: {error.strerror}. Mend that and run the same command again.")
+    except MemoryError:
+        code = _refuse("this takes more memory than there is. Give less text, or a smaller model, file or batch.")
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of a library written in Rust; `except Exception` does not see it
+            raise
+        code = _refuse(f"a library gave up ({quoted(str(error), 200)}). Check the files that were given, and report it.")
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -12,7 +12,6 @@ and the name of a special written by a person is text, as with tokenizers made h
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -20,11 +19,18 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from regard.errors import UserError
+from regard.files import read_json, read_text
+from regard.terminal import quoted
 from regard.text.pieces import BYTE_LETTERS
-from regard.text.tokenizer import Tokenizer, read_json
+from regard.text.tokenizer import Tokenizer, read_tokenizer
+from regard.text.tokenizer_check import LARGEST, MOST_PIECES, check_pieces, guarded, read_large_json
 from regard.text.vocabulary import NAMES
 
 END_OF_WORD = "</w>"
+MOST_WRITTEN = 1000  # specials whose names are parted in texts
+WHITE_SPACE = "".join(letter for letter in map(chr, range(0x3001)) if letter.isspace() and letter not in "\x1c\x1d\x1e\x1f")
+"""As Unicode has it: at the end of a line of vocab.txt it belongs to no piece."""
+
 NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
 
 
@@ -33,7 +39,7 @@ def read_foreign(folder: Path) -> Tokenizer:
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder} to read a tokenizer from. Give the folder that holds its files.")
     if (folder / "tokenizer.json").is_file():
-        raw = read_json(folder / "tokenizer.json", "or delete it if vocab.json and merges.txt, or vocab.txt, lie beside it.")
+        raw = read_tokenizer(folder / "tokenizer.json", "or delete it if vocab.json and merges.txt, or vocab.txt, lie beside it.")
     elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         raw = _merged(folder)
     elif (folder / "vocab.txt").is_file():
@@ -43,23 +49,40 @@ def read_foreign(folder: Path) -> Tokenizer:
             f"{folder} holds no tokenizer that can be read: there is no tokenizer.json, no vocab.json with merges.txt and no "
             "vocab.txt. Copy them from where the model came from; transformers' save_pretrained writes tokenizer.json."
         )
-    _mark_specials(raw)
-    _part_written_specials(folder, raw)
-    return Tokenizer(raw)
+    with guarded(f"The tokenizer files in {folder} cannot be read"):  # what parts need of each other shows only when they work
+        _mark_specials(raw)
+        _part_written_specials(folder, raw)
+        return Tokenizer(raw)
 
 
 def _merged(folder: Path) -> tokenizers.Tokenizer:
     """The two layouts of vocab.json and merges.txt: only GPT-1's pieces say where a word ends."""
-    try:
-        pieces, merges = models.BPE.read_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    pieces = read_large_json(folder / "vocab.json", folder)
+    check_pieces(pieces if isinstance(pieces, dict) else None, str(folder / "vocab.json"))
+    merges = _merges(folder / "merges.txt", folder)
+    with guarded(f"The vocab.json and merges.txt in {folder} cannot be read"):
         if any(piece.endswith(END_OF_WORD) for piece in pieces):
             layout, model = _gpt1, models.BPE(pieces, merges, unk_token="<unk>", end_of_word_suffix=END_OF_WORD)
         else:
             layout, model = _gpt2, models.BPE(pieces, merges)
-    except Exception as error:  # `tokenizers` raises plain Exception for whatever it cannot read
-        raise _unreadable(folder, "vocab.json and merges.txt", error) from error
     _refuse_additions(folder, pieces)
     return layout(folder, pieces, tokenizers.Tokenizer(model))
+
+
+def _merges(path: Path, folder: Path) -> list[tuple[str, str]]:
+    """Two pieces on each line, with a space between; a line that begins with #version is none."""
+    lines = read_text(path, LARGEST, within=folder).removesuffix("\n").split("\n")
+    if len(lines) > MOST_PIECES:
+        raise UserError(f"{path} has {len(lines):,} merges; up to {MOST_PIECES:,} are read.")
+    merges = []
+    for number, line in enumerate(lines, 1):
+        pair = line.removesuffix("\r").split(" ")
+        if line.startswith("#version") or lines == [""]:
+            continue
+        if len(pair) != 2:
+            raise UserError(f"{path}, line {number}: {quoted(line, 40)!r} is not two pieces with a space between. Copy it again.")
+        merges.append((pair[0], pair[1]))
+    return merges
 
 
 def _gpt1(folder: Path, pieces: dict[str, int], raw: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
@@ -84,10 +107,9 @@ def _gpt2(folder: Path, pieces: dict[str, int], raw: tokenizers.Tokenizer) -> to
 
 
 def _wordpiece(folder: Path) -> tokenizers.Tokenizer:
-    try:
-        pieces = models.WordPiece.read_file(str(folder / "vocab.txt"))
-    except Exception as error:
-        raise _unreadable(folder, "vocab.txt", error) from error
+    lines = read_text(folder / "vocab.txt", LARGEST, within=folder).removesuffix("\n").split("\n")
+    pieces = {line.rstrip(WHITE_SPACE): number for number, line in enumerate(lines)}
+    check_pieces(pieces, str(folder / "vocab.txt"))
     _refuse_additions(folder, pieces)
     _need_unknown(folder / "vocab.txt", "[UNK]", pieces)
     raw = tokenizers.Tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
@@ -103,19 +125,17 @@ def _wordpiece(folder: Path) -> tokenizers.Tokenizer:
 
 def _setting(folder: Path, key: str, default: bool | None) -> bool | None:
     """A yes, a no, or (only where that is the default) neither, from tokenizer_config.json if there is one."""
-    value = _json_object(folder / "tokenizer_config.json").get(key, default)
+    value = _json_object(folder / "tokenizer_config.json", folder).get(key, default)
     if not isinstance(value, bool) and value is not default:
-        raise UserError(f"{folder / 'tokenizer_config.json'}: {key} is {value!r}, but must be true or false. Correct the file.")
+        said = quoted(repr(value), 40)
+        raise UserError(f"{folder / 'tokenizer_config.json'}: {key} is {said}, but must be true or false. Correct the file.")
     return value
 
 
-def _json_object(path: Path) -> dict[str, object]:
-    if not path.is_file():
+def _json_object(path: Path, folder: Path) -> dict[str, object]:
+    if not path.exists():
         return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # of the JSON or of its UTF-8
-        raise UserError(f"{path} is not JSON that can be read ({error}). Copy it again from where it was made.") from error
+    found = read_json(path, within=folder)
     if not isinstance(found, dict):
         raise UserError(f"{path} must hold a JSON object, but holds {found!r:.40}. Copy it again from where it was made.")
     return found
@@ -123,22 +143,19 @@ def _json_object(path: Path) -> dict[str, object]:
 
 def _refuse_additions(folder: Path, pieces: dict[str, int]) -> None:
     """How added pieces are found in text is written nowhere but in tokenizer.json; without it the ids would be wrong."""
-    added = _json_object(folder / "added_tokens.json")
+    added = _json_object(folder / "added_tokens.json", folder)
     beyond = [piece for piece, number in added.items() if pieces.get(piece) != number]
     if beyond:
         raise UserError(
-            f"{folder / 'added_tokens.json'} adds pieces to the vocabulary ({', '.join(beyond[:3])}), and only a tokenizer.json "
-            "says how they are meant. Open the folder with transformers' AutoTokenizer once and use what save_pretrained writes."
+            f"{folder / 'added_tokens.json'} adds pieces to the vocabulary ({quoted(', '.join(beyond[:3]))}), and only a "
+            "tokenizer.json says how they are meant. Open the folder with transformers' AutoTokenizer once and use what "
+            "save_pretrained writes."
         )
 
 
 def _need_unknown(path: Path, unknown: str, pieces: dict[str, int]) -> None:
     if unknown not in pieces:
         raise UserError(f"{path} has no piece {unknown} for what it cannot spell. Copy the file again from where it was made.")
-
-
-def _unreadable(folder: Path, files: str, error: Exception) -> UserError:
-    return UserError(f"The {files} in {folder} cannot be read ({error}). Copy them again from where they were made.")
 
 
 def _mark_specials(raw: tokenizers.Tokenizer) -> None:
@@ -152,12 +169,13 @@ def _part_written_specials(folder: Path, raw: tokenizers.Tokenizer) -> None:
     """Where a model would find the name of a special in somebody's text (T5's does), cut its first letter off."""
     raw.encode_special_tokens = True
     names = [piece.content for piece in raw.get_added_tokens_decoder().values() if piece.special and len(piece.content) > 1]
-    try:
-        found = [name for name in names if _finds(raw, name)]
-    except Exception as error:  # what the parts of a tokenizer.json need of each other shows only when they work
-        raise _unreadable(folder, "tokenizer files", error) from error
+    found = [name for name in names if _finds(raw, name)]
     if not found:
         return
+    if len(found) > MOST_WRITTEN:
+        raise UserError(
+            f"{folder} has {len(found):,} specials that its model would find in a text; up to {MOST_WRITTEN:,} are read."
+        )
     first_letters = "|".join(f"{re.escape(name[0])}(?={re.escape(name[1:])})" for name in found)
     parted = pre_tokenizers.Split(Regex(first_letters), "isolated")
     before = [raw.pre_tokenizer] if raw.pre_tokenizer is not None else []

@@ -23,6 +23,7 @@ from regard.text.continuing import continuing
 from regard.text.learn import LEARNERS
 from regard.text.pieces import cut, visible, visible_bytes
 from regard.text.places import Placed, placed
+from regard.text.tokenizer_check import guarded, read_checked
 from regard.text.vocabulary import NAMES, SPECIALS, TURN_END, find_roles
 
 # Data loaders fork, and threads do not survive that. Whoever wants threads can set the variable before starting.
@@ -54,7 +55,8 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         try:
-            return [encoding.ids for encoding in self.raw.encode_batch_fast(list(texts), add_special_tokens=False)]
+            with guarded("The text cannot be cut into pieces"):
+                return [encoding.ids for encoding in self.raw.encode_batch_fast(list(texts), add_special_tokens=False)]
         except TypeError:
             _refuse_half_characters(texts)
             raise
@@ -62,7 +64,8 @@ class Tokenizer:
     def encode_placed(self, texts: Sequence[str]) -> list[Placed]:
         """Also where in its text each piece stands."""
         try:
-            found = self.raw.encode_batch(list(texts), add_special_tokens=False)
+            with guarded("The text cannot be cut into pieces"):
+                found = self.raw.encode_batch(list(texts), add_special_tokens=False)
         except TypeError:
             _refuse_half_characters(texts)
             raise
@@ -70,10 +73,12 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids; special ids are left out."""
-        return str(self.raw.decode(list(ids), skip_special_tokens=True))
+        with guarded("The pieces cannot be joined to a text"):
+            return str(self.raw.decode(list(ids), skip_special_tokens=True))
 
     def decode_batch(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        return list(self.raw.decode_batch([list(row) for row in ids], skip_special_tokens=True))
+        with guarded("The pieces cannot be joined to a text"):
+            return list(self.raw.decode_batch([list(row) for row in ids], skip_special_tokens=True))
 
     def decodes(self, step: str) -> bool:
         """Whether such a step, by its name in `tokenizer.json`, is among those that make text of pieces."""
@@ -120,7 +125,7 @@ class Tokenizer:
             raise UserError(
                 f"There is no tokenizer at {path}. Copy it back, or make it again by the same 'regard train' command."
             )
-        raw = read_json(path, "or delete it and train again: the same command makes the same tokenizer.")
+        raw = read_tokenizer(path, "or delete it and train again: the same command makes the same tokenizer.")
         found = [raw.token_to_id(special) for special in SPECIALS]
         if found != list(range(len(SPECIALS))) and not foreign:
             raise UserError(
@@ -134,14 +139,14 @@ class Tokenizer:
         return hashlib.sha256(self.raw.to_str().encode()).hexdigest()
 
 
-def read_json(path: Path, otherwise: str) -> tokenizers.Tokenizer:
+def read_tokenizer(path: Path, otherwise: str) -> tokenizers.Tokenizer:
     """`otherwise` ends the sentence for a damaged file: what else can be done than to copy it again."""
     try:
-        return tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-    except Exception as error:  # `tokenizers` raises plain Exception for whatever it cannot read
-        raise UserError(
-            f"{path} is not a tokenizer.json that can be read ({error}). Copy it again from where it was made, {otherwise}"
-        ) from error
+        content = read_checked(path, path.parent)
+    except UserError as error:
+        raise UserError(f"{str(error).removesuffix('.')}, {otherwise}") from None
+    with guarded(f"{path} is not a tokenizer.json that can be read", f"Copy it again from where it was made, {otherwise}"):
+        return tokenizers.Tokenizer.from_str(content)
 
 
 def train_tokenizer(kind: Kind, texts: Iterable[str], size: int, *, lowercase: bool = False, minimum_count: int = 1) -> Tokenizer:

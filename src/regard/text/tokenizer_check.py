@@ -1,0 +1,242 @@
+"""A stranger's tokenizer.json, looked through before the tokenizers library sees it, and that library's panics as sentences.
+
+The library does what such a file says: it fills up every text to a billion pieces, or writes ten letters for one, nine times
+over; and where it did not expect what it finds, it panics, which no `except Exception` sees, or ends the process. So a file is
+read as JSON first. Only steps that are listed here are accepted, what they do to the length of a text is multiplied out, what
+pads and cuts is taken away (our batches do that), and the library is given what was checked and not the file.
+See docs/decisions/0036-untrusted-tokenizers.md.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from regard.errors import UserError
+from regard.files import MIB, parse_json, read_text
+from regard.terminal import quoted
+from regard.text.regex_check import Refused, check_regex
+
+LARGEST = 64 * MIB  # of a file; a vocabulary of 250,000 pieces has some 17 MB
+MOST_PIECES = 1_000_000
+MOST_VALUES = 4 * MOST_PIECES  # commas of the JSON: pieces with their scores, and merges of two pieces
+LONGEST_PIECE = 65_536  # characters
+MOST_ADDED = 1_000_000  # characters of all added pieces, and one for each: they are searched for in every text
+LONGEST_WORD = 1000  # characters of a word that WordPiece looks for pieces in, which takes the square of them
+MOST_STEPS, DEEPEST = 64, 8
+MOST_GROWTH = 64  # times that steps may make a text longer
+USUAL = 36  # bytes that one character may become by the normal forms of Unicode, of which charsmaps are made
+
+KEYS = ("version", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "model")
+NESTED = {
+    "normalizer": "normalizers",
+    "pre_tokenizer": "pretokenizers",
+    "post_processor": "processors",
+    "decoder": "decoders",
+}
+STEPS = {
+    "normalizer": "BertNormalizer ByteLevel Lowercase NFC NFD NFKC NFKD Nmt Precompiled Prepend Replace Strip StripAccents",
+    "pre_tokenizer": (
+        "BertPreTokenizer ByteLevel CharDelimiterSplit Digits Metaspace Punctuation Split UnicodeScripts Whitespace "
+        "WhitespaceSplit"
+    ),
+    "post_processor": "BertProcessing ByteLevel RobertaProcessing TemplateProcessing",
+    "decoder": "BPEDecoder ByteFallback ByteLevel CTC Fuse Metaspace Replace Strip WordPiece",
+}
+MODELS = ("BPE", "Unigram", "WordLevel", "WordPiece")
+
+Step = Mapping[str, Any]
+
+
+MEND = "The tokenizer is damaged, or its parts do not belong together: copy it again from where it was made."
+
+
+@contextmanager
+def guarded(what: str, mend: str = MEND) -> Iterator[None]:
+    """Call the tokenizers library: where it panics or raises what has no narrower class, `what` went wrong is a sentence."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error) is not Exception and type(error).__name__ != "PanicException":  # of pyo3, which has no name to import
+            raise
+        raise UserError(f"{what} ({quoted(str(error), 200)}). {mend}") from None
+
+
+def read_checked(path: Path, within: Path) -> str:
+    """A tokenizer.json as the library may have it."""
+    return json.dumps(checked(read_large_json(path, within), str(path)))
+
+
+def read_large_json(path: Path, within: Path) -> Any:
+    """JSON with a vocabulary in it, refused before it is parsed if it holds more than any vocabulary does."""
+    text = read_text(path, LARGEST, within=within)
+    if text.count(",") > MOST_VALUES or text.count("[") + text.count("{") > MOST_VALUES:
+        raise UserError(f"{path} lists more than {MOST_VALUES:,} values, as no vocabulary does. Is it the right file?")
+    return parse_json(text, path)
+
+
+def checked(found: Any, where: str) -> dict[str, Any]:
+    """The same, without what pads and cuts and what the library does not know; refused if a part of it could do harm."""
+    if not isinstance(found, dict) or not isinstance(found.get("model"), dict):
+        raise _damaged(where, "has no model")
+    ids = _check_model(found["model"], where)
+    _check_added(found.get("added_tokens") or [], ids, where)
+    growth = {section: _growth(found.get(section), section, where) for section in NESTED}
+    reading = growth["normalizer"] * growth["pre_tokenizer"] * growth["post_processor"]
+    for times, doing in ((reading, "read"), (growth["decoder"], "written")):
+        if times > MOST_GROWTH:
+            raise UserError(
+                f"{where} can make a text more than {MOST_GROWTH} times longer while it is {doing}. Copy it again from where it "
+                "was made."
+            )
+    return {key: found[key] for key in KEYS if key in found} | {"padding": None, "truncation": None}
+
+
+def _check_model(model: Step, where: str) -> dict[int, str]:
+    """Of a vocabulary its pieces by their ids, each of which stands for one piece."""
+    kind = model.get("type", MODELS[0])  # until 2021 files did not say it
+    if kind not in MODELS:
+        raise _damaged(where, f"has a model of the kind {quoted(str(kind))!r}, which is none of {', '.join(MODELS)}")
+    longest = model.get("max_input_chars_per_word", 100)
+    if not isinstance(longest, int) or longest > LONGEST_WORD:
+        raise _damaged(where, f"has max_input_chars_per_word={quoted(str(longest), 40)}; a number up to {LONGEST_WORD} is read")
+    return check_pieces(model.get("vocab"), where)
+
+
+def check_pieces(vocabulary: Any, where: str) -> dict[int, str]:
+    """Pieces by their ids: a dictionary from pieces to ids, or a list of pairs of a piece and its score."""
+    if isinstance(vocabulary, list):
+        named = [(pair[0], n) for n, pair in enumerate(vocabulary) if isinstance(pair, list) and len(pair) == 2]
+        whole = len(named) == len(vocabulary)
+    else:
+        named, whole = list(vocabulary.items()) if isinstance(vocabulary, dict) else [], True
+    if not named or not whole:
+        raise _damaged(where, "has no vocabulary, or an empty one")
+    if len(named) > MOST_PIECES:
+        raise UserError(f"{where} has {len(named):,} pieces; a vocabulary of up to {MOST_PIECES:,} is read.")
+    ids: dict[int, str] = {}
+    for piece, number in named:
+        if not isinstance(piece, str) or type(number) is not int or not 0 <= number < MOST_VALUES:
+            raise _damaged(where, f"gives the piece {quoted(str(piece), 40)!r} the id {quoted(str(number), 40)}")
+        if len(piece) > LONGEST_PIECE:
+            raise _damaged(where, f"has a piece of {len(piece):,} characters, {quoted(piece, 40)!r}")
+        if number in ids:
+            raise _damaged(where, f"has the id {number} twice, for {quoted(ids[number], 40)!r} and {quoted(piece, 40)!r}")
+        ids[number] = piece
+    return ids
+
+
+def _check_added(added: Any, ids: dict[int, str], where: str) -> None:
+    """Pieces that are found in a text before anything else is done with it."""
+    if not isinstance(added, list) or not all(isinstance(piece, dict) for piece in added):
+        raise _damaged(where, "has added_tokens that are no list of pieces")
+    characters, own = 0, dict[int, str]()
+    for piece in added:
+        content, number = piece.get("content"), piece.get("id")
+        if not isinstance(content, str) or type(number) is not int or not 0 <= number < MOST_VALUES:
+            raise _damaged(where, f"adds the piece {quoted(str(content), 40)!r} with the id {quoted(str(number), 40)}")
+        characters += 1 + len(content)
+        if characters > MOST_ADDED:
+            raise UserError(f"{where} adds pieces of more than {MOST_ADDED:,} characters to its vocabulary; fewer are read.")
+        if (other := own.get(number, ids.get(number, content))) != content:
+            raise _damaged(where, f"has the id {number} twice, for {quoted(other, 40)!r} and {quoted(content, 40)!r}")
+        own[number] = content
+
+
+def _growth(node: Any, section: str, where: str) -> float:
+    """How many times longer all steps of a section together can make a text."""
+    growth = 1.0
+    for number, step in enumerate(_steps(node, section, where, 0)):
+        if number == MOST_STEPS:
+            raise _damaged(where, f"has a {section} of more than {MOST_STEPS} steps")
+        growth *= _factor(step, section, where)
+        if growth > MOST_GROWTH:
+            return growth
+    return growth
+
+
+def _steps(node: Any, section: str, where: str, depth: int) -> Iterator[Step]:
+    """Those of a sequence one by one, of sequences in sequences too."""
+    if node is None:
+        return
+    kind = node.get("type") if isinstance(node, dict) else None
+    if kind == "Sequence" and isinstance(inner := node.get(NESTED[section]), list) and depth < DEEPEST:
+        for each in inner:
+            yield from _steps(each, section, where, depth + 1)
+        return
+    if not isinstance(kind, str) or kind not in STEPS[section].split():
+        raise UserError(
+            f"{where} has a {section} of the kind {quoted(str(kind), 40)!r}, which this version of Regard does not know. Copy it "
+            "again from where it was made."
+        )
+    yield node
+
+
+def _factor(step: Step, section: str, where: str) -> float:
+    """How many times longer one step can make a text, in characters; a few more at its ends do not count."""
+    match step["type"]:
+        case "Replace":
+            return _replaced(step, where)
+        case "Split":
+            _width(step.get("pattern"), where)
+        case "Prepend" if len(str(step.get("prepend"))) > MOST_GROWTH:
+            raise _damaged(where, f"puts {quoted(str(step['prepend']), 40)!r} before every text")
+        case "ByteLevel" if section in ("normalizer", "pre_tokenizer"):
+            return 2  # a letter for each byte
+        case "Precompiled":
+            return _mapped(step.get("precompiled_charsmap"), where)
+        case "BPEDecoder" if not step.get("suffix"):
+            return 2  # a space between all characters
+        case "CTC" if not step.get("word_delimiter_token"):
+            return 2
+        case "TemplateProcessing":
+            return _repeated(step)
+    return 1
+
+
+def _replaced(step: Step, where: str) -> float:
+    """A pattern of one character at least becomes the content; one that may stand for nothing puts it between all characters."""
+    pattern, content = step.get("pattern"), step.get("content")
+    if not isinstance(content, str):
+        raise _damaged(where, "replaces something by what is no text")
+    width = _width(pattern, where)
+    return max(1.0, len(content) / width) if width else 1 + len(content)
+
+
+def _width(pattern: Any, where: str) -> int:
+    """How many characters a pattern stands for at least; refused if it is one that could take for ever."""
+    given = list(pattern.items()) if isinstance(pattern, dict) else []
+    if len(given) != 1 or given[0][0] not in ("String", "Regex") or not isinstance(given[0][1], str):
+        raise _damaged(where, f"has the pattern {quoted(str(pattern), 40)}, which is neither a String nor a Regex")
+    ((kind, sign),) = given
+    try:
+        return check_regex(sign) if kind == "Regex" else len(sign)
+    except Refused as why:
+        raise UserError(f"{where} has the regular expression {quoted(sign, 60)}, which is not run: {why}.") from None
+
+
+def _mapped(charsmap: Any, where: str) -> float:
+    """SentencePiece's table of characters: the size of its trie, the trie, and the texts it points into, each ended by NUL."""
+    try:
+        content = base64.b64decode(charsmap, validate=True)
+        size = int.from_bytes(content[:4], "little")
+        texts = content[4 + size :].decode("utf-8")
+    except (TypeError, ValueError):
+        content, size, texts = b"", 0, ""
+    if not 4 <= size <= len(content) - 4 or size % 4:
+        raise _damaged(where, "has a precompiled_charsmap that is none")
+    return max(1.0, max(len(text.encode()) for text in texts.split("\0")) / USUAL)
+
+
+def _repeated(step: Step) -> float:
+    """How often a template has the text."""
+    pieces = [piece for part in ("single", "pair") if isinstance(step.get(part), list) for piece in step[part]]
+    return max(1, sum(isinstance(piece, dict) and "Sequence" in piece for piece in pieces) - 2)
+
+
+def _damaged(where: str, what: str) -> UserError:
+    return UserError(f"{where} {what}. Copy it again from where it was made.")
