@@ -55,7 +55,7 @@ peers: .peers/joeynmt/.ready .peers/onnxruntime/.ready
 
 bench: setup peers
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-peers.txt
-	for name in attention cost_growth decode_beam classify decode_greedy demo encode favor probe_cost sparse train_lm train_mlm train_translate; do $(BIN)/regard bench $$name || exit 1; done
+	for name in attention cost_growth decode_beam classify decode_greedy demo encode favor probe_cost sparse start_up train_lm train_mlm train_translate; do $(BIN)/regard bench $$name || exit 1; done
 	$(BIN)/regard bench --render
 
 faults: setup

@@ -22,7 +22,7 @@ from benchmarks.peers import joeynmt
 from benchmarks.peers.apart import Abroad, Apart
 from benchmarks.peers.marian import marian
 from benchmarks.steps import CUDA, DEVICE
-from regard.decode import beam_search
+from regard.decode.beam import beam_search
 from regard.decode.graph import sessions_on
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.packed import pack

@@ -17,9 +17,9 @@ from torch import Tensor
 from benchmarks.measure import Row, alternate, row, versions, write
 from benchmarks.peers.gpt2 import gpt2
 from benchmarks.steps import CUDA, DEVICE
-from regard.decode import greedy
 from regard.decode.config import DecodeConfig
 from regard.decode.graph import sessions_on
+from regard.decode.greedy import greedy
 from regard.families.gpt import GPT, GPTConfig
 from regard.model.packed import pack
 from regard.tasks.writer import Writer

@@ -17,8 +17,7 @@ import typer
 
 from regard.cli import app
 from regard.families.sizes import SIZES
-from regard.recipe import TASKS, builtin_names, load_recipe
-from regard.tasks.adopting import typed_task
+from regard.recipe import TASKS, builtin_names, load_recipe, typed_task
 from regard.tasks.sizes import sized
 from regard.tasks.training import train_run
 

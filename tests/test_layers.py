@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import regard
 PACKAGE = Path(regard.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-SHARED = {"config", "errors", "counted", "files", "terminal"}  # may be imported by all, and import only each other
+SHARED = {"config", "errors", "counted", "files", "lookup", "terminal"}  # may be imported by all, and import only each other
 FOLDERS = ["text", "data", "model", "families", "objective", "train", "decode", "evaluate", "lens", "studio"]
 ORDER = [*FOLDERS, "recipes", "recipe", "tasks", "__init__", "cli", "__main__"]
 """From left to right. `regard/__init__.py` is the shop window: it shows what tasks offer, and only `cli` may come after."""
@@ -26,8 +27,14 @@ UNPICKLING |= {"FileSystemReader", "dcp_to_torch_save", "read_pickle"}  # the fi
 TEST_ORACLES = {"transformers"}
 
 
+LOOKED_UP = re.compile(r"regard(\.\w+)+:\w+")
+
+
 def imported(tree: ast.AST, module: str) -> Iterator[str]:
-    """Every module that is imported, also inside functions; `from a import b` may mean a.b, so it counts as that."""
+    """Every module that is imported, also inside functions; `from a import b` may mean a.b, so it counts as that.
+
+    What a table looks up by name (`regard.lookup`) is imported too.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -35,6 +42,8 @@ def imported(tree: ast.AST, module: str) -> Iterator[str]:
             parents = module.split(".")[: -node.level] if node.level else []
             base = ".".join([*parents, *([node.module] if node.module else [])])
             yield from (f"{base}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and LOOKED_UP.fullmatch(node.value):
+            yield node.value.replace(":", ".")
 
 
 def module_name(path: Path) -> str:
@@ -107,6 +116,7 @@ def test_a_file_unpickles_nothing_and_needs_no_transformers(path: Path) -> None:
         ("regard.tasks.run", "from regard.cli import main"),
         ("regard.config", "from regard.text.vocabulary import PAD"),
         ("regard.train.loop", "from regard.decode.beam import beam_search"),
+        ("regard.recipe", "ByName({'tag': 'regard.tasks.tag:TASK'})"),
     ],
 )
 def test_looking_right_is_seen(module: str, code: str) -> None:

@@ -15,7 +15,7 @@ from benchmarks.peers import joeynmt
 from benchmarks.peers.apart import Abroad
 from benchmarks.peers.joeynmt_recurrent import begin_alike
 from regard.data.batches import Batch, EncodedPairs, Ragged, make_batch
-from regard.decode import beam_search
+from regard.decode.beam import beam_search
 from regard.families.encoder_decoder import EncoderDecoder
 from regard.families.recurrent import Recurrent, RecurrentConfig
 from regard.families.transformer import Transformer, TransformerConfig

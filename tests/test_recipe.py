@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from regard.errors import UserError
 from regard.recipe import Recipe, builtin_names, load_recipe, made, parsed
+from regard.tasks.cost import model_tree
 
 SMALL = """
 [data]
@@ -237,3 +238,10 @@ def test_another_search_leaves_the_settings_of_the_first_behind():
     assert load_recipe("gpt", ["decode.search=greedy"]).decode.temperature == 1
     with pytest.raises(UserError, match=r"decode\.top_k is 3"):
         load_recipe("gpt", ["decode.search=greedy", "decode.top_k=3"])
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_a_recipe_states_as_many_parameters_as_its_model_has(name: str) -> None:
+    recipe = load_recipe(name)
+    unknown = recipe.task.start or hasattr(recipe.objective, "teacher")
+    assert recipe.recipe.parameters == (None if unknown else model_tree(recipe).parameters)

@@ -22,17 +22,22 @@ class Typed(str):
 
 def build(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     """Fill the dataclass `cls` from `table`, the recipe's section called `where`."""
+    check_names(cls, table, where)
     hints = get_type_hints(cls)
-    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    for key in table:
-        if key not in names:
-            raise UserError(f"{where}.{key} is not a setting{nearest(key, names)}")
     values = {key: _value(value, hints[key], f"{where}.{key}") for key, value in table.items()}
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and field.name not in values:
             raise UserError(f"{where}.{field.name} is missing; set it in the recipe or as {where}.{field.name}=VALUE.")
     return cls(**values)
+
+
+def check_names(cls: type, table: Mapping[str, Any], where: str) -> None:
+    """Refuse a key of `table` that is no field of the dataclass `cls`."""
+    names = [field.name for field in dataclasses.fields(cls)]
+    for key in table:
+        if key not in names:
+            raise UserError(f"{where}.{key} is not a setting{nearest(key, names)}")
 
 
 def _value(value: Any, hint: Any, key: str) -> Any:

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.config import as_typed, build, override, to_toml
+from regard.config import as_typed, build, check_names, override, to_toml
 from regard.data.caption_config import CaptionsConfig
 from regard.data.config import LabelledConfig, PairsConfig, QuestionsConfig, SentencesConfig, TaggedConfig, TextsConfig
 from regard.data.dialogue_config import DialoguesConfig, RetrievalConfig
@@ -18,22 +18,8 @@ from regard.data.word_config import WordsDataConfig
 from regard.decode.config import ONLY_FOR, DecodeConfig
 from regard.errors import UserError, nearest
 from regard.families import FAMILIES
-from regard.families.vectors import VectorsConfig
 from regard.files import MIB, read_text
-from regard.objective.both_ways import BothWaysConfig
-from regard.objective.captioning import CaptioningConfig
-from regard.objective.classification import ClassificationConfig
-from regard.objective.contrast import ContrastConfig
-from regard.objective.distillation import DistillationConfig
-from regard.objective.glove import GloVeConfig
-from regard.objective.masked import MaskedConfig
-from regard.objective.negative_sampling import CBOWConfig, SkipGramConfig
-from regard.objective.next_token import NextTokenConfig
-from regard.objective.regression import RegressionConfig
-from regard.objective.replaced import ReplacedConfig
-from regard.objective.span import SpanConfig
-from regard.objective.tagging import TaggingConfig
-from regard.objective.translation import TranslationConfig
+from regard.objective import OBJECTIVES
 from regard.text.config import PairTextConfig, TextConfig
 from regard.train.config import TrainConfig
 from regard.train.static_config import StaticConfig
@@ -51,6 +37,7 @@ class About:
     minutes: float = 0.0
     hardware: str = ""
     score: str = ""
+    parameters: int | None = None  # of its model; None where that depends on what the training starts from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,27 +90,27 @@ class Sections:
     data: type
     text: type
     families: tuple[str, ...]
-    objectives: dict[str, type]
+    objectives: tuple[str, ...]
     train: type = TrainConfig
 
 
 SECTIONS = [field.name for field in fields(Recipe)]
-LABELS = {"classification": ClassificationConfig, "regression": RegressionConfig, "distillation": DistillationConfig}
-WORDS = {"skipgram": SkipGramConfig, "cbow": CBOWConfig, "glove": GloVeConfig}
+LABELS = ("classification", "regression", "distillation")
+WORDS = ("skipgram", "cbow", "glove")
 TASKS = {
-    "translate": Sections(PairsConfig, PairTextConfig, ("transformer", "recurrent"), {"translation": TranslationConfig}),
-    "reply": Sections(DialoguesConfig, PairTextConfig, ("transformer", "recurrent", "hran"), {"translation": TranslationConfig}),
-    "retrieve": Sections(RetrievalConfig, TextConfig, ("encoder", "bert", "words"), {"contrast": ContrastConfig}),
-    "write": Sections(TextsConfig, TextConfig, ("gpt",), {"next_token": NextTokenConfig}),
+    "translate": Sections(PairsConfig, PairTextConfig, ("transformer", "recurrent"), ("translation",)),
+    "reply": Sections(DialoguesConfig, PairTextConfig, ("transformer", "recurrent", "hran"), ("translation",)),
+    "retrieve": Sections(RetrievalConfig, TextConfig, ("encoder", "bert", "words"), ("contrast",)),
+    "write": Sections(TextsConfig, TextConfig, ("gpt",), ("next_token",)),
     "classify": Sections(LabelledConfig, TextConfig, ("gpt", "bert", "encoder", "hierarchical", "elmo"), LABELS),
-    "embed": Sections(SentencesConfig, TextConfig, ("bert", "elmo"), {"vectors": VectorsConfig}),
-    "answer": Sections(QuestionsConfig, TextConfig, ("bert",), {"span": SpanConfig}),
-    "tag": Sections(TaggedConfig, TextConfig, ("bert", "elmo"), {"tagging": TaggingConfig}),
-    "fill": Sections(TextsConfig, TextConfig, ("bert", "electra"), {"masked": MaskedConfig, "replaced": ReplacedConfig}),
-    "read": Sections(TextsConfig, TextConfig, ("elmo",), {"both_ways": BothWaysConfig}),
+    "embed": Sections(SentencesConfig, TextConfig, ("bert", "elmo"), ("vectors",)),
+    "answer": Sections(QuestionsConfig, TextConfig, ("bert",), ("span",)),
+    "tag": Sections(TaggedConfig, TextConfig, ("bert", "elmo"), ("tagging",)),
+    "fill": Sections(TextsConfig, TextConfig, ("bert", "electra"), ("masked", "replaced")),
+    "read": Sections(TextsConfig, TextConfig, ("elmo",), ("both_ways",)),
     "words": Sections(WordsDataConfig, TextConfig, ("words",), WORDS, StaticConfig),
-    "denoise": Sections(LabelledConfig, TextConfig, ("encoder", "bert"), {"masked": MaskedConfig}),
-    "caption": Sections(CaptionsConfig, TextConfig, ("captioner",), {"captioning": CaptioningConfig}),
+    "denoise": Sections(LabelledConfig, TextConfig, ("encoder", "bert"), ("masked",)),
+    "caption": Sections(CaptionsConfig, TextConfig, ("captioner",), ("captioning",)),
 }
 
 
@@ -200,21 +187,16 @@ def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
 
 def made(tables: Tables) -> Recipe:
     """Every section as its task has it, checked."""
-    task = _chosen(tables, "task", "name", list(TASKS))
+    task = _task(tables)
     sections = TASKS[task]
     family = _chosen(tables, "model", "family", sections.families, f" for task.name={task}")
-    objective = _chosen(tables, "objective", "name", list(sections.objectives), f" for task.name={task}")
-    kinds: dict[str, type] = {
-        "recipe": About,
-        "task": TaskConfig,
-        "data": sections.data,
-        "text": sections.text,
-        "model": FAMILIES[family],
-        "objective": sections.objectives[objective],
-        "train": sections.train,
-        "decode": DecodeConfig,
-    }
-    recipe = Recipe(**{section: build(kinds[section], table, section) for section, table in tables.items()})
+    objective = _chosen(tables, "objective", "name", sections.objectives, f" for task.name={task}")
+    recipe = Recipe(
+        **without_model(tables),
+        text=build(sections.text, tables["text"], "text"),
+        model=build(FAMILIES[family], tables["model"], "model"),
+        objective=build(OBJECTIVES[objective], tables["objective"], "objective"),
+    )
     if family in ("transformer", "recurrent", "hran") and recipe.model.tie == "all" and not recipe.text.joint:
         raise UserError(
             "model.tie=all shares one embedding between both languages, so it needs text.joint=true; or set model.tie=output."
@@ -225,6 +207,24 @@ def made(tables: Tables) -> Recipe:
             given = f"train.{key}={as_typed(value)}"
             raise UserError(f"{given} is for models made of blocks alone, and model.family={family} is not; leave it out.")
     return recipe
+
+
+def without_model(tables: Tables) -> dict[str, Any]:
+    """The sections that no checkpoint has a say in, checked. They need no torch, so a mistyped key in them is told at once."""
+    sections = TASKS[_task(tables)]
+    kinds = {"recipe": About, "task": TaskConfig, "data": sections.data, "train": sections.train, "decode": DecodeConfig}
+    check_names(sections.text, tables["text"], "text")
+    return {section: build(kind, tables[section], section) for section, kind in kinds.items()}
+
+
+def _task(tables: Tables) -> str:
+    return _chosen(tables, "task", "name", list(TASKS))
+
+
+def typed_task(assignments: Sequence[str]) -> str | None:
+    """The last task.name among settings as they are typed."""
+    pairs = (assignment.partition("=") for assignment in assignments)
+    return next((value.strip() for key, _, value in reversed(list(pairs)) if key.strip() == "task.name"), None)
 
 
 def _chosen(tables: Tables, section: str, key: str, choices: Sequence[str], where: str = "") -> str:

@@ -11,9 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.decode import Choice, Hypothesis, Sessions, beam_search, greedy, sample
 from regard.decode.bars import Bars
+from regard.decode.beam import beam_search
+from regard.decode.choice import Choice
+from regard.decode.graph import Sessions
+from regard.decode.greedy import greedy
+from regard.decode.hypothesis import Hypothesis
 from regard.decode.rules import Rules
+from regard.decode.sample import sample
 
 from .tape import TapeRecorder
 from .test_graph import MODEL, batch

@@ -8,11 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.decode import Choice, beam_search, greedy, sample
+from regard.decode.beam import beam_search
+from regard.decode.choice import Choice
 from regard.decode.draws import draw, splitmix, uniform, weights
 from regard.decode.graph import Sessions, sessions_on
+from regard.decode.greedy import greedy
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.offers import first_by_key, first_by_sorting
+from regard.decode.sample import sample
 from regard.families.transformer import Transformer
 from regard.model.probe import probe
 from tests.decode.test_draws import logits

@@ -10,13 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.decode import Choice, beam_search, greedy, sample
-from regard.decode.beam import Beam
+from regard.decode.beam import Beam, beam_search
+from regard.decode.choice import Choice
 from regard.decode.graph import Sessions, sessions_on
+from regard.decode.greedy import greedy
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.loop import complete, repeat
 from regard.decode.openings import Openings
 from regard.decode.rules import Room, Rules
+from regard.decode.sample import sample
 from regard.decode.single import Single
 from regard.errors import UserError
 from regard.families.transformer import Transformer

@@ -11,8 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.decode import Choice, Hypothesis, Sessions, greedy, sample
+from regard.decode.choice import Choice
+from regard.decode.graph import Sessions
+from regard.decode.greedy import greedy
+from regard.decode.hypothesis import Hypothesis
 from regard.decode.loop import LOOK_EVERY
+from regard.decode.sample import sample
 
 from .tape import TapeRecorder
 from .test_graph import MODEL, batch

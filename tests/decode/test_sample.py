@@ -13,7 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.decode import Choice, Hypothesis, Sessions, greedy, sample
+from regard.decode.choice import Choice
+from regard.decode.graph import Sessions
+from regard.decode.greedy import greedy
+from regard.decode.hypothesis import Hypothesis
+from regard.decode.sample import sample
 from regard.errors import UserError
 from regard.families.gpt import GPT, GPTConfig
 

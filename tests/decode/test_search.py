@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from regard.counted import counted
-from regard.decode import Choice, DecodeConfig, beam_search, greedy, sample
+from regard.decode.beam import beam_search
+from regard.decode.choice import Choice
+from regard.decode.config import DecodeConfig
+from regard.decode.greedy import greedy
+from regard.decode.sample import sample
 from regard.decode.search import search
 
 from .toy import EOS, SOS, TableState, table

@@ -11,7 +11,7 @@ import torch
 
 from regard.data.batches import Ragged
 from regard.data.caption_batches import EncodedCaptions, make_batch
-from regard.decode import beam_search
+from regard.decode.beam import beam_search
 from regard.decode.graph import sessions_on
 from regard.objective.captioning import CaptioningConfig, CaptioningLoss
 from regard.train.recorded import Recordings

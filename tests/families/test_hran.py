@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.decode import beam_search
+from regard.decode.beam import beam_search
 from regard.decode.graph import sessions_on
 from regard.errors import UserError
 from regard.families.encoder_decoder import count, encoder_decoder

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.decode import beam_search
+from regard.decode.beam import beam_search
 from regard.decode.graph import sessions_on
 from regard.model.probe import probe
 from regard.train.recorded import Recordings

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.decode import greedy
 from regard.decode.graph import Sessions
+from regard.decode.greedy import greedy
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.mixers.favor import Favor

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from regard.decode import beam_search, greedy
+from regard.decode.beam import beam_search
 from regard.decode.graph import sessions_on
+from regard.decode.greedy import greedy
 from regard.decode.offers import Offers
 from regard.decode.rules import Rules
 from regard.families.gpt import GPT, GPTConfig

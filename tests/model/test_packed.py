@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.decode import beam_search
+from regard.decode.beam import beam_search
 from regard.errors import UserError
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.mixers.softmax import SHORT, Softmax

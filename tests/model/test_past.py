@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.decode import greedy
 from regard.decode.graph import Sessions
+from regard.decode.greedy import greedy
 from regard.errors import UserError
 from regard.model.attention import KeysValues
 from regard.model.block import BlockConfig

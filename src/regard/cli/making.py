@@ -28,11 +28,9 @@ def demo(
 @verbs.command()
 def recipes(as_json: Json = False) -> None:
     """What can be trained, how long, which score."""
-    from regard.recipe import builtin_names, load_recipe
-    from regard.tasks.listing import recipe_rows, recipe_table
+    from regard.tasks.recipe_list import recipe_rows, recipe_table
 
-    found = [load_recipe(name) for name in builtin_names()]
-    show_line(json.dumps(recipe_rows(found), indent=2, ensure_ascii=False) if as_json else recipe_table(found))
+    show_line(json.dumps(recipe_rows(), indent=2, ensure_ascii=False) if as_json else recipe_table())
 
 
 @verbs.command(
@@ -54,6 +52,9 @@ def train(
     Data is a .tsv, .csv or .jsonl file, or two aligned text files joined by a comma; 'regard explain RECIPE' shows the model.
     On N GPUs: 'torchrun --nproc-per-node N -m regard train RECIPE ...'.
     """
+    from regard.tasks.early import check_recipe
+
+    check_recipe(recipe, settings or [])
     from regard.tasks.hints import to_look, to_try
     from regard.tasks.run import choose_device
     from regard.tasks.start_recipe import load_recipe_to_train

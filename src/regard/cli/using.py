@@ -30,6 +30,9 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score a run on its test set, or on another."""
+    from regard.tasks.early import check_run
+
+    check_run(run, settings or [])
     from regard.tasks.scoring import score_run
 
     scored = score_run(run, settings or [], device, output)
@@ -61,10 +64,13 @@ def predict(
     Results come as they are ready, one for each text in its order; an empty line gives an empty line. A text that
     begins with - goes after --. On a terminal, control characters in generated text are shown as escapes; a pipe gets them raw.
     """
-    from regard.tasks import predict as predicting
+    from regard.tasks.early import check_run
 
     if text and input is not None:
         raise UserError(f"both a text and --input {input} were given; give one of them.")
+    check_run(run, setting or [])
+    from regard.tasks import predict as predicting
+
     predicting.predict(run, text, input, output, setting or [], device, as_json, show)
 
 
@@ -88,6 +94,9 @@ def chat(
     A language model continues the transcript of your talk; what no longer fits what it sees is forgotten, oldest first. A bot
     that was trained on dialogues hears as many turns as it was trained with. Lines may be piped in, one turn on each.
     """
+    from regard.tasks.early import check_run
+
+    check_run(run, setting or [])
     from regard.tasks.chat import chat as converse
 
     converse(run, you, it, before, setting or [], device, _typed_lines(f"{you}: "), show, say)
@@ -122,6 +131,9 @@ def score(
 
     A line of questions is {"context": "The sky is", "options": ["blue", "a fish"], "answer": 0}; the answer may be left out.
     """
+    from regard.tasks.early import check_run
+
+    check_run(run, settings or [])
     from regard.tasks.likelihoods import score as scored
 
     for line in scored(run, what, device, settings or [], each=each, scale=by, as_json=as_json):

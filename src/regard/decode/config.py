@@ -8,9 +8,9 @@ from typing import Literal, get_args
 
 from regard.decode.choice import Choice
 from regard.errors import UserError, nearest
-from regard.model.packed import Weights
 
 Search = Literal["greedy", "beam", "sample"]
+Weights = Literal["float32", "bfloat16", "int8"]  # what `model.packed` knows, whose module imports torch
 
 ONLY_FOR: dict[str, tuple[Search, ...]] = {  # elsewhere these would do nothing, or cannot be done
     "temperature": ("sample",),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from sacrebleu.metrics import BLEU, CHRF
-
 from regard.errors import UserError
 
 
@@ -46,6 +44,8 @@ def corpus_scores(outputs: Sequence[str], references: Sequence[str], lowercase: 
         raise UserError(f"{len(outputs)} outputs came with {len(references)} references; give exactly one reference per output.")
     if not outputs:
         raise UserError("There are no sentences to score; give at least one output and its reference.")
+    from sacrebleu.metrics import CHRF  # here and below: who predicts does not wait for it
+
     bleu, bleu_signature = _bleu(outputs, references, lowercase)
     bleu_lowercase, bleu_lowercase_signature = _bleu(outputs, references, lowercase=True)
     chrf = CHRF(lowercase=lowercase)
@@ -62,6 +62,8 @@ def corpus_scores(outputs: Sequence[str], references: Sequence[str], lowercase: 
 
 
 def _bleu(outputs: Sequence[str], references: Sequence[str], lowercase: bool) -> tuple[float, str]:
+    from sacrebleu.metrics import BLEU
+
     metric = BLEU(lowercase=lowercase, force=True)  # force: no warning about text that looks tokenised
     score = metric.corpus_score(outputs, [references]).score
     return score, str(metric.get_signature())

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 import numpy as np
-from sacrebleu.metrics import BLEU
 
 from regard.data.builtin.scenes import Box, Scene
 from regard.errors import UserError
@@ -65,6 +64,8 @@ def caption_scores(
         raise UserError(f"{len(outputs)} captions came with references for {len(references)} images; give one for each.")
     most = max(map(len, references))
     streams = [[each[n] if n < len(each) else None for each in references] for n in range(most)]
+    from sacrebleu.metrics import BLEU  # who predicts does not wait for it
+
     metric = BLEU(lowercase=True, force=True)  # force: no warning about text that looks tokenised
     bleu = metric.corpus_score(list(outputs), streams).score  # type: ignore[arg-type]  # None: an image has no more
     right = [scene.is_described_by(output) for scene, output in zip(scenes, outputs)]

@@ -1,29 +1,23 @@
-"""Families only choose parts. Their settings, by the name a recipe uses."""
+"""Families only choose parts. Their settings, by the name a recipe uses; each is imported with its model, when it is used."""
 
 from __future__ import annotations
 
-from regard.families.bert import BERTConfig
-from regard.families.captioner import CaptionerConfig
-from regard.families.electra import ELECTRAConfig
-from regard.families.elmo import ELMoConfig
-from regard.families.encoder import EncoderConfig
-from regard.families.gpt import GPTConfig
-from regard.families.hierarchical import HierarchicalConfig
-from regard.families.hran import HRANConfig
-from regard.families.recurrent import RecurrentConfig
-from regard.families.transformer import TransformerConfig
-from regard.families.words import WordsConfig
+from typing import Any
 
-FAMILIES = {
-    "transformer": TransformerConfig,
-    "gpt": GPTConfig,
-    "bert": BERTConfig,
-    "electra": ELECTRAConfig,
-    "elmo": ELMoConfig,
-    "encoder": EncoderConfig,
-    "recurrent": RecurrentConfig,
-    "hierarchical": HierarchicalConfig,
-    "hran": HRANConfig,
-    "words": WordsConfig,
-    "captioner": CaptionerConfig,
-}
+from regard.lookup import ByName
+
+FAMILIES = ByName[type[Any]](
+    {
+        "transformer": "regard.families.transformer:TransformerConfig",
+        "gpt": "regard.families.gpt:GPTConfig",
+        "bert": "regard.families.bert:BERTConfig",
+        "electra": "regard.families.electra:ELECTRAConfig",
+        "elmo": "regard.families.elmo:ELMoConfig",
+        "encoder": "regard.families.encoder:EncoderConfig",
+        "recurrent": "regard.families.recurrent:RecurrentConfig",
+        "hierarchical": "regard.families.hierarchical:HierarchicalConfig",
+        "hran": "regard.families.hran:HRANConfig",
+        "words": "regard.families.words:WordsConfig",
+        "captioner": "regard.families.captioner:CaptionerConfig",
+    }
+)

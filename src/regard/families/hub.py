@@ -9,17 +9,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import huggingface_hub
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    GatedRepoError,
-    HFValidationError,
-    HTTPError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
-
 from regard.errors import UserError
 from regard.families.public.reading import how_to_convert, opened_by
 
@@ -48,6 +37,17 @@ def local_folder(name: str) -> Path:
 
 
 def _downloaded(repository: str, revision: str | None) -> Path:
+    import huggingface_hub  # half a second that a folder does not need
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        GatedRepoError,
+        HFValidationError,
+        HTTPError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
     at = f" at {revision!r}" if revision else ""
     try:
         return Path(

@@ -9,18 +9,20 @@ Vaswani et al. 2017, section 5.4: the aim is not 1 for the right word but 1 - e,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.batches import Batch, PackedBatch
-from regard.data.caption_batches import ImageBatch
 from regard.errors import UserError
 from regard.objective.agreement import check_agreement, divergence
 from regard.objective.loss import Loss, Model
 from regard.objective.vocabulary import vocabulary_loss
 from regard.text.vocabulary import PAD
+
+if TYPE_CHECKING:
+    from regard.data.caption_batches import ImageBatch  # reads images, which a translator has none of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from regard.errors import UserError
 from regard.families.hub import local_folder
 from regard.families.public.sentences import Sentences, read_sentences
 from regard.families.vectors import VectorsConfig
-from regard.recipe import TASKS, Recipe, Tables, made
+from regard.recipe import TASKS, Recipe, Tables, made, typed_task
 from regard.tasks.start import Start
 
 OF_HEAD = {"classes": "classify", "tags": "tag", "span": "answer", "replaced": "fill", "head": "fill"}
@@ -40,12 +40,6 @@ def recipe_of(start: Start, assignments: Sequence[str] = ()) -> Recipe:
         tables["objective"] = {"next_sentence": True}
     override(tables, list(assignments))
     return made(tables)
-
-
-def typed_task(assignments: Sequence[str]) -> str | None:
-    """The last task.name among settings as they are typed."""
-    pairs = (assignment.partition("=") for assignment in assignments)
-    return next((value.strip() for key, _, value in reversed(list(pairs)) if key.strip() == "task.name"), None)
 
 
 def task_of(start: Start) -> str:

@@ -24,12 +24,13 @@ from regard.families.sizes import context
 from regard.lens.subject import Subject
 from regard.recipe import Recipe
 from regard.tasks.adopting import recipe_of
+from regard.tasks.early import HUB
 from regard.tasks.filler import Filler
 from regard.tasks.judge import Judge
 from regard.tasks.run import Run, aside
 from regard.tasks.start import start_of
 from regard.tasks.subject import subject_of
-from regard.tasks.table import HUB, TASKS, is_public
+from regard.tasks.table import TASKS, is_public
 from regard.tasks.task import Answers
 from regard.tasks.writer import Writer
 from regard.text.splitting import word_places

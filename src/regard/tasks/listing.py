@@ -1,4 +1,4 @@
-"""Tables for people: the recipes; a model as a tree of parts and what it needs."""
+"""`regard explain`: a model as a tree of parts, and what it needs."""
 
 from __future__ import annotations
 
@@ -19,40 +19,6 @@ from regard.tasks.run import Run
 from regard.tasks.sizes import Footprint, sized
 
 UNITS = (("MFLOP", 1e6), ("GFLOP", 1e9), ("TFLOP", 1e12))  # of the operations' column: the first that keeps it readable
-
-
-def recipe_rows(recipes: Sequence[Recipe]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": r.recipe.name,
-            "task": r.task.name,
-            "title": r.recipe.title,
-            "paper": r.recipe.paper,
-            "rows": list(r.recipe.rows),
-            "command": r.recipe.command,
-            "minutes": r.recipe.minutes,
-            "hardware": r.recipe.hardware,
-            "score": r.recipe.score,
-            "parameters": None if r.task.start or hasattr(r.objective, "teacher") else model_tree(r).parameters,
-        }
-        for r in recipes
-    ]
-
-
-def recipe_table(recipes: Sequence[Recipe]) -> str:
-    rows, lines = recipe_rows(recipes), list[str]()
-    margin = 1 + max(len(row["name"]) for row in rows)
-    for recipe, row in zip(recipes, rows):
-        size = "by what it starts from" if row["parameters"] is None else _size(recipe, row["parameters"])
-        about = (row["title"], f"{size} · {row['minutes']:g} min on {row['hardware']} · {row['score']}", row["command"])
-        lines += [f"{row['name'] if line is about[0] else '':<{margin}} {line}" for line in about] + [""]
-    return "\n".join(lines).rstrip()
-
-
-def _size(recipe: Recipe, parameters: int) -> str:
-    """Of words there may be fewer than planned, of pieces there are not."""
-    most = "up to " if recipe.text.tokenizer in ("word", "spaced", "character") else ""
-    return f"{most}{parameters / 1e6:.1f}M parameters" if parameters >= 1e5 else f"{most}{parameters / 1e3:.0f}k parameters"
 
 
 def explain_tree(target: str, settings: Sequence[str]) -> str:

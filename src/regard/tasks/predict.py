@@ -10,8 +10,8 @@ from pathlib import Path
 
 from regard.errors import UserError
 from regard.tasks.outputs import growing
-from regard.tasks.predicted_tables import is_table, texts_of
 from regard.tasks.table import open_run
+from regard.tasks.task import Answers
 from regard.tasks.telling import Emit
 
 CHUNK = 64  # lines answered together: enough to sort by length, few enough to watch
@@ -32,14 +32,26 @@ def predict(
 ) -> None:
     """Tell what the run answers; with `output`, tell it to that file instead."""
     with ExitStack() as opened:
-        table = input is not None and is_table(input)
-        sources = [] if table else _sources(texts, input, opened)
+        table = input if input is not None and _is_table(input) else None
+        sources = _sources(texts, input, opened) if table is None else []
         if output is not None:
             emit = opened.enter_context(growing(output, "--output")).write
         answers, number = open_run(run, device, settings), 0
-        for some in texts_of(input, answers) if table and input is not None else sources:
+        for some in sources if table is None else _rows(table, answers):
             answers.predict(some, None if texts else number, as_json, emit)
             number += len(some)
+
+
+def _is_table(path: Path) -> bool:
+    from regard.tasks.predicted_tables import is_table  # here and below: readers of all tables, which a text does not need
+
+    return is_table(path)
+
+
+def _rows(path: Path, answers: Answers) -> Lines:
+    from regard.tasks.predicted_tables import texts_of
+
+    return texts_of(path, answers)
 
 
 def _sources(texts: Sequence[str] | None, input: Path | None, opened: ExitStack) -> Lines:

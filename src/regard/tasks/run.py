@@ -21,6 +21,7 @@ import torch
 from regard.errors import UserError
 from regard.files import MIB, open_lasting, read_bounded, read_text, refuse_link_out, write_whole
 from regard.recipe import Recipe, read_recipe
+from regard.tasks.early import must_exist
 from regard.terminal import printable
 from regard.text.tokenizer import Tokenizer
 from regard.train.checkpoint import Checkpoint, Store
@@ -45,9 +46,11 @@ class Run:
     @classmethod
     def open(cls, folder: Path | str) -> Run:
         folder = Path(folder)
+        must_exist(folder)
         if not folder.is_dir():
-            what = "is a file, not a run folder" if folder.exists() else "does not exist"
-            raise UserError(f"{folder} {what}; give a run, such as 'regard train translate' makes, or hf:NAME.")
+            raise UserError(
+                f"{folder} is a file, not a run folder; give a run, such as 'regard train translate' makes, or hf:NAME."
+            )
         if not (folder / "recipe.toml").is_file():
             raise UserError(f"{folder} is not a run: it has no recipe.toml. Runs are made by 'regard train RECIPE --out FOLDER'.")
         run = cls(folder)

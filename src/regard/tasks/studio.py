@@ -18,11 +18,12 @@ from regard.studio.desk import Desk
 from regard.tasks.caption_desk import CaptionDesk
 from regard.tasks.caption_writer import CaptionWriter
 from regard.tasks.desks import RunDesk
+from regard.tasks.early import HUB
 from regard.tasks.lexicon import Lexicon
 from regard.tasks.lexicon_desk import LexiconDesk
 from regard.tasks.replier import as_writer
 from regard.tasks.run import Run, Say, choose_device
-from regard.tasks.table import HUB, is_public, open_run
+from regard.tasks.table import is_public, open_run
 from regard.tasks.task import Answers
 from regard.train.snapshots import read_snapshot, snapshots
 

@@ -4,35 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from regard.data.word_vectors import is_vector_file
 from regard.errors import UserError
-from regard.recipe import Recipe
-from regard.tasks import answer, caption, classify, denoise, embed, fill, read, reply, retrieve, tag, translate, words, write
-from regard.tasks.adopting import recipe_of, typed_task
-from regard.tasks.lexicon import Lexicon
+from regard.lookup import ByName
+from regard.recipe import TASKS as SECTIONS
+from regard.recipe import Recipe, typed_task
+from regard.tasks.early import HUB
 from regard.tasks.run import Run, choose_device
-from regard.tasks.start import Start, start_of
 from regard.tasks.task import Adopted, Answers, Task
 
-TASKS: dict[str, Task] = {
-    "translate": translate.TASK,
-    "reply": reply.TASK,
-    "retrieve": retrieve.TASK,
-    "write": write.TASK,
-    "classify": classify.TASK,
-    "embed": embed.TASK,
-    "answer": answer.TASK,
-    "tag": tag.TASK,
-    "fill": fill.TASK,
-    "read": read.TASK,
-    "denoise": denoise.TASK,
-    "words": words.TASK,
-    "caption": caption.TASK,
-}
-HUB = "hf:"
+if TYPE_CHECKING:
+    from regard.tasks.start import Start
+
+TASKS = ByName[Task]({name: f"regard.tasks.{name}:TASK" for name in SECTIONS})  # each in the module of its name
 
 
 def open_run(name: Path | str, device: str | None = None, assignments: Sequence[str] = ()) -> Answers:
@@ -43,16 +31,24 @@ def open_run(name: Path | str, device: str | None = None, assignments: Sequence[
     """
     where = choose_device(device)
     if is_vector_file(name):
+        from regard.tasks.lexicon import Lexicon
+
         return Lexicon.of_file(Path(name), assignments)
     if is_public(name):
-        start = start_of(str(name).removeprefix(HUB))
-        return adopted(start, recipe_of(start, assignments), where)
+        return _as_it_is(str(name).removeprefix(HUB), assignments, where)
     run = Run.open(name)
     if typed_task(assignments) not in (None, run.recipe.task.name):
-        start = start_of(str(name))
-        return adopted(start, recipe_of(start, assignments), where)
+        return _as_it_is(str(name), assignments, where)
     recipe = run.recipe_with(assignments)
     return TASKS[recipe.task.name].open(run, recipe, where)
+
+
+def _as_it_is(name: str, assignments: Sequence[str], device: torch.device) -> Adopted:
+    from regard.tasks.adopting import recipe_of  # these two know every public format
+    from regard.tasks.start import start_of
+
+    start = start_of(name)
+    return adopted(start, recipe_of(start, assignments), device)
 
 
 def adopted(start: Start, recipe: Recipe, device: torch.device) -> Adopted:

@@ -8,21 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
-from torch import nn
+if TYPE_CHECKING:  # to name them: a run is opened without what trains one
+    import torch
+    from torch import nn
 
-from regard.data.loader import Source
-from regard.model.count import Part
-from regard.objective.loss import Objective
-from regard.recipe import Recipe
-from regard.tasks.run import Run, Say
-from regard.tasks.start import Start
-from regard.tasks.telling import Emit
-from regard.train.interrupt import Interrupt
-from regard.train.loop import Validate
-from regard.train.progress import Progress
+    from regard.data.loader import Source
+    from regard.model.count import Part
+    from regard.objective.loss import Objective
+    from regard.recipe import Recipe
+    from regard.tasks.run import Run, Say
+    from regard.tasks.start import Start
+    from regard.tasks.telling import Emit
+    from regard.train.interrupt import Interrupt
+    from regard.train.loop import Validate
+    from regard.train.progress import Progress
 
 
 class Result(Protocol):

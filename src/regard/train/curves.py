@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
 from regard.files import write_whole
 
 INK, TRAIN, VALID, RATE = "#333a45", "#9aa7b8", "#c2410c", "#0f766e"
 
 
 def draw_curves(records: Sequence[dict[str, Any]], path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # half a second, for who trains alone
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(8, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes, rates = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])

@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.varlen import varlen_attn
 
 from regard.model.mixers import blocked, flex
 from regard.model.patterns.blocks import tiles_of
@@ -84,6 +83,8 @@ def _variable_lengths(q_1HLK: Tensor, k_1HMK: Tensor, v_1HMK: Tensor, view: View
     if q_1HLK.dtype == torch.float32 or dropout:
         sees = view.rows(torch.arange(view.length, device=view.device))
         return _all_pairs(q_1HLK, k_1HMK, v_1HMK, sees, dropout)
+    from torch.nn.attention.varlen import varlen_attn  # imports all of torch's compiler, which few models need
+
     queries, keys, reach = view.packed
     q, k, v = (part[0].transpose(0, 1) for part in (q_1HLK, k_1HMK, v_1HMK))
     context = varlen_attn(q, k, v, queries.starts_N, keys.starts_N, queries.longest, keys.longest, window_size=reach)
