@@ -44,18 +44,16 @@ def long_text(tokens: int) -> str:
 
 
 def _serve(pipe: Connection, kind: Kind, run: str) -> None:
-    import uvicorn
-
     from regard.studio.app import create
     from regard.studio.memory import give_back_large_blocks
+    from regard.studio.server import Server
     from regard.tasks.studio import _bound, listed
 
     openings: dict[str, Any] = dict(listed([run], "cpu")) if kind == "demo" else {kind: _Random(kind)}
     give_back_large_blocks()
     socket = _bound("127.0.0.1", 0)
     pipe.send(socket.getsockname()[1])
-    app = create(openings, frozenset({"127.0.0.1"}))
-    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[socket])
+    Server(create(openings), socket).run()
 
 
 class _Random:

@@ -13,9 +13,10 @@ CASES = [
     (["studio", "nowhere", "--no-browser"], "nowhere does not exist"),
     (["studio", "--port", "99999", "--no-browser"], "--port 99999", "65535"),
     (["studio", "--port", "x"], "--port", "'regard studio --help'"),
-    (["studio", "--host", "0.0.0.0", "--no-browser"], "--key", "other machines"),
-    (["studio", "--host", "0.0.0.0", "--key", "short", "--no-browser"], "at least 12"),
-    (["studio", "--key", "short", "--no-browser"], "at least 12"),
+    (["studio", "--key", "a long enough key", "--no-browser"], "--key-file FILE", "REGARD_STUDIO_KEY"),
+    (["studio", "--key-file", "none.key", "--no-browser"], "none.key does not exist"),
+    (["studio", "--key-file", "/dev/zero", "--no-browser"], "/dev/zero is a device"),
+    (["studio", "--allow-host", "http://lab", "--no-browser"], "--allow-host 'http://lab'"),
     (["studio", "--device", "gpu", "--no-browser"], "--device gpu"),
     (["studio", "--prot", "1"], "--prot", "--port"),
 ]
@@ -26,6 +27,13 @@ def test_a_wrong_start_is_one_sentence(case: tuple[list[str], str], tmp_path: Pa
     monkeypatch.chdir(tmp_path)
     arguments, *told = case
     assert refused(regard(*arguments), *told).count("\n") == 1
+
+
+def test_a_short_key_is_refused_wherever_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "key").write_text("short\n")
+    refused(regard("studio", "--key-file", tmp_path / "key", "--no-browser"), "at least 12")
+    monkeypatch.setenv("REGARD_STUDIO_KEY", "short")
+    refused(regard("studio", "--host", "0.0.0.0", "--no-browser"), "REGARD_STUDIO_KEY", "at least 12")
 
 
 def test_without_runs_it_says_how_to_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ class Asker:
     """A server and a client without a network between them, with one look that questions may be about."""
 
     def __init__(self) -> None:
-        app = create({"tiny": TinyOpening(TinyDesk())}, None)
+        app = create({"tiny": TinyOpening(TinyDesk())})
         self.client = TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
         self.look()
 

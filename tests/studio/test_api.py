@@ -38,7 +38,7 @@ def test_both_kinds_of_answers_were_met() -> None:
 
 @pytest.fixture(scope="module")
 def client() -> TestClient:
-    return TestClient(create({"tiny": TinyOpening(TinyDesk())}, None), base_url="http://127.0.0.1")
+    return TestClient(create({"tiny": TinyOpening(TinyDesk())}), base_url="http://127.0.0.1")
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_a_full_line_is_told_and_empties_again() -> None:
 
 
 def test_full_is_429_for_the_page() -> None:
-    app = create({"tiny": TinyOpening(TinyDesk())}, None)
+    app = create({"tiny": TinyOpening(TinyDesk())})
 
     async def full() -> None:
         raise Full("3 requests are waiting for weights already; try again in a moment.")

@@ -115,7 +115,7 @@ def test_what_cannot_be_looked_into_still_answers(page: Page, studio: str) -> No
 def test_word_vectors_have_neighbours_and_a_sentence_for_the_rest() -> None:
     vectors = WordVectors(("king", "queen", "car"), np.array([[1, 0.1], [1, 0.2], [-1, 0.3]], np.float32))
     desk = LexiconDesk(Lexicon(vectors, WordsDataConfig(train=("a.txt",)), lowercase=True), "words", "as the run ended")
-    client = TestClient(create({"vectors": TinyOpening(desk)}, None), base_url="http://127.0.0.1")  # type: ignore[arg-type]
+    client = TestClient(create({"vectors": TinyOpening(desk)}), base_url="http://127.0.0.1")  # type: ignore[arg-type]
     assert client.get("/api/run", params={"run": "vectors"}).json()["facts"]["parameters"] == "6"
     near = client.get("/api/near", params={"run": "vectors", "word": "King"}).json()
     assert [one["token"] for one in near["near"]] == ["queen", "car"]

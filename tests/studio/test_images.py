@@ -22,7 +22,7 @@ from tests.studio.tiny_captioner import CELLS, IMAGES, SCENE, WHERE, CaptionOpen
 from tests.studio.tiny_desk import TinyDesk, TinyOpening
 
 CLIENT = TestClient(
-    create({"cap": CaptionOpening(), "tiny": TinyOpening(TinyDesk())}, None),
+    create({"cap": CaptionOpening(), "tiny": TinyOpening(TinyDesk())}),
     base_url="http://127.0.0.1",
     raise_server_exceptions=False,
 )

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from socket import socket
 from threading import Lock, Thread
 from time import sleep
 
 import torch
-import uvicorn
 
 from regard.decode.tree import SearchTree, beam_tree
 from regard.errors import UserError
@@ -21,8 +21,11 @@ from regard.lens.roles import tallied
 from regard.lens.subject import Side, Subject
 from regard.lens.uses import Use, WordUses
 from regard.studio.app import create
+from regard.studio.connections import Limits
 from regard.studio.gallery import Gallery
+from regard.studio.guard import LOCAL, Asgi
 from regard.studio.looks import Asked, Look, look
+from regard.studio.server import Server
 from regard.studio.vocabulary import Spelled
 from tests.decode.toy import VOCABULARY, lively
 
@@ -140,15 +143,22 @@ def tiny_look(text: str = "w5 w6 w7 w8 w9", desk: TinyDesk | None = None) -> Loo
 
 
 @contextmanager
-def served(openings: Mapping[str, TinyOpening], key: str | None = None) -> Iterator[str]:
+def served(openings: Mapping[str, TinyOpening], key: str | None = None, limits: Limits | None = None) -> Iterator[str]:
     """The real server, on a free port of this machine, in a thread."""
-    app = create(openings, None if key else frozenset({"127.0.0.1", "localhost"}), key)
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
+    with serving(create(openings, LOCAL, key), limits) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def serving(app: Asgi, limits: Limits | None = None) -> Iterator[int]:
+    listener = socket()
+    listener.bind(("127.0.0.1", 0))
+    server = Server(app, listener, limits)
     thread = Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
         sleep(0.01)
-    (port,) = {socket.getsockname()[1] for one in server.servers for socket in one.sockets}
-    yield f"http://127.0.0.1:{port}"
+    yield listener.getsockname()[1]
     server.should_exit = True
-    thread.join(10)
+    thread.join(20)
+    assert not thread.is_alive()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -15,7 +16,7 @@ from regard.recipe import load_recipe
 from regard.studio.desk import Runs
 from regard.studio.looks import Asked, look
 from regard.tasks.desks import RunDesk
-from regard.tasks.studio import listed
+from regard.tasks.studio import Served, listed, serve
 from regard.tasks.training import train_run
 from regard.tasks.translator import Translator
 from regard.text.vocabulary import EOS
@@ -145,3 +146,30 @@ def test_roles_stand_beside_random_weights(translator: Path) -> None:
 def test_a_text_without_end_is_refused_before_it_is_read(translator: Path) -> None:
     with pytest.raises(UserError, match="8,192"):
         desk_of(translator).subject("cat dog " * 5000, None)
+
+
+def started(folder: Path, served: Served) -> str:
+    """What is printed where it is started; nothing is served."""
+    told: list[str] = []
+    with patch("regard.studio.server.Server.run"), patch("regard.studio.app.create"), patch("webbrowser.open"):
+        serve([str(folder)], served, "cpu", told.append)
+    return "\n".join(told)
+
+
+def test_a_public_address_has_a_key_that_is_printed_once_or_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, key = tmp_path / "run", tmp_path / "studio.key"
+    run.mkdir()
+    (run / "recipe.toml").write_text("")
+    key.write_text("a key of my own\n")
+    key.chmod(0o600)
+    assert "?key=" not in started(run, Served(port=0, browser=False))
+    public = Served(host="0.0.0.0", port=0, browser=False)
+    first, second = (started(run, public).partition("?key=")[2].split()[0] for _ in range(2))
+    assert len(first) >= 24
+    assert first != second
+    given = started(run, replace(public, key_file=key))
+    assert "key" not in given.replace("runs", "")
+    key.chmod(0o644)
+    assert f"chmod 600 {key}" in started(run, replace(public, key_file=key))
+    monkeypatch.setenv("REGARD_STUDIO_KEY", "a key of my own")
+    assert "?key=" not in started(run, public)

@@ -93,19 +93,37 @@ def _only(told: str, options: Mapping[str, object]) -> None:
             raise UserError(f"{option}{'' if given is True else f' {given}'} {told} out.")
 
 
-@verbs.command(epilog=examples("regard studio runs/demo", "regard studio runs/demo runs/gpt --port 8000"))
+def _no_key_in_the_process_list(given: str | None) -> None:
+    if given is not None:
+        raise typer.BadParameter(
+            "a key on the command line can be read by everybody on this machine; write it into a file and give --key-file FILE, "
+            "or set REGARD_STUDIO_KEY."
+        )
+
+
+@verbs.command(
+    epilog=examples(
+        "regard studio runs/demo",
+        "regard studio runs/demo runs/gpt --port 8000",
+        "regard studio runs/demo --host 0.0.0.0 --key-file studio.key",
+    )
+)
 def studio(
     run: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="runs to look into; by default all in runs/")] = None,
     port: Annotated[int, typer.Option(metavar="N", help="0 is any that is free")] = 8417,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="a public one needs --key")] = "127.0.0.1",
-    key: Annotated[str | None, typer.Option(metavar="KEY", help="without which nobody sees anything")] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="a public one has a key")] = "127.0.0.1",
+    key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="the key; or REGARD_STUDIO_KEY; else a public address has a new one")
+    ] = None,
+    allow_host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="another name it may be called by")] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="only print the address")] = False,
     device: Device = None,
+    key: Annotated[str | None, typer.Option(hidden=True, callback=_no_key_in_the_process_list)] = None,
 ) -> None:
     """A page in your browser to look inside: heads, searches, sums.
 
     It runs on this machine, for this machine, and needs no network.
     """
-    from regard.tasks.studio import serve
+    from regard.tasks.studio import Served, serve
 
-    serve(run or [], host, port, key, not no_browser, device, say)
+    serve(run or [], Served(host, port, allow_host or (), key_file, not no_browser), device, say)

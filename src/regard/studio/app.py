@@ -19,11 +19,12 @@ from starlette.responses import Response
 from regard.errors import UserError
 from regard.studio import routes_change, routes_explain, routes_images, routes_look, routes_run, routes_words
 from regard.studio.desk import Opening, Runs
+from regard.studio.door import Door
 from regard.studio.gallery import LARGEST
-from regard.studio.guard import Guard
+from regard.studio.guard import LOCAL, Guard
 from regard.studio.looks import Looks
 from regard.studio.wire import Json, refusal
-from regard.studio.work import Full, Work
+from regard.studio.work import Full, Stopped, Work
 
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 log = logging.getLogger("regard.studio")
@@ -53,7 +54,7 @@ def assets() -> dict[str, tuple[bytes, str]]:
     return found
 
 
-def create(openings: Mapping[str, Opening], hosts: frozenset[str] | None, key: str | None = None) -> Guard:
+def create(openings: Mapping[str, Opening], hosts: frozenset[str] = LOCAL, key: str | None = None) -> Guard:
     studio = Studio(Runs(openings))
 
     @asynccontextmanager
@@ -62,12 +63,15 @@ def create(openings: Mapping[str, Opening], hosts: frozenset[str] | None, key: s
         studio.passes.close()
         studio.reads.close()
 
-    app = FastAPI(title="Regard studio", docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", lifespan=lifespan)
+    app = FastAPI(
+        title="Regard studio", docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", lifespan=lifespan,
+        redirect_slashes=False,  # or an answer would repeat the Host that a request was sent with
+    )  # fmt: skip
     _add_assets(app)
     for routes in (routes_run, routes_images, routes_look, routes_change, routes_explain, routes_words):
         routes.add(app, studio)
     _add_refusals(app)
-    return Guard(app, hosts, key, roomy={"/api/image": LARGEST})
+    return Guard(app, hosts, None if key is None else Door(key), roomy={"/api/image": LARGEST})
 
 
 def _add_assets(app: FastAPI) -> None:
@@ -96,6 +100,10 @@ def _add_refusals(app: FastAPI) -> None:
         answer = refusal(429, str(error))
         answer.headers["retry-after"] = "1"
         return answer
+
+    @app.exception_handler(Stopped)
+    async def stopped(_: Request, error: Stopped) -> Response:
+        return refusal(503, "studio is being stopped.")
 
     @app.exception_handler(RequestValidationError)
     async def misshapen(_: Request, error: RequestValidationError) -> Response:

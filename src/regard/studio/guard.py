@@ -1,31 +1,28 @@
 """Who may ask, and what the browser may do with the answer: every request passes here, before and after the rest.
 
 The page is for the person at this machine. Other pages in the same browser could reach a port of it too: by name (DNS rebinding),
-which the Host header gives away, or by posting to it, which Origin does. A public address needs a key, told once in the address
-(?key=...) and kept as a cookie that no script can read and no other site can send.
+which the Host header gives away, or by posting to it, which Origin does. A public address needs a key besides (`door`).
 """
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
+import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from starlette.exceptions import HTTPException
 
-from regard.errors import UserError
+from regard.studio.door import FORM, LONGEST_FORM, PAGE, Door, Entry
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-COOKIE = "regard_studio_key"
-SHORTEST_KEY = 12
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,253}))(?::([0-9]{1,5}))?")
 POLICY = (
     "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -40,6 +37,67 @@ HEADERS = [
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
     (b"cache-control", b"no-store"),
 ]
+# Under no-referrer a browser would send the form with Origin: null, as another site's.
+FORM_HEADERS = [
+    *((n, v) for n, v in HEADERS if n not in (b"content-security-policy", b"referrer-policy")),
+    (b"content-security-policy", POLICY.replace("form-action 'none'", "form-action 'self'").encode()),
+    (b"referrer-policy", b"same-origin"),
+]
+CLOSE = ((b"connection", b"close"),)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """An ASGI application around another."""
+
+    app: Asgi
+    hosts: frozenset[str]  # names a request may use besides the address at which it arrived
+    door: Door | None = None
+    largest: int = 256 * 1024  # bytes of a body
+    roomy: Mapping[str, int] = field(default_factory=dict)  # paths that take more
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif scope["type"] == "http":
+            given = _headers(scope)
+            if (refused := self._refusal(scope, given)) is not None:
+                await _answer(_guarded(send), refused)
+            elif self.door is not None and (scope["path"] == FORM or not self.door.knows(given)):
+                await _answer_at_the_door(scope, send, await _entry(self.door, scope, receive))
+            else:
+                await self.app(scope, _bounded(receive, self._most(scope)), _guarded(send))
+
+    def _refusal(self, scope: Scope, given: Mapping[str, str]) -> Entry | None:
+        host = given.get("host", "")
+        if (name := host_name(host)) is None:
+            return Entry(400, "The request has no Host header that could be read.", CLOSE)
+        if name not in self.hosts and name != _arrived_at(scope):
+            return Entry(421, "This page answers to its own address only; 'regard studio --allow-host NAME' allows another.")
+        origin = given.get("origin")
+        if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
+            return Entry(403, "Another site asked; only this page may.")
+        if given.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return Entry(403, "Another site asked; only this page may.")
+        if "content-length" in given and "transfer-encoding" in given:  # a proxy could read another end than we do
+            return Entry(400, "The request says its length in two ways; send Content-Length or Transfer-Encoding.", CLOSE)
+        length = given.get("content-length", "0")
+        if not re.fullmatch("[0-9]{1,18}", length) or int(length) > self._most(scope):
+            return Entry(413, _too_large(self._most(scope)))
+        return None
+
+    def _most(self, scope: Scope) -> int:
+        return self.roomy.get(scope["path"], self.largest)
+
+
+def host_name(host: str) -> str | None:
+    """The name of a Host header, without the port; [::1]:8000 is ::1. None for what is no host."""
+    if (found := HOST.fullmatch(host)) is None or int(found[3] or 0) > 65535:
+        return None
+    try:
+        return str(ipaddress.ip_address(found[1] or found[2]))
+    except ValueError:
+        return None if found[1] else found[2].lower()
 
 
 def is_loopback(host: str) -> bool:
@@ -51,74 +109,33 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class Guard:
-    """An ASGI application around another."""
-
-    app: Asgi
-    hosts: frozenset[str] | None  # names a request may use; None where the key alone decides
-    key: str | None = None
-    largest: int = 256 * 1024  # bytes of a body
-    roomy: Mapping[str, int] = field(default_factory=dict)  # paths that take more
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-        elif scope["type"] == "http":
-            refused = self._refusal(scope) or (None if self.key is None else self._key_refusal(scope))
-            if refused is not None:
-                await _answer(_guarded(send), *refused)
-            else:
-                await self.app(scope, _bounded(receive, self._most(scope)), _guarded(send))
-
-    def _refusal(self, scope: Scope) -> tuple[int, str, list[tuple[bytes, bytes]]] | None:
-        given = _headers(scope)
-        host = given.get("host", "")
-        if self.hosts is not None and _name(host) not in self.hosts:
-            return 421, "This page answers to its own address only.", []
-        origin = given.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
-            return 403, "Another site asked; only this page may.", []
-        if given.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return 403, "Another site asked; only this page may.", []
-        length = given.get("content-length", "0")
-        if not length.isdigit() or int(length) > self._most(scope):
-            return 413, _too_large(self._most(scope)), []
+def _arrived_at(scope: Scope) -> str | None:
+    """The address of this machine that the client connected to; no name, so nobody else can have made it point here."""
+    address = (scope.get("server") or ("",))[0]
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
         return None
-
-    def _most(self, scope: Scope) -> int:
-        return self.roomy.get(scope["path"], self.largest)
-
-    def _key_refusal(self, scope: Scope) -> tuple[int, str, list[tuple[bytes, bytes]]] | None:
-        """Let in with the cookie; with the key in the address, sent to the same place with the cookie set."""
-        assert self.key is not None
-        if self._is_key(_cookie(_headers(scope).get("cookie", ""))):
-            return None
-        typed = parse_qs(scope["query_string"].decode("latin-1")).get("key", [""])[0]
-        if scope["path"] == "/" and self._is_key(typed):
-            kept = f"{COOKIE}={quote(self.key, safe='')}; HttpOnly; SameSite=Strict; Path=/"
-            return 303, "", [(b"location", b"/"), (b"set-cookie", kept.encode())]
-        return 401, "This page needs its key: open the address with ?key=... that was printed where it was started.", []
-
-    def _is_key(self, given: str) -> bool:
-        assert self.key is not None
-        return hmac.compare_digest(given.encode(), self.key.encode())
+    return str(getattr(found, "ipv4_mapped", None) or found)
 
 
-def check_address(host: str, port: int, key: str | None) -> frozenset[str] | None:
-    """The host names that requests may use; a public address is refused without a key."""
-    if not 0 <= port <= 65535:
-        raise UserError(f"--port {port} is not a port; give a number from 1 to 65535, or 0 for any that is free.")
-    if key is not None and len(key) < SHORTEST_KEY:
-        raise UserError(f"--key has {len(key)} characters; give at least {SHORTEST_KEY}, for others could guess it.")
-    if is_loopback(host):
-        return frozenset({"localhost", "127.0.0.1", "::1", host})
-    if key is None:
-        raise UserError(
-            f"--host {host} can be reached from other machines; give --key KEY with at least {SHORTEST_KEY} characters, or leave "
-            "--host out to serve this machine alone."
-        )
-    return None
+async def _entry(door: Door, scope: Scope, receive: Receive) -> Entry:
+    """The key is taken from the address of the page, or from the form."""
+    client = (scope.get("client") or ("",))[0]
+    if scope["path"] == FORM and scope["method"] == "POST":
+        return door.try_key(client, await _body(receive))
+    return door.try_key(client, scope["query_string"] if scope["path"] == "/" else b"")
+
+
+async def _body(receive: Receive) -> bytes:
+    """As much of it as a form may have; what is longer has no key."""
+    body = b""
+    while len(body) <= LONGEST_FORM:
+        message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body"):
+            return body
+    return b""
 
 
 def _headers(scope: Scope) -> dict[str, str]:
@@ -129,21 +146,6 @@ def _headers(scope: Scope) -> dict[str, str]:
         key = name.decode("latin-1").lower()
         found[key] = f"{found[key]}, {text}" if key in found else text
     return found
-
-
-def _name(host: str) -> str:
-    """Without the port; [::1]:8000 is ::1."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()
-
-
-def _cookie(header: str) -> str:
-    try:
-        kept = SimpleCookie(header).get(COOKIE)
-    except CookieError:
-        return ""
-    return "" if kept is None else unquote(kept.value)
 
 
 def _too_large(largest: int) -> str:
@@ -165,17 +167,25 @@ def _bounded(receive: Receive, largest: int) -> Receive:
     return bounded
 
 
-def _guarded(send: Send) -> Send:
+def _guarded(send: Send, headers: list[tuple[bytes, bytes]] = HEADERS) -> Send:
     async def guarded(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", []), *HEADERS]}
+            message = {**message, "headers": [*message.get("headers", []), *headers]}
         await send(message)
 
     return guarded
 
 
-async def _answer(send: Send, status: int, sentence: str, headers: list[tuple[bytes, bytes]]) -> None:
-    body = sentence.encode()
-    plain = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*plain, *headers]})
+async def _answer_at_the_door(scope: Scope, send: Send, entry: Entry) -> None:
+    """A form in place of the page; a sentence for the page's own questions."""
+    if scope["path"] in ("/", FORM):
+        await _answer(_guarded(send, FORM_HEADERS), entry, kind=b"text/html", text=PAGE.format(entry.sentence))
+    else:
+        await _answer(_guarded(send), entry)
+
+
+async def _answer(send: Send, entry: Entry, kind: bytes = b"text/plain", text: str | None = None) -> None:
+    body = (entry.sentence if text is None else text).encode()
+    plain = [(b"content-type", kind + b"; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": entry.status, "headers": [*plain, *entry.headers]})
     await send({"type": "http.response.body", "body": body})

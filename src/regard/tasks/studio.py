@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
-from urllib.parse import quote
 
 from torch import nn
 
@@ -84,26 +84,42 @@ def listed(names: Sequence[str], device: str) -> dict[str, RunOpening]:
     return {label: RunOpening(name, device) for label, name in zip(labels, names)}
 
 
-def serve(names: Sequence[str], host: str, port: int, key: str | None, browser: bool, device: str | None, say: Say) -> None:
-    try:
-        import uvicorn
+@dataclass(frozen=True)
+class Served:
+    """How studio is to be reached, as it was typed."""
 
+    host: str = "127.0.0.1"
+    port: int = 8417
+    allow_hosts: Sequence[str] = ()
+    key_file: Path | None = None
+    browser: bool = True
+
+
+def serve(names: Sequence[str], served: Served, device: str | None, say: Say) -> None:
+    try:
+        from regard.studio import address
         from regard.studio.app import create
-        from regard.studio.guard import check_address
+        from regard.studio.guard import is_loopback
         from regard.studio.memory import give_back_large_blocks
+        from regard.studio.server import Server
     except ModuleNotFoundError as error:
         raise UserError(f"studio needs {error.name}, which is not installed; type: pip install 'regard[serve]'") from None
-    hosts = check_address(host, port, key)
+    hosts = address.allowed_hosts(served.host, served.port, served.allow_hosts)
+    key, made = address.find_key(served.key_file, os.environ), None
+    if key is None and not is_loopback(served.host):
+        key = made = address.make_key()
+    if served.key_file is not None and address.readable_by_others(served.key_file):
+        say(f"studio: others on this machine can read {served.key_file}; type: chmod 600 {served.key_file}")
     runs = listed(names, str(choose_device(device)))
-    server = uvicorn.Server(uvicorn.Config(create(runs, hosts, key), log_level="warning", server_header=False, date_header=False))
-    bound = _bound(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{bound.getsockname()[1]}/" + (f"?key={quote(key, safe='')}" if key else "")
-    say(f"studio: {address}    {len(runs)} run{'s' * (len(runs) != 1)}: {', '.join(runs)}    stop with Ctrl-C")
+    bound = _bound(served.host, served.port)
+    url = address.url(served.host, bound.getsockname()[1])
+    told = f"{len(runs)} run{'s' * (len(runs) != 1)}: {', '.join(runs)}"
+    say(f"studio: {url}{f'?key={made}' if made else ''}    {told}    stop with Ctrl-C")
+    server = Server(create(runs, hosts, key), bound)
     give_back_large_blocks()
-    if browser:
-        Timer(0.5, webbrowser.open, [address]).start()
-    server.run(sockets=[bound])
+    if served.browser and made is None:  # a browser is given its address as an argument, which everybody on the machine can read
+        Timer(0.5, webbrowser.open, [url]).start()
+    server.run()
 
 
 def _bound(host: str, port: int) -> socket.socket:
