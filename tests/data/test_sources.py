@@ -90,9 +90,10 @@ def test_json_lines_as_python_writes_them(write: Write, pairs: list[Pair], ascii
     assert read_pairs((write(name, "\n".join(inner)),), ("en", "de")) == pairs
 
 
-def test_two_columns_need_no_choice_and_have_no_header(write: Write) -> None:
-    assert read_pairs((write("a.tsv", "en\tde\nx\ty"),)) == [Pair("en", "de"), Pair("x", "y")]
-    assert read_pairs((write("a.CSV", 'en,de\n"x, z",y'),)) == [Pair("en", "de"), Pair("x, z", "y")]
+def test_two_columns_need_no_choice(write: Write) -> None:
+    """A first row that names two languages is a header; any other is a pair."""
+    assert read_pairs((write("a.tsv", "one\teins\nx\ty"),)) == [Pair("one", "eins"), Pair("x", "y")]
+    assert read_pairs((write("a.CSV", 'en,de\n"x, z",y'),)) == [Pair("x, z", "y")]
 
 
 def test_limit_reads_no_further(write: Write) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.arena.sequences import Sequences
-from regard.data.labelled import Example, is_number
+from regard.data.columns import is_number
+from regard.data.labelled import Example
 from regard.errors import UserError, nearest
 from regard.files import read_bounded, write_whole
 

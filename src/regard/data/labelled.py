@@ -2,7 +2,7 @@
 
     "train.tsv" "train.csv"      a table: text and label, or text, second text and label
     "train.jsonl"                one object on each line (.ndjson too)
-    "train.txt"                  a table with tabs, if its columns are chosen
+    "train.txt"                  a table with tabs, if its columns are chosen or its header says which they are
     "builtin:remarks/train"      needs no network; "builtin:inference/..." and "builtin:similarity/..." have pairs
     "builtin:reviews/train"      of several sentences each
     "builtin:listops/train"      sequences of symbols, drawn by rule (see `arena`)
@@ -10,10 +10,10 @@
     "hf:NAME@CONFIG:SPLIT"       `datasets` opens NAME; @CONFIG and :SPLIT (train) may be left out
 
 Every file may be gzipped (.gz), and several of these may be given, to be read one after the other. `columns` names two columns,
-text and label, or three, with a second text between them. By name, a table's first row is its header; by number ("0", "1") or
-not at all, it has none, and not at all means it has just two or three. JSON lines and the hub have names only: "text" and "label"
-unless told otherwise. A column that files call differently has all its names: sentence|content. A label is text; a number or true
-or false is taken as it is written. Where "sentences" is a list of strings, that is the text, sentence by sentence.
+text and label, or three, with a second text between them: by name, or of tables by number ("0", "1"). Not at all means that the
+names are told by the header, or the keys, where these leave no doubt (see `chosen`); a table without a header has just two or
+three. A column that files call differently has all its names: sentence|content. A label is text; a number or true or false is
+taken as it is written. Where "sentences" is a list of strings, that is the text, sentence by sentence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain, islice
-from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,9 +32,11 @@ from regard.data.builtin.inference import inferences
 from regard.data.builtin.remarks import remarks
 from regard.data.builtin.reviews import reviews
 from regard.data.builtin.similarity import likenesses
+from regard.data.chosen import LISTED, NAMED, Chosen, in_records, in_table
+from regard.data.columns import is_header, labelled
 from regard.data.files import must_be_file
 from regard.data.records import Record, hub_records, json_records, text_of
-from regard.data.tables import parted_otherwise, table_records, table_rows
+from regard.data.tables import table_records, table_rows
 from regard.errors import UserError
 from regard.text.sentences import SENTENCE_END
 
@@ -45,9 +46,6 @@ BUILTIN: dict[str, Callable[[str], Sequence[tuple[str, ...]]]] = {
     "inference": inferences,
     "similarity": likenesses,
 }
-NAMED = ("text", "label")
-LISTED = "sentences"  # the column that holds a text as a list
-OR_LISTED = (f"text|{LISTED}", "label")
 TABLES, JSON_LINES = (".tsv", ".csv"), (".jsonl", ".ndjson")
 PLAIN = ".txt"  # anything; a table where somebody knows its columns
 CHOOSE = "data.columns=TEXT,LABEL or data.columns=TEXT,SECOND,LABEL"
@@ -106,57 +104,62 @@ def _kind(example: Example) -> str:
     return "one text and its label" if example.second is None else "two texts and their label"
 
 
-def _examples(entry: str, columns: tuple[str, ...]) -> Iterator[Example]:
-    if entry.startswith("builtin:"):
-        return _from_builtin(entry)
+def chosen(entry: str, columns: tuple[str, ...]) -> Chosen | None:
+    """The columns of this that are read; None where it has none."""
+    if entry.startswith("builtin:") or _is_numbered(entry):
+        return None
     if entry.startswith("hf:"):
-        return (_example(record, columns or OR_LISTED) for record in hub_records(entry))
+        return in_records(entry, hub_records(entry), columns)
     path = Path(entry).expanduser()
     must_be_file(path)
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
-    if suffix in TABLES or (suffix == PLAIN and columns):
-        return _from_table(path, columns)
-    if suffix in JSON_LINES:
-        example = json.dumps(dict.fromkeys(columns or NAMED, "..."))
-        return (_example(record, columns or OR_LISTED) for record in json_records(path, example))
+    if _is_json(path):
+        return in_records(f"{path}, line 1", json_records(path, json.dumps(dict.fromkeys(columns or NAMED, "..."))), columns)
+    if suffix in TABLES or (suffix == PLAIN and (columns or _is_headed(path))):
+        return in_table(path, columns)
     raise UserError(
         f"{path} is no table: texts and their labels come in files named *{', *'.join(TABLES + JSON_LINES)} (or .gz of them). "
         "Write a text, a tab and its label on each line, and name the file *.tsv."
     )
 
 
+def told_columns(where: tuple[str, ...], columns: tuple[str, ...]) -> list[str]:
+    """For people: which columns are read of files that were not told."""
+    found = {entry: chosen(entry, columns) for entry in where}
+    names = {entry: "keys" if entry.startswith("hf:") or _is_json(Path(entry)) else "header" for entry in where}
+    return [choice.told(entry, names[entry]) for entry, choice in found.items() if choice is not None and choice.guessed]
+
+
+def _is_headed(path: Path) -> bool:
+    """A table that people called .txt, as MRPC's are, has names in its first row that leave no doubt."""
+    (_, first), *below = islice(table_rows(path), 2)
+    return is_header(first, [row for _, row in below], first) and bool(labelled(first).columns)
+
+
+def _is_json(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(JSON_LINES)
+
+
+def _examples(entry: str, columns: tuple[str, ...]) -> Iterator[Example]:
+    found = chosen(entry, columns)
+    if found is None:
+        return _from_builtin(entry)
+    if entry.startswith("hf:"):
+        records = hub_records(entry)
+    else:
+        records = _records(Path(entry).expanduser(), found)
+    return (_example(record, found.columns) for record in records)
+
+
+def _records(path: Path, found: Chosen) -> Iterator[Record]:
+    if _is_json(path):
+        return json_records(path, json.dumps(dict.fromkeys(found.columns, "...")))
+    return table_records(path, islice(table_rows(path), found.headed, None), found.columns)
+
+
 def _from_builtin(where: str) -> Iterator[Example]:
     rows = enumerate(rows_of(where, BUILTIN, "labelled texts", SETS), start=1)
     return (Example(row[0], row[1] if len(row) > 2 else None, row[-1], f"{where}, text {number}") for number, row in rows)
-
-
-def _from_table(path: Path, columns: tuple[str, ...]) -> Iterator[Example]:
-    if columns:
-        return (_example(record, columns) for record in table_records(path, table_rows(path), columns))
-    start, first = next(table_rows(path))
-    if len(first) not in (2, 3):
-        raise UserError(
-            f"{path}, line {start}: columns found: {len(first)} ({', '.join(value[:20] for value in first[:8])}), expected: text "
-            "and label, or two texts and their label. Choose by number, data.columns=0,1, or by the names in the first row, for "
-            f"instance data.columns=sentence,label.{parted_otherwise(path)}"
-        )
-    numbers = tuple(map(str, range(len(first))))
-    found = [_example(record, numbers) for record in table_records(path, table_rows(path), numbers)]
-    _must_have_no_header(found, first)
-    return iter(found)
-
-
-def _must_have_no_header(found: list[Example], first: list[str]) -> None:
-    """A label that stands in the first row and nowhere else is the name of a column, where others are numbers or come again."""
-    name, *others = [example.label for example in found]
-    labels = set(others)
-    alike = len(labels) < len(others) or all(map(is_number, labels))
-    if len(labels) > 1 and name not in labels and not is_number(name) and alike:
-        numbers = ",".join(map(str, range(len(first))))
-        raise UserError(
-            f"{found[0].place} looks like a header: its label {found[0].label!r} is nowhere else. Choose by its names, "
-            f"data.columns={','.join(first)}; or, if it is an example, by numbers, data.columns={numbers}."
-        )
 
 
 def _example(record: Record, columns: tuple[str, ...]) -> Example:
@@ -196,10 +199,3 @@ def _label(record: Record, column: str) -> str:
         what = "is empty" if not label else "holds a line end, a tab or another character that cannot be seen"
         raise UserError(f"{place}: the label in column {column!r} {what}. Write one word or a few, or take the line out.")
     return label
-
-
-def is_number(label: str) -> bool:
-    try:
-        return isfinite(float(label))
-    except ValueError:
-        return False

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.labelled import Example, is_number
+from regard.data.columns import is_number
+from regard.data.labelled import Example
 from regard.errors import UserError
 from regard.files import read_bounded, write_whole
 

@@ -7,8 +7,8 @@
     ("hf:NAME@CONFIG:SPLIT",)         `datasets` opens NAME; @CONFIG and :SPLIT may be left out, SPLIT is then train
 
 Every file may be gzipped (.gz). `columns` says which two columns hold source and target. By name, the table's first row
-is its header; by number ("0", "1") or not at all, it has none, and not at all means it has just two. JSON lines and the
-hub have names only: "source" and "target" unless told otherwise, also inside a "translation" as the hub likes to have
+is its header; by number ("0", "1") it has none. Not at all means that the first row names them (source and target, or two
+languages), or else that there are just two and no header. JSON lines and the hub have names only: "source" and "target" unless told otherwise, also inside a "translation" as the hub likes to have
 it. Aligned files and built-in corpora have no columns and pay no heed to them, so that one recipe can mix sources.
 """
 
@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from itertools import chain, islice, zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from regard.data.builtin.dates import dates
 from regard.data.builtin.english_french import english_french
+from regard.data.columns import SAMPLE, is_header, sides
 from regard.data.files import must_be_file, numbered_lines
 from regard.data.pair import Pair
 from regard.data.records import Record, hub_records, json_records, text_of
@@ -109,15 +110,35 @@ def _suffix(path: Path) -> str:
 
 
 def _from_rows(path: Path, columns: Columns | None) -> Iterator[Pair]:
-    rows = table_rows(path)
-    start, first = next(rows)
-    if columns is None and len(first) != 2:
+    names = columns or header_sides(path) or _two(path)
+    for record in table_records(path, table_rows(path), names):
+        yield _pick(record, names)
+
+
+def header_sides(path: Path) -> Columns | None:
+    """Source and target of a table whose first row names them for sure."""
+    (_, first), *below = islice(table_rows(path), SAMPLE)
+    found = sides(first).columns
+    return (found[0], found[1]) if found and is_header(first, [row for _, row in below], found) else None
+
+
+def _two(path: Path) -> Columns:
+    start, first = next(table_rows(path))
+    if len(first) != 2:
         raise UserError(
             f"{path}, line {start}: columns found: {len(first)}, expected: 2. Choose two by number, data.columns=0,1, or by the "
             f"names in the first row, for instance data.columns=en,de.{parted_otherwise(path)}"
         )
-    for record in table_records(path, chain([(start, first)], rows), columns or ("0", "1")):
-        yield _pick(record, columns or ("0", "1"))
+    return ("0", "1")
+
+
+def told_columns(where: tuple[str, ...], columns: Columns | None) -> list[str]:
+    """For people: which columns are read of a table that was not told."""
+    if columns or len(where) != 1 or where[0].startswith(("builtin:", "hf:")):
+        return []
+    if _suffix(path := Path(where[0]).expanduser()) not in (".tsv", ".csv") or not (found := header_sides(path)):
+        return []
+    return [f"{path}: source {found[0]!r}, target {found[1]!r}, by its header. For others: data.columns=SOURCE,TARGET"]
 
 
 def _pick(record: Record, columns: Columns) -> Pair:

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from regard.data.chosen import NAMED
 from regard.data.files import must_be_file, numbered_lines
-from regard.data.labelled import JSON_LINES, NAMED, PLAIN, TABLES, Example, called, read_labelled, written
+from regard.data.labelled import JSON_LINES, PLAIN, TABLES, Example, called, read_labelled, written
 from regard.data.records import Record, hub_records, json_records
 from regard.data.tables import table_records, table_rows
 from regard.errors import UserError

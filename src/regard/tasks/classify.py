@@ -15,7 +15,7 @@ import torch
 from regard.counted import generator
 from regard.data.arena.sequences import Sequences
 from regard.data.classes import Labels
-from regard.data.labelled import Example, read_labelled
+from regard.data.labelled import Example, read_labelled, told_columns
 from regard.data.labels import UNLABELLED, LabelledTexts
 from regard.data.scale import Scale
 from regard.data.unlabelled import read_unlabelled
@@ -33,8 +33,10 @@ from regard.tasks.reading import Reader
 from regard.tasks.run import Run, Say
 from regard.tasks.start import Start, start_of, vocabulary
 from regard.tasks.task import Result, Task
+from regard.tasks.telling import shown
 
 HOLD_OUT = "Or set data.valid= data.held_out=0.1 to hold out a tenth of data.train."
+SHOWN = 3  # rows, as they are read
 HELD_OUT = 1  # the seed that validation is picked by: the same whatever the training's
 
 
@@ -95,6 +97,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
     test = read_split(recipe, "test") if recipe.data.test else []
     labels = teacher.labels_of(train or valid) if teacher else KINDS[recipe.objective.name].labels.of(train)
     _tell(KINDS[recipe.objective.name], labels, {"train": train, "valid": valid, "test": test}, say)
+    _show(recipe, train, say)
     if teacher and not (start or begun):
         tokenizer = teacher.reader.tokenizer
     else:
@@ -141,6 +144,20 @@ def _tell(kind: Kind, labels: Labels | Scale, splits: Mapping[str, Sequence[Exam
         say(f"  {line}")
     if shared := _overlap(splits["train"], splits["test"]):
         say(f"warning: {shared} of {len(splits['test'])} test texts are also in train, so the score will flatter.")
+
+
+def _show(recipe: Recipe, train: Sequence[Example], say: Say) -> None:
+    """What was read of the files that somebody brought: which columns, and the first few rows."""
+    data = recipe.data
+    for line in told_columns(data.train + data.valid + data.test, data.columns):
+        say(line)
+    if isinstance(train, Sequences) or not train or all(entry.startswith("builtin:") for entry in data.train):
+        return
+    if train[0].second is not None:
+        say("each example is a PAIR of texts and their label (recipe finetune-pair is for these); for one text, name two columns")
+    for example in train[:SHOWN]:
+        texts = " and ".join(repr(shown(text)) for text in example.shown)
+        say(f"  {texts} is {example.label!r}")
 
 
 def _unlabelled(recipe: Recipe, reader: Reader, labels: Labels | Scale, say: Say) -> LabelledTexts:

@@ -11,10 +11,16 @@ from regard.text.stream import Stream
 from regard.text.tokenizer import Tokenizer
 
 Emit = Callable[[str], object]
+SHOWN = 60  # characters of a text in a report
 
 
 def silent(piece: str) -> None:
     """For texts that nobody watches."""
+
+
+def shown(text: str) -> str:
+    """Its beginning, for a report."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 class Telling:

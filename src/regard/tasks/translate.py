@@ -14,7 +14,7 @@ from torch import nn
 from regard.data.batches import EncodedPairs, PairBatches, cuts, encode_pairs, make_batch
 from regard.data.check import check_pairs, overlap
 from regard.data.pair import Pair
-from regard.data.sources import read_pairs
+from regard.data.sources import Columns, read_pairs, told_columns
 from regard.decode.config import DecodeConfig
 from regard.errors import UserError
 from regard.families.encoder_decoder import EncoderDecoder, count
@@ -24,11 +24,13 @@ from regard.objective.translation import TranslationLoss
 from regard.recipe import Recipe
 from regard.tasks.run import Say
 from regard.tasks.task import Task
+from regard.tasks.telling import shown
 from regard.tasks.translator import Tokenizers, Translator, build_model, longest
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 from regard.train.loop import Validation
 
 SAMPLES = 4
+SHOWN = 3  # pairs, as they are read
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,15 @@ def _digest(pairs: EncodedPairs) -> str:
     return digest.hexdigest()
 
 
+def _columns(recipe: Recipe) -> Columns | None:
+    return (recipe.data.columns[0], recipe.data.columns[1]) if recipe.data.columns else None
+
+
 def read_split(recipe: Recipe, split: str) -> list[Pair]:
     where = getattr(recipe.data, split)
-    columns = (recipe.data.columns[0], recipe.data.columns[1]) if recipe.data.columns else None
     limit = recipe.data.limit or None if split == "train" else None
     try:
-        return read_pairs(where, columns, limit)
+        return read_pairs(where, _columns(recipe), limit)
     except UserError as error:
         raise UserError(f"data.{split}: {error}") from None
 
@@ -101,6 +106,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
         if pairs:
             for line in check_pairs(pairs, name).lines():
                 say(line)
+    _show(recipe, train, say)
     if test and (shared := overlap(train, test)):
         say(f"warning: {shared} of {len(test)} test pairs are also in train, so the score will flatter.")
     tokenizers = _tokenizers(recipe, train, folder)
@@ -112,6 +118,14 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
     if test:
         must_fit(recipe, "test", np.array([len(ids) for ids in encode[0]([pair.source for pair in test])]))
     return Pairs(recipe, tokenizers, training_pairs(recipe, train, tokenizers, say), validation, valid, test)
+
+
+def _show(recipe: Recipe, train: Sequence[Pair], say: Say) -> None:
+    """What was read of files that somebody brought: which columns, and the first few pairs."""
+    for line in told_columns(recipe.data.train, _columns(recipe)):
+        say(line)
+    for pair in train[:SHOWN] if not recipe.data.train[0].startswith("builtin:") else ():
+        say(f"  {shown(pair.source)!r} is {shown(pair.target)!r}")
 
 
 def training_pairs(recipe: Recipe, train: Sequence[Pair], tokenizers: Tokenizers, say: Say) -> EncodedPairs:
