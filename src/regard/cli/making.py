@@ -71,7 +71,7 @@ def train(
                 show_line(line)
             return
         prepared = prepare_run(resolved, folder, where, tell, world)
-        tell(f"\n{resolved.to_toml()}")
+        tell(f"\n{prepared.recipe.to_toml()}")
         outcome = train_prepared(prepared, folder, where, tell, world)
     if outcome.interrupted:
         tell(f"saved step {outcome.progress.step:,} in {folder}; continue with: {shlex.join(['regard', *sys.argv[1:]])}")

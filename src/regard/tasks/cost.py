@@ -91,6 +91,7 @@ def spent(prepared: Prepared, progress: Progress, device: torch.device) -> Ledge
 class Estimate:
     parameters: int
     bytes: int
+    precision: str
     batches_per_epoch: int
     ledger: Ledger
 
@@ -99,6 +100,7 @@ class Estimate:
         return [
             f"parameters        {self.parameters:,}",
             f"training memory   about {self.bytes / 2**20:,.0f} MiB (weights, gradients, Adam, activations of one micro-batch)",
+            f"precision         {self.precision}",
             f"batches an epoch  {self.batches_per_epoch:,}; {ledger.steps:,} steps are {epochs:.1f} epochs",
             f"{ledger.unit:<17} about {ledger.tokens:,}",
             f"operations        about {ledger.speed()}",
@@ -119,6 +121,7 @@ def estimate(prepared: Prepared, device: torch.device) -> Estimate:
     return Estimate(
         parameters=parameters,
         bytes=BYTES_TO_TRAIN * parameters + _activations(recipe, vocabulary, device),
+        precision=recipe.train.precision,
         batches_per_epoch=len(batches),
         ledger=Ledger(
             steps=recipe.train.steps,

@@ -10,6 +10,7 @@ import torch
 from regard.data.loader import Loader, Source
 from regard.errors import UserError
 from regard.recipe import Recipe
+from regard.tasks.automatic import as_begun, with_precision
 from regard.tasks.card import write_card
 from regard.tasks.claim import check_folder, claimed
 from regard.tasks.cost import estimate, must_fit_memory
@@ -42,6 +43,7 @@ def train_run(recipe: Recipe, folder: Path, device: torch.device, say: Say) -> O
 
 def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, world: World = ALONE) -> Prepared:
     """All that can be refused is refused here, before anything is written."""
+    recipe = as_begun(recipe, folder)
     with world.as_one():
         if world.leads:
             check_folder(recipe, folder)
@@ -59,7 +61,8 @@ def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, wo
 
 
 def _prepared(recipe: Recipe, folder: Path | None, device: torch.device, say: Say) -> Prepared:
-    """With epochs as steps, which are known only now."""
+    """With epochs as steps, which are known only now, and with what the recipe leaves to be chosen."""
+    recipe = with_precision(recipe, device, say)
     task = TASKS[recipe.task.name]
     prepared = task.prepare(recipe, folder, say)
     if task.trainer is not None or not recipe.train.epochs:
@@ -75,7 +78,8 @@ def _plan(prepared: Prepared, device: torch.device) -> str:
     warmup = f"{train.warmup_steps:,} of warm-up" if train.warmup_steps else "no warm-up"
     if train.decays and train.warmup >= 1 and train.warmup_steps < train.warmup:
         warmup += f" (train.warmup={train.warmup:g} is more than {train.warmup_limit:g} of the steps)"
-    return f"plan: {train.steps:,} steps, {train.steps / max(1, batches):.1f} epochs of {batches:,} batches; {warmup}"
+    epochs = f"{train.steps / max(1, batches):.1f} epochs of {batches:,} batches"
+    return f"plan: {train.steps:,} steps, {epochs}; {warmup}; {train.precision} on {device}"
 
 
 def train_prepared(prepared: Prepared, folder: Path, device: torch.device, say: Say, world: World = ALONE) -> Outcome:

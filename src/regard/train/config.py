@@ -9,6 +9,8 @@ from regard.errors import UserError
 
 MAY_CHANGE = ("steps", "epochs", "accumulate", "shard", "snapshot_every", "threads")
 """When a run is continued; all else decides what its weights will be."""
+AUTO = "auto"
+"""A setting that a run chooses when it begins, by its task or its device (`tasks/automatic.py`)."""
 EVERY = ("validate_every", "checkpoint_every", "snapshot_every")
 
 
@@ -28,7 +30,7 @@ class TrainConfig:
     epsilon: float = 1e-9
     weight_decay: float = 0.0  # adamw and muon; matrices, not biases and norms
     clip: float = 0.0  # largest gradient norm; 0 is off
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"  # auto: bf16 where the device has instructions for it
     compile: bool = False  # the blocks, into fused kernels: minutes at the start, faster for hours
     shard: bool = False  # of several processes each holds a part of the model and its moments (FSDP2), not a copy (DDP)
     recompute: bool = False  # a block's activations in the backward pass: far less memory, a third more time

@@ -1,0 +1,60 @@
+"""Settings that say `auto`: chosen when a run begins, kept when it is continued, on whatever machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regard.recipe import builtin_names, load_recipe, named_tables
+from regard.tasks import automatic
+from regard.tasks.run import Run
+from regard.tasks.training import dry_run_lines, prepare_run
+from regard.train import precision
+from tests.tasks.tiny_text import CPU, TINY, last_weights, quiet, stories, train, write_stories
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    return write_stories(tmp_path / "stories.jsonl", stories(60))
+
+
+def has_bf16(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    for module in (automatic, precision):
+        monkeypatch.setattr(module, "multiplies_bf16", lambda device: there)
+
+
+def test_no_recipe_asks_for_bf16_whatever_the_machine() -> None:
+    assert {named_tables(name)["train"].get("precision", "fp32") for name in builtin_names()} == {"fp32", "auto"}
+
+
+@pytest.mark.parametrize(("there", "expected"), [(False, "fp32"), (True, "bf16")])
+def test_the_precision_that_the_machine_is_fast_in(
+    there: bool, expected: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_bf16(monkeypatch, there)
+    said: list[str] = []
+    recipe = load_recipe("gpt", [f"data.train={data}", *TINY, "train.precision=auto"])
+    assert prepare_run(recipe, tmp_path / "run", CPU, said.append).recipe.train.precision == expected
+    assert any(line.startswith("plan: ") and line.endswith(f"{expected} on cpu") for line in said)
+    assert f"precision         {expected}" in dry_run_lines(recipe, CPU, quiet)
+
+
+def test_a_run_keeps_its_precision_on_another_machine(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ["train.precision=auto", "train.checkpoint_every=3"]
+    has_bf16(monkeypatch, True)
+    train(tmp_path / "parts", data, *settings, "train.steps=3", "train.schedule=constant", "train.warmup=2")
+    train(tmp_path / "straight", data, *settings, "train.steps=6", "train.schedule=constant", "train.warmup=2")
+    has_bf16(monkeypatch, False)
+    train(tmp_path / "parts", data, *settings, "train.steps=6", "train.schedule=constant", "train.warmup=2")
+    assert Run(tmp_path / "parts").recipe.train.precision == "bf16"
+    assert last_weights(tmp_path / "parts") == last_weights(tmp_path / "straight")
+
+
+def test_what_was_typed_stays_and_is_told_to_be_slow(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    has_bf16(monkeypatch, False)
+    said: list[str] = []
+    recipe = load_recipe("gpt", [f"data.train={data}", *TINY, "train.precision=bf16"])
+    assert prepare_run(recipe, tmp_path / "run", CPU, said.append).recipe.train.precision == "bf16"
+    assert sum("train.precision=bf16 is emulated on this cpu" in line for line in said) == 1
