@@ -101,7 +101,6 @@ def test_our_own_pass_unchanged(kind: Any, tmp_path: Path) -> None:
         ({"added_tokens": lambda old: [*old, {"id": 400, "content": "a" * 1_000_000}]}, "more than 1,000,000 characters"),
         ({"added_tokens": [{"id": -1, "content": "a"}]}, "with the id -1"),
     ],
-    ids=str,
 )
 def test_what_would_do_harm_is_refused_before_it_is_run(part: dict[str, Any], told: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=told) as caught:
