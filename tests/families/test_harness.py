@@ -1,6 +1,7 @@
 """Every family, in several choices of parts, through the one harness."""
 
 import inspect
+from dataclasses import replace
 
 import pytest
 import torch
@@ -25,9 +26,14 @@ from tests.families.harness import Family
 SMALL = dict(width=24, heads=3, feedforward=40, layers=2, dropout=0.0)
 
 
-def transformer(name: str, **choices) -> Family:
+def deep_and_shallow(build, config) -> dict:
+    """How a family is built, and how with one layer."""
+    return dict(build=lambda: build(config), shallow=lambda: build(replace(config, layers=1)))
+
+
+def transformer(name: str, backwards: bool = False, **choices) -> Family:
     config = TransformerConfig(**(SMALL | choices))
-    return Family(name, lambda: Transformer(config, 31, 31, seed=7), 31)
+    return Family(name, vocabulary=31, backwards=backwards, **deep_and_shallow(lambda c: Transformer(c, 31, 31, seed=7), config))
 
 
 class Prompted(nn.Module):
@@ -115,22 +121,24 @@ class Pictured(nn.Module):
 def captioner(name: str, **choices) -> Family:
     config = CaptionerConfig(**(dict(width=24, layers=1, dropout=0.0, image_size=12, patch=4) | choices))
     compiles = config.decoder == "transformer"
-    return Family(name, lambda: Pictured(Captioner(config, 31, seed=7)), 31, compiles=compiles)
+    return Family(name, lambda: Pictured(Captioner(config, 31, seed=7)), 31, compiles=compiles, backwards=compiles)
 
 
-def gpt(name: str, **choices) -> Family:
+def gpt(name: str, backwards: bool = False, **choices) -> Family:
     config = GPTConfig(**(SMALL | dict(maximum_length=100) | choices))
-    return Family(name, lambda: Prompted(GPT(config, 31, seed=7)), 31)
+    return Family(name, vocabulary=31, backwards=backwards, **deep_and_shallow(lambda c: Prompted(GPT(c, 31, seed=7)), config))
 
 
-def bert(name: str, **choices) -> Family:
+def bert(name: str, backwards: bool = False, **choices) -> Family:
     config = BERTConfig(**(SMALL | dict(maximum_length=20) | choices))
-    return Family(name, lambda: Followed(BERT(config, 31, seed=7)), 31, writes=False)
+    build = deep_and_shallow(lambda c: Followed(BERT(c, 31, seed=7)), config)
+    return Family(name, vocabulary=31, writes=False, backwards=backwards, **build)
 
 
-def electra(name: str, **choices) -> Family:
+def electra(name: str, backwards: bool = False, **choices) -> Family:
     config = ELECTRAConfig(**(SMALL | dict(maximum_length=20, generator_width=8) | choices))
-    return Family(name, lambda: Judged(ELECTRA(config, 31, seed=7)), 31, writes=False)
+    build = deep_and_shallow(lambda c: Judged(ELECTRA(c, 31, seed=7)), config)
+    return Family(name, vocabulary=31, writes=False, backwards=backwards, **build)
 
 
 def elmo(name: str, **choices) -> Family:
@@ -167,30 +175,31 @@ def recurrent(name: str, **choices) -> Family:
     return Family(name, lambda: Recurrent(config, 31, 31, seed=7), 31, compiles=False)
 
 
+# Compiled backwards: one of each shape of stack and of each mixer.
 FAMILIES = [
-    transformer("transformer"),
+    transformer("transformer", backwards=True),
     transformer("transformer, pre-norm, gelu", norm="pre", activation="gelu"),
     transformer("transformer, learned positions", position="learned", maximum_length=80),
     transformer("transformer, concatenated positions", join="concat", position_width=8, tie="none"),
     transformer("transformer, window", visibility="window(2)", tie="output"),
-    gpt("gpt"),
+    gpt("gpt", backwards=True),
     gpt("gpt, post-norm, sinusoidal, window", norm="post", position="sinusoidal", visibility="window(3)"),
-    bert("bert"),
+    bert("bert", backwards=True),
     bert("bert, pre-norm, window", norm="pre", visibility="window(3)"),
     bert("roberta", segments=1, first_position=2),
     bert("distilbert", segments=0),
     bert("bert, narrow words", embedding_width=10),
-    electra("electra", embedding_width=10),
+    electra("electra", backwards=True, embedding_width=10),
     electra("electra, embeddings apart", tie_embeddings=False),
     elmo("elmo"),
-    transformer("transformer, favor", mixer="favor", features=16, layers=1),
+    transformer("transformer, favor", backwards=True, mixer="favor", features=16, layers=1),
     transformer("transformer, conv", mixer="conv", kernel_width=3, layers=1),
-    gpt("gpt, favor", mixer="favor", features=16),
+    gpt("gpt, favor", backwards=True, mixer="favor", features=16),
     gpt("gpt, linear-relu", mixer="linear-relu", layers=1),
-    gpt("gpt, conv", mixer="conv", kernel_width=3, dilation=2),
+    gpt("gpt, conv", backwards=True, mixer="conv", kernel_width=3, dilation=2),
     bert("bert, favor", mixer="favor", features=16, layers=1),
     bert("bert, conv", mixer="conv", kernel_width=3, layers=1),
-    transformer("transformer, additive", mixer="additive", layers=1),
+    transformer("transformer, additive", backwards=True, mixer="additive", layers=1),
     hierarchical("hierarchical"),
     hierarchical("hierarchical, transformer", encoder="transformer", layers=2),
     hran("hran, lstm", encoder="lstm", layers=2, tie="none"),
@@ -203,7 +212,7 @@ FAMILIES = [
     captioner("captioner, patches", encoder="patches", decoder="transformer", heads=3, feedforward=40, norm="pre"),
 ]
 SPARSE = [
-    transformer("transformer, bigbird", visibility="bigbird(2, 3, 2, 1)", layers=1),
+    transformer("transformer, bigbird", backwards=True, visibility="bigbird(2, 3, 2, 1)", layers=1),
     gpt("gpt, bigbird", visibility="bigbird(2, 3, 2, 1)", layers=1),
     bert("bert, bigbird", visibility="bigbird(2, 3, 2, 1)", layers=1),
 ]
