@@ -65,6 +65,9 @@ class _Random:
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
 
+    def version(self) -> str | None:
+        return ""
+
     def open(self, step: int | None) -> Any:
         from regard.decode.config import DecodeConfig
         from regard.families.gpt import GPT, GPTConfig

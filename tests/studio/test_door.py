@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from starlette.testclient import TestClient
@@ -13,7 +14,10 @@ from regard.studio.app import create
 from regard.studio.door import COOKIE, SHORTEST_KEY, Attempts, Door
 from regard.studio.guard import LOCAL
 from tests.studio.test_guard import KEY, client
-from tests.studio.tiny_desk import TinyDesk, TinyOpening
+from tests.studio.tiny_desk import TinyDesk, TinyOpening, served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
@@ -137,3 +141,16 @@ def test_it_may_be_called_by_its_own_names_and_those_that_are_given(monkeypatch:
             allowed_hosts("127.0.0.1", 8417, [name])
     with pytest.raises(UserError, match="65535"):
         allowed_hosts("127.0.0.1", 70_000)
+
+
+@pytest.mark.page
+def test_a_browser_is_let_in_by_the_form(browser: Browser) -> None:
+    with served({"tiny": TinyOpening(TinyDesk())}, key=KEY) as address:
+        page = browser.new_page()
+        page.set_default_timeout(20_000)
+        page.goto(f"{address}/#/run?run=tiny&text=w5+w6")
+        page.fill("input", KEY)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#screen[data-ready=run]")
+        assert "key" not in page.url
+        page.close()

@@ -69,3 +69,6 @@ class CaptionOpening:
 
     def open(self, step: int | None) -> CaptionDesk:
         return captioner_desk()
+
+    def version(self) -> str | None:
+        return ""

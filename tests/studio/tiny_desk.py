@@ -137,6 +137,9 @@ class TinyOpening:
     def open(self, step: int | None) -> TinyDesk:
         return self.desk
 
+    def version(self) -> str | None:
+        return ""
+
 
 def tiny_look(text: str = "w5 w6 w7 w8 w9", desk: TinyDesk | None = None) -> Look:
     return look(Asked("tiny", text), desk or TinyDesk(), Lock())

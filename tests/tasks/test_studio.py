@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from regard.recipe import load_recipe
 from regard.studio.desk import Runs
 from regard.studio.looks import Asked, look
 from regard.tasks.desks import RunDesk
-from regard.tasks.studio import Served, listed, serve
+from regard.tasks.studio import RunOpening, Served, listed, serve
 from regard.tasks.training import train_run
 from regard.tasks.translator import Translator
 from regard.text.vocabulary import EOS
@@ -173,3 +174,23 @@ def test_a_public_address_has_a_key_that_is_printed_once_or_was_given(tmp_path: 
     assert f"chmod 600 {key}" in started(run, replace(public, key_file=key))
     monkeypatch.setenv("REGARD_STUDIO_KEY", "a key of my own")
     assert "?key=" not in started(run, public)
+
+
+def test_a_run_is_told_from_another_in_its_place_and_not_from_a_copy(translator: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(translator, folder)
+    (opening,) = listed([str(folder)], "cpu").values()
+    first = opening.version()
+    assert first == RunOpening(str(translator), "cpu").version() is not None
+    shutil.rmtree(folder)
+    assert opening.version() is None
+    shutil.copytree(trained(), folder)
+    assert opening.version() not in (None, first)
+    shutil.rmtree(folder)
+    shutil.copytree(translator, folder)
+    assert opening.version() == first
+    shutil.copytree(folder / "checkpoints" / "best-00000008", folder / "checkpoints" / "best-00000009")  # trained further
+    assert opening.version() not in (None, first)
+    (folder / "recipe.toml").unlink()
+    os.mkfifo(folder / "recipe.toml")
+    assert opening.version() is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
 
+from regard.errors import UserError
 from regard.train.runlog import RunLog, clock, read_metrics
 
 
@@ -44,7 +46,7 @@ def test_every_record_is_one_line_of_json_at_once(tmp_path: Path) -> None:
         {"step": 1, "loss": 0.5},
         {"step": 2, "samples": ["two\nlines", "\u2028"]},
     ]
-    assert read_metrics(tmp_path / "metrics.jsonl") == log.records
+    assert read_metrics(tmp_path / "metrics.jsonl").records == log.records
 
 
 @given(st.integers(0, 400))
@@ -55,18 +57,18 @@ def test_a_log_cut_anywhere_keeps_its_whole_lines(tmp_path: Path, size: int) -> 
     content = path.read_bytes()
     path.write_bytes(content[:size])
     complete = content[:size].count(b"\n")
-    assert read_metrics(path)[:complete] == whole[:complete]
-    assert len(read_metrics(path)) <= complete + 1  # the last may lack nothing but its line's end
+    assert read_metrics(path).records[:complete] == whole[:complete]
+    assert len(read_metrics(path).records) <= complete + 1  # the last may lack nothing but its line's end
     log = RunLog(tmp_path, steps=6, start=6)
     log.record(step=6, loss=0.0)
-    assert read_metrics(path) == log.records == [*whole[: len(log.records) - 1], {"step": 6, "loss": 0.0}]
+    assert read_metrics(path).records == log.records == [*whole[: len(log.records) - 1], {"step": 6, "loss": 0.0}]
 
 
 def test_bytes_that_are_no_text_are_left_out_too(tmp_path: Path) -> None:
     """A power cut may leave a block of anything at the end of a file."""
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step": 1, "loss": 1.0}\n{"step": 2, "lo\xff\xfe\x00\x00')
-    assert read_metrics(path) == [{"step": 1, "loss": 1.0}]
+    assert read_metrics(path) == ([{"step": 1, "loss": 1.0}], 0)
 
 
 def test_what_is_beyond_the_checkpoint_is_dropped(tmp_path: Path) -> None:
@@ -85,7 +87,38 @@ def test_a_fresh_start_forgets_an_old_log(tmp_path: Path) -> None:
 
 
 def test_no_log_yet_is_an_empty_one(tmp_path: Path) -> None:
-    assert read_metrics(tmp_path / "metrics.jsonl") == []
+    assert read_metrics(tmp_path / "metrics.jsonl") == ([], 0)
+
+
+def test_a_pipe_a_device_or_a_file_without_end_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "metrics.jsonl"
+    os.mkfifo(path)
+    for read in (lambda: read_metrics(path), lambda: RunLog(tmp_path, steps=3, start=0)):
+        with pytest.raises(UserError, match="is a pipe"):
+            read()
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with pytest.raises(UserError, match="leads out of"):
+        read_metrics(path)
+    path.unlink()
+    path.write_bytes(b'{"step": 1}\n' * 3)
+    monkeypatch.setattr("regard.train.runlog.LARGEST", 20)
+    with pytest.raises(UserError, match="more than 20 bytes"):
+        read_metrics(path)
+
+
+@pytest.mark.parametrize("step", ["true", "-1", "1" + "0" * 400, "1" + "0" * 5000, "1.5", '"1"', "null"])
+def test_a_step_that_is_none_is_a_damaged_line(tmp_path: Path, step: str) -> None:
+    (tmp_path / "metrics.jsonl").write_text(f'{{"step": {step}, "loss": 1}}\n{{"step": 2}}\n')
+    assert read_metrics(tmp_path / "metrics.jsonl") == ([{"step": 2}], 1)
+
+
+def test_what_is_no_number_is_not_drawn(tmp_path: Path) -> None:
+    odd = ("1" + "0" * 400, '"x"', "NaN", "Infinity", "[1]", "null", "1")
+    lines = (f'{{"step": {n}, "loss": {value}, "samples": {value}}}\n' for n, value in enumerate(odd))
+    (tmp_path / "metrics.jsonl").write_text("".join(lines))
+    RunLog(tmp_path, steps=9, start=9).render()
+    assert (tmp_path / "curves.png").exists()
 
 
 # ----------------------------------------------------------------------------------------------------------------- pictures

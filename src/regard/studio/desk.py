@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from torch import nn
 
@@ -97,13 +97,22 @@ class Opening(Protocol):
 
     def open(self, step: int | None) -> Desk: ...
 
+    def version(self) -> str | None:
+        """What its files on disk are now: another text once they are those of another training; None where they are gone."""
+        ...
+
+
+class Opened(NamedTuple):
+    desk: Desk
+    version: str  # of the files, when they were read
+
 
 class Runs:
     """The listed runs, by name, opened when somebody asks. Nothing else can be opened, whatever a request says."""
 
     def __init__(self, openings: Mapping[str, Opening]) -> None:
         self.openings = dict(openings)
-        self._opened: dict[tuple[str, int | None], Desk] = {}
+        self._opened: dict[tuple[str, int | None], Opened] = {}
         self._lock = Lock()  # held while a run is opened, which takes seconds
         self._handing = Lock()
         self._busy: dict[int, Lock] = {}
@@ -114,16 +123,42 @@ class Runs:
         return self.openings[name]
 
     def desk(self, name: str, step: int | None = None) -> Desk:
-        """At most one snapshot of a run is held beside it."""
+        return self.opened(name, step).desk
+
+    def opened(self, name: str, step: int | None = None) -> Opened:
+        """At most one snapshot of a run is held beside it. A run stays as it was opened until it is `refreshed`."""
         opening = self.opening(name)
         if step is not None and step not in opening.steps:
             raise UserError(f"{name} has no snapshot of step {step}; it has {_listed(opening.steps)}.")
         with self._lock:
             if (name, step) not in self._opened:
                 if step is not None:
-                    self._opened = {key: desk for key, desk in self._opened.items() if key[0] != name or key[1] is None}
-                self._opened[name, step] = opening.open(step)
+                    self._opened = {key: one for key, one in self._opened.items() if key[0] != name or key[1] is None}
+                version = opening.version() or ""  # before it is opened: what changes meanwhile is noticed
+                self._opened[name, step] = Opened(opening.open(step), version)
             return self._opened[name, step]
+
+    def refreshed(self, name: str, step: int | None = None) -> Opened:
+        """As its files are now: opened again if they are no longer those that were opened."""
+        now = self.opening(name).version()
+        with self._lock:
+            self._opened = {key: one for key, one in self._opened.items() if key[0] != name or one.version == now}
+        return self.opened(name, step)
+
+    def changed(self, name: str, version: str) -> str | None:
+        """A sentence for a person who looks at this version of a run, if its files are no longer those."""
+        now = self.opening(name).version()
+        if now is None:
+            return (
+                f"The files of {name} are gone, or cannot be read any more; you see it as studio read it before. Put them back "
+                "and reload this page, or choose another run."
+            )
+        if now != version:
+            return (
+                f"The files of {name} have changed since you opened it: it was trained further, or another run took its place. "
+                "Reload this page to see it as it is now."
+            )
+        return None
 
     def is_open(self, name: str) -> bool:
         return (name, None) in self._opened

@@ -26,7 +26,7 @@ PAGE = """<!doctype html>
 <body><h1>Regard studio</h1>
 <p role="status">{}</p>
 <form method="post" action="/enter">
-<label>Key <input name="key" type="password" autofocus required></label> <button>Enter</button>
+<label>Key <input name="key" type="password" autocomplete="current-password" autofocus required></label> <button>Enter</button>
 </form>
 </body></html>
 """

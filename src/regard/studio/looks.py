@@ -44,6 +44,7 @@ class Asked:
     text: str
     target: str | None = None
     step: int | None = None  # of a snapshot
+    version: str = ""  # of the run's files
 
     @property
     def id(self) -> str:
@@ -204,6 +205,13 @@ class Looks:
             while len(self._kept) > 1 and (len(self._kept) > self.most or self._bytes() > self.room):
                 self._kept.popitem(last=False)
             return new
+
+    def forget(self, run: str, version: str) -> None:
+        """What is of another version of this run: it would hold that one's model."""
+        with self._lock:
+            gone = [id for id, kept in self._kept.items() if kept.asked.run == run and kept.asked.version != version]
+            for id in gone:
+                del self._kept[id]
 
     def _bytes(self) -> int:
         return sum(kept.nbytes for kept in self._kept.values())

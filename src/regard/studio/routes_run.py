@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,14 +12,14 @@ from starlette.responses import Response
 from regard.model.probe import attentions
 from regard.studio.gallery import LARGEST
 from regard.studio.looks import Asked, Look, look
+from regard.studio.metrics import curves_of
 from regard.studio.questions import LookAt, Name, Step
 from regard.studio.wire import Json
-from regard.train.runlog import read_metrics
 
 if TYPE_CHECKING:
     from regard.studio.app import Studio
 
-POINTS = 800  # of a curve
+Version = Annotated[str, Query(max_length=64)]
 
 
 def add(app: FastAPI, studio: Studio) -> None:
@@ -29,6 +30,10 @@ def add(app: FastAPI, studio: Studio) -> None:
     @app.get("/api/run")
     async def card(run: Name, step: Annotated[Step, Query()] = None) -> Response:
         return Json(await studio.passes.do(partial(_card, studio, run, step)))
+
+    @app.get("/api/changed")
+    async def changed(run: Name, version: Version = "") -> Response:
+        return Json({"changed": await studio.reads.do(partial(studio.runs.changed, run, version))})
 
     @app.get("/api/metrics")
     async def metrics(run: Name) -> Response:
@@ -51,18 +56,22 @@ def _answer(studio: Studio, question: LookAt) -> str:
 
 
 def looked_at(studio: Studio, asked: Asked) -> Look:
-    """Kept from before, or passed now."""
+    """Kept from before, or passed now; what was kept of a run that has been opened again is another run's."""
+    desk, version = studio.runs.opened(asked.run, asked.step)
+    asked = replace(asked, version=version)
     if (kept := studio.looks.get(asked.id)) is not None:
         return kept
-    desk = studio.runs.desk(asked.run, asked.step)
     return studio.looks.keep(look(asked, desk, studio.runs.alone(desk)))
 
 
 def _card(studio: Studio, name: str, step: int | None) -> dict[str, Any]:
-    desk = studio.runs.desk(name, step)
+    """Asked for once by each page that is loaded, so it is what opens a run again that has changed."""
+    desk, version = studio.runs.refreshed(name, step)
+    studio.looks.forget(name, version)
     heads = {name: found.heads for name, found in attentions(desk.model).items()}
     return {
         "name": name,
+        "version": version,
         "task": desk.task,
         "facts": dict(desk.facts),
         "example": desk.example,
@@ -73,18 +82,5 @@ def _card(studio: Studio, name: str, step: int | None) -> dict[str, Any]:
 
 
 def _metrics(studio: Studio, name: str) -> dict[str, Any]:
-    """Numbers by step, thinned to what a curve can show; the last is always there."""
     folder = studio.runs.opening(name).folder
-    path = None if folder is None else folder / "metrics.jsonl"
-    records = [] if path is None or not path.exists() else read_metrics(path)
-    curves: dict[str, list[tuple[int, float]]] = {}
-    for record in records:
-        for key, value in record.items():
-            if key != "step" and isinstance(value, (int, float)) and not isinstance(value, bool) and "step" in record:
-                curves.setdefault(key, []).append((int(record["step"]), float(value)))
-    return {"curves": {key: _thinned(points) for key, points in curves.items()}}
-
-
-def _thinned(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    every = -(-len(points) // POINTS)
-    return points[:: max(1, every)] + (points[-1:] if (len(points) - 1) % max(1, every) else [])
+    return {"curves": {}, "notes": []} if folder is None else curves_of(folder / "metrics.jsonl")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import webbrowser
@@ -13,6 +14,7 @@ from threading import Timer
 from torch import nn
 
 from regard.errors import UserError
+from regard.files import read_bounded
 from regard.model.packed import pack
 from regard.studio.desk import Desk
 from regard.tasks.caption_desk import CaptionDesk
@@ -25,6 +27,7 @@ from regard.tasks.replier import as_writer
 from regard.tasks.run import Run, Say, choose_device
 from regard.tasks.table import is_public, open_run
 from regard.tasks.task import Answers
+from regard.train.manifest import MANIFEST
 from regard.train.snapshots import read_snapshot, snapshots
 
 
@@ -40,6 +43,16 @@ class RunOpening:
     @property
     def steps(self) -> Sequence[int]:
         return () if self.folder is None else sorted(snapshots(self.folder))
+
+    def version(self) -> str | None:
+        """By what the weights and the settings are, not by when they were written: a copy in the same place is the same run."""
+        if self.name.startswith(HUB):
+            return ""
+        try:
+            content = _public_files(Path(self.name)) if is_public(self.name) else _run_files(Run.open(self.name))
+        except (OSError, UserError):
+            return None
+        return hashlib.sha256(content).hexdigest()[:20]
 
     def open(self, step: int | None) -> Desk:
         answers = as_writer(open_run(self.name, self.device))
@@ -58,6 +71,21 @@ class RunOpening:
         if isinstance(answers, Lexicon):
             return LexiconDesk(answers, task, weights)
         return RunDesk(self.name, answers, task, weights)
+
+
+def _run_files(run: Run) -> bytes:
+    """The settings, and the manifest of the weights that would be opened: it has the sha256 of every one of their files."""
+    saved = run.folder / "checkpoints"
+    kinds = [sorted(path.name for path in saved.glob(f"{kind}-*")) for kind in ("average", "best", "step")]
+    newest = next((names[-1] for names in kinds if names), None)
+    manifest = b"" if newest is None else read_bounded(saved / newest / MANIFEST)
+    return b"\0".join([read_bounded(run.folder / "recipe.toml"), str(newest).encode(), manifest])
+
+
+def _public_files(folder: Path) -> bytes:
+    """Hashing their weights would take minutes; they are not written while somebody looks at them, only replaced."""
+    files = sorted([*folder.glob("*.json"), *folder.glob("*.safetensors")])
+    return repr([(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]).encode()
 
 
 def _rewind(model: nn.Module, path: Path) -> None:

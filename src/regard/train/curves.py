@@ -9,6 +9,8 @@ from typing import Any
 
 from regard.files import write_whole
 
+from regard.train.finite import finite_number
+
 INK, TRAIN, VALID, RATE = "#333a45", "#9aa7b8", "#c2410c", "#0f766e"
 
 
@@ -38,6 +40,6 @@ def draw_curves(records: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def _line(axes: Any, records: Sequence[dict[str, Any]], key: str, colour: str, label: str | None, marker: str = "") -> None:
-    points = [(r["step"], r[key]) for r in records if key in r]
+    points = [(r["step"], number) for r in records if (number := finite_number(r.get(key))) is not None]
     if points:
         axes.plot(*zip(*points), color=colour, label=label, marker=marker, markersize=3, linewidth=1.4)

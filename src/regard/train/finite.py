@@ -37,3 +37,14 @@ def require_finite_json(where: str, value: Any) -> None:
     if isinstance(value, (list, tuple)):
         for index, inner in enumerate(value):
             require_finite_json(f"{where}[{index}]", inner)
+
+
+def finite_number(value: object) -> float | None:
+    """A number as a float; None for texts, for NaN and infinity, and for integers that no float holds."""
+    if not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

@@ -6,20 +6,21 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.files import MIB, open_lasting, read_bounded, write_whole
 from regard.terminal import printable
 from regard.train.curves import draw_curves
 
 LARGEST = 256 * MIB  # of metrics.jsonl: two million lines
+MOST_STEPS = 1 << 53  # what other programs can read as a number
 
 
 class RunLog:
     def __init__(self, folder: Path, steps: int, start: int, unit: str = "tokens") -> None:
         """`unit` is what a loss is counted in."""
         self.path, self.steps, self.start, self.unit = folder / "metrics.jsonl", steps, start, unit
-        found, damaged = _records(self.path)
+        found, damaged = read_metrics(self.path)
         self.records = [r for r in found if r["step"] <= start]
         # What a killed process logged beyond its checkpoint is about to be computed again.
         self._rewrite()
@@ -55,22 +56,24 @@ class RunLog:
     def render(self) -> None:
         """curves.png and samples.txt, both from the records alone."""
         draw_curves(self.records, self.path.with_name("curves.png"))
-        sampled = [r for r in self.records if "samples" in r]
-        text = "\n\n".join(f"step {r['step']}\n" + "\n".join(r["samples"]) for r in sampled)
+        sampled = [r for r in self.records if isinstance(r.get("samples"), list)]
+        text = "\n\n".join(f"step {r['step']}\n" + "\n".join(map(str, r["samples"])) for r in sampled)
         write_whole(self.path.with_name("samples.txt"), text + "\n")
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The records of a run."""
-    return _records(path)[0]
+class Metrics(NamedTuple):
+    """The lines of a metrics.jsonl that can be read, and how many cannot."""
+
+    records: list[dict[str, Any]]
+    damaged: int
 
 
-def _records(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The records that can be read, and how many lines cannot; a last line cut off by a kill is not counted."""
+def read_metrics(path: Path) -> Metrics:
+    """Every record has a step. A last line that a kill cut off is not counted as damaged; a file that is not there has none."""
     lines = read_bounded(path, LARGEST, within=path.parent).splitlines(keepends=True) if path.exists() else []
     found = [_record(line) for line in lines]
     damaged = sum(record is None and line.endswith(b"\n") for record, line in zip(found, lines))
-    return [record for record in found if record is not None], damaged
+    return Metrics([record for record in found if record is not None], damaged)
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
@@ -78,7 +81,8 @@ def _record(line: bytes) -> dict[str, Any] | None:
         record = json.loads(line)
     except (ValueError, RecursionError):  # no JSON, or no text at all
         return None
-    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else None
+    step = record.get("step") if isinstance(record, dict) else None
+    return record if type(step) is int and 0 <= step < MOST_STEPS else None
 
 
 def clock(seconds: float) -> str:

@@ -91,7 +91,8 @@ export class Look {
       return await question();
     } catch (error) {
       if (error.status !== 410) throw error;
-      await ask("look", {}, this.asked);
+      const fresh = await ask("look", {}, this.asked);
+      if (fresh.id !== this.data.id) throw new Refused(409, "The files of this run have changed; reload this page to see it as it is now.");
       return question();
     }
   }

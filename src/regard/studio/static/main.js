@@ -1,6 +1,7 @@
 /** Start: find the runs, lay the text before the model, and keep the screen that is open up to date with the address. */
 
 import { ask, lookAt, Refused } from "./api.js";
+import { watchFiles } from "./changed.js";
 import { fill, h, say } from "./dom.js";
 import { bind, help, screenKeys } from "./keys.js";
 import { exportMenu } from "./save.js";
@@ -11,6 +12,7 @@ import { onTheme, turn } from "./theme.js";
 
 const root = document.getElementById("screen");
 const cards = new Map();
+const files = watchFiles(root);
 let nav, top_, view, mounted, stands = false, latest = 0, context = { look: null, card: null };
 
 const screen = () => SCREENS.find((one) => one.id === state().screen) ?? SCREENS[0];
@@ -55,6 +57,7 @@ async function update() {
     if (mine !== latest) return;
     if (!state().text) return set({ text: told.example });
     nav.tell(told.facts);
+    files.watch(told);
     top_.sync(told);
     if (told.images && screen().before) {
       mount(told);

@@ -30,12 +30,16 @@ export function stepSlider(key, label) {
 /** The losses of these runs, asked for again and again while they are looked at. */
 export function watchCurves(place, runs, marks) {
   let found = {};
+  let notes = [];
+  /** A file that cannot be read is told where its curves would be. */
+  const told = (error) => (error.status === 400 ? { curves: {}, notes: [error.message] } : Promise.reject(error));
   async function ask_again() {
     if (document.hidden) return;
     try {
       const names = [...new Set(runs())];
-      const all = await Promise.all(names.map((run) => ask("metrics", { run })));
+      const all = await Promise.all(names.map((run) => ask("metrics", { run }).catch(told)));
       found = Object.fromEntries(names.map((run, n) => [run, all[n].curves]));
+      notes = names.flatMap((run, n) => all[n].notes.map((note) => `${run}: ${note}`));
       draw();
     } catch {
       // the next look may find it again; the page says elsewhere when the server is gone
@@ -49,8 +53,9 @@ export function watchCurves(place, runs, marks) {
       if (found[run].loss) lines[`training${of}`] = found[run].loss;
       if (found[run].valid_nll) lines[`validation${of}`] = found[run].valid_nll;
     }
-    if (!Object.keys(lines).length) return fill(place);
-    fill(place, h("h2", {}, "How it was learned", h("span", { class: "muted", text: " loss by step, read again every few seconds" })), curves(lines, { wide: Math.max(260, place.clientWidth), tall: 170, x: "steps", log: true, marks: marks().filter(Number.isFinite) }));
+    if (!Object.keys(lines).length && !notes.length) return fill(place);
+    const title = h("h2", {}, "How it was learned", h("span", { class: "muted", text: " loss by step, read again every few seconds" }));
+    fill(place, title, ...notes.map((text) => h("p", { class: "muted note", text })), curves(lines, { wide: Math.max(260, place.clientWidth), tall: 170, x: "steps", log: true, marks: marks().filter(Number.isFinite) }));
   }
   const timer = setInterval(ask_again, EVERY);
   ask_again();
