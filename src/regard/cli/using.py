@@ -52,7 +52,7 @@ def predict(
         list[str] | None, typer.Argument(metavar="TEXT", help="without any: lines of --input or standard input")
     ] = None,
     input: Annotated[
-        Path | None, typer.Option("--input", metavar="FILE", help="one text on each line; for labels, a table too")
+        Path | None, typer.Option("--input", metavar="FILE", help="one text on each line; or a table, which comes back with new columns")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="a file for the results")] = None,
     setting: Choices = None,

@@ -19,6 +19,7 @@ from regard.data.columns import (
     Choice,
     Rows,
     is_header,
+    is_header_of_texts,
     is_name,
     is_number,
     labelled,
@@ -27,6 +28,8 @@ from regard.data.columns import (
     plausible,
     role,
     setting,
+    source,
+    text_columns,
 )
 from regard.data.records import Record
 from regard.data.tables import parted_otherwise, table_rows
@@ -81,9 +84,66 @@ def in_records(place: str, records: Iterable[Record], columns: tuple[str, ...]) 
     return _checked(place, names, rows, guess.columns, guessed=True, named=True)
 
 
+class Texts(NamedTuple):
+    """Where the texts of a table stand that need no labels."""
+
+    columns: tuple[str, ...]  # names or numbers
+    names: tuple[str, ...] = ()  # of all columns; none: the table has no header
+    guessed: bool = False
+
+    @property
+    def headed(self) -> bool:
+        """Is there a header above columns that are chosen by number?"""
+        return bool(self.names) and all(column.isdecimal() for column in self.columns)
+
+
+def texts_in_table(path: Path, columns: tuple[str, ...], texts: int) -> Texts:
+    """Of so many texts to a row; 0: as many as its header has. `columns` are theirs alone, where somebody chose."""
+    rows = table_rows(path)
+    start, first = next(rows)
+    below, place = [row for _, row in islice(rows, SAMPLE)], f"{path}, line {start}"
+    guess = text_columns(first).columns or source(first)
+    sure = labelled(first).columns or guess
+    headed = bool(guess) and (is_header_of_texts(first, below, guess) or (sure != guess and is_header(first, below, sure)))
+    names = tuple(first) if headed else ()
+    if columns:
+        by_number = all(column.isdecimal() for column in columns)
+        return Texts(columns, names if by_number else tuple(first))
+    if headed and len(guess) == (texts or len(guess)):
+        return Texts(guess, names, guessed=True)
+    count, numbers = texts or 1, tuple(map(str, range(len(first))))
+    headed = headed or (len(first) > 1 and bool(named := _names(first)) and is_header(first, below, named))
+    if not headed and len(first) in (count, count + 1):
+        _must_be_texts_first(place, [first, *below], numbers, count)
+        return Texts(numbers[:count])
+    shown = ", ".join(value[:20] for value in first[:SHOWN])
+    raise UserError(
+        f"{place}: columns found: {len(first)} ({shown}), expected: {count}, or one more for a label. Type the names of their "
+        f"columns, with one for the label behind them, such as {_to_type(first if headed else numbers, below if headed else [first, *below], count)}."
+        f"{parted_otherwise(path)}"
+    )
+
+
+def _must_be_texts_first(place: str, rows: Rows, numbers: tuple[str, ...], count: int) -> None:
+    """Labels, or the numbers of rows, are no texts."""
+    whole = [row for row in rows if len(row) == len(numbers)]
+    front, last = ([row[column].strip() for row in whole] for column in (0, -1))
+    counted = len(numbers) > 1 and numbers_rows("0", front)
+    if counted or (len(numbers) > count and _few(front) and not _few(last)):
+        what = "numbers the rows" if counted else f"has {len(set(front)):,} values in {len(front):,} rows, as labels do"
+        advised = setting((*numbers[1:], numbers[0]))
+        raise UserError(f"{place}: column '0' {what}, and is no text. If the texts come behind it, type {advised}.")
+
+
+def _to_type(header: Sequence[str], rows: Rows, count: int) -> str:
+    """A label that nobody asks for may have any name."""
+    advised = plausible(header, rows, count) or plausible([*header, "label"], [[*row, ""] for row in rows], count)
+    return setting(advised or (*("TEXT", "SECOND")[:count], "LABEL"))
+
+
 def _numbers(place: str, first: Sequence[str], below: Rows, guess: Choice, otherwise: str) -> tuple[str, ...]:
     """Of a table whose first row is no header that is understood; refused where it is a header, or says too little."""
-    names = [name for name in first if is_name(name)]
+    names = _names(first)
     if names and is_header(first, below, names) and len(first) > 1:
         raise _unsure(place, "a header", first, below, guess)
     numbers = tuple(map(str, range(len(first))))
@@ -158,6 +218,10 @@ def _unsure(place: str, what: str, names: Sequence[str], rows: Rows, guess: Choi
     both = sum(role(name) == "text" for name in names) > 1
     or_both = f"; for both as a PAIR of texts, {setting(pair)}" if pair and both else ""
     return UserError(f"{place} has {what} ({shown}), but {guess.doubt}. Choose, for instance {setting(advised)}{or_both}.")
+
+
+def _names(first: Sequence[str]) -> list[str]:
+    return [name for name in first if is_name(name)]
 
 
 def _columns(first: Sequence[str], rows: Rows) -> list[tuple[str, list[str]]]:

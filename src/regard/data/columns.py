@@ -41,6 +41,7 @@ TOGETHER = (
     ("premise", "hypothesis"),
     ("question", "sentence"),
     ("question", "passage"),
+    ("question", "context"),
     ("question", "answer"),
     ("query", "document"),
     ("query", "passage"),
@@ -119,6 +120,15 @@ def sides(header: Sequence[str]) -> Choice:
     return Choice((), "no names say what is source and what is target")
 
 
+def source(header: Sequence[str]) -> tuple[str, ...]:
+    """The column to translate, where there need be no other side."""
+    if both := sides(header).columns:
+        return both[:1]
+    known = LANGUAGES | {one for one, _ in SIDES}
+    found = [name for name in header if " ".join(words(name)) in known]
+    return tuple(found) if len(found) == 1 else ()
+
+
 def is_header(first: Sequence[str], below: Rows, chosen: Sequence[str]) -> bool:
     """Is this row the names of columns? They are short and different, and below those `chosen` nothing has their words again."""
     if len(set(first)) < len(first) or any(len(name) > LONGEST_NAME for name in first):
@@ -133,7 +143,7 @@ def _alike(cell: str, name: str) -> bool:
 
 def is_header_of_texts(first: Sequence[str], below: Rows, chosen: Sequence[str]) -> bool:
     """The same without a label's name to be sure by: so no word of these names may be unknown."""
-    known = TEXTS | LABELS | IDS | {word for pair in TOGETHER for word in pair} | {"a", "b"}
+    known = TEXTS | LABELS | IDS | LANGUAGES | {word for pair in (*TOGETHER, *SIDES) for word in pair} | {"a", "b"}
     return is_header(first, below, chosen) and all(known.issuperset(words(name)) for name in chosen)
 
 

@@ -1,7 +1,8 @@
 """Texts, or pairs of texts, that nobody has labelled: for a student whose teacher says what they are.
 
     "more.txt"                   a text on each line; of a pair, the two with a tab between them
-    "more.tsv" "more.csv"        a table: the text columns of data.columns; not chosen, all it has, or all but a label behind them
+    "more.tsv" "more.csv"        a table: the text columns of data.columns; not chosen, those that its header names, or without a
+                                 header all it has, or all but a label behind them
     "more.jsonl"                 one object on each line (.ndjson too), the text in "text" unless data.columns says otherwise
     "builtin:..." "hf:..."       as labelled texts are, their labels left unread
 
@@ -12,14 +13,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
-from regard.data.chosen import NAMED
+from regard.data.chosen import NAMED, Texts, texts_in_table
 from regard.data.files import must_be_file, numbered_lines
 from regard.data.labelled import JSON_LINES, PLAIN, TABLES, Example, called, read_labelled, written
 from regard.data.records import Record, hub_records, json_records
-from regard.data.tables import table_records, table_rows
+from regard.data.tables import Row, table_records, table_rows
 from regard.errors import UserError
 
 NONE = ""  # the label
@@ -65,15 +66,13 @@ def _from_lines(path: Path) -> Iterator[Example]:
 
 
 def _from_table(path: Path, columns: tuple[str, ...], texts: int) -> Iterator[Example]:
-    if not columns:
-        start, first = next(table_rows(path))
-        if len(first) not in (texts, texts + 1):
-            raise UserError(
-                f"{path}, line {start}: columns found: {len(first)}, expected: {texts}, or one more for a label. Choose with "
-                "data.columns, as in the labelled data."
-            )
-        columns = tuple(map(str, range(texts)))
-    return (_example(record, columns) for record in table_records(path, table_rows(path), columns))
+    found = texts_in_table(path, columns, texts)
+    return (_example(record, found.columns) for record in table_records(path, below_header(path, found), found.columns))
+
+
+def below_header(path: Path, found: Texts) -> Iterator[Row]:
+    """The rows of a table, without a header that nobody asks for."""
+    return islice(table_rows(path), found.headed, None)
 
 
 def _example(record: Record, columns: tuple[str, ...]) -> Example:

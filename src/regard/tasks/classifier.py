@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from regard.recipe import Recipe
 from regard.tasks.answered import Answered
 from regard.tasks.mistakes import list_mistakes
 from regard.tasks.opening import fill, must_be_as_trained, ready, vocabulary_of
-from regard.tasks.reading import EITHER, Reader, Text, as_typed, in_parts, scores, scores_of_examples
+from regard.tasks.reading import EITHER, Parts, Reader, Text, as_typed, in_parts, scores, scores_of_examples
 from regard.tasks.run import Run
 from regard.tasks.start import Start
 from regard.tasks.task import Vocabulary
@@ -62,6 +62,11 @@ class Labeller:
         return self.labels.texts
 
     @property
+    def tells(self) -> tuple[str, ...]:
+        """Of a row of a table."""
+        return ("predicted", "probability")
+
+    @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         return {VOCABULARY: self.reader.tokenizer, LABELS: self.labels}
 
@@ -93,6 +98,11 @@ class Labeller:
                 emit(json.dumps({"text": text, "label": label, "probabilities": probabilities}, ensure_ascii=False) + "\n")
             else:
                 emit(f"{printable(answer.label)}\t{answer.probabilities[answer.label]:.4f}\n" if answer else "\n")
+
+    def fields(self, asked: Sequence[Parts], first: int) -> list[dict[str, Any]]:
+        """What a row of a table is told, by column."""
+        answers = self.classify([given[0] if len(given) == 1 else (given[0], given[1]) for given in asked])
+        return [dict(zip((*self.tells, "probabilities"), (a.label, a.probabilities[a.label], a.probabilities))) for a in answers]
 
     def evaluate(self, test: Sequence[Example]) -> Answered[ClassificationScores]:
         """Scores, with the mistakes listed in the run's folder, the surest first."""

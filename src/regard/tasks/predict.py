@@ -37,7 +37,9 @@ def predict(
         if output is not None:
             emit = opened.enter_context(growing(output, "--output")).write
         answers, number = open_run(run, device, settings), 0
-        for some in sources if table is None else _rows(table, answers):
+        if table is not None:
+            _predict_table(table, output, answers, as_json, emit)
+        for some in sources:
             answers.predict(some, None if texts else number, as_json, emit)
             number += len(some)
 
@@ -48,10 +50,10 @@ def _is_table(path: Path) -> bool:
     return is_table(path)
 
 
-def _rows(path: Path, answers: Answers) -> Lines:
-    from regard.tasks.predicted_tables import texts_of
+def _predict_table(path: Path, output: Path | None, answers: Answers, as_json: bool, emit: Emit) -> None:
+    from regard.tasks.predicted_tables import predict_table
 
-    return texts_of(path, answers)
+    predict_table(path, output, answers, as_json, emit)
 
 
 def _sources(texts: Sequence[str] | None, input: Path | None, opened: ExitStack) -> Lines:

@@ -52,6 +52,11 @@ class Rater:
         return self.scale.texts
 
     @property
+    def tells(self) -> tuple[str, ...]:
+        """Of a row of a table."""
+        return ("predicted",)
+
+    @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         return {VOCABULARY: self.reader.tokenizer, LABELS: self.scale}
 
@@ -79,6 +84,10 @@ class Rater:
                 emit(json.dumps({"text": text, "number": number}, ensure_ascii=False) + "\n")
             else:
                 emit("\n" if number is None else f"{number:.4f}\n")
+
+    def fields(self, asked: Sequence[Parts], first: int) -> list[dict[str, float]]:
+        """What a row of a table is told, by column."""
+        return [{"predicted": float(number)} for number in self._numbers(asked, [repr(given[0][:40]) for given in asked])]
 
     def evaluate(self, test: Sequence[Example]) -> Answered[SimilarityScores]:
         """Scores, with every text listed in the run's folder, the farthest off first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -67,6 +67,7 @@ class Tagger:
     tags: Tags
     decode: DecodeConfig
     run: Run | None = None  # where mistakes are listed
+    columns: tuple[str, ...] = ()  # of a table of texts, which is told by its header: none are chosen
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Tagger:
@@ -86,6 +87,16 @@ class Tagger:
         model = body_of(recipe.model, start.vocabulary, heads=only_tags(tags))
         start.fill(model)
         return cls(ready(model, recipe.decode.weights, device), word_reader(recipe, start.tokenizer), tags, recipe.decode)
+
+    @property
+    def texts(self) -> int:
+        """At a time."""
+        return 1
+
+    @property
+    def tells(self) -> tuple[str, ...]:
+        """Of a row of a table."""
+        return ("words", "predicted")
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
@@ -129,6 +140,18 @@ class Tagger:
                     for e in found.entities
                 )
                 emit("".join(lines) + "\n")
+
+    def fields(self, asked: Sequence[tuple[str, ...]], first: int) -> list[dict[str, Any]]:
+        """What a row of a table is told, by column: its words and their tags, a space between them; and for machines, entities."""
+        found = self.tag([text for (text,) in asked])
+        return [
+            {
+                "words": " ".join(word.text for word in one.words),
+                "predicted": " ".join(word.tag for word in one.words),
+                "entities": [entity._asdict() for entity in one.entities],
+            }
+            for one in found
+        ]
 
     def evaluate(self, test: Sequence[TaggedSentence]) -> Answered[EntityScores | ClassificationScores]:
         """Scores, with the mistakes listed in the run's folder."""

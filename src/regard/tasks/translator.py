@@ -71,10 +71,21 @@ class Translator:
     model: EncoderDecoder
     tokenizers: Tokenizers
     decode: DecodeConfig
+    columns: tuple[str, ...] = ()  # source and target of a table, as in training
     sessions: Sessions | None = None  # on a GPU: recorded searches, to be replayed
 
     def __post_init__(self) -> None:
         self.sessions = sessions_on(self.device)
+
+    @property
+    def texts(self) -> int:
+        """At a time."""
+        return 1
+
+    @property
+    def tells(self) -> tuple[str, ...]:
+        """Of a row of a table."""
+        return ("predicted",)
 
     @classmethod
     def open(cls, folder: Path | str, device: str | None = None, assignments: Sequence[str] = ()) -> Translator:
@@ -90,7 +101,7 @@ class Translator:
         tokenizers = Tokenizers.load(run.folder, recipe.text.joint)
         model = build_model(recipe, tokenizers)
         fill(model, run.weights())
-        return cls(ready(model, recipe.decode.weights, device), tokenizers, recipe.decode)
+        return cls(ready(model, recipe.decode.weights, device), tokenizers, recipe.decode, getattr(recipe.data, "columns", ()))
 
     @property
     def device(self) -> torch.device:
@@ -128,6 +139,10 @@ class Translator:
         """A line for each text, or one for each of its n_best."""
         for source, found in zip(texts, self.translate(texts, first or 0)):
             tell({"source": source}, found, self.decode, as_json, emit)
+
+    def fields(self, asked: Sequence[tuple[str, ...]], first: int) -> list[dict[str, str]]:
+        """What a row of a table is told, by column: the best translation."""
+        return [{"predicted": found[0].text} for found in self.translate([text for (text,) in asked], first)]
 
     def evaluate(self, test: Sequence[Pair]) -> Translated:
         outputs = self([pair.source for pair in test])
