@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.tagged import TaggedSentence, read_tagged
+from regard.data.tagged import TaggedSentence, read_tagged, read_words
 from regard.errors import UserError
 
 CONLL = "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n\n-DOCSTART- -X- -X- O\nPeter NNP B-NP B-PER\n"
@@ -133,3 +133,46 @@ def test_what_is_wrong_is_told_by_its_line(
         read_tagged((str(path),), columns)
     assert says in str(told.value)
     assert name in str(told.value)
+
+
+CONLLU = """# newdoc id = one
+# text = I don't go
+1\tI\tI\tPRON\tPRP\t_\t0\troot\t_\t_
+2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tdo\tdo\tAUX\tVBP\t_\t1\taux\t_\t_
+3\tn't\tnot\tPART\tRB\t_\t1\tadvmod\t_\t_
+3.1\tgone\tgo\tVERB\tVBN\t_\t_\t_\t1:x\t_
+4\t#\t#\tSYM\tNN\t_\t_\t_\t_\t_
+
+# newdoc id = two
+1\tGo\tgo\tVERB\tVB\t_\t_\t_\t_\t_
+"""
+
+
+def test_a_treebank(tmp_path: Path) -> None:
+    """Neither comments nor words that are written together nor unwritten ones are words; it need not be parsed."""
+    path = tmp_path / "a.conllu"
+    path.write_text(CONLLU)
+    (tmp_path / "a.conllu.gz").write_bytes(gzip.compress(CONLLU.encode()))
+    speech = [[("I", "PRON"), ("do", "AUX"), ("n't", "PART"), ("#", "SYM")], [("Go", "VERB")]]
+    assert read(path) == read(tmp_path / "a.conllu.gz") == read(path, "1", "3") == speech
+    assert read(path, "form", "xpos")[0] == [("I", "PRP"), ("do", "VBP"), ("n't", "RB"), ("#", "NN")]
+    assert read(path, "lemma", "UPOS")[1] == [("go", "VERB")]
+    first, second = read_tagged((str(path),))
+    assert [first.at(n) for n in range(4)] == [f"{path}, line {line}" for line in (3, 5, 6, 8)]
+    assert (first.document, second.document) == (1, 2)
+    with pytest.raises(UserError, match=r"no column 'xpo'; did you mean 'xpos'\?"):
+        read(path, "form", "xpo")
+    path.write_text("1\tI\n")
+    with pytest.raises(UserError, match="line 1: columns found: 2, expected: 10"):
+        read(path)
+    assert read_words(tmp_path / "a.conllu.gz") == [("I", "do", "n't", "#"), ("Go",)]
+
+
+def test_words_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text(CONLL)
+    assert read_words(tmp_path / "a.conll") == [("EU", "rejects"), ("Peter",)]
+    (tmp_path / "a.conll").write_text("EU\nrejects\n\nPeter\n")
+    assert read_words(tmp_path / "a.conll") == [("EU", "rejects"), ("Peter",)]
+    (tmp_path / "a.conll").write_text(CONLL)
+    assert [sentence.document for sentence in read_tagged((str(tmp_path / "a.conll"),))] == [1, 2]

@@ -135,7 +135,8 @@ def test_a_test_set_is_scored_and_its_mistakes_are_listed(tmp_path: Path) -> Non
     found: Any = open_run(run, "cpu")
     wrong = {1: ["B-LOC", *ROWS[1][1][1:]], 4: ["O"] * len(ROWS[4][1])}
     test = [
-        TaggedSentence(tuple(words), tuple(wrong.get(n, tags)), "t.txt", 1 + 10 * n) for n, (words, tags) in enumerate(ROWS[:8])
+        TaggedSentence(tuple(words), tuple(wrong.get(n, tags)), "t.txt", tuple(range(1 + 10 * n, 11 + 10 * n)))
+        for n, (words, tags) in enumerate(ROWS[:8])
     ]
     result = found.evaluate(test)
     assert result.outputs == [" ".join(tags) for _, tags in ROWS[:8]]
@@ -154,7 +155,7 @@ def test_a_test_set_is_scored_and_its_mistakes_are_listed(tmp_path: Path) -> Non
 
 def test_mistakes_by_hand() -> None:
     """Said too long, missed beside it, missed alone; nothing wrong is left out."""
-    sentence = TaggedSentence(tuple("abcdef"), ("B-X", "O", "B-X", "O", "B-Y", "O"), "t", 1)
+    sentence = TaggedSentence(tuple("abcdef"), ("B-X", "O", "B-X", "O", "B-Y", "O"), "t", tuple(range(1, 7)))
     said = Marked(["B-X", "I-X", "I-X", "O", "O", "O"], [0.9, 0.5, 0.8, 1, 0.7, 1], [Span(0, 3, "X")])
     found = mistakes([sentence], [said], tagger().tags)
     assert found == [
@@ -216,3 +217,34 @@ def test_the_scheme_of_a_public_tagger_may_be_set(folder: Path) -> None:
     found = open_run(folder, "cpu", ["data.scheme=iob1"])
     assert isinstance(found, Tagger)
     assert not broken(found.tag_words([["Ann", "left", "Rome", "."] * 5])[0].tags, "iob1")
+
+
+def test_a_file_with_a_word_a_line(tmp_path: Path) -> None:
+    """Its words stay as they are, in their order."""
+    rows = [ROWS[n] for n in (7, 0, 7, 30)]
+    (tmp_path / "a.conll").write_text("\n\n".join("\n".join(words) for words, _ in rows) + "\n")
+    treebank = ["\n".join(f"{n}\t{word}" + "\t_" * 8 for n, word in enumerate(words, 1)) for words, _ in rows]
+    (tmp_path / "a.conllu").write_text("# a comment\n" + "\n\n".join(treebank) + "\n")
+    for name in ("a.conll", "a.conllu"):
+        told = command("predict", trained(), "--input", tmp_path / name, "--device", "cpu").out
+        found = [[line.split("\t")[:2] for line in block.splitlines()] for block in told.rstrip("\n").split("\n\n")]
+        assert found == [[list(pair) for pair in zip(*row)] for row in rows]
+        lines = command("predict", trained(), "--input", tmp_path / name, "--device", "cpu", "--json").out.splitlines()
+        assert [json.loads(line)["tags"] for line in lines] == [tags for _, tags in rows]
+
+
+@settings(max_examples=20)
+@given(st.lists(st.sampled_from([*(" ".join(words) for words, _ in ROWS[:12]), "", "  "]), max_size=80))
+def test_tags_stand_with_their_texts(texts: list[str]) -> None:
+    """In whatever order and however often, with empty ones between them."""
+    tags = {" ".join(words): tags for words, tags in ROWS[:12]}
+    found = tagger().tag(texts)
+    assert [[word.text for word in one.words] for one in found] == [text.split() for text in texts]
+    assert [[word.tag for word in one.words] for one in found] == [tags.get(text, []) for text in texts]
+
+
+def test_a_table_of_texts(tmp_path: Path) -> None:
+    words, tags = ROWS[3]
+    (tmp_path / "a.csv").write_text(f"id,text\n1,{' '.join(words)}\n2,\n")
+    told = command("predict", trained(), "--input", tmp_path / "a.csv", "--device", "cpu").out.splitlines()
+    assert told == ["id,text,words,predicted", f"1,{' '.join(words)},{' '.join(words)},{' '.join(tags)}", "2,,,"]

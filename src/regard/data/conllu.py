@@ -1,9 +1,9 @@
-"""Sentences with their dependency trees, from files in the CoNLL-U format (universaldependencies.org/format.html).
+"""Sentences with their dependency trees, or one column of them, from CoNLL-U files (universaldependencies.org/format.html).
 
     1   Let   let   VERB   VB   Mood=Imp   0   root   0:root   SpaceAfter=No
 
 Ten columns with tabs between them, a word on each line, an empty line behind each sentence. Of them the number, the form, the
-head, the relation and whether a space follows are read. Words that are written as one (1-2 don't) share its characters: each has
+head, the relation and whether a space follows are read; or any one column, by its name or number. Words that are written as one (1-2 don't) share its characters: each has
 its own where they are spelled one after the other, else all have all. Empty nodes (8.1), which nobody wrote, are passed over.
 """
 
@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.data.files import must_be_file, numbered_lines
-from regard.errors import UserError
+from regard.errors import UserError, nearest
 
 ENDINGS = (".conllu", ".conllu.gz")
-COLUMNS = 10
+NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of the columns
+DOCUMENT = "# newdoc"  # begins the line before a document
 NUMBER = re.compile("[0-9]+([-.][0-9]+)?")  # a word; several written as one; an empty node
 ROOT = -1
 LONGEST = 64  # words that may be written as one
@@ -43,20 +44,42 @@ class Parsed:
     place: str  # where it stands, for complaints
 
 
+class Column(NamedTuple):
+    """Of a sentence, its words and what one column says of each."""
+
+    forms: tuple[str, ...]
+    values: tuple[str, ...]
+    lines: tuple[int, ...]  # that they stand in
+    document: int  # its number in the file; 0: the file does not say
+
+
 class _Row(NamedTuple):
     line: int
     number: str
-    form: str
-    head: str
-    relation: str
-    spaced: bool
+    cells: list[str]
+
+    @property
+    def form(self) -> str:
+        return self.cells[1]
+
+    @property
+    def head(self) -> str:
+        return self.cells[6]
+
+    @property
+    def relation(self) -> str:
+        return self.cells[7]
+
+    @property
+    def spaced(self) -> bool:
+        return "SpaceAfter=No" not in self.cells[9].split("|")
 
 
 def read_conllu(path: Path, limit: int | None = None) -> list[Parsed]:
     """All sentences, or the first `limit`."""
     path = Path(path).expanduser()
     must_be_file(path)
-    if not path.name.lower().endswith(ENDINGS):
+    if not is_conllu(path):
         raise UserError(f"{path} must end in .conllu (or .conllu.gz), the format of dependency trees; give such a file.")
     found = list(islice(_sentences(path), limit))
     if not found:
@@ -64,40 +87,78 @@ def read_conllu(path: Path, limit: int | None = None) -> list[Parsed]:
     return found
 
 
+def is_conllu(path: Path) -> bool:
+    return path.name.lower().endswith(ENDINGS)
+
+
+def read_column(path: Path, form: str = "form", column: str = "upos") -> Iterator[Column]:
+    """Words and one column of every sentence; columns have the names of the format, or numbers from 0."""
+    word, value = (_number_of(path, name) for name in (form, column))
+    for document, rows in _blocks(path):
+        words = _words(path, rows)
+        yield Column(
+            tuple(row.cells[word] for row in words),
+            tuple(row.cells[value] for row in words),
+            tuple(row.line for row in words),
+            document,
+        )
+
+
+def _number_of(path: Path, name: str) -> int:
+    if name.isdecimal() and int(name) < len(NAMES):
+        return int(name)
+    if name.lower() not in NAMES:
+        raise UserError(f"{path} has no column {name!r}{nearest(name.lower(), NAMES)} Choose, such as data.columns=form,xpos.")
+    return NAMES.index(name.lower())
+
+
 def _sentences(path: Path) -> Iterator[Parsed]:
-    rows: list[_Row] = []
+    return (_parsed(path, rows) for _, rows in _blocks(path))
+
+
+def _blocks(path: Path) -> Iterator[tuple[int, list[_Row]]]:
+    """The lines of each sentence, comments left out, and the number of its document."""
+    rows, document = list[_Row](), 0
     for line, text in chain(numbered_lines(path), [(0, "")]):
         if text.startswith("#"):
+            document += text.startswith(DOCUMENT)
             continue
         if text.strip():
             rows.append(_row(path, line, text))
         elif rows:
-            yield _parsed(path, rows)
+            yield document, rows
             rows = []
 
 
 def _row(path: Path, line: int, text: str) -> _Row:
     cells = text.split("\t")
-    if len(cells) != COLUMNS:
+    if len(cells) != len(NAMES):
         raise UserError(
-            f"{path}, line {line}: columns found: {len(cells)}, expected: {COLUMNS} with tabs between them, as CoNLL-U has them. "
+            f"{path}, line {line}: columns found: {len(cells)}, expected: {len(NAMES)} with tabs between them, as CoNLL-U has them. "
             "Give a file of a treebank, such as one of Universal Dependencies."
         )
-    number, form, head, relation = cells[0], cells[1], cells[6], cells[7]
+    number, form = cells[:2]
     if not NUMBER.fullmatch(number):
         raise UserError(f"{path}, line {line}: {number!r} is no number of a word; expected 1, 2, ..., 1-2 or 8.1.")
     if not form.strip():
         raise UserError(f"{path}, line {line}: the word is empty. Fill in the second column, or take the line out.")
-    return _Row(line, number, form, head, relation, "SpaceAfter=No" not in cells[9].split("|"))
+    return _Row(line, number, cells)
 
 
-def _parsed(path: Path, rows: list[_Row]) -> Parsed:
+def _words(path: Path, rows: list[_Row]) -> list[_Row]:
+    """Those that are words by themselves, neither written together nor unwritten."""
     words = [row for row in rows if row.number.isdecimal()]
     for n, row in enumerate(words, start=1):
         if int(row.number) != n:
             raise UserError(
                 f"{path}, line {row.line}: word {row.number} stands where word {n} is expected; put the lines in order."
             )
+    return words
+
+
+def _parsed(path: Path, rows: list[_Row]) -> Parsed:
+    words = _words(path, rows)
+    for row in words:
         _must_be_head(path, row, len(words))
     text, spans = _spelled(path, rows)
     found = [

@@ -1,13 +1,14 @@
 """Sentences with a tag for each word, from whatever people have: columns, JSON lines, the hub, or what comes along.
 
     "train.txt" "train.conll"       a word a line with its tag, in columns; an empty line between sentences (.bio .iob .tsv too)
+    "train.conllu"                  a treebank's words and their parts of speech; data.columns=form,xpos takes another column
     "train.jsonl"                   {"words": ["Ann", "slept"], "tags": ["B-PER", "O"]} on each line (.ndjson too)
     "builtin:dispatches/train"      needs no network
     "hf:NAME@CONFIG:SPLIT"          `datasets` opens NAME; @CONFIG and :SPLIT (train) may be left out
 
 Every file may be gzipped (.gz), and several of these may be given, to be read one after the other. Columns stand apart by tabs,
 or where a line has none, by spaces; the first is the word and the last its tag, unless `columns` names two by number from 0.
-Lines that begin with -DOCSTART- are skipped. JSON lines and the hub have names: "words" and "tags" unless `columns` has others.
+Lines that begin with -DOCSTART- begin a document. JSON lines and the hub have names: "words" and "tags" unless `columns` has others.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 
 from regard.data.builtin import rows_of
 from regard.data.builtin.dispatches import dispatches
+from regard.data.conllu import ENDINGS, is_conllu, read_column
 from regard.data.files import must_be_file, numbered_lines
 from regard.data.records import Record, hub_records, json_records
 from regard.errors import UserError, nearest
@@ -35,11 +37,12 @@ class TaggedSentence(NamedTuple):
     words: tuple[str, ...]
     tags: tuple[str, ...]
     place: str  # where it stands, for complaints
-    line: int = 0  # of its first word, where each has a line of its own
+    lines: tuple[int, ...] = ()  # of its words, where each has a line of its own
+    document: int = 0  # its number in the file; 0: the file does not say
 
     def at(self, n: int) -> str:
         """Where word n stands."""
-        return f"{self.place}, line {self.line + n}" if self.line else f"{self.place}, word {n + 1} ({self.words[n][:40]!r})"
+        return f"{self.place}, line {self.lines[n]}" if self.lines else f"{self.place}, word {n + 1} ({self.words[n][:40]!r})"
 
 
 def read_tagged(where: tuple[str, ...], columns: tuple[str, ...] = (), limit: int | None = None) -> list[TaggedSentence]:
@@ -58,6 +61,8 @@ def _sentences(entry: str, columns: tuple[str, ...]) -> Iterator[TaggedSentence]
     path = Path(entry).expanduser()
     must_be_file(path)
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    if is_conllu(path):
+        return _from_conllu(path, columns)
     if suffix in COLUMNS:
         return _from_columns(path, columns)
     if suffix in JSON_LINES:
@@ -65,7 +70,7 @@ def _sentences(entry: str, columns: tuple[str, ...]) -> Iterator[TaggedSentence]
         example = json.dumps({words: ["Ann", "slept"], tags: ["B-PER", "O"]})
         return (_from_record(record, (words, tags)) for record in json_records(path, example))
     raise UserError(
-        f"{path}: tagged sentences come in files named *{', *'.join(COLUMNS + JSON_LINES)} (or .gz of them). Write a word, a tab "
+        f"{path}: tagged sentences come in files named *{', *'.join((*COLUMNS, ENDINGS[0], *JSON_LINES))} (or .gz of them). Write a word, a tab "
         "and its tag on each line, an empty line between sentences, and name the file *.conll."
     )
 
@@ -75,21 +80,45 @@ def _from_builtin(where: str) -> Iterator[TaggedSentence]:
     return (TaggedSentence(words, tags, f"{where}, sentence {number}") for number, (words, tags) in sentences)
 
 
+def _from_conllu(path: Path, columns: tuple[str, ...]) -> Iterator[TaggedSentence]:
+    for found in read_column(path, *columns):
+        if odd := [n for n, tag in enumerate(found.values) if not _is_tag(tag)]:
+            raise UserError(f"{path}, line {found.lines[odd[0]]}: {found.values[odd[0]]!a:.40} is no tag; choose another column.")
+        yield TaggedSentence(found.forms, found.values, str(path), found.lines, found.document)
+
+
 def _from_columns(path: Path, columns: tuple[str, ...]) -> Iterator[TaggedSentence]:
     if not all(column.isdecimal() for column in columns):
         raise UserError(f"{path} has columns without names; choose them by number, for instance data.columns=0,3.")
-    words, tags, began, width = list[str](), list[str](), 0, 0
+    width = 0
+    for document, rows in _blocks(path):
+        words, tags = list[str](), list[str]()
+        for number, cells in rows:
+            width = width or len(cells)
+            word, tag = _cells(cells, columns, width, f"{path}, line {number}")
+            words.append(word)
+            tags.append(tag)
+        yield TaggedSentence(tuple(words), tuple(tags), str(path), tuple(number for number, _ in rows), document)
+
+
+def _blocks(path: Path) -> Iterator[tuple[int, list[tuple[int, list[str]]]]]:
+    """The number of its document, and the cells of each line, of every sentence."""
+    rows, document = list[tuple[int, list[str]]](), 0
     for number, line in chain(numbered_lines(path), [(0, "")]):
-        if not line.strip() or line.startswith(DOCUMENT):
-            if words:
-                yield TaggedSentence(tuple(words), tuple(tags), str(path), began)
-            words, tags = [], []
+        begins = line.startswith(DOCUMENT)
+        if line.strip() and not begins:
+            rows.append((number, [cell.strip() for cell in line.split("\t")] if "\t" in line else line.split()))
             continue
-        cells = [cell.strip() for cell in line.split("\t")] if "\t" in line else line.split()
-        word, tag = _cells(cells, columns, width or len(cells), f"{path}, line {number}")
-        began, width = began if words else number, width or len(cells)
-        words.append(word)
-        tags.append(tag)
+        if rows:
+            yield document, rows
+        rows, document = [], document + begins
+
+
+def read_words(path: Path) -> list[tuple[str, ...]]:
+    """The words of every sentence in a file with a word a line, whatever stands beside them."""
+    if is_conllu(path):
+        return [found.forms for found in read_column(path)]
+    return [tuple(cells[0] for _, cells in rows) for _, rows in _blocks(path)]
 
 
 def _cells(cells: list[str], columns: tuple[str, ...], width: int, place: str) -> tuple[str, str]:

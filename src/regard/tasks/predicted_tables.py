@@ -22,8 +22,10 @@ from regard.data.files import numbered_lines
 from regard.data.labelled import JSON_LINES, TABLES, called, written
 from regard.data.records import Record, json_records
 from regard.data.tables import table_records
+from regard.data.tagged import read_words
 from regard.data.unlabelled import below_header
 from regard.errors import UserError
+from regard.tasks.marking import Marked
 from regard.tasks.mistakes import on_one_line
 from regard.tasks.run import aside
 from regard.tasks.task import Answers
@@ -31,6 +33,7 @@ from regard.tasks.telling import Emit
 
 CHUNK = 64  # rows answered together, as lines are
 OTHERS = (".json", ".conll", ".conllu")  # no lines of texts either
+A_WORD_A_LINE = (".conll", ".conllu")
 NAMES = ("text", "second")  # of texts in a table without a header, for machines
 BREAKS = {"\t", "\n", "\r"}  # what cannot stand in a cell between tabs
 
@@ -58,6 +61,13 @@ class Tabular(Protocol):
         ...
 
 
+@runtime_checkable
+class OfWords(Protocol):
+    """A model that says something of every word."""
+
+    def tag_words(self, sentences: Sequence[Sequence[str]]) -> Sequence[Marked]: ...
+
+
 class Line(NamedTuple):
     """A row of the table: what it came as, and its texts; none where one of them is empty."""
 
@@ -71,6 +81,9 @@ def is_table(path: Path) -> bool:
 
 def predict_table(path: Path, output: Path | None, answers: Answers, as_json: bool, emit: Emit) -> None:
     """Tell the table, a few rows at a time."""
+    if isinstance(answers, OfWords) and _suffix(path) in A_WORD_A_LINE:
+        _predict_words(path, answers, as_json, emit)
+        return
     if not isinstance(answers, Tabular) or _suffix(path) in OTHERS:
         _predict_lines(path, answers, as_json, emit)
         return
@@ -86,6 +99,20 @@ def predict_table(path: Path, output: Path | None, answers: Answers, as_json: bo
             writer.row(line.values, next(found) if line.texts is not None else {})
     if empty := sum(line.texts is None for line in lines):
         aside(f"--input {path}: {empty:,} of {len(lines):,} rows have no text, and got empty predictions")
+
+
+def _predict_words(path: Path, answers: OfWords, as_json: bool, emit: Emit) -> None:
+    """`word<TAB>tag<TAB>probability` for each word as the file has them, and an empty line behind each sentence."""
+    sentences = read_words(path)
+    for start in range(0, len(sentences), CHUNK):
+        some = sentences[start : start + CHUNK]
+        for words, said in zip(some, answers.tag_words(some), strict=True):
+            if as_json:
+                told = {"words": words, "tags": said.tags, "probabilities": said.probabilities}
+                emit(json.dumps(told, ensure_ascii=False) + "\n")
+            else:
+                each = zip(words, said.tags, said.probabilities, strict=True)
+                emit("".join(f"{word}\t{tag}\t{probability:.4f}\n" for word, tag, probability in each) + "\n")
 
 
 def _predict_lines(path: Path, answers: Answers, as_json: bool, emit: Emit) -> None:
