@@ -48,7 +48,7 @@ class Taught(NamedTuple):
     report: dict[str, Any]  # see `Comparison.as_dict`
     layers: tuple[int, ...]
     seconds: tuple[float, ...]
-    validation: tuple[float, ...]  # the lowest losses
+    validation: tuple[float, ...]  # losses of the weights that were chosen
 
 
 def taught(seed: int, data: Sequence[str], into: Path, teacher_has: Sequence[str], student_has: Sequence[str]) -> Taught:
@@ -63,7 +63,7 @@ def taught(seed: int, data: Sequence[str], into: Path, teacher_has: Sequence[str
         report=student.result.comparison.as_dict(),
         layers=tuple(each.prepared.recipe.model.layers for each in both),
         seconds=tuple(each.progress.seconds for each in both),
-        validation=tuple(each.progress.best or float("nan") for each in both),
+        validation=tuple(each.progress.best_nll or float("nan") for each in both),
     )
 
 

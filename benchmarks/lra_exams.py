@@ -142,7 +142,7 @@ def told(outcome: Outcome, seed: int, given: Sequence[str]) -> dict[str, Any]:
         "seed": seed,
         "accuracy": scores["accuracy"],
         "one_answer": scores["constant"],
-        "validation_loss": progress.best,
+        "validation_loss": progress.best_nll,
         "steps": progress.step,
         "seconds": round(progress.seconds, 1),
         "steps_per_second": progress.step / progress.seconds,

@@ -107,7 +107,7 @@ def test_a_run_has_all_its_files_and_goes_where_it_is_named(tmp_path: Path, monk
         "checkpoints",
     }
     assert files <= {path.name for path in (tmp_path / "runs" / "tiny").iterdir()}
-    assert load_recipe("runs/tiny/recipe.toml") == load_recipe(str(tiny()), ["train.steps=2"])
+    assert load_recipe("runs/tiny/recipe.toml") == load_recipe(str(tiny()), ["train.steps=2", "train.best=nll"])
 
 
 def test_training_again_finds_nothing_to_do(tmp_path: Path) -> None:

@@ -344,6 +344,17 @@ def test_another_figure_can_say_which_is_the_best(tmp_path: Path) -> None:
     assert (progress.best, progress.best_step) == (0.9, 12)
 
 
+def test_of_equal_figures_the_one_with_the_lower_loss_is_the_best(tmp_path: Path) -> None:
+    figures = iter([(3.0, 0.8), (2.0, 0.9), (1.5, 0.9), (1.8, 0.9), (1.0, 0.8)])
+
+    def validate(model: nn.Module) -> Validation:
+        nll, accuracy = next(figures)
+        return Validation({"nll": nll, "accuracy": accuracy}, [])
+
+    _, progress = run(tmp_path, replace(SHORT, steps=20, best="accuracy"), validate=validate)
+    assert (progress.best, progress.best_nll, progress.best_step, progress.worse) == (0.9, 1.5, 12, 2)
+
+
 def test_a_figure_that_nobody_measures_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"train\.best=f1 is not what this task is validated by; take one of: nll\."):
         run(tmp_path, replace(SHORT, best="f1"), validate=scripted(3.0))

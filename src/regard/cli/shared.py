@@ -16,6 +16,10 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="the folder of a 
 Settings = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="such as train.steps=500 or decode.beam=8")]
 Choices = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="such as decode.beam=8")]
 Device = Annotated[str | None, typer.Option(metavar="NAME", help="cpu, cuda or cuda:N; by default a GPU where there is one")]
+Weights = Annotated[
+    str,
+    typer.Option("--weights", metavar="NAME", help="last, best, average or a checkpoint such as step-400", show_default=False),
+]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 

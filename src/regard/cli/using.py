@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared import Choices, Device, Json, RunFolder, RunName, Settings, examples, say, show, show_line
+from regard.cli.shared import Choices, Device, Json, RunFolder, RunName, Settings, Weights, examples, say, show, show_line
 from regard.errors import UserError
 
 verbs = typer.Typer(rich_markup_mode=None)
@@ -19,6 +19,7 @@ verbs = typer.Typer(rich_markup_mode=None)
 @verbs.command(
     epilog=examples(
         "regard evaluate runs/translate",
+        "regard evaluate runs/translate --weights last",
         "regard evaluate runs/translate data.test=new.en,new.fr decode.beam=8 --output outputs.txt",
     )
 )
@@ -27,6 +28,7 @@ def evaluate(
     settings: Settings = None,
     device: Device = None,
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="also write the outputs, a line each")] = None,
+    weights: Weights = "",
     as_json: Json = False,
 ) -> None:
     """Score a run on its test set, or on another."""
@@ -35,8 +37,8 @@ def evaluate(
     check_run(run, settings or [])
     from regard.tasks.scoring import score_run
 
-    scored = score_run(run, settings or [], device, output)
-    show_line(json.dumps(scored.as_dict(), indent=2) if as_json else "\n".join(scored.result.lines()))
+    scored = score_run(run, settings or [], device, output, weights)
+    show_line(json.dumps(scored.as_dict(), indent=2) if as_json else "\n".join(scored.lines()))
 
 
 @verbs.command(
@@ -56,6 +58,7 @@ def predict(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="a file for the results")] = None,
     setting: Choices = None,
+    weights: Weights = "",
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -71,7 +74,7 @@ def predict(
     check_run(run, setting or [])
     from regard.tasks import predict as predicting
 
-    predicting.predict(run, text, input, output, setting or [], device, as_json, show)
+    predicting.predict(run, text, input, output, setting or [], device, as_json, show, weights)
 
 
 @verbs.command(

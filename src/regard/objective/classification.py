@@ -62,7 +62,8 @@ class ClassificationLoss:
         if not model.training:
             _, logits_NC = _read(model, batch)
             nll = self._nll(logits_NC, batch.labels_N, 0.0)
-            return Loss(nll, {"nll": nll, "accuracy": (logits_NC.argmax(-1) == batch.labels_N).sum()}, batch.tokens)
+            said_N = logits_NC.argmax(-1)
+            return Loss(nll, {"nll": nll, "accuracy": (said_N == batch.labels_N).sum()}, batch.tokens, said_N)
         total, logits_NC = self._once(model, batch)
         if self.agreement:
             again, other_NC = self._once(model, batch)

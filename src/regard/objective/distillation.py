@@ -71,7 +71,7 @@ class DistillationLoss:
         if not model.training:
             right, agrees = (((logits_NC.argmax(-1) == said) & is_text_N).sum() for said in (batch.labels_N, aims_NC.argmax(-1)))
             nll = hard_N.sum()
-            return Loss(nll, {"nll": nll, "accuracy": right, "agrees": agrees}, batch.tokens)
+            return Loss(nll, {"nll": nll, "accuracy": right, "agrees": agrees}, batch.tokens, logits_NC.argmax(-1))
         c = self.config
         each_N = c.soft * soft_loss(logits_NC, aims_NC, c.temperature) + c.hard * hard_N
         if c.cosine:

@@ -15,6 +15,7 @@ class Loss:
     total: Tensor  # summed over what is counted, so that micro-batches and ranks add up
     parts: dict[str, Tensor]  # what to report beside it, each a sum over the same count
     count: int
+    said_N: Tensor | None = None  # outside training: the label or the number that each example was given
 
 
 class Model(Protocol):

@@ -32,7 +32,10 @@ class RegressionLoss:
 
     def __call__(self, model: Classifier, batch: LabelledBatch) -> Loss:
         """`labels_N` are numbers, in deviations; of the model's scores there is one a text."""
-        off_N = model(batch.ids_BL, batch.words, batch.segments_BL).float().squeeze(-1) - batch.labels_N
+        said_N = model(batch.ids_BL, batch.words, batch.segments_BL).float().squeeze(-1)
+        off_N = said_N - batch.labels_N
         off_N = off_N.masked_fill(batch.labels_N == IGNORED, 0.0)
         total = off_N.square().sum() / 2
-        return Loss(total, {} if model.training else {"nll": total, "off_by": off_N.abs().sum() * self.deviation}, batch.tokens)
+        if model.training:
+            return Loss(total, {}, batch.tokens)
+        return Loss(total, {"nll": total, "off_by": off_N.abs().sum() * self.deviation}, batch.tokens, said_N)

@@ -43,6 +43,7 @@ class Questions:
     test: list[Question]
     start: Start | None  # none too where the run has weights of its own by now
     unit = "windows"
+    metric = "f1"
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:

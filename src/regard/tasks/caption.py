@@ -40,6 +40,7 @@ class Pictures:
     valid_images: CaptionedImages
     test: CaptionedImages | None
     unit = "target tokens"
+    metric = "nll"
 
     @property
     def vocabularies(self) -> Mapping[str, Tokenizer]:

@@ -75,7 +75,8 @@ def _validated(figure: str, each: str, progress: Progress) -> list[str]:
     if progress.best is None:
         return []
     told = f"lowest loss, nats a {each}:" if figure == "nll" else f"highest {figure}:"
-    return [f"- {told} {progress.best:.4f} in validation, at step {progress.best_step:,}"]
+    loss = "" if figure == "nll" or progress.best_nll is None else f", with a loss of {progress.best_nll:.4f} nats a {each}"
+    return [f"- {told} {progress.best:.4f} in validation, at step {progress.best_step:,}{loss}"]
 
 
 def _machine(device: torch.device) -> str:

@@ -100,11 +100,10 @@ class Estimate:
         return [
             f"parameters        {self.parameters:,}",
             f"training memory   about {self.bytes / 2**20:,.0f} MiB (weights, gradients, Adam, activations of one micro-batch)",
-            f"precision         {self.precision}",
             f"batches an epoch  {self.batches_per_epoch:,}; {ledger.steps:,} steps are {epochs:.1f} epochs",
             f"{ledger.unit:<17} about {ledger.tokens:,}",
             f"operations        about {ledger.speed()}",
-            f"time              about {ledger.seconds / 60:.1f} min, from a measured part of a step on this machine",
+            f"time              about {ledger.seconds / 60:.1f} min in {self.precision}, from a part of a step, measured here",
             f"energy            about {ledger.energy()}",
         ]
 

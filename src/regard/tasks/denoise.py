@@ -62,6 +62,7 @@ class Denoised:
     test: Sequence[Example]
     start: Start | None
     unit = "masked words"
+    metric = "nll"
 
     @property
     def vocabularies(self) -> Mapping[str, Tokenizer]:

@@ -47,6 +47,7 @@ class Masked:
     running: Running
     test: MaskedTest | None
     unit = "masked words"
+    metric = "nll"
 
     @property
     def vocabularies(self) -> Mapping[str, Tokenizer]:

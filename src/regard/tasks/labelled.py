@@ -15,6 +15,8 @@ from regard.data.classes import Labels, described
 from regard.data.labelled import Example
 from regard.data.labels import UNLABELLED, LabelledBatches, LabelledTexts
 from regard.data.scale import Scale, described_numbers
+from regard.evaluate.classification import ClassificationScores
+from regard.evaluate.similarity import correlation
 from regard.families.classifier import Classifier, classifier, count
 from regard.model.count import Part
 from regard.objective.classification import ClassificationLoss
@@ -40,10 +42,12 @@ class Kind(NamedTuple):
     labels: type[Labels] | type[Scale]
     described: Callable[[Sequence[Example]], list[str]]
     answers: type[Labeller] | type[Rater]
+    metric: str  # of validation, that says which weights are best
 
 
-IN_CLASSES = Kind(Labels, described, Labeller)
-KINDS = {"classification": IN_CLASSES, "distillation": IN_CLASSES, "regression": Kind(Scale, described_numbers, Rater)}
+IN_CLASSES = Kind(Labels, described, Labeller, "accuracy")
+IN_NUMBERS = Kind(Scale, described_numbers, Rater, "pearson")
+KINDS = {"classification": IN_CLASSES, "distillation": IN_CLASSES, "regression": IN_NUMBERS}
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,10 @@ class Labelled:
     @property
     def kind(self) -> Kind:
         return KINDS[self.recipe.objective.name]
+
+    @property
+    def metric(self) -> str:
+        return self.kind.metric
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
@@ -93,8 +101,9 @@ class Labelled:
         return LabelledBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
 
     def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
-        """Loss and accuracy on the validation texts, or how far off; and the first few of them with what the model says."""
+        """Loss, accuracy and MCC of the validation texts, or how far off and Pearson; the first few with what the model says."""
         batches = LabelledBatches(self.valid, self.recipe.train.tokens_per_batch, seed=0).in_order()
+        true = np.concatenate([batch.labels_N.numpy() for batch in batches])
         samples = self.valid_examples[:SAMPLES]
 
         @torch.no_grad()
@@ -104,6 +113,9 @@ class Labelled:
             means = {part: sum(loss.parts[part].item() for loss in losses) / len(self.valid) for part in losses[0].parts}
             if not np.isfinite(means["nll"]):
                 return Validation({"nll": means["nll"]}, [])  # weights that broke say nothing
+            means |= self._beyond_means(
+                true, torch.cat([loss.said_N for loss in losses if loss.said_N is not None]).cpu().numpy()
+            )
             answers = self.kind.answers(model, self.reader, self.labels, self.recipe.decode)  # type: ignore[arg-type]
             said = answers([e.text if e.second is None else (e.text, e.second) for e in samples])
             told = [label if isinstance(label, str) else f"{label:.2f}" for label in said]
@@ -112,6 +124,12 @@ class Labelled:
             return Validation(means, lines)
 
         return validate
+
+    def _beyond_means(self, true: np.ndarray, said: np.ndarray) -> dict[str, float]:
+        """Figures of all validation texts together, which are no means over them."""
+        if isinstance(self.labels, Scale):
+            return {"pearson": correlation(true, said)}
+        return {"mcc": ClassificationScores.of(self.labels.names, true, said, nll=0.0).mcc}
 
     def example(self) -> tuple[Part, int]:
         """A text of average length."""

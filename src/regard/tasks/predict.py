@@ -29,6 +29,7 @@ def predict(
     device: str | None,
     as_json: bool,
     emit: Emit,
+    weights: str = "",
 ) -> None:
     """Tell what the run answers; with `output`, tell it to that file instead."""
     with ExitStack() as opened:
@@ -36,7 +37,7 @@ def predict(
         sources = _sources(texts, input, opened) if table is None else []
         if output is not None:
             emit = opened.enter_context(growing(output, "--output")).write
-        answers, number = open_run(run, device, settings), 0
+        answers, number = open_run(run, device, settings, weights), 0
         if table is not None:
             _predict_table(table, output, answers, as_json, emit)
         for some in sources:

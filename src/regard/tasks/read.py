@@ -43,6 +43,7 @@ class ReadText:
     running: Running
     test: TestText | None
     unit = "tokens"
+    metric = "nll"
 
     @property
     def vocabularies(self) -> Mapping[str, Tokenizer]:

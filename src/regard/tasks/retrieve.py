@@ -51,6 +51,7 @@ class Exchanges:
     test: list[Pair]
     start: Start | None  # none too where the run has weights of its own by now
     unit = "replies"
+    metric = "accuracy"
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:

@@ -39,12 +39,17 @@ def aside(line: str) -> None:
     print(printable(line, keep="\n\t"), file=sys.stderr, flush=True)
 
 
+KINDS = {"last": "step", "best": "best", "average": "average"}
+"""What `--weights` calls a kind of checkpoint, and how the store calls it."""
+
+
 @dataclass(frozen=True)
 class Run:
     folder: Path
+    choice: str = ""  # of its weights: last, best, average, or a checkpoint such as step-400; by default what is used otherwise
 
     @classmethod
-    def open(cls, folder: Path | str) -> Run:
+    def open(cls, folder: Path | str, choice: str = "") -> Run:
         folder = Path(folder)
         must_exist(folder)
         if not folder.is_dir():
@@ -53,7 +58,7 @@ class Run:
             )
         if not (folder / "recipe.toml").is_file():
             raise UserError(f"{folder} is not a run: it has no recipe.toml. Runs are made by 'regard train RECIPE --out FOLDER'.")
-        run = cls(folder)
+        run = cls(folder, choice)
         run.refuse_links_out()
         return run
 
@@ -93,9 +98,11 @@ class Run:
         return Store(self.folder / CHECKPOINTS, say)
 
     def weights(self, say: Say = aside) -> Checkpoint:
-        """What the run is used with: the average of its last checkpoints, else its best, else its newest."""
+        """What the run is used with: its choice, else the average of its last checkpoints, else its best, else its newest."""
         self.require_sealed()
         store, damaged = self.store(say), False
+        if self.choice:
+            return self._chosen(store)
         for kind in ("average", "best", "step"):
             if (found := store.newest(kind)) is not None:
                 if damaged:
@@ -108,6 +115,14 @@ class Run:
             + ("copy the run again from where it was made, or train it anew with " if begun else "train it with ")
             + f"'regard train {self.folder / 'recipe.toml'} --out {'ANOTHER_FOLDER' if begun else self.folder}'."
         )
+
+    def _chosen(self, store: Store) -> Checkpoint:
+        if self.choice not in KINDS:
+            return store.named(self.choice)
+        if (found := store.newest(KINDS[self.choice])) is None:
+            kept = ", ".join(store.names()) or "none"
+            raise UserError(f"{self.folder} has no {self.choice} weights; of its checkpoints these are kept: {kept}.")
+        return found
 
     def checkpoints(self) -> Iterator[Path]:
         """Those one can continue from, good or not."""

@@ -23,21 +23,26 @@ if TYPE_CHECKING:
 TASKS = ByName[Task]({name: f"regard.tasks.{name}:TASK" for name in SECTIONS})  # each in the module of its name
 
 
-def open_run(name: Path | str, device: str | None = None, assignments: Sequence[str] = ()) -> Answers:
+def open_run(name: Path | str, device: str | None = None, assignments: Sequence[str] = (), weights: str = "") -> Answers:
     """What a run was trained for, ready to be done; settings may choose another search, or another task that its weights allow.
 
+    `weights` may be last, best, average or a checkpoint's name; `Run.weights` says what is taken by default.
     A Hugging Face folder is opened as it is, and so is a file of word vectors. A model on the hub is named hf:NAME, so that no
     mistyped folder is looked for there.
     """
     where = choose_device(device)
+    if weights and (is_vector_file(name) or is_public(name)):
+        raise UserError(f"--weights {weights} is for a run, and {name} is none and has one set of weights; leave it out.")
     if is_vector_file(name):
         from regard.tasks.lexicon import Lexicon
 
         return Lexicon.of_file(Path(name), assignments)
     if is_public(name):
         return _as_it_is(str(name).removeprefix(HUB), assignments, where)
-    run = Run.open(name)
+    run = Run.open(name, weights)
     if typed_task(assignments) not in (None, run.recipe.task.name):
+        if weights:
+            raise UserError(f"--weights {weights} is for the task that {name} was trained for; leave one of the two out.")
         return _as_it_is(str(name), assignments, where)
     recipe = run.recipe_with(assignments)
     return TASKS[recipe.task.name].open(run, recipe, where)

@@ -56,6 +56,11 @@ class Sentences:
     unit = "words"
 
     @property
+    def metric(self) -> str:
+        """Entities are judged by F1, single words by accuracy."""
+        return "accuracy" if self.tags.scheme == "plain" else "f1"
+
+    @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         return {VOCABULARY: self.reader.tokenizer, LABELS: self.tags}
 

@@ -10,7 +10,7 @@ import torch
 from regard.data.loader import Loader, Source
 from regard.errors import UserError
 from regard.recipe import Recipe
-from regard.tasks.automatic import as_begun, with_precision
+from regard.tasks.automatic import as_begun, with_metric, with_precision
 from regard.tasks.card import write_card
 from regard.tasks.claim import check_folder, claimed
 from regard.tasks.cost import estimate, must_fit_memory
@@ -65,11 +65,13 @@ def _prepared(recipe: Recipe, folder: Path | None, device: torch.device, say: Sa
     recipe = with_precision(recipe, device, say)
     task = TASKS[recipe.task.name]
     prepared = task.prepare(recipe, folder, say)
-    if task.trainer is not None or not recipe.train.epochs:
+    if task.trainer is not None:
         return prepared
-    batches = len(_source(prepared, device).plan(0))
-    counted = replace(recipe.train, steps=max(1, round(recipe.train.epochs * batches)))
-    return replace(prepared, recipe=replace(recipe, train=counted))  # type: ignore[type-var]
+    recipe = with_metric(recipe, prepared.metric)
+    if recipe.train.epochs:
+        batches = len(_source(prepared, device).plan(0))
+        recipe = replace(recipe, train=replace(recipe.train, steps=max(1, round(recipe.train.epochs * batches))))
+    return replace(prepared, recipe=recipe)  # type: ignore[type-var]
 
 
 def _plan(prepared: Prepared, device: torch.device) -> str:
@@ -79,7 +81,7 @@ def _plan(prepared: Prepared, device: torch.device) -> str:
     if train.decays and train.warmup >= 1 and train.warmup_steps < train.warmup:
         warmup += f" (train.warmup={train.warmup:g} is more than {train.warmup_limit:g} of the steps)"
     epochs = f"{train.steps / max(1, batches):.1f} epochs of {batches:,} batches"
-    return f"plan: {train.steps:,} steps, {epochs}; {warmup}; {train.precision} on {device}"
+    return f"plan: {train.steps:,} steps, {epochs}; {warmup}; best by {train.best}; {train.precision} on {device}"
 
 
 def train_prepared(prepared: Prepared, folder: Path, device: torch.device, say: Say, world: World = ALONE) -> Outcome:

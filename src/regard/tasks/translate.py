@@ -44,6 +44,7 @@ class Pairs:
     valid_pairs: list[Pair]
     test: list[Pair]
     unit = "target tokens"
+    metric = "nll"
 
     @property
     def vocabularies(self) -> Mapping[str, Tokenizer]:

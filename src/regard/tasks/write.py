@@ -43,6 +43,7 @@ class Texts:
     test: TestText | None
     start: Start | None  # none too where the run has weights of its own by now
     unit = "tokens"
+    metric = "nll"
 
     @property
     def vocabularies(self) -> Mapping[str, Tokenizer]:

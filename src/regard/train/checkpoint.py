@@ -110,6 +110,21 @@ class Store:
         self._report(rejected, "no other is left.")
         return None
 
+    def names(self) -> list[str]:
+        """Of all checkpoints, oldest first; not yet verified."""
+        return [place.name for place in reversed(self._places())]
+
+    def named(self, name: str) -> Checkpoint:
+        """The checkpoint of this name; the zeros before its step may be left out."""
+        kind, _, digits = name.rpartition("-")
+        found = [place for place in self._places(kind) if digits.isdecimal() and place.step == int(digits)]
+        if not found:
+            raise UserError(f"there is no checkpoint {name!r} in {self.folder}; kept are {', '.join(self.names()) or 'none'}.")
+        try:
+            return _read(found[0])
+        except Damaged as damage:
+            raise UserError(f"{found[0].path} is damaged ({damage}); choose another: {', '.join(self.names())}.") from None
+
     def all(self, kind: str) -> list[Checkpoint]:
         """Every good checkpoint of a kind, oldest first."""
         good, rejected = [], {}

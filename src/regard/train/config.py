@@ -41,7 +41,8 @@ class TrainConfig:
     snapshot_every: int = 0  # steps between weights in half precision, for studio to look at; 0: none
     keep: int = 5  # checkpoints
     average: int = 1  # of the last so many checkpoints; 1 takes the best one instead
-    best: Literal["nll", "accuracy", "f1", "exact"] = "nll"  # the figure of validation that says which is the best
+    best: Literal["auto", "nll", "accuracy", "mcc", "f1", "macro_f1", "exact", "pearson"] = "auto"
+    """The figure of validation that says which weights are the best, equal ones by their loss; auto: the one of the task."""
     patience: int = 0  # stop after so many validations without a better one; 0 is off
 
     def __post_init__(self) -> None:

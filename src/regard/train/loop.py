@@ -20,7 +20,7 @@ from regard.errors import UserError
 from regard.model.mixers.features import renew_features
 from regard.objective.loss import Objective
 from regard.train.checkpoint import Store
-from regard.train.config import TrainConfig
+from regard.train.config import AUTO, TrainConfig
 from regard.train.energy import Meter
 from regard.train.fuse import fuse
 from regard.train.interrupt import Interrupt
@@ -120,7 +120,7 @@ def _validate(
     if not isfinite(metrics["nll"]):
         raise diverged(f"the validation loss became {metrics['nll']}", progress.step, store)
     found = _chosen_by(config.best, metrics)
-    better = progress.best is None or (found < progress.best if config.best == "nll" else found > progress.best)
+    better = _is_better(config.best, found, metrics["nll"], progress)
     log.record(step=progress.step, **{f"valid_{name}": value for name, value in metrics.items()}, samples=samples)
     shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
     log.say(f"{progress.step:>6}  validation  {shown}{'  best so far' if better else ''}")
@@ -128,10 +128,25 @@ def _validate(
     if not better:
         return replace(progress, worse=progress.worse + 1)
     save_best(store, spread, progress.step, metrics)
-    return replace(progress, best=found, best_step=progress.step, worse=0)
+    return replace(progress, best=found, best_nll=metrics["nll"], best_step=progress.step, worse=0)
+
+
+def _is_better(name: str, found: float, nll: float, progress: Progress) -> bool:
+    """Higher is better, but for the loss; where a figure is as good as the best, a lower loss is."""
+    if progress.best is None:
+        return True
+    if _is_loss(name):
+        return found < progress.best
+    return found > progress.best or (found == progress.best and progress.best_nll is not None and nll < progress.best_nll)
+
+
+def _is_loss(name: str) -> bool:
+    """Nobody has asked the task for its own figure where this still says auto."""
+    return name in ("nll", AUTO)
 
 
 def _chosen_by(name: str, metrics: dict[str, float]) -> float:
+    name = "nll" if _is_loss(name) else name
     if name not in metrics:
         raise UserError(f"train.best={name} is not what this task is validated by; take one of: {', '.join(metrics)}.")
     return metrics[name]

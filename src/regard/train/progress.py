@@ -20,6 +20,7 @@ class Progress:
     tokens: int = 0
     seconds: float = 0.0
     best: float | None = None  # of what train.best names, so far
+    best_nll: float | None = None  # there
     best_step: int = 0
     worse: int = 0  # validations since
     accumulate: int = 0  # micro-batches a step, where memory asked for more than the recipe
