@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import shutil
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from itertools import product
@@ -71,6 +74,22 @@ def regard(*arguments: object, stdin: bytes = b"") -> Result:
         except SystemExit as stop:
             code = int(stop.code or 0)
     return Result(code, out.getvalue(), err.getvalue())
+
+
+def regard_apart(*arguments: object, prepare: Callable[[], None]) -> Result:
+    """The same in a process of its own, which is prepared first: one forked from this, so that nothing is imported again."""
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        try:
+            prepare()
+            os.write(writing, json.dumps(regard(*arguments)).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as file:
+        told = file.read()
+    os.waitpid(child, 0)
+    return Result(*json.loads(told))
 
 
 def refused(result: Result, *told: str) -> str:

@@ -198,10 +198,10 @@ def test_results_come_before_the_input_ends() -> None:
         for sentence in (CAT, "the dog sees the cat ."):
             process.stdin.write(f"{sentence}\n".encode())
             process.stdin.flush()
-            assert select.select([process.stdout], [], [], 60)[0], "no result although a whole line was given"
+            assert select.select([process.stdout], [], [], 600)[0], "no result although a whole line was given"
             assert process.stdout.readline() == printed("predict", trained(), sentence).encode()
         process.stdin.close()
-        assert process.wait(60) == 0
+        assert process.wait(600) == 0
 
 
 # ------------------------------------------------------------------------------------------------------- lens, explain, doctor

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import resource
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
@@ -14,7 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from regard.tasks.run import Run
-from tests.command import contents, copy_of_run, refused, regard, tiny, trained, write_tiny
+from tests.command import contents, copy_of_run, refused, regard, regard_apart, tiny, trained, write_tiny
 
 USES: list[tuple[str, list[str]]] = [("predict", ["the cat"]), ("evaluate", []), ("lens", ["the cat"])]
 
@@ -179,18 +177,13 @@ def test_a_disk_that_is_full_when_the_run_is_begun(tmp_path: Path) -> None:
 def test_a_disk_that_takes_no_checkpoint(tmp_path: Path) -> None:
     """The operating system itself refuses to write files of more than 10,000 bytes: a checkpoint has more."""
     recipe = write_tiny(tmp_path)
-    command = [sys.executable, "-m", "regard", "train", str(recipe), "train.validate_every=20", "--out", str(tmp_path / "o")]
-    ended = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY)),
-    )
-    assert ended.returncode == 2
-    assert "Traceback" not in ended.stderr
-    assert "regard: Saving the checkpoint step-00000010" in ended.stderr
-    assert "File too large" in ended.stderr
+    command = ["train", recipe, "train.validate_every=20", "--out", tmp_path / "o"]
+    small = (10_000, resource.RLIM_INFINITY)
+    ended = regard_apart(*command, prepare=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, small))
+    assert ended.code == 2
+    assert "Traceback" not in ended.err
+    assert "regard: Saving the checkpoint step-00000010" in ended.err
+    assert "File too large" in ended.err
     assert not any((tmp_path / "o" / "checkpoints").glob("[!.]*"))
     result = regard("train", recipe, "--out", tmp_path / "o")
     assert result.code == 0, result.err

@@ -20,9 +20,7 @@ class Family:
     vocabulary: int
     writes: bool = True  # word after word; an encoder alone does not
     compiles: bool = True  # PyTorch does not trace its own recurrent kernels
-    shallow: Callable[[], nn.Module] | None = (
-        None  # the same with one layer, for compiling: a second adds only time
-    )
+    shallow: Callable[[], nn.Module] | None = None  # the same with one layer, for compiling: a second adds only time
     backwards: bool = False  # compiled backwards too; forwards, all are
     source_length: int = 9
     target_length: int = 7

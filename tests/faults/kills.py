@@ -1,7 +1,7 @@
 """Stopped at random moments, by force or politely, and started again: the weights at the end must be those of a run left alone.
 
-Half of the moments are times, so that they fall into forward passes, validation and set-up; half are file-system events, so that
-they fall into saves, which are short.
+Half of the moments are times of the processor, so that they fall into forward passes, validation and set-up; half are
+file-system events, so that they fall into saves, which are short.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import random
 import re
 import shutil
 import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,16 +29,16 @@ class Alone:
 
     kind: str
     weights: dict[str, str]
-    seconds: float
+    seconds: float  # of processor time
     events: int
 
     @classmethod
     def train(cls, server: Server, kind: str, folder: Path) -> Alone:
-        began = time.perf_counter()
         assert server.train(kind, folder) == 0, log_of(folder)
+        seconds = server.seconds
         found = weights(folder)
         assert {name.split("-")[0] for name in found} == {"step", "best", "average"}
-        return cls(kind, found, time.perf_counter() - began, events_of(folder))
+        return cls(kind, found, seconds, events_of(folder))
 
     def strike(self, number: int, chance: random.Random) -> Strike:
         """At most two thirds of the way, or few runs would be struck twice."""

@@ -5,6 +5,7 @@ Each must leave `checkpoints/{step,best,average}-N` in its folder, be the same e
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,7 +44,12 @@ BASE = (
 
 def command(*settings: str) -> Train:
     """`regard train` on the tiny corpus, as a person would type it."""
-    return lambda folder: main(["train", str(tiny()), *BASE, *settings, "--device", "cpu", "--out", str(folder)])
+
+    def run(folder: Path) -> None:
+        sys.argv = ["regard", "train", str(tiny()), *BASE, *settings, "--device", "cpu", "--out", str(folder)]
+        main(sys.argv[1:])
+
+    return run
 
 
 WORDS, MASK = 40, 39

@@ -1,7 +1,8 @@
 """One process that has torch imported and no threads, and forks a child for every training: a start costs no seconds.
 
 Each line on its standard input is a JSON order: kind, folder, and perhaps a signal that the child sends to itself at its n-th
-file-system event. It answers with the child's process number and, when that has ended, with its wait status.
+file-system event. It answers with the child's process number and, when that has ended, with its wait status and the seconds of
+processor time that it took: by these moments are chosen, since a busy machine changes all others.
 python -m tests.faults.server
 """
 
@@ -23,7 +24,7 @@ UNPICKLED = 71  # the exit code of a training in which anything, in whatever lib
 
 @dataclass(frozen=True)
 class Strike:
-    """A signal: after so many seconds, or at so many file-system events."""
+    """A signal: after so many seconds of processor time, or at so many file-system events."""
 
     signal: int
     seconds: float = 0.0
@@ -42,6 +43,7 @@ class Server:
             cwd=Path(__file__).parents[2],
         )
         assert self._out.readline() == "ready\n"
+        self.seconds = 0.0  # of processor time, of the last training
 
     @property
     def _out(self) -> IO[str]:
@@ -57,16 +59,28 @@ class Server:
         self.process.stdin.flush()
         child = int(self._out.readline())
         if strike and not strike.event:
-            time.sleep(strike.seconds)
+            while _processor_seconds(child) < strike.seconds:
+                time.sleep(0.001)
             with suppress(ProcessLookupError):  # it had ended
                 os.kill(child, strike.signal)
-        return os.waitstatus_to_exitcode(int(self._out.readline()))
+        status, seconds = self._out.readline().split()
+        self.seconds = float(seconds)
+        return os.waitstatus_to_exitcode(int(status))
 
     def stop(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait()
         self._out.close()
+
+
+def _processor_seconds(process: int) -> float:
+    """Infinitely many of one that has ended."""
+    try:
+        state, *numbers = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return float("inf")
+    return float("inf") if state == "Z" else (int(numbers[10]) + int(numbers[11])) / os.sysconf("SC_CLK_TCK")
 
 
 def log_of(folder: Path) -> str:
@@ -97,7 +111,8 @@ def _serve() -> None:
         if not (child := os.fork()):
             _train(KINDS[order["kind"]], order)
         print(child, flush=True)
-        print(os.waitpid(child, 0)[1], flush=True)
+        _, status, used = os.wait4(child, 0)
+        print(status, used.ru_utime + used.ru_stime, flush=True)
 
 
 def _train(train: Any, order: dict[str, Any]) -> NoReturn:

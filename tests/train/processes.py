@@ -10,6 +10,8 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Any
 import torch
 
 from regard.cli import main
+from regard.train import runlog
 
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(["tests.train.processes", "regard.tasks.training", "torch.distributed.fsdp"])
@@ -61,6 +64,7 @@ def _begin(rank: int, size: int, port: int, log: Path, function: Callable[..., N
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
     torch.set_num_threads(1)
     os.fsync = lambda handle: None  # type: ignore[assignment]  # disks have tests of their own
+    setattr(runlog, "draw_curves", lambda records, path: None)  # noqa: B010, which takes longer than to train
     function(*arguments)
 
 
@@ -73,7 +77,13 @@ def command(arguments: Sequence[str], full_disk_of_rank: int | None = None) -> N
     main()
 
 
+_ports = count(20_000 + 37 * os.getpid() % 10_000)  # below those that the system gives to whoever asks for any
+
+
 def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
+    """One that nobody takes before the first of the processes listens there: other workers begin to look elsewhere."""
+    for port in _ports:
+        with suppress(OSError), socket.socket() as listening:
+            listening.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError

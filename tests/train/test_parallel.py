@@ -142,9 +142,9 @@ def test_every_loss_is_that_of_one_process(size: int, choices: list[str], one: P
     assert {path.name for path in last.iterdir()} == {"MANIFEST.json", "state.json", "model.safetensors", "optimizer.safetensors"}
 
 
-SMALL: dict[str, Any] = dict(width=12, heads=3, feedforward=20, layers=2, dropout=0.0, attention_dropout=0.0)
+SMALL: dict[str, Any] = dict(width=12, heads=3, feedforward=20, layers=1, dropout=0.0, attention_dropout=0.0)
 FAMILIES: dict[str, Callable[[], nn.Module]] = {
-    "transformer": lambda: Transformer(TransformerConfig(**SMALL), 31, 31),
+    "transformer": lambda: Transformer(TransformerConfig(**SMALL | dict(layers=2)), 31, 31),
     "bert": lambda: BERT(BERTConfig(**SMALL, maximum_length=9), 31),
     "electra": lambda: ELECTRA(ELECTRAConfig(**SMALL, maximum_length=9, generator_width=4), 31),
     "gpt": lambda: GPT(GPTConfig(**SMALL, maximum_length=9), 31),
@@ -187,10 +187,11 @@ def check_families() -> None:
                 assert found == pytest.approx(expected, abs=1e-5), (family, shard)
                 for ours, theirs in zip(model.parameters(), reference.parameters()):
                     torch.testing.assert_close(full(ours.detach()), theirs.detach(), atol=1e-5, rtol=1e-4)
-            again = steps_of(family, world, True, recompute=True)[1]
-            assert again == pytest.approx(expected, abs=1e-5), family
-            rough = steps_of(family, world, True, precision="bf16")[1]
-            assert rough == pytest.approx(expected, rel=0.1), family
+            if family in ("transformer", "electra"):  # one network and two; how each is computed has tests of its own
+                again = steps_of(family, world, True, recompute=True)[1]
+                assert again == pytest.approx(expected, abs=1e-5), family
+                rough = steps_of(family, world, True, precision="bf16")[1]
+                assert rough == pytest.approx(expected, rel=0.1), family
 
 
 def test_every_family_can_be_spread(tmp_path: Path) -> None:
@@ -273,14 +274,14 @@ def test_when_a_process_dies_the_other_ends_with_one_sentence(dies: int, tmp_pat
     processes = start(2, folder, steps=100_000)
     wait_for_steps(folder, 6)
     processes.signal(dies, signal.SIGKILL)
-    codes = processes.codes(30)
+    codes = processes.codes()
     assert (codes[dies], codes[1 - dies]) == (-signal.SIGKILL, 2), processes.told
     refused(Result(2, "", processes.told[1 - dies]), "another process of this training is gone", "same command again")
     train(1, folder, steps=int(newest(folder).name.split("-")[1]) + 1)  # what was saved is good
 
 
 def one_message(processes: Processes, *told: str) -> None:
-    assert processes.codes(30) == [2] * len(processes.running), processes.told
+    assert processes.codes() == [2] * len(processes.running), processes.told
     refused(Result(2, "", "".join(processes.told)), *told)
 
 
