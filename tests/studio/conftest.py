@@ -5,8 +5,8 @@ Not for the whole session: while Playwright is there, so is its event loop, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -43,11 +43,21 @@ def complaints() -> list[str]:
     return []
 
 
-@pytest.fixture
-def page(browser: Browser, studio: str, complaints: list[str]) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1366, "height": 768}, accept_downloads=True)
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Iterator[Page]:
+    """One for the tests of a file: to make it takes longer than most of them."""
+    context = browser.new_context(accept_downloads=True)
     made = context.new_page()
     made.set_default_timeout(300_000)
+    yield made
+    context.close()
+
+
+@pytest.fixture
+def page(tab: Page, studio: str, complaints: list[str]) -> Iterator[Page]:
+    tab.goto("about:blank")
+    tab.set_viewport_size({"width": 1366, "height": 768})
+    tab.emulate_media(color_scheme="light")
 
     def heard(message: ConsoleMessage) -> None:
         complaints.append(f"{message.type}: {message.text} {message.location['url']}")
@@ -56,9 +66,15 @@ def page(browser: Browser, studio: str, complaints: list[str]) -> Iterator[Page]
         if not request.url.startswith((studio, "blob:", "data:")):
             complaints.append(f"asked for {request.url}")
 
-    made.on("console", heard)
-    made.on("pageerror", lambda error: complaints.append(str(error)))
-    made.on("request", asked)
-    yield made
-    context.close()
+    def broke(error: object) -> None:
+        complaints.append(str(error))
+
+    listeners: dict[Any, Callable[..., None]] = {"console": heard, "pageerror": broke, "request": asked}
+    for event, listener in listeners.items():
+        tab.on(event, listener)
+    yield tab
+    if tab.url.startswith(studio):
+        tab.evaluate("localStorage.clear(), sessionStorage.clear()")
+    for event, listener in listeners.items():
+        tab.remove_listener(event, listener)
     assert complaints == []

@@ -18,7 +18,8 @@ USES = {"word": "w7", "sents": "w5 w7 w8\nw9 w7 w6\nw7 w7"}
 
 
 def open_view(page: Page, studio: str, screen: str, **state: object) -> None:
-    page.goto("about:blank")
+    if page.url.startswith(f"{studio}/#/{screen}?"):  # another screen is turned to; the same one would stay as it is drawn
+        page.goto("about:blank")
     extra = USES if screen == "words" else {}
     page.goto(f"{studio}/#/{screen}?{urlencode({'run': 'tiny', 'text': TEXT, **extra, **state})}")
     drawn(page, screen)

@@ -87,10 +87,19 @@ def open_hostile(page: Page, address: str, screen: str, n: int) -> None:
     drawn(page, screen)
 
 
-@pytest.mark.parametrize("screen", SCREENS)
-def test_none_runs(browser: Browser, hostile: str, screen: str, tmp_path: Path) -> None:
-    page = browser.new_page(viewport={"width": 1366, "height": 768})
+@pytest.fixture(scope="module")
+def pages(browser: Browser) -> Iterator[tuple[Page, Page]]:
+    """One to look at the studio, and one to open what was saved."""
+    page, opened = (browser.new_page(viewport={"width": 1366, "height": 768}) for _ in range(2))
     page.set_default_timeout(300_000)
+    yield page, opened
+    page.close()
+    opened.close()
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_none_runs(pages: tuple[Page, Page], hostile: str, screen: str, tmp_path: Path) -> None:
+    page, opened = pages
     dialogs: list[object] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog))
     if screen == "layers":  # explanations of a hundred tokens are refused, which shows another hostile sentence
@@ -109,20 +118,15 @@ def test_none_runs(browser: Browser, hostile: str, screen: str, tmp_path: Path) 
     with page.expect_download() as saved:
         page.click("dialog [data-kind=html]")
     saved.value.save_as(tmp_path / "saved.html")
-    opened = browser.new_page()
     opened.goto(f"file://{tmp_path}/saved.html")
     assert opened.evaluate("window.stolen") is None
     assert opened.evaluate("document.querySelectorAll('script:not([type=\"application/json\"]), iframe').length") == 0
     assert opened.evaluate("document.images.length") == 1
-    opened.close()
     assert dialogs == []
-    page.close()
 
 
-def test_they_are_all_there_to_be_read(browser: Browser, hostile: str) -> None:
-    page = browser.new_page(viewport={"width": 1366, "height": 768})
-    page.set_default_timeout(300_000)
+def test_they_are_all_there_to_be_read(pages: tuple[Page, Page], hostile: str) -> None:
+    page, _ = pages
     open_hostile(page, hostile, "run", 0)
     options = page.evaluate("[...document.querySelectorAll('#run option')].map((option) => option.value)")
     assert [name for name in HOSTILE if name not in options] == []
-    page.close()

@@ -136,14 +136,16 @@ SAYS = {"atlas": "decoder 2 cross, head 1", "ablate": "Nothing is off", "arithme
 @pytest.mark.parametrize("screen", SCREENS)
 def test_what_is_seen_can_be_saved_and_opened_again(page: Page, studio: str, screen: str, tmp_path: Path) -> None:
     open_view(page, studio, screen, at="decoder.1.cross", head=1)
-    saved = {kind: save(page, kind, tmp_path) for kind in ("svg", "png", "json", "html")}
+    kinds = ("svg", "json", "html") + (("png",) if screen in ("head", "beam") else ())  # it is drawn from the svg, and takes long
+    saved = {kind: save(page, kind, tmp_path) for kind in kinds}
     drawing = ElementTree.parse(saved["svg"]).getroot()
     words = " ".join(drawing.itertext())
     assert SAYS.get(screen, "w7") in words
     assert not [node for node in drawing.iter() if node.tag.endswith(("script", "foreignObject"))]
-    assert saved["png"].read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    width = int.from_bytes(saved["png"].read_bytes()[16:20], "big")
-    assert width == 2 * int(drawing.attrib["width"])
+    if "png" in saved:
+        assert saved["png"].read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+        width = int.from_bytes(saved["png"].read_bytes()[16:20], "big")
+        assert width == 2 * int(drawing.attrib["width"])
     data: dict[str, Any] = json.loads(saved["json"].read_text())
     html = saved["html"].read_text()
     inside = re.search(r'<script type="application/json" id="data">(.*)</script>', html, re.S)
