@@ -9,6 +9,7 @@ import os
 import resource
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -342,17 +343,20 @@ def test_what_the_disk_refuses_is_a_sentence_and_harms_nothing(
     assert found(store, "step").step == 400
 
 
-@pytest.fixture
-def file_limit() -> Iterator[Callable[[int], None]]:
+@contextmanager
+def file_limit(size: int) -> Iterator[None]:
+    """Over before the test is: what pytest writes to a file is limited too."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_limit_the_system_itself_enforces_inside_safetensors(store: Store, file_limit: Callable[[int], None]) -> None:
+def test_a_limit_the_system_itself_enforces_inside_safetensors(store: Store) -> None:
     save(store, 300)
-    file_limit(4096)
-    with pytest.raises(UserError, match="File too large"):
+    with file_limit(4096), pytest.raises(UserError, match="File too large"):
         store.save("step", 400, {"model": {"w": torch.zeros(10_000)}}, {})
     assert os.listdir(store.folder) == ["step-00000300"]  # noqa: PTH208
 
