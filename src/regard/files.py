@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from io import BufferedReader, BufferedWriter
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -52,7 +53,7 @@ def open_regular(path: Path, *, within: Path | None = None) -> BufferedReader:
         refuse_link_out(path, within)
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path} does not exist{_nearest_file(path)}") from None
     except OSError as error:  # ENXIO for a socket; EACCES
         raise UserError(f"{path} cannot be read: {error.strerror}. Check what it is and who may read it.") from None
@@ -67,7 +68,8 @@ def _refuse_irregular(handle: int, path: Path) -> None:
     if not stat.S_ISREG(mode):
         os.close(handle)
         kind = next((name for test, name in KINDS if test(mode)), "something else")
-        raise UserError(f"{path} is {kind}, but a regular file is needed. Give the path of a file.")
+        cure = "Name one of the files in it." if stat.S_ISDIR(mode) else "Give the path of a file."
+        raise UserError(f"{path} is {kind}, but a regular file is needed. {cure}")
 
 
 def read_bounded(path: Path, most: int = SMALL, *, within: Path | None = None) -> bytes:
@@ -208,5 +210,5 @@ def told_size(size: int) -> str:
 def _nearest_file(path: Path) -> str:
     if not path.parent.is_dir():
         return f", and neither does the folder {path.parent}. Check the path."
-    close = get_close_matches(path.name, [other.name for other in path.parent.iterdir()], n=1)
+    close = get_close_matches(path.name, [other.name for other in islice(path.parent.iterdir(), 1000)], n=1)
     return f"; did you mean {close[0]!r}?" if close else "; give the path of a file."

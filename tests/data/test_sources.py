@@ -130,7 +130,7 @@ def test_folder_and_unreadable_file(write: Write, tmp_path: Path, monkeypatch: p
     def deny(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", deny)
+    monkeypatch.setattr("regard.files.os.open", deny)
     refused((path,), path, "Permission denied")
 
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.data.parts import LONGEST, Part
+from regard.data.parts import Part
+from regard.text.cutting import LONGEST
 
 Encode = Callable[[Sequence[str]], list[list[int]]]
 

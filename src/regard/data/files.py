@@ -1,42 +1,72 @@
 """Lines of UTF-8 text from a file, plain or gzipped, with the file and the line named when something is wrong with it.
 
 Only "\\n" (or "\\r\\n") ends a line: characters such as U+2028 are part of the text, or two aligned files would drift
-apart. A byte order mark at the start is dropped, and so are empty lines at the end of the file.
+apart. A byte order mark at the start is dropped, and so are empty lines at the end of the file. What is held in memory is one
+line, whose length is bounded, however the file is made.
 """
 
 from __future__ import annotations
 
 import codecs
-import gzip
-import zlib
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from functools import partial
 from io import BufferedIOBase
 from itertools import chain
 from pathlib import Path
 
 from regard.errors import UserError
+from regard.files import MIB, open_maybe_gzipped, open_regular, told_size
 
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+BLOCK = MIB
+LONGEST = 16 * MIB  # bytes of a line: the longest books have some five million characters
+BLANKS = 100_000  # runs of lines of white space that are held back
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(1, first line), (2, second line), ... without line ends."""
-    found = False
-    empty: list[tuple[int, str]] = []  # held back until a line with text shows that the file goes on
-    for number, content in enumerate(_contents(path, lambda file: file.readline()), start=1):
-        line = _decode(content, path, number)
+    given = 0  # up to this line
+    blanks: list[tuple[str, int]] = []  # and how often each comes: held back until a line with text shows that the file goes on
+    for number, content in enumerate(_lines(path), start=1):
+        line = _decode(content, path, number) if content else ""
         if not line.strip():
-            empty.append((number, line))
+            _count(blanks, line, path, number)
             continue
-        found = True
-        yield from empty
-        empty.clear()
+        for blank, times in blanks:
+            yield from ((n, blank) for n in range(given + 1, given + times + 1))
+            given += times
+        blanks.clear()
+        given = number
         yield number, line
-    if not found:
+    if not given:
         raise UserError(f"{path} is empty: there is no text in it. Give a file with one example on each line.")
+
+
+def _count(blanks: list[tuple[str, int]], line: str, path: Path, number: int) -> None:
+    """Many alike are held as one: millions of empty lines take no memory."""
+    if blanks and blanks[-1][0] == line:
+        blanks[-1] = (line, blanks[-1][1] + 1)
+    elif len(blanks) < BLANKS:
+        blanks.append((line, 1))
+    else:
+        raise UserError(f"{path}, line {number:,}: this and the many lines before it are nothing but white space. Take them out.")
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Without line ends; taken block by block, which is faster than `readline`, and none to an end that is too far off."""
+    number, begun = 1, b""
+    for content in _contents(path, lambda file: file.read(BLOCK)):
+        *whole, begun = (begun + content).split(b"\n")
+        yield from whole
+        number += len(whole)
+        if len(begun) > LONGEST:
+            raise UserError(
+                f"{path}, line {number:,}: this line is longer than {told_size(LONGEST)}, the most that is read of one. Is it "
+                "text? Put line ends between the examples."
+            )
+    if begun:
+        yield begun
 
 
 def text_blocks(path: Path, size: int) -> Iterator[str]:
@@ -55,27 +85,16 @@ def text_blocks(path: Path, size: int) -> Iterator[str]:
 
 
 def must_be_file(path: Path) -> None:
-    if path.is_dir():
-        raise UserError(f"{path} is a folder, but a file is needed. Name one of the files in it.")
-    if path.exists():
-        return
-    if not path.parent.is_dir():
-        raise UserError(f"{path} does not exist, and neither does the folder {path.parent}. Check the path.")
-    close = get_close_matches(path.name, [other.name for other in path.parent.iterdir()], n=1)
-    raise UserError(f"{path} does not exist" + (f"; did you mean {close[0]!r}?" if close else "; give the path of a file."))
+    """Before anything is made of what other files hold."""
+    open_regular(path).close()
 
 
 def _contents(path: Path, read: Callable[[BufferedIOBase], bytes]) -> Iterator[bytes]:
     """What `read` takes from the file, again and again, up to its end."""
-    must_be_file(path)
     try:
-        with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        with open_maybe_gzipped(path) as file:
             for number, content in enumerate(iter(partial(read, file), b"")):
                 yield content if number else _without_mark(content, path)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(
-            f"{path} is not a whole gzip file ({error}). Copy or download it again; `gzip -t` tells whether it is whole."
-        ) from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}. Check who may read it.") from error
 
@@ -89,7 +108,7 @@ def _without_mark(content: bytes, path: Path) -> bytes:
 def _decode(content: bytes, path: Path, number: int) -> str:
     _refuse_nul(content, path, number)
     try:
-        return content.decode().removesuffix("\n").removesuffix("\r")
+        return content.decode().removesuffix("\r")
     except UnicodeDecodeError as error:
         raise _not_utf8(path, number, 0, error) from error
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from regard.data.texts import documents, files
+from regard.data.parts import Part
+from regard.data.texts import files, parts
 from regard.data.token_file import Tokens, tokenise
 from regard.errors import UserError
 from regard.recipe import Recipe
@@ -57,19 +57,19 @@ def read_running(recipe: Recipe, folder: Path | None, say: Say, *, ended: bool, 
     must_be_there(data.valid)
     begun = folder is not None and (folder / VOCABULARY).exists()
     start = start_of(recipe.task.start) if recipe.task.start and not begun else None
-    tokenizer = vocabulary(recipe, folder, start, lambda: list(_enough(documents(data.train, data.column), say)))
+    tokenizer = vocabulary(recipe, folder, start, lambda: list(_enough(parts(data.train, data.column), say)))
     tokenizer = tokenizer if begun or start else complete(tokenizer)
     eos = tokenizer.roles.eos if ended else None
     train = tokenise(data.train, data.column, tokenizer, eos=eos, say=say)
     if data.valid:
         valid = tokenise(data.valid, data.column, tokenizer, eos=eos, say=say)
-        parts = Text.of(train, 0, len(train.ids)), Text.of(valid, 0, len(valid.ids))
+        texts = Text.of(train, 0, len(train.ids)), Text.of(valid, 0, len(valid.ids))
     else:
         cut = _cut(train, data.held_out)
-        parts = Text.of(train, 0, cut), Text.of(train, cut, len(train.ids))
+        texts = Text.of(train, 0, cut), Text.of(train, cut, len(train.ids))
     bytes_each = f"{train.bytes / len(train.ids):.2f} bytes each"
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary, {bytes_each}")
-    found = Running(tokenizer, *parts, start)
+    found = Running(tokenizer, *texts, start)
     say(f"train: {found.train.amount}; valid: {found.valid.amount}{'' if data.valid else ', held out of train'}")
     return found
 
@@ -87,14 +87,19 @@ def _cut(tokens: Tokens, held_out: float) -> int:
     return start if start and abs(start - wanted) < held_out / 2 * len(tokens.ids) else wanted
 
 
-def _enough(texts: Iterator[str], say: Say) -> Iterator[str]:
-    read = 0
-
-    def room(text: str) -> bool:
-        nonlocal read
-        read += len(text)
-        return read <= ENOUGH or read == len(text)
-
-    yield from (text[:ENOUGH] for text in takewhile(room, texts))
-    if read > ENOUGH:
-        say(f"text: the vocabulary is learned from the first {ENOUGH / 1e6:.0f} million characters")
+def _enough(found: Iterator[Part], say: Say) -> Iterator[str]:
+    """Whole documents as long as there is room for them, and of the first as much as there is."""
+    read, first = 0, True
+    document: list[str] = []
+    for part in found:
+        document.append(part.text)
+        read += len(part.text)
+        if read > ENOUGH:
+            say(f"text: the vocabulary is learned from the first {ENOUGH / 1e6:.0f} million characters")
+            if first:
+                document[-1] = document[-1][: len(part.text) - (read - ENOUGH)]
+                yield from document
+            return
+        if part.ends:
+            yield from document
+            document, first = [], False

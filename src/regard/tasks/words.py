@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.cooccurrences import EntrySource, cooccurrences
-from regard.data.texts import documents
+from regard.data.texts import parts
 from regard.data.token_file import tokenise
 from regard.data.word_blocks import BlockSource
 from regard.data.word_tests import Pairs, Questions, read_word_test
@@ -105,7 +105,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Any:
     if not data.train:
         raise UserError("data.train is empty; give a text file, a folder, a pattern such as 'books/*.txt', or hf:NAME.")
     test = read_test(recipe)
-    tokenizer = vocabulary(recipe, folder, None, lambda: list(documents(data.train, data.column)))
+    tokenizer = vocabulary(recipe, folder, None, lambda: [part.text for part in parts(data.train, data.column)])
     tokens = tokenise(data.train, data.column, tokenizer, eos=None, say=say)
     found = word_text(tokens, tokenizer)
     say(f"train: {found.amount}; {len(found.words):,} different, each seen {text.minimum_count} times or more")

@@ -11,14 +11,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from tokenizers import Tokenizer, models, trainers
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 from regard.errors import UserError
 from regard.text.config import Kind
+from regard.text.cutting import has_long_words
 from regard.text.pieces import BYTE_LETTERS, Cut
 from regard.text.vocabulary import SPECIALS, UNK
 
 UNKNOWN = SPECIALS[UNK]
+LONGEST_WORD = 4096  # characters; the time that the trainers of merges take grows with the square of it
 BYTE_SIZE = len(SPECIALS) + len(BYTE_LETTERS)
 Learner = Callable[[Cut, list[str], int, int], models.Model]
 
@@ -111,6 +113,9 @@ def _train(model: models.Model, trainer: trainers.Trainer, how: Cut, texts: list
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = how.normalizer
     tokenizer.pre_tokenizer = how.pre_tokenizer
+    if any(has_long_words(text, LONGEST_WORD) for text in texts):
+        pieces = pre_tokenizers.Split(Regex(rf"[\s\S]{{{LONGEST_WORD}}}"), "isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([how.pre_tokenizer, pieces])
     tokenizer.train_from_iterator(texts, trainer, length=len(texts))
     return tokenizer
 

@@ -20,6 +20,7 @@ from regard.errors import UserError, nearest
 from regard.files import write_whole
 from regard.text.config import KINDS, Kind, check_size
 from regard.text.continuing import continuing
+from regard.text.cutting import cut_long
 from regard.text.learn import LEARNERS
 from regard.text.pieces import cut, visible, visible_bytes
 from regard.text.places import Placed, placed
@@ -157,7 +158,7 @@ def train_tokenizer(kind: Kind, texts: Iterable[str], size: int, *, lowercase: b
     if kind not in KINDS:
         raise UserError(f"text.tokenizer={kind!r} is not a kind of tokenizer{nearest(kind, KINDS)}")
     check_size(kind, size, minimum_count)
-    texts, how = list(texts), cut(kind, lowercase)
+    texts, how = [part for text in texts for part in cut_long(text)], cut(kind, lowercase)
     _refuse_half_characters(texts)
     texts = [text for text in texts if how.normalizer.normalize_str(text).strip()]
     if not texts and kind != "byte":
