@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from regard import files
 from regard.errors import UserError
-from regard.files import open_maybe_gzipped, open_regular, read_bounded, read_json, refuse_link_out, write_whole
+from regard.files import filling, is_free, open_maybe_gzipped, open_regular, read_bounded, read_json, refuse_link_out, write_whole
 
 
 def test_a_regular_file_is_read(tmp_path: Path) -> None:
@@ -123,3 +125,26 @@ def test_a_link_is_replaced_and_what_it_named_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "recipe.toml").read_bytes() == b"new"
     assert not (tmp_path / "recipe.toml").is_symlink()
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def _fill(folder: Path, then: Callable[[], object]) -> None:
+    with filling(folder, last="x") as draft:
+        (draft / "x").write_text("x")
+        (draft / "inner").mkdir()
+        then()
+
+
+def test_a_folder_is_filled_at_once_or_not_at_all(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "full"
+    with pytest.raises(KeyboardInterrupt):
+        _fill(folder, Mock(side_effect=KeyboardInterrupt))
+    assert not (tmp_path / "a").exists()
+    _fill(folder, lambda: None)
+    assert sorted(path.name for path in folder.iterdir()) == ["inner", "x"]
+    assert not is_free(folder)
+    assert not is_free(folder / "x")
+    (folder / "x").write_text("mine")
+    with pytest.raises(OSError, match="Directory not empty"):  # what stands there stays
+        _fill(folder, (folder / "inner" / "kept").touch)
+    assert (folder / "x").read_text() == "mine"
+    assert sorted(path.name for path in folder.iterdir()) == ["inner", "x"]

@@ -13,10 +13,11 @@ import json
 import os
 import re
 import secrets
+import shutil
 import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from io import BufferedReader, BufferedWriter
 from itertools import islice
@@ -198,6 +199,37 @@ def open_lasting(path: Path) -> BufferedWriter:
         raise UserError(f"{path} is a link, and nothing is written through links. Delete it; it is made again.") from None
     _refuse_irregular(handle, path)
     return os.fdopen(handle, "ab")
+
+
+@contextmanager
+def filling(folder: Path, last: str = "") -> Iterator[Path]:
+    """A hidden draft in `folder` to put files in; when the block ends well they move up, the one named `last` as the last.
+
+    When it does not, or is interrupted, nothing is left behind: not the draft, nor a folder that was made for it.
+    """
+    missing = [above for above in (folder, *folder.parents) if not above.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    draft, moved = folder / f".tmp-{os.getpid()}-{secrets.token_hex(4)}-draft", list[Path]()
+    try:
+        draft.mkdir()
+        yield draft
+        for path in sorted(draft.iterdir(), key=lambda path: (path.name == last, path.name)):
+            moved.append(path.rename(folder / path.name))
+        draft.rmdir()
+    except BaseException:
+        for path in (draft, *moved):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        for made in missing:
+            with suppress(OSError):  # somebody else put something there
+                made.rmdir()
+        raise
+
+
+def is_free(folder: Path) -> bool:
+    """Whether there is nothing in its place, or an empty folder; hidden names, as a killed process leaves them, do not count."""
+    if not os.path.lexists(folder):
+        return True
+    return folder.is_dir() and all(path.name.startswith(".") for path in folder.iterdir())
 
 
 def told_size(size: int) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from regard.families.public.sentences import written_sentences
 from regard.families.vectors import VectorsConfig
+from regard.train.checkpoint import Store
 from tests.command import contents, refused, regard
 from tests.command import trained as translator
 from tests.families.public_folder import change_config, change_tensors, export, small_gpt
@@ -64,7 +65,7 @@ def larger_vocabulary(folder: Path) -> None:
 SPOILED: list[tuple[Spoil, str]] = [
     (lambda folder: (folder / "config.json").unlink(), "There is no"),
     (lambda folder: (folder / "config.json").write_text("{"), "cannot be read as JSON"),
-    (lambda folder: (folder / "config.json").write_bytes(b'{"model_type": "\xff"}'), "cannot be read as JSON"),
+    (lambda folder: (folder / "config.json").write_bytes(b'{"model_type": "\xff"}'), "is not UTF-8 text"),
     (lambda folder: change_config(folder, model_type="bart"), "model_type='bart'"),
     (lambda folder: change_config(folder, architectures=["BertForMultipleChoice"]), "'BertForMultipleChoice'"),
     (lambda folder: change_config(folder, hidden_size=25), "config.json"),
@@ -199,3 +200,39 @@ def test_a_run_that_was_changed_is_not_exported(file: str, change: Callable[[Any
     run = Path(shutil.copytree(trained("bert"), tmp_path / "run"))
     rewrite(file, change)(run)
     refused(regard("export", run, tmp_path / "out"), told)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_leave_nothing_behind(value: float, body: Path, tmp_path: Path) -> None:
+    """And a good import into the same folder works afterwards."""
+    change_tensors(body, lambda found: found["embeddings.LayerNorm.bias"].fill_(value))
+    refused(regard("import", body, tmp_path / "new" / "run"), "values that are NaN or infinite")
+    assert not (tmp_path / "new").exists()
+    assert regard("import", folder_of("BertModel"), tmp_path / "new" / "run").code == 0
+    refused(regard("predict", body, "a text", "--device", "cpu"), "values that are NaN or infinite")
+
+
+def test_an_import_that_is_stopped_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*given: object, **others: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "empty").mkdir()
+    with monkeypatch.context() as while_saving:
+        while_saving.setattr(Store, "save", stop)
+        for place in ("new/run", "empty"):
+            assert regard("import", folder_of("BertModel"), tmp_path / place).code == 130
+    assert contents(tmp_path) == {"empty": None}
+    assert regard("import", folder_of("BertModel"), tmp_path / "empty").code == 0
+    with monkeypatch.context() as while_writing:
+        while_writing.setattr("regard.families.public.writing.save_file", stop)
+        assert regard("export", tmp_path / "empty", tmp_path / "out").code == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
+def test_a_pruning_that_is_stopped_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*given: object, **others: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("regard.tasks.pruning.save", stop)  # the last that is written
+    result = regard("prune", translator(), tmp_path / "pruned", "--by", "random", "--device", "cpu")
+    assert (result.code, contents(tmp_path)) == (130, {}), result.err

@@ -16,6 +16,7 @@ from regard.errors import UserError, nearest
 from regard.families import FAMILIES
 from regard.families.public import write_public
 from regard.families.public.sentences import written_sentences
+from regard.files import filling, is_free
 from regard.recipe import Recipe
 from regard.tasks.adopting import recipe_of
 from regard.tasks.claim import check_folder
@@ -35,15 +36,14 @@ def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] 
     """Weights, settings, vocabulary and labels of a Hugging Face folder or hub id, as a run in `folder`."""
     start = start_of(name)
     recipe = recipe_of(start, assignments)
-    check_folder(recipe, folder)
     if (folder / "recipe.toml").exists():
         raise UserError(f"{folder} holds a run already; give another folder.")
+    check_folder(recipe, folder)
     answers = adopted(start, recipe, torch.device("cpu"))
-    folder.mkdir(parents=True, exist_ok=True)
-    run = Run(folder)
-    with run.locked():
+    with filling(folder, last="recipe.toml") as draft:
+        run = Run(draft)
         for file, vocabulary in answers.vocabularies.items():
-            vocabulary.save(folder / file)
+            vocabulary.save(draft / file)
         run.store().save("best", 0, {"model": answers.model.state_dict()}, {"imported": name})
         run.write("recipe.toml", recipe.to_toml())
         run.write("data.json", json.dumps({"amounts": {}, "sha256": {}, "seals": run.seals()}, indent=2) + "\n")
@@ -90,10 +90,10 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
 def _export_vectors(name: str, to: Path, kind: str, say: Say) -> None:
     """Word vectors, of a run or of a file in another format, as a file in a new folder."""
     vectors, path = vectors_of(name), to / VECTOR_FILES[kind]
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+    if not is_free(to):
         raise UserError(f"{to} exists already; give a new folder.")
-    to.mkdir(parents=True, exist_ok=True)
-    write_vectors(path, vectors, kind)
+    with filling(to) as draft:
+        write_vectors(draft / path.name, vectors, kind)
     say(f"exported: {path}, {len(vectors):,} words of width {vectors.width}")
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.data.loader import Loader
 from regard.errors import UserError, nearest
+from regard.files import filling, is_free
 from regard.lens.importance import Importance, importance, leave_one_out
 from regard.lens.learned_gates import PENALTY, STEPS, learn_gates
 from regard.lens.pruning import (
@@ -80,7 +81,7 @@ def prune_run(
     if picture is not None:
         check_suffix(picture)
         check_place(picture, "--curve")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if not is_free(out):
         raise UserError(f"{out} exists already and is not an empty folder; give another for the pruned run.")
     run, recipe = Run.open(folder), recipe_with_data(str(folder), wish.data, split="valid")
     test = _bounded(TASKS[recipe.task.name].read_test(recipe))
@@ -178,11 +179,10 @@ def _write(run: Run, recipe: Recipe, out: Path, removed: Removed, curve: Pruning
     pruned = replace(run.recipe, model=replace(model, pruned=with_fewer(model, removed)))
     weights = run.weights()
     smaller = pruned_weights(weights.tensors("model"), model, removed)
-    out.mkdir(parents=True, exist_ok=True)
-    made = Run(out)
-    with made.locked():
+    with filling(out, last="recipe.toml") as draft:
+        made = Run(draft)
         for path in sorted([*run.folder.glob("tokenizer*.json"), *run.folder.glob("labels.json")]):
-            shutil.copyfile(path, out / path.name)
+            shutil.copyfile(path, draft / path.name)
         made.store().save("best", weights.step, {"model": smaller}, {"pruned": str(run.folder)})
         made.write("recipe.toml", pruned.to_toml())
         made.write("data.json", json.dumps({"amounts": {}, "sha256": {}, "seals": made.seals()}, indent=2) + "\n")
@@ -190,5 +190,5 @@ def _write(run: Run, recipe: Recipe, out: Path, removed: Removed, curve: Pruning
             "README.md",
             "\n".join([f"# {recipe.recipe.title or recipe.recipe.name}, pruned", "", "```", *curve.lines(), "```", ""]),
         )
-    for suffix in (".json", ".png"):
-        save(curve, out / f"{CURVE}{suffix}")
+        for suffix in (".json", ".png"):
+            save(curve, draft / f"{CURVE}{suffix}")

@@ -38,11 +38,11 @@ def read_foreign(folder: Path) -> Tokenizer:
     """Open the tokenizer in a Hugging Face folder. It has the specials its makers gave it: see `Tokenizer.roles`."""
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder} to read a tokenizer from. Give the folder that holds its files.")
-    if (folder / "tokenizer.json").is_file():
+    if (folder / "tokenizer.json").exists():
         raw = read_tokenizer(folder / "tokenizer.json", "or delete it if vocab.json and merges.txt, or vocab.txt, lie beside it.")
-    elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+    elif (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
         raw = _merged(folder)
-    elif (folder / "vocab.txt").is_file():
+    elif (folder / "vocab.txt").exists():
         raw = _wordpiece(folder)
     else:
         raise UserError(

@@ -15,12 +15,13 @@ from torch import Tensor
 
 from regard.errors import UserError, nearest
 from regard.families.bert import MASKED_WORDS, Heads
-from regard.families.public.files import read_object
+from regard.families.public.files import MOST_TENSORS, check_tensor_file, read_object
 from regard.families.public.heads import as_heads, find_heads, read_labels
 from regard.families.public.layout import Config, Layout
 from regard.families.public.layouts import LAYOUTS
 from regard.families.public.settings import understand
 from regard.families.public.tensors import from_public, short_name
+from regard.terminal import quoted
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
@@ -42,7 +43,7 @@ class Public:
 def read_public(folder: Path) -> Public:
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}; give one with {CONFIG} and {WEIGHTS}.")
-    raw = read_object(folder / CONFIG)
+    raw = read_object(folder / CONFIG, folder)
     layout = _layout(raw, folder / CONFIG)
     config, vocabulary, notes = understand(raw, layout, str(folder / CONFIG))
     tensors = _tensors(folder, layout.opened_by(raw))
@@ -59,7 +60,7 @@ def read_public(folder: Path) -> Public:
 
 def opened_by(folder: Path) -> str:
     """The class of transformers that opens a folder, as far as its `config.json` tells."""
-    raw = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    raw = read_object(folder / CONFIG, folder) if (folder / CONFIG).is_file() else {}
     layout = LAYOUTS.get(str(raw.get("model_type")))
     return layout.opened_by(raw) if layout else "AutoModel"
 
@@ -84,32 +85,39 @@ def _layout(raw: Mapping[str, Any], path: Path) -> Layout:
 
 
 def _tensors(folder: Path, model: str) -> dict[str, Tensor]:
-    if (folder / WEIGHTS).is_file():
-        return _file(folder / WEIGHTS, None)
-    if not (folder / INDEX).is_file():
+    if (folder / WEIGHTS).exists():
+        return _file(folder / WEIGHTS, folder, None)
+    if not (folder / INDEX).exists():
         raise _no_weights(folder, model)
-    parts = read_object(folder / INDEX).get("weight_map")
+    parts = read_object(folder / INDEX, folder).get("weight_map")
     if not isinstance(parts, dict) or not parts or not all(isinstance(part, str) for part in parts.values()):
         raise UserError(f"{folder / INDEX} has no weight_map from names of tensors to files; download or copy it again.")
+    if len(parts) > MOST_TENSORS:
+        raise UserError(f"{folder / INDEX} names more than {MOST_TENSORS:,} tensors, as no model has that can be opened here.")
     tensors: dict[str, Tensor] = {}
     for part in sorted(set(parts.values())):
         if Path(part).name != part or not (folder / part).is_file():
-            raise UserError(f"{folder / INDEX} names {part!r}, which is no file of {folder}; download or copy that part too.")
-        tensors |= _file(folder / part, [name for name in parts if parts[name] == part])
+            raise UserError(
+                f"{folder / INDEX} names {quoted(part)!r}, which is no file of {folder}; download or copy that part too."
+            )
+        tensors |= _file(folder / part, folder, [name for name in parts if parts[name] == part])
     return tensors
 
 
-def _file(path: Path, names: list[str] | None) -> dict[str, Tensor]:
+def _file(path: Path, folder: Path, names: list[str] | None) -> dict[str, Tensor]:
     """All tensors of a file, or those of these names; they may be maps of the file."""
+    check_tensor_file(path, folder)
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
-            present = file.keys()
+            present = {*file.keys()}
             for name in names or ():
                 if name not in present:
-                    raise UserError(f"{path} has no tensor {name}, though {INDEX} says so; download or copy both again.")
-            return {name: file.get_tensor(name) for name in names or present}
+                    raise UserError(f"{path} has no tensor {quoted(name)}, though {INDEX} says so; download or copy both again.")
+            return {name: file.get_tensor(name) for name in names or file.keys()}
     except (SafetensorError, OSError, RuntimeError) as error:  # torch maps the file: RuntimeError
-        raise UserError(f"{path} cannot be read ({error}); it is damaged or cut short: download or copy it again.") from error
+        raise UserError(
+            f"{path} cannot be read ({quoted(str(error), 200)}); it is damaged or cut short: download or copy it again."
+        ) from error
 
 
 def _no_weights(folder: Path, model: str) -> UserError:

@@ -32,16 +32,16 @@ class Sentences(NamedTuple):
 
 def read_sentences(folder: Path) -> Sentences | None:
     """None where the folder says nothing about it."""
-    if not (folder / MODULES).is_file():
+    if not (folder / MODULES).exists():
         return None
     steps = _steps(folder / MODULES)
-    cutting = _object(folder / CUTTING)
+    cutting = _object(folder / CUTTING, folder)
     _must_be(folder / CUTTING, cutting, "do_lower_case", (False, None))
-    _must_be(folder / PROMPTS, _object(folder / PROMPTS), "default_prompt_name", (None, ""))
+    _must_be(folder / PROMPTS, _object(folder / PROMPTS, folder), "default_prompt_name", (None, ""))
     longest = cutting.get("max_seq_length") or 0
     if type(longest) is not int or longest < 0:
         raise UserError(f"{folder / CUTTING} has max_seq_length={str(longest)[:40]}; a whole number of tokens is expected.")
-    return Sentences(VectorsConfig(pooling=_mode(folder / POOLING), normalised="Normalize" in steps), longest)
+    return Sentences(VectorsConfig(pooling=_mode(folder / POOLING, folder), normalised="Normalize" in steps), longest)
 
 
 def written_sentences(vectors: VectorsConfig, width: int, maximum_tokens: int) -> dict[str, str]:
@@ -62,7 +62,7 @@ def written_sentences(vectors: VectorsConfig, width: int, maximum_tokens: int) -
 
 def _steps(path: Path) -> list[str]:
     """Their names: a model, then what becomes of its vectors."""
-    listed = read_json(path)
+    listed = read_json(path, path.parent)
     kinds = [step.get("type") for step in listed if isinstance(step, dict)] if isinstance(listed, list) else []
     names = [str(kind).rpartition(".")[-1] for kind in kinds]
     for name in names:
@@ -73,8 +73,8 @@ def _steps(path: Path) -> list[str]:
     return names
 
 
-def _mode(path: Path) -> Pooling:
-    found = _object(path)
+def _mode(path: Path, folder: Path) -> Pooling:
+    found = _object(path, folder)
     legacy = [key.removeprefix(LEGACY) for key, chosen in found.items() if key.startswith(LEGACY) and chosen is True]
     given = found.get("pooling_mode", legacy)
     modes = [str(mode) for mode in (given if isinstance(given, list) else [given])]
@@ -84,8 +84,8 @@ def _mode(path: Path) -> Pooling:
     return MODES[modes[0]]
 
 
-def _object(path: Path) -> Mapping[str, Any]:
-    return read_object(path) if path.is_file() else {}
+def _object(path: Path, folder: Path) -> Mapping[str, Any]:
+    return read_object(path, folder) if path.exists() else {}
 
 
 def _must_be(path: Path, found: Mapping[str, Any], key: str, values: tuple[Any, ...]) -> None:

@@ -131,4 +131,9 @@ def _part(stored: dict[str, Stored], name: str, entry: Entry, size: Mapping[str,
         kind = str(tensor.dtype).removeprefix("torch.")
         raise UserError(f"In {where} the tensor {full} is of {kind}; this version of Regard reads floating-point weights only.")
     own = tensor.to(torch.float32, copy=True)  # what came may be a map of a file that is gone tomorrow
+    if own.numel() and not all(torch.isfinite(end) for end in own.aminmax()):
+        raise UserError(
+            f"In {where} the tensor {full} has values that are NaN or infinite, or too large for float32; it computes nothing: "
+            "download or copy it again, or train it again."
+        )
     return own.T if entry.transposed else own

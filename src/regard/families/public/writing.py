@@ -7,7 +7,6 @@ checked before anything is written, and the folder appears whole or not at all.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from regard.families.public.layout import Config, Layout
 from regard.families.public.layouts import layout_of
 from regard.families.public.settings import express
 from regard.families.public.tensors import to_public
+from regard.files import filling, is_free
 
 ROLES = ("bos", "eos", "pad", "unk", "sep", "cls", "mask")  # of special tokens, as transformers calls them
 IN_CONFIG = ("bos", "eos", "pad")
@@ -125,19 +125,15 @@ def _tokenizer_config(roles: Mapping[str, str], config: Config) -> dict[str, Any
 
 
 def _write(folder: Path, texts: Mapping[str, str], tensors: Mapping[str, Tensor]) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if not is_free(folder):
         raise UserError(f"{folder} exists already and is not an empty folder; choose another name, or remove it first.")
-    temporary = folder.with_name(f".{folder.name}.tmp")
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        for name, text in texts.items():
-            (temporary / name).parent.mkdir(exist_ok=True)
-            (temporary / name).write_text(text, encoding="utf-8")
-        save_file(dict(tensors), temporary / "model.safetensors", metadata={"format": "pt"})
-        # safetensors lets only the owner read what it writes; a model to be handed on is as readable as its config.
-        (temporary / "model.safetensors").chmod((temporary / "config.json").stat().st_mode)
-        temporary.rename(folder)
+        with filling(folder, last="config.json") as draft:
+            for name, text in texts.items():
+                (draft / name).parent.mkdir(exist_ok=True)
+                (draft / name).write_text(text, encoding="utf-8")
+            save_file(dict(tensors), draft / "model.safetensors", metadata={"format": "pt"})
+            # safetensors lets only the owner read what it writes; a model to be handed on is as readable as its config.
+            (draft / "model.safetensors").chmod((draft / "config.json").stat().st_mode)
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(temporary, ignore_errors=True)
         raise UserError(f"{folder} cannot be written ({error}).") from error
