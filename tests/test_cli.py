@@ -16,7 +16,7 @@ import torch
 import regard as package
 from regard.families.sizes import SIZES
 from regard.recipe import builtin_names, load_recipe
-from tests.command import SENTENCES, contents, copy_of_run, regard, tiny, trained
+from tests.command import SENTENCES, contents, copy_of_run, refused, regard, tiny, trained
 
 VERBS = [
     *("demo", "recipes", "train", "evaluate", "predict", "chat", "score", "import", "export", "prune"),
@@ -178,7 +178,7 @@ def test_predict_many_lines_keeps_their_order() -> None:
 
 
 def test_predict_the_best_few_as_json() -> None:
-    settings = ["--set", "decode.beam=3", "--set", "decode.n_best=3"]
+    settings = ["decode.beam=3", "decode.n_best=3"]
     found = [json.loads(line) for line in printed("predict", trained(), CAT, "", "--json", *settings).splitlines()]
     assert [record["source"] for record in found] == [CAT, ""]
     scores = [output["score"] for output in found[0]["outputs"]]
@@ -187,6 +187,40 @@ def test_predict_the_best_few_as_json() -> None:
     assert found[1]["outputs"][0]["text"] == ""
     plain = printed("predict", trained(), CAT, *settings).splitlines()
     assert plain == [f"{output['score']:.4f}\t{output['text']}" for output in found[0]["outputs"]]
+
+
+def test_a_setting_among_texts_is_a_setting_and_behind_dashes_it_is_a_text() -> None:
+    beam, dog = "decode.beam=1", "the dog likes the horse ."
+    plain = printed("predict", trained(), CAT, dog)
+    assert printed("predict", trained(), beam, CAT, "decode.maximum_length=2", dog) != plain
+    assert len(printed("predict", trained(), CAT, "decode.n_best=2", dog).splitlines()) == 4
+    assert printed("predict", trained(), beam, stdin=CAT.encode()) == printed("predict", trained(), CAT, beam)
+    assert len(printed("predict", trained(), CAT, "--", beam, dog).splitlines()) == 3
+    assert len(printed("predict", "--json", "--", trained(), beam).splitlines()) == 1
+    assert len(printed("predict", trained(), "a.b=c", "x=y", "decode.=3", "what is decode.beam=3 ?").splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["predict", CAT, "--set", "decode.beam=3"], ["without --set", "decode.beam=8"]),
+        (["chat", "--set", "decode.beam=3"], ["without --set"]),
+        (["predict", CAT, "decode.baem=3"], ["did you mean 'beam'?"]),
+        (["predict", CAT, "decod.beam=3"], ["'decod'", "decode.beam", "--"]),
+        (["chat", "decode.baem=3"], ["did you mean 'beam'?"]),
+        (["lens", CAT, "decode.baem=3"], ["did you mean 'beam'?"]),
+        (["lens", CAT, "--show", "heads", "decode.baem=3"], ["did you mean 'beam'?"]),
+        (["lens", CAT, "--word", "cat", "decode.beam=3"], ["decode.beam=3 is not for --word"]),
+    ],
+)
+def test_settings_that_are_refused_by_name(arguments: list[str], told: list[str]) -> None:
+    verb, *rest = arguments
+    refused(regard(verb, trained(), *rest), *told)
+
+
+def test_lens_looks_into_what_the_setting_makes_the_run_write() -> None:
+    told = printed("lens", trained(), CAT, "decode.maximum_length=3")
+    assert told.splitlines()[0] == printed("predict", trained(), CAT, "decode.maximum_length=3").rstrip("\n")
 
 
 def test_results_come_before_the_input_ends() -> None:

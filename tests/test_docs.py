@@ -16,6 +16,7 @@ import torch
 import typer
 
 from regard.cli import app
+from regard.cli.shared import SETTINGS
 from regard.families.sizes import SIZES
 from regard.recipe import TASKS, builtin_names, load_recipe, typed_task
 from regard.tasks.sizes import sized
@@ -182,10 +183,11 @@ def check_command(line: str) -> None:
     assert verb in commands, f"regard has no {verb}"
     if not arguments:
         return  # the verb's name in a sentence
-    values = commands[verb].make_context(verb, list(arguments)).params
+    context = commands[verb].make_context(verb, list(arguments))
+    values = context.params
     run = Path(str(values.get("run") or "")).name  # runs are called like their recipes
     recipe = values.get("recipe") or values.get("target") or (run if run in builtin_names() else "translate")
-    settings = [*(values.get("settings") or []), *(values.get("setting") or [])]
+    settings = values.get("settings") or context.meta.get(SETTINGS, [])
     if verb in ("import", "predict") and (task := typed_task(settings)):
         assert task in TASKS, f"there is no task {task}"  # of a checkpoint, whose other settings are not here
     elif verb == "explain" and recipe in SIZES:
@@ -214,7 +216,7 @@ def test_enough_commands_are_tried() -> None:
         ("regard train translate model.widht=3", "model.widht is not a setting"),
         ("regard train translate --dry", "--dry"),
         ("regard lens runs/demo", "text"),
-        ("regard predict runs/demo x --set decode.beam=none", "decode.beam"),
+        ("regard predict runs/demo x decode.beam=none", "decode.beam"),
         ("make cake", "make has no cake"),
     ],
 )

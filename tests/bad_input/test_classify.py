@@ -157,7 +157,7 @@ def test_texts_of_a_hundred_thousand_characters(tmp_path: Path) -> None:
     run = trained()
     told = refused(regard("predict", run, LONG, "--device", "cpu"), "is 20,002 tokens long", "data.maximum_tokens=24")
     assert len(told) < 300
-    cut = regard("predict", run, LONG, "--device", "cpu", "--set", "data.maximum_tokens=24")
+    cut = regard("predict", run, LONG, "--device", "cpu", "data.maximum_tokens=24")
     assert cut.code == 0, cut.err
     assert cut.out.split("\t")[0] in ("bad", "good")
     one_word = regard("predict", run, "x" * 100_000, "--device", "cpu")  # which no vocabulary of words has

@@ -126,4 +126,4 @@ def test_texts_that_cannot_be_answered(family: str, text: str, told: str) -> Non
 @pytest.mark.parametrize("setting", ["model.width=32", "objective.share=0.3", "text.size=90", "task.name=tag"])
 def test_a_trained_run_stays_what_it_is(setting: str) -> None:
     told = setting.partition("=")[0].partition(".")[0]
-    refused(regard("predict", trained("bert"), "the [MASK]", "--set", setting, "--device", "cpu"), told)
+    refused(regard("predict", trained("bert"), "the [MASK]", setting, "--device", "cpu"), told)

@@ -24,8 +24,8 @@ MISTYPED = [
     (["--data", "none.tsv"], "none.tsv"),
     (["--data", "three.tsv"], "three.tsv"),
     (["--data", "empty.tsv"], "empty.tsv"),
-    (["--set", "decode.baem=3"], "did you mean 'beam'?"),
-    (["--set", "model.heads=4"], "model.heads=4"),
+    (["decode.baem=3"], "did you mean 'beam'?"),
+    (["model.heads=4"], "model.heads=4"),
     (["--device", "gpu"], "--device gpu is not known"),
 ]
 

@@ -162,15 +162,18 @@ def test_a_text_beyond_learned_positions(tmp_path: Path) -> None:
         ("decode.beam=0", ("decode.beam is 0",)),
         ("decode.bem=3", ("did you mean 'beam'?",)),
         ("decode.n_best=9", ("decode.n_best is 9",)),
-        ("beam=3", ("section.key=value",)),
         ("model.width=32", ("model.width=32 (was 16)", "trained run", "--out ANOTHER_FOLDER")),
         ("text.lowercase=true", ("text.lowercase=true (was false)",)),
         ("train.steps=5", ("train.steps=5 (was 20)",)),
     ],
 )
 def test_settings_for_a_trained_run(given: str, told: tuple[str, ...]) -> None:
-    refused_at_once(regard("predict", trained(), "the cat", "--set", given), *told)
+    refused_at_once(regard("predict", trained(), "the cat", given), *told)
     refused_at_once(regard("evaluate", trained(), given), *told)
+
+
+def test_a_setting_without_its_section() -> None:
+    refused_at_once(regard("evaluate", trained(), "beam=3"), "section.key=value")
 
 
 def test_a_folder_that_was_begun_with_other_settings(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.command import contents, refused, regard, trained
 
-BRIEF = ["--set", "decode.maximum_length=6"]
+BRIEF = ["decode.maximum_length=6"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_an_output_that_was_there_outlives_a_mistake(tmp_path: Path) -> None:
     before = contents(tmp_path)
     refused(regard("predict", tmp_path / "no-run", "x", "--output", tmp_path / "out"), "no-run does not exist")
     refused(regard("predict", trained(), "--output", tmp_path / "out", stdin=b"\xff"), "not UTF-8")
-    refused(regard("predict", trained(), "x", "--output", tmp_path / "out", "--set", "decode.beam=0"), "decode.beam")
+    refused(regard("predict", trained(), "x", "--output", tmp_path / "out", "decode.beam=0"), "decode.beam")
     assert contents(tmp_path) == before
     refused(regard("predict", trained(), *BRIEF, "--output", tmp_path / "out", stdin=b"the cat\n" * 64 + b"\xff"), "line 65")
     assert (tmp_path / "out").read_text() == "hours of work\n"

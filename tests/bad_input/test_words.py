@@ -66,9 +66,9 @@ ASKED = [
     (["catt"], "did you mean 'cat'"),
     (["cat dog"], "between two words there must be + or -"),
     (["cat -"], "ends without a word"),
-    (["cat", "--set", "objective.window=2"], "cannot be set for a trained run"),
-    (["cat", "--set", "data.by=near"], "data.by=near is not a choice"),
-    (["cat", "--set", "decode.nearest=3"], "decode.nearest is not a setting"),
+    (["cat", "objective.window=2"], "cannot be set for a trained run"),
+    (["cat", "data.by=near"], "data.by=near is not a choice"),
+    (["cat", "decode.nearest=3"], "decode.nearest is not a setting"),
 ]
 
 
@@ -80,7 +80,7 @@ def test_a_question_is_refused(given: list[str], says: str) -> None:
 def test_a_file_of_vectors_can_be_asked_only(tmp_path: Path) -> None:
     file = tmp_path / "x.vec"
     file.write_text("cat 1 2\ndog 2 1\n")
-    assert "only data.KEY=VALUE can be set" in refused("predict", str(file), "cat", "--set", "decode.beam=3")
+    assert "only data.KEY=VALUE can be set" in refused("predict", str(file), "cat", "decode.beam=3")
     assert "there is nothing to score" in refused("evaluate", str(file))
     for content, says in (("cat,dog,1", "has 1 rated pairs"), (": section\ncat dog cat", "a question has four words")):
         (tmp_path / "test.txt").write_text(f"{content}\n")

@@ -78,7 +78,10 @@ def advised(error: pytest.ExceptionInfo[UserError]) -> list[tuple[str, ...]]:
 
 def test_an_id_is_no_text(tmp_path: Path) -> None:
     path = table(tmp_path / "reviews.csv", "id,Review text,sentiment", "{n},film {n},{y}")
-    assert [(example.texts, example.label) for example in read_labelled((path,))[:2]] == [(("film 0",), "good"), (("film 1",), "bad")]
+    assert [(example.texts, example.label) for example in read_labelled((path,))[:2]] == [
+        (("film 0",), "good"),
+        (("film 1",), "bad"),
+    ]
     assert "not read: 'id'" in told_columns((path,), ())[0]
     for columns in (("id", "Review text", "sentiment"), ("0", "1", "2"), ("id", "sentiment")):
         with pytest.raises(UserError, match=r"column 'id' numbers the rows") as error:
@@ -129,7 +132,7 @@ def test_a_first_row_that_only_looks_like_names(tmp_path: Path) -> None:
 
 
 def test_pairs_in_a_table_that_is_called_txt(tmp_path: Path) -> None:
-    content = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t5\t6\tone \"cat\t\"a cat\n0\t7\t8\tone dog\ta cat\n"
+    content = 'Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t5\t6\tone "cat\t"a cat\n0\t7\t8\tone dog\ta cat\n'
     (tmp_path / "pairs.txt.gz").write_bytes(gzip.compress(content.encode()))
     assert [(e.texts, e.label) for e in read_labelled((str(tmp_path / "pairs.txt.gz"),))] == [
         (('one "cat', '"a cat'), "1"),

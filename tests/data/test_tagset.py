@@ -15,7 +15,9 @@ from regard.errors import UserError
 
 def sentences(*rows: str) -> list[TaggedSentence]:
     return [
-        TaggedSentence(tuple(f"w{n}" for n in range(len(row.split()))), tuple(row.split()), "f.txt", tuple(range(1 + 10 * k, 99 + 10 * k)))
+        TaggedSentence(
+            tuple(f"w{n}" for n in range(len(row.split()))), tuple(row.split()), "f.txt", tuple(range(1 + 10 * k, 99 + 10 * k))
+        )
         for k, row in enumerate(rows)
     ]
 

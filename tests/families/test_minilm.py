@@ -123,7 +123,7 @@ def test_the_command_and_an_imported_run_give_them_too(folder: Path, embedder: E
     first, empty, second = (tmp_path / "out").read_text().splitlines()
     assert empty == ""
     np.testing.assert_allclose([json.loads(first), json.loads(second)], embedder(["A cat.", "Ein Hündchen."]), atol=1e-6)
-    plain = command("predict", folder, "A cat.", "--set", "objective.normalised=false", "--json", "--device", "cpu")
+    plain = command("predict", folder, "A cat.", "objective.normalised=false", "--json", "--device", "cpu")
     said = json.loads(plain.out)
     assert said["text"] == "A cat."
     np.testing.assert_allclose(said["vector"], theirs(folder, ["A cat."], normalised=False)[0], atol=1e-4)

@@ -72,7 +72,7 @@ def test_an_image_is_described_from_a_file_as_from_the_set(decoder: str, tmp_pat
     found = regard("predict", trained(decoder), tmp_path / "scene.png")
     assert found.code == 0, found.err
     assert found.out == expected[3] + "\n"
-    told = json.loads(regard("predict", trained(decoder), tmp_path / "scene.png", "--json", "--set", "decode.n_best=2").out)
+    told = json.loads(regard("predict", trained(decoder), tmp_path / "scene.png", "--json", "decode.n_best=2").out)
     assert told["outputs"][0]["text"] == expected[3]
     assert len(told["outputs"]) == 2
     (tmp_path / "names.txt").write_text(f"{tmp_path}/scene.png\n\n")
@@ -152,8 +152,8 @@ SPLITS = {"train": "train", "valid": "test", "test": "test"}
     [
         (["predict", "RUN", "nowhere.png"], "nowhere.png does not exist"),
         (["predict", "RUN", "TEXT"], "is not an image that can be read"),
-        (["predict", "RUN", SCENE, "--set", "model.width=32"], "cannot be set for a trained run"),
-        (["predict", "RUN", SCENE, "--set", "decode.search=greedy", "--set", "decode.stop=x"], "a caption ends by itself"),
+        (["predict", "RUN", SCENE, "model.width=32"], "cannot be set for a trained run"),
+        (["predict", "RUN", SCENE, "decode.search=greedy", "decode.stop=x"], "a caption ends by itself"),
         (["lens", "RUN", SCENE, "--part", "encoder"], "--part encoder is of texts"),
         (["lens", "RUN", SCENE, "--out", "x.pdf"], "must end in one of"),
         (["train", "caption-scenes", "data.train=builtin:scenes/tarin", "--dry-run"], "did you mean 'train'"),

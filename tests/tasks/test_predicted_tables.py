@@ -27,8 +27,7 @@ def said(*texts: str, pairs: bool = False) -> str:
 
 
 def predicted(path: Path, *settings: str, pairs: bool = False) -> command.Result:
-    chosen = [word for setting in settings for word in ("--set", setting)]
-    return regard("predict", trained(pairs=pairs), "--input", path, *chosen, "--device", "cpu")
+    return regard("predict", trained(pairs=pairs), "--input", path, *settings, "--device", "cpu")
 
 
 def spreadsheet(rows: list[list[str]]) -> bytes:
@@ -103,7 +102,9 @@ def test_what_comes_out_is_what_output_ends_with(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [(line["id"], line["predicted"], line["predicted_2"]) for line in lines] == [("1", "x", a), ("2", "y", b)]
     assert (tmp_path / "out.csv").read_text() == (tmp_path / "out.txt").read_text()
-    assert lines == [json.loads(line) for line in regard("predict", run, "--input", tmp_path / "in.csv", "--json").out.splitlines()]
+    assert lines == [
+        json.loads(line) for line in regard("predict", run, "--input", tmp_path / "in.csv", "--json").out.splitlines()
+    ]
 
 
 @settings(max_examples=25)
@@ -119,7 +120,9 @@ def test_answers_stand_beside_their_texts(texts: list[str], kind: str) -> None:
             path.write_text("".join(f"{text}\n" for text in texts))
         else:
             tab = "," if kind == "csv" else "\t"
-            path.write_text("".join(f"{cell}\n" for cell in [f"n{tab}text", *(f"{n}{tab}{text}" for n, text in enumerate(texts))]))
+            path.write_text(
+                "".join(f"{cell}\n" for cell in [f"n{tab}text", *(f"{n}{tab}{text}" for n, text in enumerate(texts))])
+            )
         result = predicted(path)
     empty = sum(not text.strip() for text in texts)
     if kind == "jsonl":
@@ -127,7 +130,10 @@ def test_answers_stand_beside_their_texts(texts: list[str], kind: str) -> None:
         rows = [[line["n"], line["text"], line["predicted"] or "", line["probability"]] for line in lines]
         rows = [[n, text, label, "" if p is None else f"{p:.4f}"] for n, text, label, p in rows]
     elif kind == "txt":
-        rows = [[n, text, *(line.split("\t") if line else ("", ""))] for n, (text, line) in enumerate(zip(texts, result.out.split("\n")))]
+        rows = [
+            [n, text, *(line.split("\t") if line else ("", ""))]
+            for n, (text, line) in enumerate(zip(texts, result.out.split("\n")))
+        ]
     else:
         rows = [[int(n), *row] for n, *row in list(csv.reader(result.out.splitlines(), delimiter=tab))[1:]]
     for n, (text, row) in enumerate(zip(texts, rows, strict=True)):

@@ -74,7 +74,7 @@ def test_it_can_compare_with_what_was_said_before_instead(run: Path) -> None:
 def test_replies_come_with_their_cosines_when_asked(run: Path) -> None:
     plain = regard("predict", run, "who am i ?", "")
     assert plain.out.count("\n") == 2
-    several = regard("predict", run, "who am i ?", "--set", "data.nearest=3").out.splitlines()
+    several = regard("predict", run, "who am i ?", "data.nearest=3").out.splitlines()
     assert len(several) == 3
     cosines = [float(line.split("\t")[0]) for line in several]
     assert cosines == sorted(cosines, reverse=True)
@@ -101,8 +101,8 @@ def test_a_public_encoder_gives_the_vectors_that_transformers_gives() -> None:
 def test_a_public_encoder_finds_without_any_training_and_begins_one(tmp_path: Path) -> None:
     folder = folder_of("BertModel")
     chosen = ["task.name=retrieve", f"data.train={files() / 'train.jsonl'}", "data.maximum_tokens=16"]
-    settings = [part for each in chosen for part in ("--set", each)]
-    said = regard("predict", folder, "who am i ?", *settings, "--set", "data.nearest=2")
+    settings = list(chosen)
+    said = regard("predict", folder, "who am i ?", *settings, "data.nearest=2")
     assert said.code == 0, said.err
     assert said.out.count("\t") == 2
     imported = regard("import", folder, tmp_path / "run", *chosen)

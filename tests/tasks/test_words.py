@@ -91,7 +91,7 @@ def test_a_lexicon_answers_and_is_scored(tmp_path: Path) -> None:
     test.write_text("cat,dog,9\nred,blue,8\ncat,red,1\ndog,ink,2\nnowhere,cat,3\n")
     questions = tmp_path / "questions.txt"
     questions.write_text(": kinds\ncat dog red blue\ncat dog red nowhere\n")
-    said = regard("predict", folder, "cat", "", "cat - dog + bird", "--set", "data.nearest=2", "--json")
+    said = regard("predict", folder, "cat", "", "cat - dog + bird", "data.nearest=2", "--json")
     records = [json.loads(line) for line in said.out.splitlines()]
     assert [len(record["nearest"]) for record in records] == [2, 0, 2]
     assert not {near["word"] for near in records[2]["nearest"]} & {"cat", "dog", "bird"}

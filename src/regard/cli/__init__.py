@@ -62,5 +62,7 @@ def _refuse(sentence: str) -> int:
 
 
 def _where_to_look(error: typer.BadParameter) -> str:
+    if getattr(error, "option_name", None) == "--set":
+        return "a setting is typed by itself, without --set: for instance decode.beam=8."
     told = error.format_message()
     return f"{told}{'' if told.endswith(('.', '?')) else '.'} See '{error.ctx.command_path if error.ctx else 'regard'} --help'."

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared import Choices, Device, RunFolder, Settings, examples, say, show_line
+from regard.cli.shared import Device, RunFolder, Settings, examples, say, show_line
 
 verbs = typer.Typer(rich_markup_mode=None)
 
@@ -52,19 +52,19 @@ def export(
     epilog=examples(
         "regard prune runs/translate runs/half --keep 0.5",
         "regard prune runs/translate runs/few --keep 0.3 --by L0 --curve curve.png",
-        "regard prune runs/mine runs/half --data valid.en,valid.de --by ablation --set decode.search=greedy",
+        "regard prune runs/mine runs/half --data valid.en,valid.de decode.search=greedy --by ablation",
     )
 )
 def prune(
     run: RunFolder,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="a new folder, for the pruned run")],
+    settings: Settings = None,
     keep: Annotated[float, typer.Option(metavar="SHARE", help="of all heads")] = 0.5,
     by: Annotated[str, typer.Option(metavar="WAY", help="importance, normalised, ablation, random or L0")] = "importance",
     data: Annotated[Path | None, typer.Option(metavar="FILE", help="to measure on; by default the validation data")] = None,
     curve: Annotated[Path | None, typer.Option(metavar="FILE", help="a picture: .png, .svg, .html or .json")] = None,
     penalty: Annotated[float, typer.Option(metavar="NUMBER", help="of --by L0: for each open gate")] = 0.01,
     steps: Annotated[int, typer.Option(metavar="N", help="of --by L0: how long gates are trained")] = 300,
-    setting: Choices = None,
     device: Device = None,
 ) -> None:
     """Remove heads: a smaller, faster run, and what it costs.
@@ -74,5 +74,5 @@ def prune(
     from regard.tasks.pruning import Wish, prune_run
 
     wish = Wish(keep=keep, by=by, data=data, penalty=penalty, steps=steps)
-    for line in prune_run(run, out, wish, setting or [], curve, device, say):
+    for line in prune_run(run, out, wish, settings or [], curve, device, say):
         show_line(line)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared import Device, RunName, examples, say, show_line
+from regard.cli.shared import Device, RunName, TextsAndSettings, examples, only_texts, say, settings_of, show_line
 from regard.errors import UserError
 
 verbs = typer.Typer(rich_markup_mode=None)
@@ -22,12 +22,14 @@ VIEWS = "heads, weights, roles, ..."  # a name that is none lists all; help shou
         'regard lens runs/translate "the cat sleeps" --show heads --out heads.png',
         'regard lens hf:bert-base-uncased --word bank "He sat on the river bank." "She put cash in the bank."',
         "regard lens runs/bert --word bank --file sentences.tsv --out bank.html",
-    )
+    ),
+    cls=TextsAndSettings,
 )
 def lens(
+    context: typer.Context,
     run: RunName,
     text: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="to look into", callback=_one_text_without_a_word)
+        list[str] | None, typer.Argument(metavar="TEXT|KEY=VALUE", help="to look into", callback=_one_text_without_a_word)
     ] = None,
     show: Annotated[str | None, typer.Option(metavar="VIEW", is_eager=True, help=f"another view: {VIEWS}")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="a picture: .png, .svg, .html or .json")] = None,
@@ -50,10 +52,15 @@ def lens(
     With --show: another view of the model and the text, or of a file of them. With --word: the distance between a word's uses,
     layer by layer; a sentence may end in a tab and the word's sense there. Several runs, RUN,RUN,..., then stand side by side.
     """
+    settings = settings_of(context)
     views = {"--target": target, "--hypothesis": hypothesis, "--data": data, "--head": head, "--specials": specials}
     views |= {"--words": words or None, "--values": values or None}
     if word is not None:
         _only("is not for --word; leave one of them", {"--show": show, "--part": part, **views})
+        if settings:
+            raise UserError(
+                f"{settings[0]} is not for --word, which only reads; leave it out, or put it after -- if it is a text."
+            )
         from regard.tasks.look import look_at_word
 
         lines = look_at_word(run, word, text or [], file, layer, out, device, beside)
@@ -64,7 +71,7 @@ def lens(
 
         asked = Asked(
             run=run, device=device, text=text[0] if text else None, target=target, hypothesis=hypothesis, data=data, layer=layer,
-            head=head, part=part, words=words, values=values, specials=specials,
+            head=head, part=part, words=words, values=values, specials=specials, settings=tuple(settings),
         )  # fmt: skip
         lines = shown(show, asked, out)
     else:
@@ -72,13 +79,14 @@ def lens(
         _only("is only for --show; give --show VIEW, or leave it", views)
         from regard.tasks.look import look
 
-        lines = look(run, (text or [""])[0], part, out, device)
+        lines = look(run, (text or [""])[0], part, out, device, settings)
     for line in lines:
         show_line(line)
 
 
 def _one_text_without_a_word(context: typer.Context, texts: list[str] | None) -> list[str] | None:
     """Attention is drawn of one text; a word is looked at in several, or in a file; a view says itself what it needs."""
+    texts = only_texts(context, texts)
     expected = (0, 1) if context.params.get("show") is not None else (1,)
     if context.params.get("word") is None and len(texts or []) not in expected:
         extra = f"one text is drawn at a time, and {texts[1]!r} is a second" if texts else "give a text to look into"

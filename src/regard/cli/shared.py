@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
+from regard.errors import UserError
 from regard.terminal import printable
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="a name from 'regard recipes', or a .toml file")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="a run, a Hugging Face folder, or hf:NAME on its hub")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="the folder of a run")]
 Settings = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="such as train.steps=500 or decode.beam=8")]
-Choices = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="such as decode.beam=8")]
 Device = Annotated[str | None, typer.Option(metavar="NAME", help="cpu, cuda or cuda:N; by default a GPU where there is one")]
 Weights = Annotated[
     str,
@@ -26,6 +28,50 @@ Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 def examples(*lines: str) -> str:
     """For the end of a help page; after \\b typer keeps line breaks."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+class TextsAndSettings(TyperCommand):
+    """A verb that is given texts: among them, an argument such as decode.beam=8 is a setting. Behind -- all are texts.
+
+    The verb's texts are parsed with the callback `only_texts`, and `settings_of` has the others.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[BEHIND_DASHES] = len(args) - args.index("--") - 1 if "--" in args else 0
+        return super().parse_args(ctx, args)
+
+
+BEHIND_DASHES, SETTINGS = "regard.behind_dashes", "regard.settings"  # in what a context carries along
+
+
+def only_texts(context: typer.Context, given: list[str] | None) -> list[str] | None:
+    """The texts among what was given; settings are put aside for `settings_of`."""
+    given = given or []
+    open_to_both = len(given) - min(len(given), context.meta[BEHIND_DASHES])
+    settings = [text for text in given[:open_to_both] if _is_setting(text)]
+    context.meta[SETTINGS] = settings
+    return [text for text in given[:open_to_both] if text not in settings] + given[open_to_both:] or None
+
+
+def settings_of(context: typer.Context) -> list[str]:
+    """The settings that stood among the texts."""
+    return list(context.meta[SETTINGS])
+
+
+def _is_setting(text: str) -> bool:
+    """Does it begin with the section of a recipe, a dot, a name and =? If that is a mistyped section, it is refused."""
+    key, equals, _ = text.partition("=")
+    section, dot, name = key.partition(".")
+    if not (equals and dot and name.isidentifier()):
+        return False
+    from regard.recipe import SECTIONS
+
+    if section not in SECTIONS and (close := get_close_matches(section, SECTIONS, n=1, cutoff=0.7)):
+        raise UserError(
+            f"{text!r} looks like a setting, but there is no section {section!r}; did you mean {close[0]}.{name}? A text goes "
+            "after --, or into a file for --input."
+        )
+    return section in SECTIONS
 
 
 def show(piece: str) -> None:

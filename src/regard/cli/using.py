@@ -10,7 +10,21 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared import Choices, Device, Json, RunFolder, RunName, Settings, Weights, examples, say, show, show_line
+from regard.cli.shared import (
+    Device,
+    Json,
+    RunFolder,
+    RunName,
+    Settings,
+    TextsAndSettings,
+    Weights,
+    examples,
+    only_texts,
+    say,
+    settings_of,
+    show,
+    show_line,
+)
 from regard.errors import UserError
 
 verbs = typer.Typer(rich_markup_mode=None)
@@ -45,51 +59,56 @@ def evaluate(
     epilog=examples(
         'regard predict runs/translate "the small cat sees the red house"',
         "regard predict runs/translate --input new.en --output new.fr",
-        "cat new.en | regard predict runs/translate --set decode.beam=8 --set decode.n_best=3 --json",
-    )
+        "cat new.en | regard predict runs/translate decode.beam=8 decode.n_best=3 --json",
+    ),
+    cls=TextsAndSettings,
 )
 def predict(
+    context: typer.Context,
     run: RunName,
     text: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="without any: lines of --input or standard input")
+        list[str] | None,
+        typer.Argument(metavar="TEXT|KEY=VALUE", help="without a text: lines of --input or standard input", callback=only_texts),
     ] = None,
     input: Annotated[
-        Path | None, typer.Option("--input", metavar="FILE", help="one text on each line; or a table, which comes back with new columns")
+        Path | None,
+        typer.Option("--input", metavar="FILE", help="one text on each line; or a table, which comes back with new columns"),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="a file for the results")] = None,
-    setting: Choices = None,
     weights: Weights = "",
     device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Do what the run was trained for, on texts or a file.
 
-    Results come as they are ready, one for each text in its order; an empty line gives an empty line. A text that
-    begins with - goes after --. On a terminal, control characters in generated text are shown as escapes; a pipe gets them raw.
+    Results come as they are ready, one for each text in its order; an empty line gives an empty line. An argument such as
+    decode.beam=8 is a setting; a text that looks so, or begins with -, goes after --. On a terminal, control characters in
+    generated text are shown as escapes; a pipe gets them raw.
     """
     from regard.tasks.early import check_run
 
     if text and input is not None:
         raise UserError(f"both a text and --input {input} were given; give one of them.")
-    check_run(run, setting or [])
+    settings = settings_of(context)
+    check_run(run, settings)
     from regard.tasks import predict as predicting
 
-    predicting.predict(run, text, input, output, setting or [], device, as_json, show, weights)
+    predicting.predict(run, text, input, output, settings, device, as_json, show, weights)
 
 
 @verbs.command(
     epilog=examples(
         "regard chat runs/chat-multi",
-        "regard chat runs/chat-retrieval --set data.nearest=5",
+        "regard chat runs/chat-retrieval data.nearest=5",
         'regard chat hf:gpt2 --before "A talk between two old friends."',
     )
 )
 def chat(
     run: RunName,
+    settings: Settings = None,
     you: Annotated[str, typer.Option(metavar="NAME", help="what you are called in the transcript")] = "You",
     it: Annotated[str, typer.Option(metavar="NAME", help="what the model is called")] = "Model",
     before: Annotated[str, typer.Option(metavar="TEXT", help="what stands above the transcript")] = "",
-    setting: Choices = None,
     device: Device = None,
 ) -> None:
     """Converse with a bot or a language model in the terminal.
@@ -99,10 +118,10 @@ def chat(
     """
     from regard.tasks.early import check_run
 
-    check_run(run, setting or [])
+    check_run(run, settings or [])
     from regard.tasks.chat import chat as converse
 
-    converse(run, you, it, before, setting or [], device, _typed_lines(f"{you}: "), show, say)
+    converse(run, you, it, before, settings or [], device, _typed_lines(f"{you}: "), show, say)
 
 
 def _typed_lines(prompt: str) -> Iterator[str]:

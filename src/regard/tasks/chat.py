@@ -152,7 +152,7 @@ def _talk(run: str, you: str, it: str, before: str, settings: list[str], device:
 
 def _transcript(writer: Writer, you: str, it: str, before: str, say: Say) -> Conversation:
     if writer.decode.search == "beam":
-        raise UserError("a conversation is shown as it is written, which a beam cannot be; give --set decode.search=sample.")
+        raise UserError("a conversation is shown as it is written, which a beam cannot be; give decode.search=sample.")
     room = writer.window // 2
     limit = min(writer.decode.maximum_length or room, room)
     writer = replace(writer, decode=replace(writer.decode, maximum_length=limit, slide=False, minimum_length=0))

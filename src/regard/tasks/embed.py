@@ -15,7 +15,7 @@ from regard.tasks.task import Task
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> NoReturn:
     raise UserError(
         "task.name=embed is not trained: it takes the vectors of a body that is there already. Train another task, then run "
-        "'regard predict RUN \"...\" --set task.name=embed'."
+        "'regard predict RUN \"...\" task.name=embed'."
     )
 
 

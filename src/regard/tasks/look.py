@@ -32,14 +32,16 @@ PARTS = ("cross", "decoder", "encoder")
 NEAREST = 8  # words, to those of static vectors
 
 
-def look(run: str, text: str, part: str | None, out: Path | None, device: str | None) -> Iterator[str]:
+def look(
+    run: str, text: str, part: str | None, out: Path | None, device: str | None, settings: Sequence[str] = ()
+) -> Iterator[str]:
     """Checks first: nobody should wait for a model to hear that a file's name is wrong."""
     if part is not None and part not in PARTS:
         raise UserError(f"--part {part} is not a part of the model{nearest(part, PARTS)}")
     if not text.strip():
         raise UserError("the text is empty; give a sentence to look into.")
     _check_out(out)
-    answers = as_writer(open_run(run, device))
+    answers = as_writer(open_run(run, device, settings))
     if isinstance(answers, CaptionWriter):
         yield from _image(answers.heat(text), part, out)
         return

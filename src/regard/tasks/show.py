@@ -19,6 +19,7 @@ class Asked:
 
     run: str
     device: str | None = None
+    settings: tuple[str, ...] = ()  # of the run, such as decode.beam=8
     text: str | None = None
     target: str | None = None  # what the model is scored on
     hypothesis: int | None = None  # of its own outputs, the best is 0
@@ -52,7 +53,7 @@ class Show:
                 raise UserError(f"--show {name} needs {missing}: {self.help}.")
         for field in fields(asked):
             given = getattr(asked, field.name)
-            if field.name in ("run", "device", *self.needs, *self.takes) or given in (None, False):
+            if field.name in ("run", "device", "settings", *self.needs, *self.takes) or given in (None, False):
                 continue
             option = f"the text {given[:40]!r}" if field.name == "text" else f"--{field.name}"
             taken = ", ".join(f"--{taken}" for taken in (*self.needs, *self.takes) if taken != "text")

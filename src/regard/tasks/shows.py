@@ -37,4 +37,4 @@ def computed(name: str, asked: Asked) -> Shown:
     SHOWS[name].check(name, asked)
     if asked.text is not None and not asked.text.strip():
         raise UserError("the text is empty; give a sentence to look into.")
-    return SHOWS[name].compute(as_writer(open_run(asked.run, asked.device)), asked)
+    return SHOWS[name].compute(as_writer(open_run(asked.run, asked.device, asked.settings)), asked)

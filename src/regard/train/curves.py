@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from regard.files import write_whole
-
 from regard.train.finite import finite_number
 
 INK, TRAIN, VALID, RATE = "#333a45", "#9aa7b8", "#c2410c", "#0f766e"
