@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard.errors import UserError
-from regard.lens.gradients import gradient_times_input, integrated_gradients, scored_positions
+from regard.lens.gradients import Attribution, gradient_times_input, integrated_gradients, scored_positions
 from regard.lens.shown import html
 from regard.lens.words import entries, word_shares
 from tests.lens.some_subjects import EVERY, SOME, subject
@@ -87,3 +87,13 @@ def test_it_tells_and_draws():
     assert result.of("encoder").shape == (len(subject("translator").sides["encoder"]),)
     assert result.as_dict()["missing"] == list(result.missing)
     assert "integrated gradients" in html(result)
+
+
+def test_small_slopes_are_told_with_digits_and_without_signed_zeros() -> None:
+    values = np.array([[-0.0031, 1.2e-7, 0.4, -0.0], [-0.0, 0.0, 0.0, -4e-4]])
+    found = Attribution("t", "gradient × input", ("p", "q"), ("a", "b", "c", "d"), ("decoder",) * 4, values, (-0.1, -2e-5))
+    told = "\n".join(found.lines())
+    assert "c +0.40 · a -0.0031 · b +1.2e-07" in told
+    assert "d -0.0004" in told
+    assert "-2e-05" in told
+    assert "0.00 " not in f"{told} "

@@ -18,11 +18,11 @@ from regard.errors import UserError
 from regard.recipe import load_recipe
 from regard.tasks.answer import prepare
 from regard.tasks.cost import training_flops
-from regard.tasks.listing import explain_tree
 from regard.tasks.run import Run
 from regard.tasks.start_recipe import load_recipe_to_train
 from regard.tasks.training import dry_run_lines, train_run
 from regard.train.interrupt import Interrupt
+from tests.tasks.explained import explained_as_it_is
 from tests.tasks.tiny_questions import CPU, ROWS, SILENT, answerer, quiet, recipe, train_as, trained, write_rows
 
 BRIEF = ["train.steps=8", "train.warmup=1", "train.validate_every=8", "train.checkpoint_every=4"]
@@ -147,7 +147,7 @@ def test_a_plan_and_a_tree(rows: Path) -> None:
     lines = dry_run_lines(recipe(rows), CPU, quiet)
     assert lines[0] == f"parameters        {sum(p.numel() for p in answerer().model.parameters()):,}"
     assert lines[3].startswith("windows           about ")
-    assert "encoder" in explain_tree(str(trained()), [])
+    assert explained_as_it_is(trained())["parts"]
 
 
 # ---------------------------------------------------------------------------------------------------------------------- refusals

@@ -17,6 +17,7 @@ from regard.tasks.filler import Filler
 from regard.tasks.judge import Judge
 from regard.tasks.table import open_run
 from tests.command import regard as command
+from tests.tasks.explained import explained_as_it_is
 from tests.tasks.tiny_masks import trained
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sees", "dog", "a", ".", "##s", "runs", "bird", ","]
@@ -195,3 +196,7 @@ def test_a_public_body_without_words_is_refused(tmp_path: Path) -> None:
     folder, _ = folder_of(tmp_path, "bert", "BertModel")
     with pytest.raises(UserError, match="head"):
         open_run(folder, "cpu", ["task.name=fill"])
+
+
+def test_it_is_explained_with_its_own_parts() -> None:
+    explained_as_it_is(trained("bert"))

@@ -21,6 +21,7 @@ from regard.tasks.classify import prepare
 from regard.tasks.rater import Rater
 from regard.tasks.table import open_run
 from tests.command import regard as command
+from tests.tasks.explained import explained_as_it_is
 from tests.tasks.tiny_labels import THINGS, TINY, quiet, train_as, write_rows
 
 RATED = [  # by which of the two is nice
@@ -138,3 +139,7 @@ def test_what_the_data_looks_like_is_said(tmp_path: Path) -> None:
     lines: list[str] = []
     prepare(rating(write_rows(tmp_path / "rated.tsv", RATED)), None, lines.append)
     assert "train: 72 pairs of texts: from 0 to 2.5; always saying their mean, 1.25, is off by 1.00" in lines
+
+
+def test_it_is_explained_with_its_own_parts() -> None:
+    explained_as_it_is(trained())

@@ -23,6 +23,7 @@ from regard.tasks.table import open_run
 from regard.tasks.tag import prepare
 from regard.tasks.training import dry_run_lines
 from regard.train.interrupt import Interrupt
+from tests.tasks.explained import explained_as_it_is
 from tests.tasks.tiny_tags import CPU, PLAIN, ROWS, TINY, quiet, recipe, tagger, train_as, trained, write_rows
 
 
@@ -208,3 +209,7 @@ def test_the_recipes_that_come_along() -> None:
 def test_a_run_can_be_moved(tmp_path: Path) -> None:
     run = Path(shutil.copytree(trained(), tmp_path / "elsewhere"))
     assert open_run(run, "cpu")("Ann left Rome .")[0].text == "Ann"  # type: ignore[operator]
+
+
+def test_it_is_explained_with_its_own_parts() -> None:
+    explained_as_it_is(trained())

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from rich.cells import cell_len
 
 from regard.lens import document_figure
+from regard.lens.digits import brief
 from regard.lens.glyphs import sentence as on_one_line
 from regard.lens.matrix import SHADES
 from regard.lens.shown import fragment
@@ -59,7 +60,7 @@ class Document:
         lines = [on_one_line(self.told), *([self.note] if self.note else []), ""]
         for sentence in self.sentences:
             words = sorted(sentence.words, key=lambda word: -word.weight)[:NAMED]
-            named = " · ".join(f"{word.text} {word.weight:.2f}" for word in words)
+            named = " · ".join(f"{word.text} {brief(word.weight)}" for word in words)
             lines += [f"{sentence.weight:.2f}  {bar(sentence.weight)}  {on_one_line(sentence.text)}", f"{'':20}{named}"]
         return lines
 

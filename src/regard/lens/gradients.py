@@ -23,6 +23,7 @@ from regard.data.packing import IGNORED
 from regard.errors import UserError
 from regard.lens import charts
 from regard.lens.charts import Grid
+from regard.lens.digits import brief
 from regard.lens.glyphs import sentence, visible
 from regard.lens.shown import fragment
 from regard.lens.subject import Subject
@@ -55,11 +56,11 @@ class Attribution:
         rows: list[list[Cell]] = []
         for prediction, logprob, values_N in zip(self.predictions, self.logprobs, self.values_PN):
             order = np.argsort(-np.abs(values_N), kind="stable")[:NAMED]
-            strongest = " · ".join(f"{visible(self.tokens[n])} {values_N[n]:+.2f}" for n in order if values_N[n])
+            strongest = " · ".join(f"{visible(self.tokens[n])} {brief(values_N[n], signed=True)}" for n in order if values_N[n])
             rows.append([visible(prediction), logprob, strongest])
         told = [sentence(self.title), f"{self.method}: what each word adds to the log-probability of what is said"]
         if self.missing is not None:
-            told += [f"completeness: the sums miss what the words add by at most {max(map(abs, self.missing)):.3f} nats"]
+            told += [f"completeness: the sums miss what the words add by at most {brief(max(map(abs, self.missing)), 3)} nats"]
         return [*told, "", *table(["prediction", "log p", "strongest words"], rows)]
 
     def figure(self) -> Figure:

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from regard.errors import UserError
 from regard.lens import heat_figure, heat_page
+from regard.lens.digits import brief
 from regard.lens.glyphs import sentence, visible
 from regard.lens.picture import store
 from regard.lens.render import rendered
@@ -52,7 +53,7 @@ def text(heat: Heat) -> str:
     lines = [sentence(heat.title), f"{averaged(heat)}; {rows} × {columns} cells", ""]
     for word, map_YX in zip(words, heat.maps_LYX):
         row, place = divmod(int(map_YX.argmax()), columns)
-        lines.append(f"{word:>{column}}  {bar(float(map_YX.max()))}  {map_YX.max():.2f} at row {row + 1}, column {place + 1}")
+        lines.append(f"{word:>{column}}  {bar(float(map_YX.max()))}  {brief(map_YX.max())} at row {row + 1}, column {place + 1}")
     return "\n".join(lines)
 
 

@@ -22,6 +22,7 @@ from torch import Tensor
 from regard.errors import UserError
 from regard.lens import charts
 from regard.lens.charts import Grid
+from regard.lens.digits import brief
 from regard.lens.glyphs import sentence, visible
 from regard.lens.shown import fragment
 from regard.lens.subject import Side, Subject
@@ -53,7 +54,7 @@ class LogitLens:
         first = self.decided()
         rows: list[list[Cell]] = []
         for place, token in enumerate(self.tokens):
-            story = " → ".join(f"{visible(row[place])} {p:.2f}" for row, p in zip(self.choices, self.chances_NL[:, place]))
+            story = " → ".join(f"{visible(row[place])} {brief(p)}" for row, p in zip(self.choices, self.chances_NL[:, place]))
             rows.append([visible(token), first[place], story])
         names = f"the embedding and {len(self.choices) - 1} layers of the {self.stack}"
         return [

@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.lens.digits import brief
 from regard.lens.glyphs import shorten
 from regard.lens.heads import in_chunks
 from regard.lens.subject import Side, Subject
@@ -96,7 +97,7 @@ class Evidence(NamedTuple):
     def told(self, title: str) -> str:
         """In which text, where it is not the one of this title."""
         where = "" if self.title == title else f" in {shorten(self.title, 60)}"
-        return f"{self.query} → {self.key} {self.weight:.2f}{where}"
+        return f"{self.query} → {self.key} {brief(self.weight)}{where}"
 
 
 @dataclass

@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from regard.errors import UserError
 from regard.lens import charts
 from regard.lens.charts import Grid
+from regard.lens.digits import brief
 from regard.lens.flow import Network, maximum_flows
 from regard.lens.glyphs import sentence, visible
 from regard.lens.gradients import parted, told_apart
@@ -57,7 +58,7 @@ class Mixed:
         for place, shares_N in zip(self.places, self.shares_LN):
             order = np.argsort(-shares_N, kind="stable")[:NAMED]
             rows.append(
-                [visible(place), " · ".join(f"{visible(self.words[n])} {shares_N[n]:.2f}" for n in order if shares_N[n] > 0)]
+                [visible(place), " · ".join(f"{visible(self.words[n])} {brief(shares_N[n])}" for n in order if shares_N[n] > 0)]
             )
         told = {"rollout": "shares of words after all layers", "flow": "the most that could flow from words through all layers"}
         return [sentence(self.title), f"attention {self.method}: {told[self.method]}", "", *table(["place", "words"], rows)]

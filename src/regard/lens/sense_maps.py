@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 
 from regard.lens.charts import GRID
 from regard.lens.concordance import line
+from regard.lens.digits import brief
 from regard.lens.figure import draw_heading
 from regard.lens.glyphs import drawable, sentence
 from regard.lens.render import INK, MUTED, SMALL, blank, write
@@ -141,7 +142,7 @@ def _parted(each: SenseMap) -> str:
 def _draw_map(axes: Axes, each: SenseMap, colours: dict[str, str], left: float) -> None:
     top = TOP + ABOVE
     write(axes, left, TOP + 0.12, drawable(f"{each.name}, {each.where}", 44), size=10.0, color=INK)
-    told = f"within {each.within:.2f}, across {each.across:.2f}: parted by {_parted(each)}"
+    told = f"within {brief(each.within)}, across {brief(each.across)}: parted by {_parted(each)}"
     write(axes, left, TOP + 0.38, told, size=SMALL, color=MUTED)
     axes.plot([left, left + SIDE, left + SIDE, left, left], [top, top, top + SIDE, top + SIDE, top], color=GRID, linewidth=0.8)
     points_U2, _ = each.points()

@@ -6,6 +6,7 @@ import numpy as np
 from rich.cells import cell_len, set_cell_size
 
 from regard.lens.alignment import Alignment
+from regard.lens.digits import brief
 from regard.lens.glyphs import sentence, visible
 
 LEAST_WIDTH = 40
@@ -37,9 +38,9 @@ def text(alignment: Alignment, width: int = 100) -> str:
 def _named(row: np.ndarray, keys: list[str], room: int) -> str:
     """The strongest keys with their weights, as many as fit; the very strongest is always there."""
     order = np.argsort(-row, kind="stable")[:KEYS_NAMED]
-    named = cut(f"{keys[order[0]]} {row[order[0]]:.2f}", room)
+    named = cut(f"{keys[order[0]]} {brief(row[order[0]])}", room)
     for key in order[1:]:
-        longer = f"{named} · {keys[key]} {row[key]:.2f}"
+        longer = f"{named} · {keys[key]} {brief(row[key])}"
         if row[key] < LEAST_WEIGHT or cell_len(longer) > room:
             break
         named = longer

@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.axes import Axes
 
+from regard.lens.digits import brief
 from regard.lens.lines import colours
 from regard.lens.matrix import FRAME, Box
 from regard.lens.render import INK, MUTED, SMALL, write
@@ -73,11 +74,6 @@ def draw(axes: Axes, found: WordUses, box: Box, layer: int) -> None:
     for group, y in zip(shown, _spread(ends)):
         label = f"{group.name}  {brief(float(group.mean_L[-1]))}"
         write(axes, box.left + box.width + 0.1, y, label, size=9.0, color=group.colour)
-
-
-def brief(distance: float) -> str:
-    """Two digits that say something, also of the small distances in a model whose vectors are all near each other."""
-    return f"{distance:.2f}" if distance >= 0.095 or distance == 0 else f"{distance:.2g}"
 
 
 class _Scale:

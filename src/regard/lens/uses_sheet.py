@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.lens.concordance import Line, line
+from regard.lens.digits import brief
 from regard.lens.glyphs import POINTS_PER_INCH, drawable, inches, sentence
 from regard.lens.matrix import Box
 from regard.lens.sheet import CAPTION_POINTS, CAPTION_STEP, MARGIN, TITLE_POINTS, TITLE_STEP, wrapped
 from regard.lens.uses import WordUses
-from regard.lens.uses_curves import brief
 
 CURVES_WIDTH, LEAST_HEIGHT = 4.3, 2.5
 AXIS_WIDTH, END_NAMES, UNDER = 0.42, 1.75, 0.75

@@ -8,6 +8,7 @@ import numpy as np
 from rich.cells import cell_len
 
 from regard.lens.concordance import line
+from regard.lens.digits import brief
 from regard.lens.glyphs import sentence
 from regard.lens.terminal import LEAST_WIDTH, bar, cut
 from regard.lens.uses import WordUses
@@ -65,7 +66,7 @@ def _table(found: WordUses) -> Iterator[str]:
 
 
 def _number(value: float, digits: int) -> str:
-    return "-" if np.isnan(value) else f"{value:.{digits}f}"
+    return "-" if np.isnan(value) else brief(value, digits)
 
 
 def _ends(found: WordUses, layer: int, width: int) -> Iterator[str]:
@@ -73,7 +74,7 @@ def _ends(found: WordUses, layer: int, width: int) -> Iterator[str]:
     pairs, distances_P = found.pairs, found.pairs_LP[layer]
     ends = {"nearest": int(distances_P.argmin()), "farthest": int(distances_P.argmax())}
     for name, pair in ends.items() if len(pairs) > 1 else [("apart", 0)]:
-        start = f"  {name:<8}  {distances_P[pair]:.3f}  "
+        start = f"  {name:<8}  {brief(distances_P[pair], 3)}  "
         lines = [line(found.uses[use], max(8, (width - len(start) - 8 - len(found.word)) // 2)) for use in pairs[pair]]
         before = max(cell_len(part.before) for part in lines)
         for place, (use, part) in enumerate(zip(pairs[pair], lines)):

@@ -21,7 +21,7 @@ from regard.recipe import Recipe
 from regard.tasks.answerer import SPAN, Answerer
 from regard.tasks.asking import Asked, Reader, answers_of, scores_of
 from regard.tasks.opening import vocabulary_of
-from regard.tasks.run import Say
+from regard.tasks.run import Run, Say
 from regard.tasks.start import VOCABULARY, Start, start_of, vocabulary
 from regard.tasks.task import Task, Vocabulary
 from regard.train.loop import Validation
@@ -171,4 +171,9 @@ def _overlap(train: Sequence[Question], test: Sequence[Question]) -> int:
     return sum((question.text, question.context) in seen for question in test)
 
 
-TASK = Task(prepare, read_test, Answerer.of, adopt=Answerer.of_start)
+def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
+    (vocabulary,) = run.vocabulary_sizes()
+    return count(recipe.model, vocabulary, tokens, heads=SPAN)
+
+
+TASK = Task(prepare, read_test, Answerer.of, adopt=Answerer.of_start, parts=parts)

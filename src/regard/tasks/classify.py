@@ -20,11 +20,13 @@ from regard.data.labels import UNLABELLED, LabelledTexts
 from regard.data.scale import Scale
 from regard.data.unlabelled import read_unlabelled
 from regard.errors import UserError
+from regard.families.classifier import count
 from regard.families.gpt import GPTConfig
+from regard.model.count import Part
 from regard.objective.distillation import DistillationConfig
 from regard.recipe import Recipe
 from regard.tasks.answered import Answered
-from regard.tasks.classifier import VOCABULARY, Labeller
+from regard.tasks.classifier import LABELS, VOCABULARY, Labeller
 from regard.tasks.distil import Teacher
 from regard.tasks.distil_report import beside
 from regard.tasks.labelled import KINDS, Kind, Labelled, called
@@ -198,4 +200,11 @@ def compare(prepared: Labelled, answers: Labeller | Rater, result: Result, devic
     return beside(prepared.teacher, answers, result, prepared.test, device)
 
 
-TASK = Task(prepare, read_test, open_answers, adopt=adopt, compare=compare)
+def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
+    """With a score for each of the run's own labels, and without those of words."""
+    labels = KINDS[recipe.objective.name].labels.load(run.folder / LABELS)
+    (vocabulary,) = run.vocabulary_sizes()
+    return count(recipe.model, vocabulary, tokens, len(labels), bool(recipe.objective.language))
+
+
+TASK = Task(prepare, read_test, open_answers, adopt=adopt, parts=parts, compare=compare)

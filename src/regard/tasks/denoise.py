@@ -174,4 +174,11 @@ def open_run(run: Run, recipe: Recipe, device: torch.device) -> Denoiser:
     return Denoiser(model, filler, alone(Reader.of(recipe, start.tokenizer)))
 
 
-TASK = Task(prepare, read_test=lambda recipe: read_split(recipe, "test"), open=open_run, says=False)
+def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
+    (vocabulary,) = run.vocabulary_sizes()
+    if isinstance(recipe.model, BERTConfig):
+        return bert.count(recipe.model, vocabulary, tokens)
+    return encoder.count(replace(recipe.model, pairs="joined"), vocabulary, tokens)
+
+
+TASK = Task(prepare, read_test=lambda recipe: read_split(recipe, "test"), open=open_run, says=False, parts=parts)

@@ -154,4 +154,11 @@ def adopt(start: Start, recipe: Recipe, device: torch.device) -> Filler | Judge:
     return (Judge if judges else Filler).of_start(start, recipe, device)
 
 
-TASK = Task(prepare, read_test, open_run, says=False, adopt=adopt)
+def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
+    (vocabulary,) = run.vocabulary_sizes()
+    if isinstance(recipe.model, ELECTRAConfig):
+        return electra.count(recipe.model, vocabulary, tokens)
+    return bert.count(recipe.model, vocabulary, tokens, heads=asked(recipe))
+
+
+TASK = Task(prepare, read_test, open_run, says=False, adopt=adopt, parts=parts)

@@ -17,6 +17,7 @@ from regard.tasks.cost import TYPICAL, model_tree, typical
 from regard.tasks.explain_looks import computed, draw_looks, looks, looks_at_cells
 from regard.tasks.run import Run
 from regard.tasks.sizes import Footprint, sized
+from regard.tasks.table import TASKS
 
 UNITS = (("MFLOP", 1e6), ("GFLOP", 1e9), ("TFLOP", 1e12))  # of the operations' column: the first that keeps it readable
 
@@ -81,7 +82,8 @@ def _explained(target: str, settings: Sequence[str]) -> _Explained:
     if Path(target).is_dir():
         run = Run.open(target)
         recipe = run.recipe_with(list(settings))
-        return _of_recipe(recipe, model_tree(recipe, *run.vocabulary_sizes()))
+        own = TASKS[recipe.task.name].parts
+        return _of_recipe(recipe, own(run, recipe, typical(recipe)) if own else model_tree(recipe, *run.vocabulary_sizes()))
     recipes = builtin_names()
     if target in SIZES and target not in recipes:
         return _of_size(*sized(target, settings))

@@ -25,7 +25,7 @@ from regard.objective.tagging import TaggingLoss
 from regard.recipe import Recipe
 from regard.tasks.marking import Marked, log_probabilities, marked, word_reader
 from regard.tasks.opening import vocabulary_of
-from regard.tasks.run import Say
+from regard.tasks.run import Run, Say
 from regard.tasks.start import VOCABULARY, Start, frozen, start_of, vocabulary
 from regard.tasks.tagger import LABELS, Tagger, only_tags, scores_of
 from regard.tasks.task import Task, Vocabulary
@@ -180,4 +180,9 @@ def _sample(sentence: TaggedSentence, said: Marked) -> str:
     return "\n  ".join([" ".join(sentence.words)[:200], *lines])
 
 
-TASK = Task(prepare, read_test, Tagger.of, adopt=Tagger.of_start)
+def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
+    (vocabulary,) = run.vocabulary_sizes()
+    return count(recipe.model, vocabulary, tokens, heads=only_tags(Tags.load(run.folder / LABELS)))
+
+
+TASK = Task(prepare, read_test, Tagger.of, adopt=Tagger.of_start, parts=parts)

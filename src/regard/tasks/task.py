@@ -136,5 +136,7 @@ class Task:
     says: bool = True  # does its score have outputs, a line each?
     adopt: Callable[[Start, Recipe, torch.device], Adopted] | None = None  # a public checkpoint, as it is
     trainer: Trainer | None = None  # where the common loop does not train it
+    parts: Callable[[Run, Recipe, int], Part] | None = None
+    """Of a trained run's model, for one text of so many tokens, where they are not those of its family with its usual heads."""
     compare: Callable[[Any, Any, Any, torch.device], Result] | None = None
     """What was prepared, its answers and their scores become scores beside those of what it was trained after, if anything."""
