@@ -165,7 +165,8 @@ def parsed(text: str, origin: str, assignments: Sequence[str] = ()) -> Tables:
 
 
 def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
-    """Who types other training data does not mean the built-in test, nor who types another search, the first one's settings.
+    """Who types other training data does not mean the built-in test, nor who types another search, the first one's settings;
+    and who types a share to be held out does not mean the recipe's validation data.
 
     Steps and epochs take each other's place, and a warm-up that is typed is not shortened.
     """
@@ -179,6 +180,8 @@ def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
         for split in ("valid", "test"):
             if f"data.{split}" not in typed and any(str(where).startswith(BUILTIN) for where in data.get(split, ())):
                 del data[split]
+    if "data.held_out" in typed and "data.valid" not in typed and str(data["held_out"]) not in ("0", "0.0"):
+        data.pop("valid", None)
     if "decode.search" in typed:
         for key, searches in ONLY_FOR.items():
             if f"decode.{key}" not in typed and decode["search"] not in searches:

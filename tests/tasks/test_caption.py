@@ -157,7 +157,7 @@ SPLITS = {"train": "train", "valid": "test", "test": "test"}
         (["lens", "RUN", SCENE, "--part", "encoder"], "--part encoder is of texts"),
         (["lens", "RUN", SCENE, "--out", "x.pdf"], "must end in one of"),
         (["train", "caption-scenes", "data.train=builtin:scenes/tarin", "--dry-run"], "did you mean 'train'"),
-        (["train", "caption-scenes", "data.train=nowhere.jsonl", "--dry-run"], "data.valid is missing"),
+        (["train", "caption-scenes", "data.train=nowhere.jsonl", "--dry-run"], "data.valid is empty"),
         (["train", "caption-scenes", "model.patch=7", "--dry-run"], "model.patch=7"),
         (["train", "caption-scenes", "train.compile=true", "--dry-run"], "made of blocks"),
         (["train", "caption-scenes", "model.encoder=vgg", "--dry-run"], "model.encoder=vgg is not a choice"),

@@ -58,6 +58,10 @@ class CaptionedImages:
     def __len__(self) -> int:
         return len(self.examples)
 
+    def take(self, rows: np.ndarray) -> CaptionedImages:
+        """These, in this order."""
+        return CaptionedImages(self.images_NYXC[rows], [self.examples[row] for row in rows])
+
 
 def read_captions(where: Sequence[str], images: str, side: int, limit: int | None = None) -> CaptionedImages:
     """Of all these files, or the first `limit` images, made `side` pixels wide and high."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.data.held_out import hint, must_be_share
 from regard.errors import UserError
 
 
@@ -13,16 +14,18 @@ class PairsConfig:
     """Pairs of texts, such as sentences and their translations."""
 
     train: tuple[str, ...]
-    valid: tuple[str, ...]
+    valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # source and target column of TSV, CSV, JSONL and hub data
     maximum_tokens: int = 256  # a training pair with a longer side is left out, and counted
     limit: int = 0  # use only so many training pairs; 0 is all
+    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
 
     def __post_init__(self) -> None:
+        must_be_share(self.held_out)
         for key in ("train", "valid"):
-            if not getattr(self, key):
-                raise UserError(f"data.{key} is empty; give a file, two aligned files as a,b, or hf:NAME.")
+            if not getattr(self, key) and (key == "train" or not self.held_out):
+                raise UserError(f"data.{key} is empty; give a file, two aligned files as a,b, or hf:NAME.{hint(key)}")
         if len(self.columns) not in (0, 2):
             raise UserError(f"data.columns has {len(self.columns)} names; give two, source,target.")
         if self.maximum_tokens < 1:
@@ -67,8 +70,7 @@ class LabelledConfig:
     held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
 
     def __post_init__(self) -> None:
-        if not 0 <= self.held_out < 1:
-            raise UserError(f"data.held_out={self.held_out} must be 0 (none) or more, and less than 1, such as 0.1.")
+        must_be_share(self.held_out)
         if len(self.columns) not in (0, 2, 3):
             raise UserError(f"data.columns has {len(self.columns)} names; give two, text,label, or three, text,second,label.")
         if len(set(self.columns)) < len(self.columns):
@@ -109,8 +111,10 @@ class QuestionsConfig:
     unanswerable: bool = False  # may a question have no answer?
     threshold: float = 0.0  # where it may: by so much "no answer" must be better than the best answer
     limit: int = 0  # use only so many training questions; 0 is all
+    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
 
     def __post_init__(self) -> None:
+        must_be_share(self.held_out)
         if len(self.columns) not in (0, 3):
             raise UserError(f"data.columns has {len(self.columns)} names; give three, question,context,answers.")
         if len(set(self.columns)) < len(self.columns):
@@ -140,8 +144,10 @@ class TaggedConfig:
     repair: bool = False  # tags that break the scheme are mended, and counted; else they are refused
     window: int = 0  # tokens that are seen together, marks counted; 0: model.maximum_length
     limit: int = 0  # use only so many training sentences; 0 is all
+    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
 
     def __post_init__(self) -> None:
+        must_be_share(self.held_out)
         if len(self.columns) not in (0, 2) or len(set(self.columns)) < len(self.columns):
             raise UserError(f"data.columns={','.join(self.columns)} must be two columns, word,tag, such as data.columns=0,3.")
         if self.window and self.window < 16:

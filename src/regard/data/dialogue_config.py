@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.data.held_out import must_be_share
 from regard.errors import UserError
 
 
@@ -19,8 +20,10 @@ class DialoguesConfig:
     replies: Literal["every", "second"] = "every"  # which turns are learned: all but the first, or the second speaker's
     maximum_tokens: int = 256  # of a context: its oldest turns are left out, and a training reply that is longer is too
     limit: int = 0  # use only so many training dialogues; 0 is all
+    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
 
     def __post_init__(self) -> None:
+        must_be_share(self.held_out)
         if self.turns < 1:
             raise UserError(f"data.turns={self.turns} must be at least 1: the turn that is replied to.")
         if self.maximum_tokens < 8:

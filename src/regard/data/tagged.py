@@ -40,6 +40,11 @@ class TaggedSentence(NamedTuple):
     lines: tuple[int, ...] = ()  # of its words, where each has a line of its own
     document: int = 0  # its number in the file; 0: the file does not say
 
+    @property
+    def group(self) -> tuple[object, ...]:
+        """What belongs to it: the sentences of its document, or, where files name none, those with the same words."""
+        return (self.place, self.document) if self.document else self.words
+
     def at(self, n: int) -> str:
         """Where word n stands."""
         return f"{self.place}, line {self.lines[n]}" if self.lines else f"{self.place}, word {n + 1} ({self.words[n][:40]!r})"

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
+from regard.data.held_out import held_out, hint, told_held_out
 from regard.data.questions import Question, read_questions
 from regard.data.spans import SpanBatches, Windows
 from regard.errors import UserError
@@ -98,17 +99,25 @@ class Questions:
 def read_split(recipe: Recipe, split: str) -> list[Question]:
     data, where = recipe.data, getattr(recipe.data, split)
     if not where:
-        raise UserError(f"data.{split} is empty; {WHERE}.")
+        raise UserError(f"data.{split} is empty; {WHERE}.{hint(split)}")
     try:
         found = read_questions(where, data.columns, data.limit or None if split == "train" else None, data.first)
     except UserError as error:
-        raise UserError(f"data.{split}: {error}") from None
+        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
     if not data.unanswerable and (silent := [question for question in found if not question.answers]):
         raise UserError(
             f"data.{split}: {silent[0].place} has no answer, nor have {len(silent) - 1:,} more. Set data.unanswerable=true if "
             "that is meant: the model learns to say so."
         )
     return found
+
+
+def read_to_learn(recipe: Recipe) -> tuple[list[Question], list[Question]]:
+    """Training and validation; where a share of training is held out, all questions about a text are on one side."""
+    train = read_split(recipe, "train")
+    if recipe.data.valid or not recipe.data.held_out:
+        return train, read_split(recipe, "valid")
+    return held_out(train, lambda question: question.context, recipe.data.held_out, "questions")
 
 
 def read_test(recipe: Recipe) -> list[Question]:
@@ -119,8 +128,10 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Questions:
     """Read and check the data, and take the vocabulary of the run, of the start, or of the training texts."""
     begun = folder is not None and (folder / VOCABULARY).exists()
     start = start_of(recipe.task.start) if recipe.task.start and not begun else None
-    train, valid = read_split(recipe, "train"), read_split(recipe, "valid")
+    train, valid = read_to_learn(recipe)
     test = read_split(recipe, "test") if recipe.data.test else []
+    for line in told_held_out(recipe.data):
+        say(line)
     for split, questions in (("train", train), ("valid", valid), ("test", test)):
         for line in _described(questions):
             say(f"{split}: {line}")

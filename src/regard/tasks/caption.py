@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import nn
 
 from regard.data.caption_batches import CaptionBatches, EncodedCaptions, encode_captions, in_order
 from regard.data.captions import CaptionedImages, read_captions
+from regard.data.held_out import hint, rows_held_out, told_held_out
 from regard.decode.config import DecodeConfig
 from regard.errors import UserError
 from regard.families.captioner import Captioner
@@ -75,7 +77,22 @@ def read_split(recipe: Recipe, split: str) -> CaptionedImages:
     try:
         return read_captions(getattr(recipe.data, split), recipe.data.images, recipe.model.image_size, limit)
     except UserError as error:
-        raise UserError(f"data.{split}: {error}") from None
+        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
+
+
+def read_to_learn(recipe: Recipe) -> tuple[CaptionedImages, CaptionedImages]:
+    """Training and validation; of a share that is held out, images that look the same are on one side."""
+    train = read_split(recipe, "train")
+    if recipe.data.valid or not recipe.data.held_out:
+        return train, read_split(recipe, "valid")
+    looks = [sha256(image_YXC.tobytes()).digest() for image_YXC in train.images_NYXC]
+    rows = rows_held_out(looks, recipe.data.held_out, "images")
+    return train.take(rows.kept), train.take(rows.held)
+
+
+def read_listed(recipe: Recipe) -> CaptionedImages:
+    """Those it is tested on, or validated with where there are none."""
+    return read_test(recipe) if recipe.data.test else read_to_learn(recipe)[1]
 
 
 def read_test(recipe: Recipe) -> CaptionedImages:
@@ -84,8 +101,10 @@ def read_test(recipe: Recipe) -> CaptionedImages:
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pictures:
     """Read and check the data, then take the vocabulary of the run's folder or learn it. Nothing is written."""
-    train, valid = read_split(recipe, "train"), read_split(recipe, "valid")
+    train, valid = read_to_learn(recipe)
     test = read_split(recipe, "test") if recipe.data.test else None
+    for line in told_held_out(recipe.data):
+        say(line)
     for name, part in (("train", train), ("valid", valid), ("test", test)):
         if part is not None:
             say(f"{name}: {len(part):,} images, {sum(len(e.captions) for e in part.examples):,} captions")

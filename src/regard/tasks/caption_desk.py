@@ -20,7 +20,7 @@ from regard.model.probe import probe
 from regard.recipe import Recipe
 from regard.studio.gallery import Gallery
 from regard.studio.vocabulary import Spelled
-from regard.tasks.caption import read_split
+from regard.tasks.caption import read_listed
 from regard.tasks.caption_writer import CaptionWriter, longest
 from regard.tasks.desk_facts import facts_of
 from regard.tasks.searches import must_be_pieces, of_reading
@@ -54,7 +54,7 @@ class CaptionDesk:
     @cached_property
     def _listed(self) -> CaptionedImages:
         """Those it is tested on, or validated with where there are none."""
-        return read_split(self.recipe, "test" if self.recipe.data.test else "valid")
+        return read_listed(self.recipe)
 
     def subject(self, text: str, target: str | None) -> Subject:
         return of_image(self.writer, self.gallery.picture(text).read_YXC, text, target)

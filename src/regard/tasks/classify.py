@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.counted import generator
 from regard.data.arena.sequences import Sequences
 from regard.data.classes import Labels
+from regard.data.held_out import held_out, hint, rows_held_out, told_held_out
 from regard.data.labelled import Example, read_labelled, told_columns
 from regard.data.labels import UNLABELLED, LabelledTexts
 from regard.data.scale import Scale
@@ -37,21 +37,19 @@ from regard.tasks.start import Start, start_of, vocabulary
 from regard.tasks.task import Result, Task
 from regard.tasks.telling import shown
 
-HOLD_OUT = "Or set data.valid= data.held_out=0.1 to hold out a tenth of data.train."
 SHOWN = 3  # rows, as they are read
-HELD_OUT = 1  # the seed that validation is picked by: the same whatever the training's
 
 
 def read_split(recipe: Recipe, split: str) -> Sequence[Example]:
     limit = recipe.data.limit or None if split == "train" else None
     if not getattr(recipe.data, split):
-        held = f" {HOLD_OUT}" if split == "valid" else ""
-        raise UserError(f"data.{split} is empty; give a .tsv, .csv or .jsonl file with texts and labels, or hf:NAME.{held}")
+        raise UserError(
+            f"data.{split} is empty; give a .tsv, .csv or .jsonl file with texts and labels, or hf:NAME.{hint(split)}"
+        )
     try:
         return read_labelled(getattr(recipe.data, split), recipe.data.columns, limit)
     except UserError as error:
-        held = f" {HOLD_OUT}" if split == "valid" and "does not exist" in str(error) else ""
-        raise UserError(f"data.{split}: {error}{held}") from None
+        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
 
 
 def read_test(recipe: Recipe) -> Sequence[Example]:
@@ -64,19 +62,10 @@ def read_to_learn(recipe: Recipe) -> tuple[Sequence[Example], Sequence[Example]]
     train = read_split(recipe, "train") if data.train or not data.unlabelled else []
     if data.valid or not data.held_out:
         return train, read_split(recipe, "valid")
-    order = generator(HELD_OUT, "held out").permutation(len(train))
-    count = round(data.held_out * len(train))
-    if not 0 < count < len(train):
-        raise UserError(
-            f"data.held_out={data.held_out} of {len(train):,} texts is {count:,}, which leaves nothing to learn from or to "
-            "validate with; choose another share, or give data.valid."
-        )
-    held, kept = (np.sort(part) for part in (order[:count], order[count:]))
-    return _picked(train, kept), _picked(train, held)
-
-
-def _picked(examples: Sequence[Example], rows: np.ndarray) -> Sequence[Example]:
-    return examples.take(rows) if isinstance(examples, Sequences) else [examples[row] for row in rows]
+    if isinstance(train, Sequences):
+        rows = rows_held_out(range(len(train)), data.held_out, "texts")
+        return train.take(rows.kept), train.take(rows.held)
+    return held_out(train, lambda example: example.key, data.held_out, "texts")
 
 
 def words_of(examples: Sequence[Example]) -> list[str]:
@@ -98,6 +87,8 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
     train, valid = read_to_learn(recipe)
     test = read_split(recipe, "test") if recipe.data.test else []
     labels = teacher.labels_of(train or valid) if teacher else KINDS[recipe.objective.name].labels.of(train)
+    for line in told_held_out(recipe.data):
+        say(line)
     _tell(KINDS[recipe.objective.name], labels, {"train": train, "valid": valid, "test": test}, say)
     _show(recipe, train, say)
     if teacher and not (start or begun):

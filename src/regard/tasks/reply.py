@@ -14,6 +14,7 @@ from regard.data.batches import encode_pairs
 from regard.data.check import overlap
 from regard.data.dialogues import Dialogue, read_dialogues
 from regard.data.exchanges import Exchange, exchanges
+from regard.data.held_out import held_out, hint, told_held_out
 from regard.data.pair import Pair
 from regard.errors import UserError
 from regard.recipe import Recipe
@@ -30,16 +31,24 @@ EXPECTED = "a .jsonl file with turns, a text file with __eou__ between them, bui
 def read_split(recipe: Recipe, split: str) -> list[Dialogue]:
     where = getattr(recipe.data, split)
     if not where:
-        raise UserError(f"data.{split} is empty; give {EXPECTED}.")
+        raise UserError(f"data.{split} is empty; give {EXPECTED}.{hint(split)}")
     try:
         return read_dialogues(where, recipe.data.limit or None if split == "train" else None)
     except UserError as error:
-        raise UserError(f"data.{split}: {error}") from None
+        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
 
 
 def read_splits(recipe: Recipe, say: Say) -> tuple[list[Dialogue], dict[str, list[Exchange]]]:
     """The training dialogues, and of every split, test included if there is one, who replied what to what."""
-    splits = {split: read_split(recipe, split) for split in ("train", "valid", "test") if split != "test" or recipe.data.test}
+    train, data = read_split(recipe, "train"), recipe.data
+    if data.valid or not data.held_out:
+        valid = read_split(recipe, "valid")
+    else:
+        train, valid = held_out(train, lambda dialogue: dialogue.turns, data.held_out, "dialogues")
+        _must_reply(valid)
+    splits = {"train": train, "valid": valid} | ({"test": read_split(recipe, "test")} if data.test else {})
+    for line in told_held_out(recipe.data):
+        say(line)
     found = {split: exchanges_of(recipe, dialogues) for split, dialogues in splits.items()}
     for split, some in found.items():
         words = np.mean([len(exchange.reply.split()) for exchange in some])
@@ -48,6 +57,11 @@ def read_splits(recipe: Recipe, say: Say) -> tuple[list[Dialogue], dict[str, lis
     if shared := overlap(pairs["train"], pairs.get("test", [])):
         say(f"warning: {shared:,} of {len(pairs['test']):,} replies of the test are also in train after the same turns.")
     return splits["train"], found
+
+
+def _must_reply(held: Sequence[Dialogue]) -> None:
+    if not any(len(dialogue.turns) > 1 for dialogue in held):
+        raise UserError("data.held_out: nobody replies to anybody in what is held out of data.train; raise it, or give data.valid.")
 
 
 def exchanges_of(recipe: Recipe, dialogues: Sequence[Dialogue]) -> list[Exchange]:

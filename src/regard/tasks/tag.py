@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import nn
 
+from regard.data.held_out import held_out, hint, told_held_out
 from regard.data.schemes import Scheme, recognised
 from regard.data.tag_check import described, obeying
 from regard.data.tagged import TaggedSentence, read_tagged
@@ -115,14 +116,28 @@ class Sentences:
 def read_split(recipe: Recipe, split: str) -> Split:
     data = recipe.data
     if not (where := getattr(data, split)):
-        raise UserError(f"data.{split} is empty; give a file with a word and its tag on each line, a .jsonl file, or hf:NAME.")
+        raise UserError(f"data.{split} is empty; give a file with a word and its tag on each line, a .jsonl file, or hf:NAME.{hint(split)}")
     try:
         found = read_tagged(where, data.columns, data.limit or None if split == "train" else None)
         scheme = recognised([sentence.tags for sentence in found]) if data.scheme == "auto" else data.scheme
         sentences, mended = obeying(found, scheme, data.repair)
     except UserError as error:
-        raise UserError(f"data.{split}: {error}") from None
+        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
     return Split(sentences, scheme, mended)
+
+
+def read_splits(recipe: Recipe) -> dict[str, Split]:
+    """Training, validation and, where there is any, the test; of a share that is held out, whole documents if files name them."""
+    train, data = read_split(recipe, "train"), recipe.data
+    if data.valid or not data.held_out:
+        valid = read_split(recipe, "valid")
+    else:
+        documents = len({sentence.group for sentence in train.sentences}) > 1  # of one alone, sentences are picked
+        kept, held = held_out(
+            train.sentences, lambda sentence: sentence.group if documents else sentence.words, data.held_out, "sentences"
+        )
+        train, valid = train._replace(sentences=kept), Split(held, train.scheme, 0)
+    return {"train": train, "valid": valid} | ({"test": read_split(recipe, "test")} if data.test else {})
 
 
 def read_test(recipe: Recipe) -> list[TaggedSentence]:
@@ -133,11 +148,13 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Sentences:
     """Read and check the data, learn its tags, and take the vocabulary of the run, of the start, or of the training sentences."""
     begun = folder is not None and (folder / VOCABULARY).exists()
     start = start_of(recipe.task.start) if recipe.task.start and not begun else None
-    splits = {split: read_split(recipe, split) for split in ("train", "valid", *(["test"] if recipe.data.test else []))}
+    splits = read_splits(recipe)
     train, valid = splits["train"].sentences, splits["valid"].sentences
     test = splits["test"].sentences if "test" in splits else []
     tags = Tags.of(train, splits["train"].scheme)
     numbers = {split: tags.numbers(found.sentences, split) for split, found in splits.items()}
+    for line in told_held_out(recipe.data):
+        say(line)
     _tell(splits, say)
     tokenizer = vocabulary(recipe, folder, start, lambda: [" ".join(sentence.words) for sentence in train])
     reader = word_reader(recipe, tokenizer)

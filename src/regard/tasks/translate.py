@@ -13,6 +13,7 @@ from torch import nn
 
 from regard.data.batches import EncodedPairs, PairBatches, cuts, encode_pairs, make_batch
 from regard.data.check import check_pairs, overlap
+from regard.data.held_out import held_out, hint, told_held_out
 from regard.data.pair import Pair
 from regard.data.sources import Columns, read_pairs, told_columns
 from regard.decode.config import DecodeConfig
@@ -92,7 +93,15 @@ def read_split(recipe: Recipe, split: str) -> list[Pair]:
     try:
         return read_pairs(where, _columns(recipe), limit)
     except UserError as error:
-        raise UserError(f"data.{split}: {error}") from None
+        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
+
+
+def read_to_learn(recipe: Recipe) -> tuple[list[Pair], list[Pair]]:
+    """Training and validation; of a share that is held out, all translations of a sentence are on one side."""
+    train = read_split(recipe, "train")
+    if recipe.data.valid or not recipe.data.held_out:
+        return train, read_split(recipe, "valid")
+    return held_out(train, lambda pair: pair.source, recipe.data.held_out, "pairs")
 
 
 def read_test(recipe: Recipe) -> list[Pair]:
@@ -101,8 +110,10 @@ def read_test(recipe: Recipe) -> list[Pair]:
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
     """Read and check the data, then take the vocabularies of the run's folder or learn them. Nothing is written."""
-    train, valid = read_split(recipe, "train"), read_split(recipe, "valid")
+    train, valid = read_to_learn(recipe)
     test = read_split(recipe, "test") if recipe.data.test else []
+    for line in told_held_out(recipe.data):
+        say(line)
     for name, pairs in (("train", train), ("valid", valid), ("test", test)):
         if pairs:
             for line in check_pairs(pairs, name).lines():
