@@ -32,8 +32,8 @@ from regard.data.builtin.inference import inferences
 from regard.data.builtin.remarks import remarks
 from regard.data.builtin.reviews import reviews
 from regard.data.builtin.similarity import likenesses
-from regard.data.chosen import LISTED, NAMED, Chosen, in_records, in_table
-from regard.data.columns import is_header, labelled
+from regard.data.chosen import LISTED, NAMED, Chosen, in_records, in_table, texts_in_table
+from regard.data.columns import is_header, labelled, role
 from regard.data.files import must_be_file
 from regard.data.records import Record, hub_records, json_records, text_of
 from regard.data.tables import table_records, table_rows
@@ -128,6 +128,45 @@ def told_columns(where: tuple[str, ...], columns: tuple[str, ...]) -> list[str]:
     found = {entry: chosen(entry, columns) for entry in where}
     names = {entry: "keys" if entry.startswith("hf:") or _is_json(Path(entry)) else "header" for entry in where}
     return [choice.told(entry, names[entry]) for entry, choice in found.items() if choice is not None and choice.guessed]
+
+
+def lacks_labels(where: tuple[str, ...], columns: tuple[str, ...]) -> bool:
+    """Has none of these a label, as GLUE's test files have none: no column of labels, or nothing in it, or -1 throughout?"""
+    try:
+        return bool(where) and all(_lacks_labels(entry, columns) for entry in where)
+    except UserError:
+        return False  # whoever reads it says what is wrong with it
+
+
+def _lacks_labels(entry: str, columns: tuple[str, ...]) -> bool:
+    if entry.startswith(("builtin:", "hf:")) or _is_numbered(entry):
+        return False
+    path = Path(entry).expanduser()
+    if _is_json(path):
+        records = json_records(path, json.dumps(dict.fromkeys(columns or NAMED, "...")))
+        (first,) = islice(records, 1)
+        label, labels = _label_of(tuple(first[1]), columns), chain([first], records)
+        return not label or all(_is_no_label(values.get(called((place, values), label))) for place, values in labels)
+    found = texts_in_table(path, columns[:-1], 0)
+    rows = (row for _, row in islice(table_rows(path), bool(found.names), None))
+    width = len(next(table_rows(path))[1])
+    if found.names and not (columns and columns[-1].isdecimal()):
+        label = _label_of(found.names, columns)
+        number = found.names.index(label) if label in found.names else width
+    else:
+        number = int(columns[-1]) if columns else max(1, width - 1)
+    return number >= width or all(len(row) == width and _is_no_label(row[number]) for row in rows)
+
+
+def _label_of(names: tuple[str, ...], columns: tuple[str, ...]) -> str:
+    """What the column of labels is called here; nothing: there is none."""
+    if columns:
+        return next((name for name in (columns[-1], *columns[-1].split("|")) if name in names), "")
+    return next((name for name in names if role(name) == "label"), "")
+
+
+def _is_no_label(value: object) -> bool:
+    return value is None or str(value).strip() in ("", "-1")
 
 
 def _is_headed(path: Path) -> bool:

@@ -15,7 +15,7 @@ import torch
 from regard.data.arena.sequences import Sequences
 from regard.data.classes import Labels
 from regard.data.held_out import held_out, hint, rows_held_out, told_held_out
-from regard.data.labelled import Example, read_labelled, told_columns
+from regard.data.labelled import Example, lacks_labels, read_labelled, told_columns
 from regard.data.labels import UNLABELLED, LabelledTexts
 from regard.data.scale import Scale
 from regard.data.unlabelled import read_unlabelled
@@ -53,7 +53,14 @@ def read_split(recipe: Recipe, split: str) -> Sequence[Example]:
 
 
 def read_test(recipe: Recipe) -> Sequence[Example]:
+    if lacks_labels(recipe.data.test, recipe.data.columns):
+        raise UserError(f"data.test: {_unscored(recipe)}")
     return read_split(recipe, "test")
+
+
+def _unscored(recipe: Recipe) -> str:
+    where = " and ".join(recipe.data.test)
+    return f"{where} has no labels, so there is nothing to score; 'regard predict RUN --input {recipe.data.test[0]}' answers it."
 
 
 def read_to_learn(recipe: Recipe) -> tuple[Sequence[Example], Sequence[Example]]:
@@ -85,7 +92,10 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
     start = start_of(recipe.task.start) if recipe.task.start and not begun else None
     teacher = Teacher.of(recipe.objective.teacher) if isinstance(recipe.objective, DistillationConfig) else None
     train, valid = read_to_learn(recipe)
-    test = read_split(recipe, "test") if recipe.data.test else []
+    unscored = lacks_labels(recipe.data.test, recipe.data.columns)
+    test = read_split(recipe, "test") if recipe.data.test and not unscored else []
+    if unscored:
+        say(f"test: {_unscored(recipe)}")
     labels = teacher.labels_of(train or valid) if teacher else KINDS[recipe.objective.name].labels.of(train)
     for line in told_held_out(recipe.data):
         say(line)
@@ -142,7 +152,7 @@ def _tell(kind: Kind, labels: Labels | Scale, splits: Mapping[str, Sequence[Exam
 def _show(recipe: Recipe, train: Sequence[Example], say: Say) -> None:
     """What was read of the files that somebody brought: which columns, and the first few rows."""
     data = recipe.data
-    for line in told_columns(data.train + data.valid + data.test, data.columns):
+    for line in told_columns(data.train + data.valid, data.columns):
         say(line)
     if isinstance(train, Sequences) or not train or all(entry.startswith("builtin:") for entry in data.train):
         return

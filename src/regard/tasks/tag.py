@@ -33,6 +33,7 @@ from regard.tasks.task import Task, Vocabulary
 from regard.train.loop import Validation
 
 SAMPLES = 6
+NO_TAG = "_"  # of a word that nobody has tagged
 
 
 class Split(NamedTuple):
@@ -137,11 +138,24 @@ def read_splits(recipe: Recipe) -> dict[str, Split]:
             train.sentences, lambda sentence: sentence.group if documents else sentence.words, data.held_out, "sentences"
         )
         train, valid = train._replace(sentences=kept), Split(held, train.scheme, 0)
-    return {"train": train, "valid": valid} | ({"test": read_split(recipe, "test")} if data.test else {})
+    test = read_split(recipe, "test") if data.test else None
+    return {"train": train, "valid": valid} | ({"test": test} if test and not _is_untagged(test.sentences) else {})
+
+
+def _is_untagged(sentences: Sequence[TaggedSentence]) -> bool:
+    """Says no word what it is, as in a treebank that is to be tagged?"""
+    return all(tag == NO_TAG for sentence in sentences for tag in sentence.tags)
+
+
+def _unscored(recipe: Recipe) -> str:
+    where = " and ".join(recipe.data.test)
+    return f"{where} has no tags, so there is nothing to score; 'regard predict RUN --input {recipe.data.test[0]}' gives it some."
 
 
 def read_test(recipe: Recipe) -> list[TaggedSentence]:
-    return read_split(recipe, "test").sentences
+    if _is_untagged(found := read_split(recipe, "test").sentences):
+        raise UserError(f"data.test: {_unscored(recipe)}")
+    return found
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Sentences:
@@ -151,6 +165,8 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Sentences:
     splits = read_splits(recipe)
     train, valid = splits["train"].sentences, splits["valid"].sentences
     test = splits["test"].sentences if "test" in splits else []
+    if recipe.data.test and not test:
+        say(f"test: {_unscored(recipe)}")
     tags = Tags.of(train, splits["train"].scheme)
     numbers = {split: tags.numbers(found.sentences, split) for split, found in splits.items()}
     for line in told_held_out(recipe.data):
