@@ -13,7 +13,7 @@ import pytest
 from regard.families.public.sentences import written_sentences
 from regard.families.vectors import VectorsConfig
 from regard.train.checkpoint import Store
-from tests.command import contents, refused, regard
+from tests.command import contents, copy_of_run, refused, regard
 from tests.command import trained as translator
 from tests.families.public_folder import change_config, change_tensors, export, small_gpt
 from tests.tasks.adopted_folder import folder_of
@@ -131,8 +131,16 @@ def test_places_where_no_run_can_be(vectors: Path, tmp_path: Path) -> None:
     for place, told in [("file", "is a file"), ("full", "holds other files"), ("file/run", "is a file")]:
         refused(regard("import", folder_of("BertModel"), tmp_path / place), told)
     before = contents(vectors)
-    refused(regard("import", folder_of("BertModel"), vectors))
+    refused(regard("import", folder_of("BertModel"), vectors), f"{vectors} holds a run already", "give another folder")
     assert contents(vectors) == before
+
+
+def test_a_folder_that_holds_a_trained_run_is_told_to_hold_one_and_nothing_else(tmp_path: Path) -> None:
+    run = copy_of_run(tmp_path)
+    before = contents(run)
+    told = refused(regard("import", folder_of("BertModel"), run), f"{run} holds a run already", "give another folder")
+    assert "train." not in told
+    assert contents(run) == before
 
 
 @pytest.mark.parametrize(

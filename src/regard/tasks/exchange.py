@@ -34,10 +34,10 @@ PUBLIC = ("gpt", "bert", "electra")  # families that transformers has too
 
 def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] = ()) -> None:
     """Weights, settings, vocabulary and labels of a Hugging Face folder or hub id, as a run in `folder`."""
+    if (folder / "recipe.toml").exists():
+        raise UserError(f"{folder} holds a run already, and an import makes a new one; give another folder, or delete this one.")
     start = start_of(name)
     recipe = recipe_of(start, assignments)
-    if (folder / "recipe.toml").exists():
-        raise UserError(f"{folder} holds a run already; give another folder.")
     check_folder(recipe, folder)
     answers = adopted(start, recipe, torch.device("cpu"))
     with filling(folder, last="recipe.toml") as draft:
