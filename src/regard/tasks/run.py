@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import shlex
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -19,15 +20,16 @@ from typing import Any
 import torch
 
 from regard.errors import UserError
-from regard.files import MIB, open_lasting, read_bounded, read_text, refuse_link_out, write_whole
+from regard.files import MIB, open_lasting, read_bounded, read_json, read_text, refuse_link_out, write_whole
 from regard.recipe import Recipe, read_recipe
 from regard.tasks.early import must_exist
 from regard.terminal import printable
 from regard.text.tokenizer import Tokenizer
-from regard.train.checkpoint import Checkpoint, Store
-from regard.train.config import MAY_CHANGE
+from regard.train.checkpoint import STATE, Checkpoint, Store
+from regard.train.config import MAY_CHANGE, TrainConfig
 from regard.train.durable import explained, flush_folder, sweep_drafts
 from regard.train.manifest import canonical
+from regard.train.progress import Progress, done
 
 Say = Callable[[str], None]
 LARGEST = 256 * MIB  # of a file beside the checkpoints; the largest vocabularies have some 40 MB
@@ -41,6 +43,9 @@ def aside(line: str) -> None:
 
 KINDS = {"last": "step", "best": "best", "average": "average"}
 """What `--weights` calls a kind of checkpoint, and how the store calls it."""
+
+
+WARNED: set[Path] = set()  # folders of runs whose unfinished training has been told of
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,7 @@ class Run:
     def weights(self, say: Say = aside) -> Checkpoint:
         """What the run is used with: its choice, else the average of its last checkpoints, else its best, else its newest."""
         self.require_sealed()
+        self._warn_if_unfinished(say)
         store, damaged = self.store(say), False
         if self.choice:
             return self._chosen(store)
@@ -115,6 +121,23 @@ class Run:
             + ("copy the run again from where it was made, or train it anew with " if begun else "train it with ")
             + f"'regard train {self.folder / 'recipe.toml'} --out {'ANOTHER_FOLDER' if begun else self.folder}'."
         )
+
+    def _warn_if_unfinished(self, say: Say) -> None:
+        """Say how far the training has come, if it has not come to its end; once a process for every run."""
+        if self.folder in WARNED or (newest := max(self.checkpoints(), default=None)) is None:
+            return
+        config = self.recipe.train
+        try:
+            state = read_json(newest / STATE, within=newest)
+            progress = Progress(**state["progress"])
+            steps = int(config.steps if isinstance(config, TrainConfig) else state["steps"])
+            unfinished = progress.step < steps and not (isinstance(config, TrainConfig) and done(config, progress))
+        except (UserError, KeyError, TypeError, ValueError):
+            return  # damaged, which is told where weights are read, or of a version that did not write how many steps there are
+        if unfinished:
+            WARNED.add(self.folder)
+            again = shlex.join(["regard", "train", str(self.folder / "recipe.toml"), "--out", str(self.folder)])
+            say(f"{self.folder} is unfinished: it is trained to step {progress.step:,} of {steps:,}. To continue: {again}")
 
     def _chosen(self, store: Store) -> Checkpoint:
         if self.choice not in KINDS:

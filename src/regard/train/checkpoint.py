@@ -27,7 +27,7 @@ from regard.train.tensor_file import read_tensors, write_tensors
 
 __all__ = ["Checkpoint", "NonFinite", "Store", "flatten_optimizer", "restore_optimizer"]
 
-_STATE = "state.json"
+STATE = "state.json"
 _TENSORS = ".safetensors"
 
 
@@ -85,11 +85,11 @@ class Store:
             make_folder(self.folder)
             sweep(self.folder)
             with building(final) as draft:
-                write_text(draft / _STATE, text)
+                write_text(draft / STATE, text)
                 for part, named in tensors.items():
                     path = draft / f"{part}{_TENSORS}"
                     write_tensors(path, named)
-                    shutil.copymode(draft / _STATE, path)
+                    shutil.copymode(draft / STATE, path)
                     flush_file(path)
                 if write is not None:
                     write(draft)
@@ -193,9 +193,9 @@ def _read(place: _Place) -> Checkpoint:
     manifest = verify(place.path)
     if (manifest.get("kind"), manifest.get("step")) != (place.kind, place.step):
         raise Damaged("the manifest is of another checkpoint")
-    state = read_json(place.path / _STATE)
+    state = read_json(place.path / STATE)
     if not isinstance(state, dict):
-        raise Damaged(f"{_STATE}: not an object")
+        raise Damaged(f"{STATE}: not an object")
     return Checkpoint(place.path, place.kind, place.step, state)
 
 

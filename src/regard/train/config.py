@@ -7,7 +7,7 @@ from typing import Literal
 
 from regard.errors import UserError
 
-MAY_CHANGE = ("steps", "epochs", "accumulate", "shard", "snapshot_every", "threads")
+MAY_CHANGE = ("steps", "epochs", "warmup_limit", "accumulate", "shard", "snapshot_every", "threads")
 """When a run is continued; all else decides what its weights will be."""
 AUTO = "auto"
 """A setting that a run chooses when it begins, by its task or its device (`tasks/automatic.py`)."""

@@ -107,7 +107,7 @@ def train(
                 log.progress(step, loss, rate, speed)
                 since, words = time.perf_counter(), progress.tokens
             if ends or step % config.checkpoint_every == 0:
-                _save(method, store, config, progress)
+                _save(method, store, config, progress, steps)
             if ends:
                 break
     log.render()
@@ -157,11 +157,12 @@ def _loss(method: Method, part: Any, rate: float, step: int) -> float:
     return loss
 
 
-def _save(method: Method, store: Store, config: StaticConfig, progress: Progress) -> None:
+def _save(method: Method, store: Store, config: StaticConfig, progress: Progress, steps: int) -> None:
+    """With how many steps there are to be, which only the data and its batches tell."""
     parts: dict[str, Mapping[str, Tensor]] = {"model": method.tables.state_dict()}
     if method.moments:
         parts["moments"] = method.moments
-    store.save("step", progress.step, parts, {"progress": vars(progress)})
+    store.save("step", progress.step, parts, {"progress": vars(progress), "steps": steps})
     store.keep("step", config.keep)
 
 
