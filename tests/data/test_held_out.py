@@ -45,7 +45,9 @@ def texts(folder: Path) -> str:
 
 
 def sentences(folder: Path) -> str:
-    return write(folder / "a.conll", [line for n in range(30) for line in (["-DOCSTART- O"] * (n % 3 == 0) + [f"w{n} X", "y Y", ""])])
+    return write(
+        folder / "a.conll", [line for n in range(30) for line in (["-DOCSTART- O"] * (n % 3 == 0) + [f"w{n} X", "y Y", ""])]
+    )
 
 
 def questions(folder: Path) -> str:
@@ -130,5 +132,7 @@ def test_it_is_said(tmp_path: Path) -> None:
     data = f"data.train={sentences(tmp_path)}"
     told = regard("train", "bert-tag", data, "data.held_out=0.2", *tiny, "--out", tmp_path / "run")
     assert "valid: data.held_out=0.2 of train, picked at random and always the same" in told.err, told
-    told = regard("train", "bert-tag", data, data.replace("train", "valid"), "data.held_out=0.2", *tiny, "--out", tmp_path / "run")
+    told = regard(
+        "train", "bert-tag", data, data.replace("train", "valid"), "data.held_out=0.2", *tiny, "--out", tmp_path / "run"
+    )
     assert "data.held_out=0.2 is not used" in told.err

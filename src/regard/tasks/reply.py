@@ -61,7 +61,9 @@ def read_splits(recipe: Recipe, say: Say) -> tuple[list[Dialogue], dict[str, lis
 
 def _must_reply(held: Sequence[Dialogue]) -> None:
     if not any(len(dialogue.turns) > 1 for dialogue in held):
-        raise UserError("data.held_out: nobody replies to anybody in what is held out of data.train; raise it, or give data.valid.")
+        raise UserError(
+            "data.held_out: nobody replies to anybody in what is held out of data.train; raise it, or give data.valid."
+        )
 
 
 def exchanges_of(recipe: Recipe, dialogues: Sequence[Dialogue]) -> list[Exchange]:

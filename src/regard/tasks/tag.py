@@ -117,7 +117,9 @@ class Sentences:
 def read_split(recipe: Recipe, split: str) -> Split:
     data = recipe.data
     if not (where := getattr(data, split)):
-        raise UserError(f"data.{split} is empty; give a file with a word and its tag on each line, a .jsonl file, or hf:NAME.{hint(split)}")
+        raise UserError(
+            f"data.{split} is empty; give a file with a word and its tag on each line, a .jsonl file, or hf:NAME.{hint(split)}"
+        )
     try:
         found = read_tagged(where, data.columns, data.limit or None if split == "train" else None)
         scheme = recognised([sentence.tags for sentence in found]) if data.scheme == "auto" else data.scheme
