@@ -85,9 +85,9 @@ def test_a_recipe_that_is_none(case: tuple[str, ...], tmp_path: Path) -> None:
 def test_a_recipe_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"# caf\xe9")
     refused(regard("train", tmp_path / "none.toml"), "none.toml does not exist", "'regard recipes'")
-    refused(regard("train", tmp_path / "latin.toml"), "latin.toml", "byte 6 is not UTF-8")
+    refused(regard("train", tmp_path / "latin.toml"), "latin.toml", "is not UTF-8 text (byte 6)")
     refused(regard("train", tmp_path), str(tmp_path), "recipe.toml")
-    refused(regard("train", tmp_path / "latin.toml" / "x.toml"), "x.toml", "Not a directory")
+    refused(regard("train", tmp_path / "latin.toml" / "x.toml"), "x.toml", "does not exist")
 
 
 # ------------------------------------------------------------------------------------------------------------ a real process

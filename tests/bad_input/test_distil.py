@@ -69,7 +69,7 @@ UNLABELLED: list[tuple[str, bytes, tuple[str, ...]]] = [
     ("empty.txt", b"", ("empty.txt is empty",)),
     ("blank.txt", b"\n \n", ("blank.txt is empty",)),
     ("tab.txt", b"one text\nand two\ttexts\n", ("line 2", "texts found: 2, expected: 1")),
-    ("wide.tsv", b"a\tb\tc\n", ("line 1", "columns found: 3, expected: 1")),
+    ("wide.tsv", b"a\tb\tc\n", ("line 1", "columns found: 3 (a, b, c), expected: 1")),
     ("ragged.tsv", b"a\nb\tc\n", ("line 2", "columns found: 2, expected: 1")),
     ("names.jsonl", b'{"sentence": "a"}\n', ("line 1", "no column 'text'")),
     ("gap.jsonl", b'{"text": " "}\n', ("line 1", "is empty, but a text is needed")),

@@ -58,7 +58,7 @@ def work_lost(folder: Path) -> int:
     said: list[str] = []
     found = Store(folder / "checkpoints", said.append).newest("step")
     assert not said, said
-    logged = [record["step"] for record in read_metrics(folder / "metrics.jsonl")]
+    logged = [record["step"] for record in read_metrics(folder / "metrics.jsonl").records]
     return max(0, max(logged, default=0) - (found.step if found else 0))
 
 

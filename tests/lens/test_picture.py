@@ -107,7 +107,7 @@ def test_another_ending_is_told_the_four(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be written"):
         save(some(("a",), ("x",)), tmp_path / "none" / "a.json")
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="does not exist"):
         read(tmp_path / "none.json")
 
 

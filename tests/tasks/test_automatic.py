@@ -78,7 +78,7 @@ def test_what_was_typed_stays_and_is_told_to_be_slow(data: Path, tmp_path: Path,
 def test_the_best_weights_are_those_that_do_the_task_best(trained: Callable[[], Path], metric: str) -> None:
     run = Run(trained())
     assert run.recipe.train.best == metric
-    measured = [record for record in read_metrics(run.folder / "metrics.jsonl") if "valid_nll" in record]
+    measured = [record for record in read_metrics(run.folder / "metrics.jsonl").records if "valid_nll" in record]
     best = max(measured, key=lambda r: (r[f"valid_{metric}"] if metric != "nll" else 0.0, -r["valid_nll"]))
     assert [path.name for path in (run.folder / "checkpoints").glob("best-*")] == [f"best-{best['step']:08d}"]
 
@@ -94,7 +94,7 @@ def test_a_run_that_was_begun_by_its_loss_goes_on_by_it(tmp_path: Path) -> None:
 def test_mcc_and_pearson_of_validation_are_those_of_a_score() -> None:
     for trained, metric in ((tiny_labels.trained, "mcc"), (test_rater.trained, "pearson")):
         run = Run(trained())
-        last = [record for record in read_metrics(run.folder / "metrics.jsonl") if "valid_nll" in record][-1]
+        last = [record for record in read_metrics(run.folder / "metrics.jsonl").records if "valid_nll" in record][-1]
         recipe = run.recipe
         test = replace(recipe, data=replace(recipe.data, test=recipe.data.valid))
         answers = classify.open_answers(Run(run.folder, "last"), test, CPU)

@@ -31,7 +31,7 @@ def test_epochs_become_steps_and_are_validated_each(data: Path, tmp_path: Path) 
     assert batches > 1
     assert outcome.progress.step == 2 * batches
     assert Run(tmp_path / "run").recipe.train.steps == 2 * batches
-    validated = [record["step"] for record in read_metrics(tmp_path / "run" / "metrics.jsonl") if "valid_nll" in record]
+    validated = [record["step"] for record in read_metrics(tmp_path / "run" / "metrics.jsonl").records if "valid_nll" in record]
     assert validated == [batches, 2 * batches]
 
 

@@ -139,7 +139,7 @@ def saved(folder: Path, kind: str, part: str = "model") -> dict[str, Tensor]:
 
 def records(folder: Path) -> list[dict[str, Any]]:
     """All but the speed, which no two runs share."""
-    return [{k: v for k, v in r.items() if k != "tokens_per_second"} for r in read_metrics(folder / "metrics.jsonl")]
+    return [{k: v for k, v in r.items() if k != "tokens_per_second"} for r in read_metrics(folder / "metrics.jsonl").records]
 
 
 @pytest.fixture(autouse=True)
@@ -414,7 +414,7 @@ def test_speed_and_time_leave_validation_out_of_one_and_in_the_other(tmp_path: P
         return Validation({"nll": 1.0}, [])
 
     _, progress = run(tmp_path, replace(SHORT, log_every=6), takes_a_second, takes_a_minute)
-    logged = [r["tokens_per_second"] for r in read_metrics(tmp_path / "metrics.jsonl") if "loss" in r]
+    logged = [r["tokens_per_second"] for r in read_metrics(tmp_path / "metrics.jsonl").records if "loss" in r]
     loader = Loader(PairBatches(DATA, 20, 7))
     tokens = [sum(batch.tokens for batch in loader.work(step).batches) for step in range(12)]
     assert logged == [round(sum(tokens[:6]) / 6), round(sum(tokens[6:]) / 6)]

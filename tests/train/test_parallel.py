@@ -75,7 +75,7 @@ def train(size: int, folder: Path, *choices: str, steps: int = STEPS) -> list[st
 
 
 def logged(folder: Path, *keys: str) -> list[float]:
-    return [record[key] for record in read_metrics(folder / "metrics.jsonl") for key in keys if key in record]
+    return [record[key] for record in read_metrics(folder / "metrics.jsonl").records for key in keys if key in record]
 
 
 def newest(folder: Path) -> Path:
@@ -245,7 +245,7 @@ def test_shards_are_a_checkpoint_like_any_other(one: Path, tmp_path: Path) -> No
 
 def wait_for_steps(folder: Path, least: int = 3) -> None:
     deadline = time.monotonic() + 600
-    while len(read_metrics(folder / "metrics.jsonl")) < least:
+    while len(read_metrics(folder / "metrics.jsonl").records) < least:
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
