@@ -68,9 +68,9 @@ def write(name: str, content: bytes) -> Callable[[Path], object]:
     ("damage", "told"),
     [
         (unlink("tokenizer.json"), ("no tokenizer at", "tokenizer.json", "'regard train'")),
-        (write("tokenizer.json", b"{"), ("do not fit its tokenizer.json", "damaged")),
-        (write("tokenizer.json", b"\xff\xfe\0"), ("do not fit its tokenizer.json",)),
-        (write("tokenizer.json", b""), ("do not fit its tokenizer.json",)),
+        (write("tokenizer.json", b"{"), ("tokenizer.json", "opy it again")),
+        (write("tokenizer.json", b"\xff\xfe\0"), ("tokenizer.json", "opy it again")),
+        (write("tokenizer.json", b""), ("tokenizer.json", "opy it again")),
         (unlink("recipe.toml"), ("is not a run", "recipe.toml")),
         (write("recipe.toml", b"[train"), ("recipe.toml is not valid TOML", "copy the file again")),
         (write("recipe.toml", b"\xff"), ("recipe.toml is not UTF-8",)),
