@@ -123,12 +123,17 @@ class Unpacked(gzip.GzipFile):
         return b"".join(parts[1:])
 
     def _checked(self, content: bytes) -> bytes:
-        if self.tell() > BOMB_SIZE and self.tell() > BOMB_RATIO * os.fstat(self._raw.fileno()).st_size:
-            raise UserError(
-                f"{self._path} opens to more than {BOMB_RATIO} times its size and {told_size(BOMB_SIZE)}, as text does not, so "
-                "it is not read any further. If it is what you mean, unpack it with gunzip and give that file."
-            )
+        refuse_bomb(self._path, self.tell(), os.fstat(self._raw.fileno()).st_size)
         return content
+
+
+def refuse_bomb(path: Path, unpacked: int, packed: int) -> None:
+    """`unpacked` bytes have come, or will come, out of `packed` ones."""
+    if unpacked > BOMB_SIZE and unpacked > BOMB_RATIO * packed:
+        raise UserError(
+            f"{path} opens to more than {BOMB_RATIO} times its size and {told_size(BOMB_SIZE)}, as text does not, so it is not "
+            "read any further. If it is what you mean, unpack it and give what is in it."
+        )
 
 
 @contextmanager

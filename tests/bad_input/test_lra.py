@@ -101,7 +101,7 @@ FILES: list[tuple[str, bytes, tuple[str, ...]]] = [
     ("pickle.npz", arrays(images=np.array([{}, {}], object), labels=np.zeros(2)), ("cannot be read as pictures",)),
     ("cut.tar.gz", archive({"a/1.png": png(8), "b/2.png": png(8)})[:-60], ("not a whole archive",)),
     ("bare.tar.gz", archive({"1.png": png(8)}), ("holds no pictures", "a folder for each label")),
-    ("broken.tar.gz", archive({"a/1.png": png(8), "b/2.png": b"no picture"}), ("b/2.png is not a picture",)),
+    ("broken.tar.gz", archive({"a/1.png": png(8), "b/2.png": b"no picture"}), ("b/2.png is not an image",)),
     ("sizes.tar.gz", archive({"a/1.png": png(8), "b/2.png": png(9)}), ("9 x 9 pixels, the first 8 x 8", "@side=32")),
     ("one.tar.gz", archive({"a/1.png": png(8), "a/2.png": png(8)}), ("one label only, 'a'",)),
 ]

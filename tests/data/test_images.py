@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import io
+import os
+import random
 import tarfile
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from regard.data.images import read_image, read_images, square
+from regard import files
+from regard.data import archives, images
+from regard.data.archives import archived
+from regard.data.captions import read_captions
+from regard.data.images import KINDS, decoded, opened, read_image, read_images, read_named, square
 from regard.errors import UserError
 
 
@@ -94,3 +101,133 @@ def test_archives_are_read_like_folders(tmp_path: Path, prefix: str) -> None:
     archive.write_bytes(archive.read_bytes()[:100])
     with pytest.raises(UserError, match="not a whole archive"):
         read_images(archive, needed, 5)
+
+
+# ------------------------------------------------------------------------------------------------------------ files of strangers
+
+
+def as_bytes(kind: str, picture: Image.Image | None = None) -> bytes:
+    content = io.BytesIO()
+    (picture or Image.effect_noise((16, 16), 90)).convert("RGB").save(content, kind)
+    return content.getvalue()
+
+
+def archive(path: Path, *members: tuple[str, bytes], kind: bytes = tarfile.REGTYPE) -> Path:
+    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as file:
+        for name, content in members:
+            about = tarfile.TarInfo(name)
+            about.size, about.type = len(content), kind
+            file.addfile(about, io.BytesIO(content))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["EPS", "TIFF", "PCX", "SPIDER", "ICNS", "IM", "TGA", "PDF"])
+def test_kinds_that_nobody_uses_are_not_even_tried(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(as_bytes(kind, Image.new("L", (32, 32))))
+    with pytest.raises(UserError, match=r"not an image that can be read \(it is none of PNG, JPEG"):
+        read_image(tmp_path / "a.png")
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")  # pytest has filters of its own
+def test_all_that_pillow_says_of_changed_bytes_is_one_sentence() -> None:
+    chance, told = random.Random(0), 0
+    for number in range(600):
+        content = bytearray(as_bytes(KINDS[number % len(KINDS)], Image.new("RGB", (9, 7), (200, 30, 60))))
+        for _ in range(chance.randint(1, 6)):
+            content[chance.randrange(len(content))] = chance.randrange(256)
+        try:
+            assert decoded(bytes(content[: chance.randint(1, len(content))]), "a.png").mode == "RGB"
+        except UserError as error:
+            told += str(error).startswith("a.png ")
+    assert told > 300
+
+
+@pytest.mark.parametrize(
+    "error", [AttributeError("x"), IndexError("x"), MemoryError(), zlib.error("x"), KeyError("x"), RecursionError()]
+)
+def test_whatever_a_decoder_raises(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("PIL.ImageOps.exif_transpose", breaks)
+    with pytest.raises(UserError, match=r"a\.png is not an image that can be read \(\S+\)"):
+        decoded(as_bytes("PNG"), "a.png")
+
+
+def test_size_and_pixels_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = bytearray(as_bytes("PNG", Image.new("L", (1, 1))))
+    bomb[16:24] = (9000).to_bytes(4, "big") * 2
+    bomb[29:33] = zlib.crc32(bomb[12:29]).to_bytes(4, "big")
+    with pytest.raises(UserError, match="9,000 × 9,000 pixels, and 64,000,000 are taken at most"):
+        decoded(bytes(bomb), "a.png")
+    with pytest.raises(UserError, match="16 × 16 pixels"):
+        opened(as_bytes("PNG"), "a.png", 255)
+    monkeypatch.setattr(images, "LARGEST", 100)
+    with pytest.raises(UserError, match="more than 100 bytes"):
+        read_image(saved(tmp_path / "a.png", Image.effect_noise((64, 64), 50)))
+
+
+def test_pipes_and_devices_are_no_images(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "zero.png").symlink_to("/dev/zero")
+    for name, told in (("pipe.png", "a pipe"), ("zero.png", "a device")):
+        with pytest.raises(UserError, match=told):
+            read_image(tmp_path / name)
+        with pytest.raises(UserError, match=rf"c\.tsv, line 3: .*{name}"):
+            read_images(tmp_path, {name: "c.tsv, line 3"}, 4)
+
+
+@pytest.mark.parametrize("name", ["../out.png", "a/../../out.png", "/etc/passwd", "link.png", "folder/out.png"])
+def test_captions_name_images_of_their_folder_only(name: str, tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    saved(tmp_path / "out.png", Image.new("L", (2, 2)))
+    (inside / "link.png").symlink_to(tmp_path / "out.png")
+    (inside / "folder").symlink_to(tmp_path)
+    (inside / "c.tsv").write_text(f"{name}\ta dog runs\n")
+    with pytest.raises(UserError, match=r"c\.tsv, line 1: .*(outside of|leads out of)"):
+        read_captions((str(inside / "c.tsv"),), "", 4)
+    with pytest.raises(UserError, match=r"line 1: .*(outside of|leads out of)"):
+        read_named(inside, name, "line 1")
+
+
+def test_links_that_stay_in_the_folder_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    saved(tmp_path / "images" / "a.png", Image.new("L", (2, 2), 9))
+    (tmp_path / "images" / "b.png").symlink_to("a.png")
+    (tmp_path / "link").symlink_to("images")
+    assert (read_images(tmp_path / "link", {"b.png": "here"}, 2) == 9).all()
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz"])
+def test_what_an_archive_may_not_hold(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = archive(tmp_path / name, ("a.png", as_bytes("PNG")))
+    assert [found for found, _ in archived(path, lambda _: True, 10_000)] == ["a.png"]
+    with pytest.raises(UserError, match=rf"{name}: a\.png has more than 10 bytes"):
+        list(archived(path, lambda _: True, 10))
+    path = archive(tmp_path / name, ("a.png", b""), kind=tarfile.GNUTYPE_SPARSE)
+    with pytest.raises(UserError, match=rf"{name}"):
+        list(archived(path, lambda _: True, 10_000))
+    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE):
+        path = archive(tmp_path / name, ("a.png", b""), kind=kind)
+        assert list(archived(path, lambda _: True, 10_000)) == []
+
+
+def test_an_archive_that_is_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "BOMB_SIZE", 1 << 20)
+    path = archive(tmp_path / "a.tar.gz", ("unwanted.png", bytes(20 << 20)), ("a.png", as_bytes("PNG")))
+    with pytest.raises(UserError, match="times its size"):
+        list(archived(path, lambda name: name == "a.png", 10_000))
+
+
+def test_a_million_members_are_not_kept(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.tar", *((f"{n}.png", b"") for n in range(50)))
+    with archives._opened(path) as file:
+        counts = [len(file.members) for _ in archives._members(path, file)]  # type: ignore[attr-defined]
+    assert counts == [0] * 50
+
+
+def test_headers_that_lead_to_headers_without_end(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.tar", *(("x", b"name\0") for _ in range(5000)), kind=tarfile.GNUTYPE_LONGNAME)
+    with pytest.raises(UserError, match="not a whole archive"):
+        list(archived(path, lambda _: True, 10_000))

@@ -9,21 +9,25 @@ Dims: N images, Y X rows and columns, C colours.
 from __future__ import annotations
 
 import io
-import tarfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 from PIL import Image, ImageOps
 
-from regard.data.files import must_be_file
+from regard.data.archives import ARCHIVES, archived, is_archive
 from regard.errors import UserError, nearest
+from regard.files import MIB, read_bounded
 
-ARCHIVES = (".tar", ".tar.gz", ".tgz")
+KINDS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "PPM")
+"""What people use. Pillow knows some forty more: some start other programs, and hardly anybody has tried to break the rest."""
 
-
-def is_archive(path: Path) -> bool:
-    return path.name.lower().endswith(ARCHIVES)
+LARGEST = 64 * MIB  # of a file
+PIXELS = 64_000_000
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # more than PIXELS are refused anyway
 
 
 def read_images(where: Path, needed: Mapping[str, str], side: int) -> np.ndarray:
@@ -44,11 +48,7 @@ def read_images(where: Path, needed: Mapping[str, str], side: int) -> np.ndarray
 
 def read_image(path: Path) -> Image.Image:
     """One image, as large as it is."""
-    must_be_file(path)
-    try:
-        return decoded(path.read_bytes(), str(path))
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}. Check who may read it.") from None
+    return decoded(read_bounded(path, LARGEST), str(path))
 
 
 def read_named(where: Path, name: str, needs: str) -> Image.Image:
@@ -59,16 +59,38 @@ def read_named(where: Path, name: str, needs: str) -> Image.Image:
     raise UserError(f"{needs}: there is no image {name!r} in {where}; name where they are by data.images.")
 
 
-def decoded(content: bytes, name: str) -> Image.Image:
-    try:
-        picture = ImageOps.exif_transpose(Image.open(io.BytesIO(content)))
+def decoded(content: bytes, name: str, pixels: int = PIXELS) -> Image.Image:
+    """Of at most so many pixels."""
+    with told_of(name):
+        picture = ImageOps.exif_transpose(opened(content, name, pixels))
         if picture.mode.startswith(("I", "F")):
             raise ValueError(f"its pixels are of mode {picture.mode}, and 8 bits a colour are expected")
         if picture.has_transparency_data:
             picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture.convert("RGBA"))
         return picture.convert("RGB")
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
-        told = str(error).partition("<_io")[0].rstrip()  # Pillow names the object in memory that it read
+
+
+def opened(content: bytes, name: str, pixels: int = PIXELS) -> Image.Image:
+    """Its kind and its size are known; nothing is decoded yet. To be called where `told_of` tells what is wrong."""
+    try:
+        found = Image.open(io.BytesIO(content), formats=KINDS)
+    except Image.UnidentifiedImageError:
+        raise ValueError(f"it is none of {', '.join(KINDS)}") from None
+    wide, high = found.size
+    if wide * high > pixels:
+        raise UserError(f"{name} has {wide:,} × {high:,} pixels, and {pixels:,} are taken at most; give it smaller.")
+    return found
+
+
+@contextmanager
+def told_of(name: str) -> Iterator[None]:
+    """Whatever goes wrong with an image, as a sentence."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # Pillow's readers raise whatever the bytes lead them to: AttributeError, struct.error, ...
+        told = str(error).partition("<_io")[0].rstrip() or type(error).__name__  # Pillow names the object in memory that it read
         raise UserError(
             f"{name} is not an image that can be read ({told}). Save it again as .png or .jpg, or take it out."
         ) from None
@@ -84,31 +106,32 @@ def _in_folder(folder: Path, needed: Mapping[str, str]) -> Iterator[tuple[str, b
         raise UserError(f"data.images={folder} is neither a folder nor an archive ({', '.join(ARCHIVES)}); name one of them.")
     for name, needs in needed.items():
         path = folder / name
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise UserError(
+                f"{needs}: the image {name!r} is not looked for outside of {folder}; write its path inside of that folder, and "
+                "set data.images to the folder that has all of them."
+            )
+        if not path.exists():
+            close = nearest(path.name, [other.name for other in islice(folder.iterdir(), 1000)]) if path.parent == folder else "."
+            raise UserError(f"{needs}: there is no image {path}{close} data.images names where they are.")
         try:
-            yield name, path.read_bytes()
-        except FileNotFoundError:
-            close = nearest(path.name, [other.name for other in folder.iterdir()]) if path.parent == folder else "."
-            raise UserError(f"{needs}: there is no image {path}{close} data.images names where they are.") from None
-        except OSError as error:
-            raise UserError(f"{needs}: {path} cannot be read: {error.strerror}. Check who may read it.") from None
+            yield name, read_bounded(path, LARGEST, within=folder)
+        except UserError as error:
+            raise UserError(f"{needs}: {error}") from None
 
 
 def _in_archive(path: Path, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Those of these names, by the whole path inside it or the last part of that; the last that comes by a name counts."""
     wanted, paths = set(names), dict[str, str]()  # by which each was found
-    must_be_file(path)
-    try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                name = member.name if member.name in wanted else PurePosixPath(member.name).name
-                if name not in wanted or paths.get(name) == name != member.name or not member.isfile():
-                    continue
-                if name != member.name != paths.setdefault(name, member.name):
-                    raise UserError(
-                        f"{path}: {paths[name]} and {member.name} are both called {name!r}; name them by their whole path."
-                    )
-                paths[name] = member.name
-                if content := archive.extractfile(member):
-                    yield name, content.read()
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise UserError(f"{path} is not a whole archive ({error}). Copy or download it again.") from None
+
+    def called(member: str) -> str:
+        return member if member in wanted else PurePosixPath(member).name
+
+    for member, content in archived(path, lambda member: called(member) in wanted, LARGEST):
+        name = called(member)
+        if paths.get(name) == name != member:
+            continue
+        if name != member != paths.setdefault(name, member):
+            raise UserError(f"{path}: {paths[name]} and {member} are both called {name!r}; name them by their whole path.")
+        paths[name] = member
+        yield name, content

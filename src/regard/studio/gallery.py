@@ -1,7 +1,7 @@
 """Images that can be laid before a model: those of the run, by name, and what people hand in, kept for a while.
 
-What is handed in may be any bytes. Its size is bounded before it is read, its pixels before they are decoded, and only kinds are
-tried that Pillow decodes by itself. No name that a request has leads to a file: it is one of the run's, or of what was kept.
+What is handed in may be any bytes. Its size is bounded before it is read, its pixels before they are decoded, and only few kinds
+are tried (`data.images.KINDS`). No name that a request has leads to a file: it is one of the run's, or of what was kept.
 
 Dims: N images, Y X rows and columns, C colours.
 """
@@ -9,7 +9,6 @@ Dims: N images, Y X rows and columns, C colours.
 from __future__ import annotations
 
 import hashlib
-import io
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +24,6 @@ from regard.errors import UserError
 
 LARGEST = 16 << 20  # bytes of a file
 PIXELS = 40_000_000
-KINDS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 SHOWN = 512  # pixels that an image is shown wide or high at most
 THUMB = 64
 KEPT = 24  # images handed in
@@ -81,7 +79,7 @@ class Gallery:
     def take(self, content: bytes, label: str) -> str:
         """The name by which it can be asked for: the same file has the same."""
         name = f"{HANDED}{hashlib.sha256(content).hexdigest()[:20]}"
-        made = _picture(label, _unpacked(content, label), self.side)
+        made = _picture(label, decoded(content, label, PIXELS), self.side)
         with self._lock:
             self._handed[name] = made
             self._handed.move_to_end(name)
@@ -94,21 +92,3 @@ def _picture(label: str, image: Image.Image, side: int) -> Picture:
     read_YXC = square(image, side)
     image.thumbnail((SHOWN, SHOWN))
     return Picture(label, read_YXC, np.array(image))
-
-
-def _unpacked(content: bytes, label: str) -> Image.Image:
-    try:
-        with Image.open(io.BytesIO(content), formats=KINDS) as found:
-            wide, high = found.size
-    except Image.DecompressionBombError:
-        raise UserError(f"{label} has far more than the {PIXELS:,} pixels that are taken; give it smaller.") from None
-    except Exception:  # Pillow's readers raise whatever the bytes lead them to; none of it is ours
-        raise UserError(f"{label} is not an image that can be read; give one of these kinds: {', '.join(KINDS)}.") from None
-    if wide * high > PIXELS:
-        raise UserError(f"{label} has {wide:,} × {high:,} pixels, and {PIXELS:,} are taken at most; give it smaller.")
-    try:
-        return decoded(content, label)
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"{label} is a broken image ({type(error).__name__}); save it again as .png or .jpg.") from None

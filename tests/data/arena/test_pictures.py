@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import tarfile
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from regard import files
 from regard.data.arena.pictures import CIFAR10, grey, is_pictures, read_pictures
 from regard.data.labelled import read_labelled
 from regard.errors import UserError
@@ -106,3 +109,44 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read as pictures"):
         read_pictures(str(tmp_path / "trap.npz"))
     assert not ran
+
+
+def test_pipes_links_out_and_bombs_are_no_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos = folder(tmp_path / "photos")
+    Image.new("L", (32, 32)).save(tmp_path / "out.png")
+    (photos / "cat" / "link.png").symlink_to(tmp_path / "out.png")
+    with pytest.raises(UserError, match="leads out of"):
+        read_pictures(str(photos))
+    (photos / "cat" / "link.png").unlink()
+    os.mkfifo(photos / "cat" / "pipe.png")
+    with pytest.raises(UserError, match=r"pipe\.png is a pipe"):
+        read_pictures(str(photos))
+    for name in ("pipe.bin", "pipe.npz", "pipe.tar"):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(UserError, match="is a pipe"):
+            read_pictures(str(tmp_path / name))
+    monkeypatch.setattr(files, "BOMB_SIZE", 10_000)
+    np.savez_compressed(tmp_path / "bomb.npz", images=np.zeros((500, 32, 32), np.uint8), labels=np.arange(500))
+    with pytest.raises(UserError, match="times its size"):
+        read_pictures(str(tmp_path / "bomb.npz"))
+
+
+def test_an_array_that_says_it_is_larger_than_any_memory(tmp_path: Path) -> None:
+    header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (1000000000000, 100), }"
+    header += b" " * (117 - len(header)) + b"\n"
+    with ZipFile(tmp_path / "a.npz", "w") as file:
+        for name in ("images.npy", "labels.npy"):
+            file.writestr(name, b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(UserError, match="cannot be read as pictures"):
+        read_pictures(str(tmp_path / "a.npz"))
+
+
+def test_an_archive_in_any_order_has_the_same_pictures(tmp_path: Path) -> None:
+    photos = folder(tmp_path / "photos")
+    files_of = sorted(path for path in photos.rglob("*.png"))
+    for name, order in (("one.tar.gz", files_of), ("other.tar", files_of[::-1])):
+        with tarfile.open(tmp_path / name, "w:gz" if name.endswith("gz") else "w") as archive:
+            for path in order:
+                archive.add(path, path.relative_to(tmp_path))
+    one, other = (read_pictures(str(tmp_path / name)) for name in ("one.tar.gz", "other.tar"))
+    assert [(e.text, e.label) for e in one] == [(e.text, e.label) for e in other]

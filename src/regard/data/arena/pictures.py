@@ -12,22 +12,21 @@ which can run any program when they are opened: they never are here; its binary 
 
 from __future__ import annotations
 
-import io
-import tarfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
+from regard.data.archives import ARCHIVES, archived, is_archive
 from regard.data.arena.sequences import Sequences
-from regard.data.files import must_be_file
 from regard.errors import UserError
+from regard.files import GIB, MIB, open_regular, read_bounded, refuse_bomb
 
 GREYS = tuple(map(str, range(256)))
 FILES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".pgm", ".ppm")
-ARCHIVES = (".tar", ".tar.gz", ".tgz")
+LARGEST, LARGEST_BATCH = 64 * MIB, GIB  # bytes of a picture's file, and of a batch of CIFAR-10
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CIFAR_SIDE = 32
 WEIGHTS = np.array([0.299, 0.587, 0.114])
@@ -44,12 +43,10 @@ def read_pictures(entry: str, limit: int | None = None) -> Sequences:
     if path.is_dir():
         images, labels, names = _labelled(path, _in_folder(path), side)
     else:
-        must_be_file(path)
-        name = path.name.lower()
-        if name.endswith(ARCHIVES):
+        if is_archive(path):
             images, labels, names = _labelled(path, _in_archive(path), side)
         else:
-            images, labels, names = _cifar(path, side) if name.endswith(".bin") else _arrays(path, side)
+            images, labels, names = _cifar(path, side) if path.name.lower().endswith(".bin") else _arrays(path, side)
     images, labels = images[:limit], labels[:limit]
     lengths = np.full(len(images), images[0].size)
     return Sequences(GREYS, images.reshape(-1), lengths, names, labels, entry)
@@ -71,40 +68,36 @@ def grey(images: np.ndarray) -> np.ndarray:
     return np.rint(images @ WEIGHTS).astype(np.uint8)
 
 
-def _in_folder(path: Path) -> Iterator[tuple[str, str, IO[bytes]]]:
+def _in_folder(path: Path) -> Iterator[tuple[str, str, bytes]]:
     """Label, name and content of each picture, in the order of their names."""
     for file in sorted(file for file in path.rglob("*") if file.suffix.lower() in FILES and file.parent != path):
-        with file.open("rb") as content:
-            yield file.parent.name, str(file), content
+        yield file.parent.name, str(file), read_bounded(file, LARGEST, within=path)
 
 
-def _in_archive(path: Path) -> Iterator[tuple[str, str, IO[bytes]]]:
-    try:
-        with tarfile.open(path) as archive:
-            members = {member.name: member for member in archive if member.isfile()}
-            for name in sorted(members):
-                parts = PurePosixPath(name)
-                if parts.suffix.lower() in FILES and len(parts.parts) > 1 and (content := archive.extractfile(members[name])):
-                    yield parts.parent.name, f"{path}, {name}", content
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise UserError(f"{path} is not a whole archive ({error}). Copy or download it again.") from None
+def _in_archive(path: Path) -> Iterator[tuple[str, str, bytes]]:
+    """In the order in which they lie there: to go back in a gzipped archive is to unpack it again."""
+    for name, content in archived(path, lambda name: PurePosixPath(name).suffix.lower() in FILES, LARGEST):
+        if len(PurePosixPath(name).parts) > 1:
+            yield PurePosixPath(name).parent.name, name, content
 
 
 def _labelled(
-    path: Path, found: Iterator[tuple[str, str, IO[bytes]]], side: int | None
+    path: Path, found: Iterator[tuple[str, str, bytes]], side: int | None
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    pictures, labels = list[np.ndarray](), list[str]()
+    by_name = dict[str, tuple[np.ndarray, str]]()
+    shape: tuple[int, ...] = ()
     for label, name, content in found:
-        picture = _opened(name, content, side)
-        if pictures and picture.shape != pictures[0].shape:
-            (y, x), (first_y, first_x) = picture.shape, pictures[0].shape
+        picture = _opened(name if Path(name).is_relative_to(path) else f"{path}, {name}", content, side)
+        shape = shape or picture.shape
+        if picture.shape != shape:
+            (y, x), (first_y, first_x) = picture.shape, shape
             raise UserError(f"{name} is {x} x {y} pixels, the first {first_x} x {first_y}; make them alike: {path}@side=32.")
-        pictures.append(picture)
-        labels.append(label)
-    if not pictures:
+        by_name[name] = picture, label
+    if not by_name:
         raise UserError(
             f"{path} holds no pictures: expected is a folder for each label, with files named *{', *'.join(FILES[:3])} in it."
         )
+    pictures, labels = zip(*(by_name[name] for name in (sorted(by_name) if is_archive(path) else by_name)))
     names = tuple(sorted(set(labels)))
     number = {name: n for n, name in enumerate(names)}
     # Mixed, always alike: a limit then takes some of each label.
@@ -112,20 +105,20 @@ def _labelled(
     return np.stack(pictures)[order], np.array([number[label] for label in labels])[order], names
 
 
-def _opened(name: str, content: IO[bytes], side: int | None) -> np.ndarray:
+def _opened(name: str, content: bytes, side: int | None) -> np.ndarray:
     from PIL import Image  # comes with matplotlib; who reads no pictures need not wait for it
 
-    try:
-        picture = Image.open(io.BytesIO(content.read())).convert("RGB")
+    from regard.data.images import opened, told_of
+
+    with told_of(name):
+        picture = opened(content, name).convert("RGB")
         if side is not None:
             picture = picture.resize((side, side), Image.Resampling.BILINEAR)
         return grey(np.asarray(picture))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise UserError(f"{name} is not a picture that can be read ({error}). Copy it again, or take it out.") from None
 
 
 def _cifar(path: Path, side: int | None) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    content, row = np.fromfile(path, np.uint8), 1 + 3 * CIFAR_SIDE**2
+    content, row = np.frombuffer(read_bounded(path, LARGEST_BATCH), np.uint8), 1 + 3 * CIFAR_SIDE**2
     if not len(content) or len(content) % row or content[::row].max() >= len(CIFAR10):
         raise UserError(
             f"{path} is not a batch of CIFAR-10's binary version, whose pictures have {row:,} bytes each, a label from 0 to 9 "
@@ -138,9 +131,13 @@ def _cifar(path: Path, side: int | None) -> tuple[np.ndarray, np.ndarray, tuple[
 
 def _arrays(path: Path, side: int | None) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            images, labels = arrays["images"], arrays["labels"]
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        with open_regular(path) as file:
+            for member in ZipFile(file).infolist():
+                refuse_bomb(path, member.file_size, member.compress_size)
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as arrays:
+                images, labels = arrays["images"], arrays["labels"]
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, NotImplementedError, MemoryError) as error:
         raise UserError(
             f"{path} cannot be read as pictures ({error}); expected are numpy arrays of numbers or text, `images` and `labels`."
         ) from None
