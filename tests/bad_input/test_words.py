@@ -91,7 +91,7 @@ def test_what_is_no_file_of_vectors_is_told(tmp_path: Path) -> None:
     (tmp_path / "prose.txt").write_text("\n".join(lines(5)))
     assert "could not convert" in refused("predict", str(tmp_path / "prose.txt"), "cat")
     (tmp_path / "cut.bin").write_bytes(b"5 3\na " + bytes(8))
-    assert "ends after 0 of 5 words" in refused("predict", str(tmp_path / "cut.bin"), "cat")
+    assert "5 words of 3 numbers each do not fit" in refused("predict", str(tmp_path / "cut.bin"), "cat")
 
 
 def test_what_stands_beside_the_uses_of_a_word_are_word_vectors() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+import tracemalloc
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -92,6 +94,13 @@ BAD = {
     "binary cut": (b"2 3\na " + bytes(12) + b"b " + bytes(5), "ends after 1 of 2 words"),
     "binary too long": (b"1 3\na " + bytes(12) + b"b " + bytes(12), "there is more behind them"),
     "no end of a word": (b"1 3\n" + b"\xff" * 9000, "word 1 has no end"),
+    "wide": (b"2 1000000000\na " + bytes(100), "words of '1000000000' numbers each are more than any file has"),
+    "wider": (b"2 4000000000000000000\na " + bytes(100), "more than any file has"),
+    "5,000 digits": (b"2 " + b"9" * 5000 + b"\na " + bytes(100), "more than any file has"),
+    "5,000 digits of words": (b"9" * 5000 + b" 2\na 1 2\n", "more than any file has"),
+    "too many for its size": (b"100000000000 60000\na " + bytes(300_000), "do not fit into the 293 KiB that the file has"),
+    "too many lines for its size": (b"1000 2\na 1 2\n", "do not fit into the 13 bytes"),
+    "a word of a gigabyte": (b"a 1 2\n" + b"x" * 3_000_000 + b" 1 2\n", "line 2: it is longer than 2 MiB"),
 }
 
 
@@ -101,6 +110,40 @@ def test_a_bad_file_is_told(case: str, tmp_path: Path) -> None:
     (tmp_path / "x.vec").write_bytes(content)
     with pytest.raises(UserError, match=says):
         read_vectors(tmp_path / "x.vec")
+
+
+def test_a_sentence_quotes_little_of_a_long_line(tmp_path: Path) -> None:
+    (tmp_path / "x.vec").write_bytes(b"a 1 2\nb 1 \x1b" + b"y" * 1_000_000 + b"\n")
+    with pytest.raises(UserError) as caught:
+        read_vectors(tmp_path / "x.vec")
+    assert len(str(caught.value)) < 400 + len(str(tmp_path))
+    assert "\x1b" not in str(caught.value)
+
+
+def test_headers_of_gzipped_files_promise_no_memory(tmp_path: Path) -> None:
+    (tmp_path / "x.bin.gz").write_bytes(gzip.compress(b"100000000000 60000\na " + bytes(1000)))
+    tracemalloc.start()
+    with pytest.raises(UserError, match="ends after 0 of 100,000,000,000 words"):
+        read_vectors(tmp_path / "x.bin.gz")
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    tracemalloc.stop()
+
+
+def test_pipes_and_devices_are_no_vectors(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.vec")
+    with pytest.raises(UserError, match="is a pipe"):
+        read_vectors(tmp_path / "x.vec")
+    (tmp_path / "y.bin").symlink_to("/dev/zero")
+    with pytest.raises(UserError, match="is a device"):
+        read_vectors(tmp_path / "y.bin")
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept")
+    (tmp_path / ".x.vec.part").symlink_to("precious")
+    write_vectors(tmp_path / "x.vec", THREE, "word2vec")
+    assert (tmp_path / "precious").read_text() == "kept"
+    assert not (tmp_path / "x.vec").is_symlink()
 
 
 def test_a_gzip_file_that_is_none_or_half_is_told(tmp_path: Path) -> None:

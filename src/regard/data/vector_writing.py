@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from regard.data.word_vectors import WordVectors
 from regard.errors import UserError, nearest
+from regard.files import create
 
 ENDS = set(" \t\n\r\v\f")  # of a word, in these files
 
@@ -23,7 +25,7 @@ def write_vectors(path: Path, vectors: WordVectors, kind: str) -> None:
         if not word or set(word) & ENDS:
             raise UserError(f"the word {word!r} has a space in it, and these files end words there; take it out first.")
     part = path.with_name(f".{path.name}.part")
-    with gzip.open(part, "wb") if path.suffix == ".gz" else part.open("wb") as file:
+    with create(part) as raw, gzip.GzipFile(fileobj=raw, mode="wb") if path.suffix == ".gz" else nullcontext(raw) as file:
         KINDS[kind](file, vectors)
     part.replace(path)
 

@@ -11,22 +11,23 @@ first is taken; in a line with more fields than numbers the word is all that sta
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
-from regard.data.files import must_be_file
 from regard.errors import UserError
+from regard.files import MIB, open_maybe_gzipped, told_size
+from regard.terminal import quoted
 
 SUFFIXES = (".vec", ".bin", ".txt", ".w2v", ".glove")
 SAMPLE = 2**16  # bytes from which a file's kind is told
 LONGEST = 2**12  # bytes of a word
+LONGEST_LINE = 2 * MIB
+WIDEST = 2**16  # numbers of a word; those of large models have some thousands
 AGAIN = "Copy or download it again"
 
 
@@ -62,21 +63,39 @@ def read_vectors(path: Path, limit: int = 0) -> WordVectors:
     """All of a file, or its first `limit` words."""
     with _opened(path) as file:
         first = file.readline(SAMPLE)
-        size = _header(first)
+        size = _header(first, path)
         after = file.read(SAMPLE)
         file.seek(len(first) if size else 0)
         if size is None:
             rows = _text_rows(file, path, len(first.split()) - 1, None, 1)
         elif _is_text(after, size[1]):
+            _must_fit(path, *size, 2)  # a digit and what parts it from the next
             rows = _text_rows(file, path, size[1], size[0], 2)
         else:
+            _must_fit(path, *size, 4)
             rows = _binary_rows(file, path, *size)
         return _collected(rows, path, size, limit)
 
 
-def _header(line: bytes) -> tuple[int, int] | None:
+def _header(line: bytes, path: Path) -> tuple[int, int] | None:
     fields = line.split()
-    return (int(fields[0]), int(fields[1])) if len(fields) == 2 and all(f.isdigit() for f in fields) else None
+    if len(fields) != 2 or not all(field.isdigit() for field in fields):
+        return None
+    if max(map(len, fields)) > 12 or int(fields[1]) > WIDEST:
+        raise UserError(
+            f"{path}, line 1: {_shown(fields[0])} words of {_shown(fields[1])} numbers each are more than any file has; "
+            f"{WIDEST:,} numbers are read at most. {AGAIN}."
+        )
+    return int(fields[0]), int(fields[1])
+
+
+def _must_fit(path: Path, words: int, width: int, each: int) -> None:
+    """What the first line says, into the file; how large a gzipped one is, only unpacking it can tell."""
+    if path.suffix.lower() != ".gz" and words * width * each > (found := path.stat().st_size):
+        raise UserError(
+            f"{path}, line 1: {words:,} words of {width:,} numbers each do not fit into the {told_size(found)} that the file "
+            f"has; part of it is missing, or the line is wrong. {AGAIN}."
+        )
 
 
 def _is_text(sample: bytes, width: int) -> bool:
@@ -92,14 +111,18 @@ def _is_text(sample: bytes, width: int) -> bool:
 Row = tuple[bytes, np.ndarray]
 
 
-def _text_rows(file: IO[bytes], path: Path, width: int, expected: int | None, first: int) -> Iterator[Row]:
+def _text_rows(file: BufferedIOBase, path: Path, width: int, expected: int | None, first: int) -> Iterator[Row]:
     if width < 1:
         raise UserError(
             f"{path}, line {first}: {_shown(file.readline(80))} is not a word and its numbers; give a file of word vectors, as "
             "word2vec, fastText or GloVe write them."
         )
     found = 0
-    for number, line in enumerate(file, first):
+    for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), first):
+        if len(line) > LONGEST_LINE:
+            raise UserError(
+                f"{path}, line {number:,}: it is longer than {told_size(LONGEST_LINE)}, so it is no word vector. {AGAIN}."
+            )
         fields = line.split()
         if not fields:
             continue
@@ -111,14 +134,14 @@ def _text_rows(file: IO[bytes], path: Path, width: int, expected: int | None, fi
         try:
             vector = np.array(fields[len(fields) - width :], np.float32)
         except ValueError as error:
-            raise UserError(f"{path}, line {number:,}: {error}, but a number is expected. {AGAIN}.") from None
+            raise UserError(f"{path}, line {number:,}: {quoted(str(error))}, but a number is expected. {AGAIN}.") from None
         if found == expected:
             raise UserError(f"{path}, line {number:,}: the first line says {expected:,} words, but there are more. {AGAIN}.")
         found += 1
         yield b" ".join(fields[: len(fields) - width]), vector
 
 
-def _binary_rows(file: IO[bytes], path: Path, expected: int, width: int) -> Iterator[Row]:
+def _binary_rows(file: BufferedIOBase, path: Path, expected: int, width: int) -> Iterator[Row]:
     """Each word ends at a space; some programs put a line end behind the numbers."""
     held, size = b"", 4 * width
     for number in range(expected):
@@ -155,13 +178,10 @@ def _collected(rows: Iterator[Row], path: Path, size: tuple[int, int] | None, li
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    must_be_file(path)
+def _opened(path: Path) -> Iterator[BufferedIOBase]:
     try:
-        with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
-            yield file  # type: ignore[misc]
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"{path} is not a whole gzip file ({error}). {AGAIN}.") from error
+        with open_maybe_gzipped(path) as file:
+            yield file
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}. Check who may read it.") from error
 
