@@ -162,6 +162,16 @@ def refuse_link_out(path: Path, folder: Path) -> None:
         )
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Give an error of the operating system the name of the file that is written: a full disk is told without one."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 def write_whole(path: Path, content: bytes | str) -> None:
     """Write a file at once, under a name that nobody can have laid a link at; a link at `path` is replaced, not followed."""
     draft = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")

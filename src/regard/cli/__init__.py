@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from regard import __version__
 from regard.cli import changing, looking, making, telling, using
+from regard.cli.group import ReaderLeft, Verbs
 from regard.cli.shared import say
 from regard.errors import UserError
 from regard.terminal import quoted
 
 app = typer.Typer(
+    cls=Verbs,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Regard: the whole Transformer family on one attention core. Train, decode, look inside.",
@@ -25,6 +28,20 @@ app = typer.Typer(
 for group in (making, using, changing, looking, telling):  # the order of help
     app.add_typer(group.verbs)
 
+
+def _told(asked: bool) -> None:
+    if asked:
+        print(f"regard {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _any_verb(
+    version: Annotated[bool, typer.Option("--version", callback=_told, is_eager=True, help="print the version")] = False,
+) -> None:
+    """Options that stand before any verb."""
+
+
 Mistyped: type[typer.BadParameter] = typer.BadParameter.__bases__[0]
 """What typer raises for every wrong command line; this is the one way to say it that all its versions share."""
 
@@ -32,6 +49,7 @@ Mistyped: type[typer.BadParameter] = typer.BadParameter.__bases__[0]
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; mistakes end as one sentence and exit code 2."""
     try:
+        _open_closed_streams()
         code: Any = app(args=arguments or sys.argv[1:] or ["--help"], standalone_mode=False, prog_name="regard")
         sys.stdout.flush()
     except UserError as error:
@@ -41,8 +59,9 @@ def main(arguments: list[str] | None = None) -> None:
     except (KeyboardInterrupt, typer.Abort):
         say("regard: stopped.")
         code = 130
-    except BrokenPipeError:  # the reader of our output left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (ReaderLeft, BrokenPipeError):
+        for stream in (sys.stdout, sys.stderr):  # what they still hold is written when Python ends, and must go somewhere
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         code = 0
     except OSError as error:  # a disk that is full, a folder that went away
         what = error.filename or "the output"
@@ -54,6 +73,20 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         code = _refuse(f"a library gave up ({quoted(str(error), 200)}). Check the files that were given, and report it.")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_closed_streams() -> None:
+    """Python has None for a stream that was closed, as 2>&- does; the next file that is opened would take its number.
+
+    Nothing is said where nobody listens. Results are refused: somebody should have them. Whoever reads input refuses it there.
+    """
+    for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
+        if stream is None and (opened := os.open(os.devnull, os.O_RDWR)) != number:
+            os.dup2(opened, number)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w")
+    if sys.stdout is None:
+        raise UserError("standard output is closed, so results have nowhere to go; leave >&- out, or write >/dev/null.")
 
 
 def _refuse(sentence: str) -> int:

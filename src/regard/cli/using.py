@@ -83,12 +83,14 @@ def predict(
 
     Results come as they are ready, one for each text in its order; an empty line gives an empty line. An argument such as
     decode.beam=8 is a setting; a text that looks so, or begins with -, goes after --. On a terminal, control characters in
-    generated text are shown as escapes; a pipe gets them raw.
+    generated text are shown as escapes; a pipe gets them raw. One text may have 1,000,000 characters.
     """
     from regard.tasks.early import check_run
 
     if text and input is not None:
         raise UserError(f"both a text and --input {input} were given; give one of them.")
+    if not text and input is None and sys.stdin is None:
+        raise UserError("standard input is closed, and no text was given; type one, give --input FILE, or pipe lines in.")
     settings = settings_of(context)
     check_run(run, settings)
     from regard.tasks import predict as predicting
@@ -121,16 +123,25 @@ def chat(
     check_run(run, settings or [])
     from regard.tasks.chat import chat as converse
 
+    if sys.stdin is None:
+        raise UserError("standard input is closed, so there is nobody to talk with; leave <&- out, or pipe lines in.")
     converse(run, you, it, before, settings or [], device, _typed_lines(f"{you}: "), show, say)
 
 
 def _typed_lines(prompt: str) -> Iterator[str]:
     """What a person types, asked for by name; what a program pipes, as it comes."""
+    number = 0
     while True:
+        number += 1
         try:
             yield input(prompt if sys.stdin.isatty() else "")
         except EOFError:
             return
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"standard input, line {number:,} or after it: byte 0x{error.object[error.start]:02X} is not UTF-8; convert "
+                "the text first, for instance with iconv -f LATIN1 -t UTF-8."
+            ) from None
 
 
 @verbs.command(

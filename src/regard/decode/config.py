@@ -12,6 +12,9 @@ from regard.errors import UserError, nearest
 Search = Literal["greedy", "beam", "sample"]
 Weights = Literal["float32", "bfloat16", "int8"]  # what `model.packed` knows, whose module imports torch
 
+WIDEST = 1000  # hypotheses of a beam: the table of who descends from whom grows with the square of them
+STRONGEST = 10.0  # length penalty: beyond it, nothing but the length counts, and powers of it overflow
+
 ONLY_FOR: dict[str, tuple[Search, ...]] = {  # elsewhere these would do nothing, or cannot be done
     "temperature": ("sample",),
     "top_k": ("sample",),
@@ -102,9 +105,11 @@ class DecodeConfig:
 
 def check_beam(beam: int, length_penalty: float, n_best: int) -> None:
     """What the config and the search itself both insist on."""
-    if beam < 1:
-        raise UserError(f"decode.beam is {beam}; it counts hypotheses kept alive, so give 1 (greedy) or more.")
-    if not 0 <= length_penalty < float("inf"):
-        raise UserError(f"decode.length_penalty is {length_penalty}; give 0 (none) or more, usually between 0.6 and 1.")
+    if not 1 <= beam <= WIDEST:
+        raise UserError(f"decode.beam is {beam}; it counts hypotheses kept alive, so give 1 (greedy) to {WIDEST:,}.")
+    if not 0 <= length_penalty <= STRONGEST:
+        raise UserError(
+            f"decode.length_penalty is {length_penalty:g}; give 0 (none) to {STRONGEST:g}, usually between 0.6 and 1."
+        )
     if not 1 <= n_best <= beam:
         raise UserError(f"decode.n_best is {n_best}, but decode.beam={beam} yields between 1 and {beam}; widen the beam.")

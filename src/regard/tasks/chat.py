@@ -13,6 +13,7 @@ from typing import Protocol
 
 from regard.data.exchanges import as_typed
 from regard.errors import UserError
+from regard.tasks.lengths import LONGEST_TURN, check_length
 from regard.tasks.replier import Replier
 from regard.tasks.retriever import Retriever
 from regard.tasks.run import Say
@@ -130,7 +131,7 @@ def chat(
 def _answer(talk: Talk, said: str, emit: Emit, say: Say) -> None:
     before = len(talk.turns)
     try:
-        talk.answer(said, emit)
+        talk.answer(check_length(said, "that", LONGEST_TURN), emit)
     except UserError as error:  # of this turn: the conversation goes on without it
         del talk.turns[before:]
         say(f"({error})")

@@ -18,6 +18,7 @@ from regard.lens.document import Document
 from regard.tasks.caption_writer import CaptionWriter
 from regard.tasks.classifier import Labeller
 from regard.tasks.documents import document_of, reads_documents
+from regard.tasks.lengths import LONGEST_TURN, check_length
 from regard.tasks.lexicon import Lexicon, vectors_of
 from regard.tasks.outputs import check_place
 from regard.tasks.rater import Rater
@@ -40,6 +41,7 @@ def look(
         raise UserError(f"--part {part} is not a part of the model{nearest(part, PARTS)}")
     if not text.strip():
         raise UserError("the text is empty; give a sentence to look into.")
+    check_length(text, "the text", LONGEST_TURN)
     _check_out(out)
     answers = as_writer(open_run(run, device, settings))
     if isinstance(answers, CaptionWriter):

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import IO
 
 from regard.errors import UserError
+from regard.files import naming
+from regard.tasks.run import aside
 
 
 def check_place(path: Path, option: str) -> None:
@@ -23,13 +25,26 @@ def check_place(path: Path, option: str) -> None:
 
 @contextmanager
 def growing(path: Path, option: str) -> Iterator[IO[str]]:
-    """A file that takes its name when it is whole. Until then what stood there stays, and what is ready is in NAME.part."""
+    """A file that takes its name when it is whole. Until then what stood there stays, and what is ready is in NAME.part.
+
+    Whatever ends the work before, Ctrl-C say, leaves the lines that are ready there, and it is told how many.
+    """
     check_place(path, option)
     part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            yield file
-        part.replace(path)
-    finally:
-        if part.exists() and not part.stat().st_size:
-            part.unlink()
+    with naming(part):
+        try:
+            with part.open("w", encoding="utf-8", buffering=1) as file:  # a line that is ready outlives a kill
+                yield file
+            part.replace(path)
+        except BaseException:
+            if part.is_file() and (ready := _lines(part)):
+                aside(f"{ready:,} line{'s' * (ready > 1)} of results {'are' if ready > 1 else 'is'} in {part}.")
+            raise
+        finally:
+            if part.is_file() and not part.stat().st_size:
+                part.unlink()
+
+
+def _lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))

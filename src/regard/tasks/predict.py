@@ -9,6 +9,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from regard.errors import UserError
+from regard.tasks.lengths import LONGEST, check_length
 from regard.tasks.outputs import growing
 from regard.tasks.table import open_run
 from regard.tasks.task import Answers
@@ -16,6 +17,7 @@ from regard.tasks.telling import Emit
 
 CHUNK = 64  # lines answered together: enough to sort by length, few enough to watch
 BLOCK = 1 << 16  # bytes
+MOST_BYTES = 4  # of a character
 
 Lines = Iterable[Sequence[str]]  # a few at a time
 
@@ -59,7 +61,7 @@ def _predict_table(path: Path, output: Path | None, answers: Answers, as_json: b
 
 def _sources(texts: Sequence[str] | None, input: Path | None, opened: ExitStack) -> Lines:
     if texts:
-        return [texts]
+        return [[check_length(text, f"text {number:,}") for number, text in enumerate(texts, 1)]]
     if input is None:
         return _arriving(sys.stdin.buffer, "standard input")  # type: ignore[arg-type]
     try:
@@ -81,15 +83,18 @@ def _arriving(file: BufferedReader, name: str) -> Lines:
             chunk = whole[start : start + CHUNK]
             yield [_decoded(line, name, number + n) for n, line in enumerate(chunk, 1)]
             number += len(chunk)
+        if len(rest) > LONGEST * MOST_BYTES:  # no line end comes, and what is held should not grow for ever
+            raise UserError(f"{name}, line {number + 1:,} has more than the {LONGEST:,} characters of one text; split it.")
     if rest:
         yield [_decoded(rest, name, number + 1)]
 
 
 def _decoded(line: bytes, name: str, number: int) -> str:
     try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise UserError(
             f"{name}, line {number:,}: byte {error.start + 1} (0x{line[error.start]:02X}) is not UTF-8; convert the text first, "
             "for instance with iconv -f LATIN1 -t UTF-8."
         ) from None
+    return check_length(text, f"{name}, line {number:,}")

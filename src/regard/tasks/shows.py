@@ -8,6 +8,7 @@ from pathlib import Path
 from regard.errors import UserError, nearest
 from regard.lens.shown import Shown, check_suffix, save
 from regard.tasks.causes import CAUSES
+from regard.tasks.lengths import LONGEST_TURN, check_length
 from regard.tasks.mapping import MAPPED
 from regard.tasks.observing import OBSERVED
 from regard.tasks.outputs import check_place
@@ -37,4 +38,5 @@ def computed(name: str, asked: Asked) -> Shown:
     SHOWS[name].check(name, asked)
     if asked.text is not None and not asked.text.strip():
         raise UserError("the text is empty; give a sentence to look into.")
+    check_length(asked.text or "", "the text", LONGEST_TURN)
     return SHOWS[name].compute(as_writer(open_run(asked.run, asked.device, asked.settings)), asked)

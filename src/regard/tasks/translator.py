@@ -23,6 +23,7 @@ from regard.families.sizes import context
 from regard.lens.alignment import Alignment
 from regard.model.probe import not_recording, probe
 from regard.recipe import Recipe
+from regard.tasks.lengths import LONGEST_SOURCE
 from regard.tasks.opening import fill, must_be_as_trained, ready
 from regard.tasks.run import Run, choose_device
 from regard.tasks.telling import Emit
@@ -151,8 +152,12 @@ class Translator:
     def _must_fit(self, texts: Sequence[str], sources: list[list[int]]) -> None:
         room = longest(self.model.config)
         for text, ids in zip(texts, sources):
+            shown = text if len(text) <= 40 else f"{text[:40]}..."
+            if len(ids) > LONGEST_SOURCE and room > LONGEST_SOURCE:
+                raise UserError(
+                    f"{shown!r} is {len(ids):,} tokens long, its end counted, and one text may have {LONGEST_SOURCE:,}; split it."
+                )
             if len(ids) > room:
-                shown = text if len(text) <= 40 else f"{text[:40]}..."
                 raise UserError(
                     f"{shown!r} is {len(ids):,} tokens long, its end counted, but this model has learned {room:,} positions; "
                     f"split it, or train with model.maximum_length={len(ids)} or model.position=sinusoidal."

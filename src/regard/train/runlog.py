@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.files import MIB, open_lasting, read_bounded, write_whole
+from regard.files import MIB, naming, open_lasting, read_bounded, write_whole
 from regard.terminal import printable
 from regard.train.curves import draw_curves
 
@@ -34,7 +34,7 @@ class RunLog:
 
     def record(self, **values: Any) -> None:
         self.records.append(values)
-        with open_lasting(self.path) as file:
+        with naming(self.path), open_lasting(self.path) as file:
             file.write((json.dumps(values) + "\n").encode())
 
     def progress(self, step: int, loss: float, rate: float, tokens_per_second: float) -> None:
