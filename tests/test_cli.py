@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sacrebleu
@@ -16,6 +18,7 @@ import torch
 import regard as package
 from regard.families.sizes import SIZES
 from regard.recipe import builtin_names, load_recipe
+from regard.train.runlog import duration
 from tests.command import SENTENCES, contents, copy_of_run, refused, regard, tiny, trained
 
 VERBS = [
@@ -83,18 +86,55 @@ def test_a_dry_run_tells_the_cost_and_writes_nothing(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     result = regard("train", tiny(), "train.steps=7", "--dry-run")
     assert result.code == 0
-    assert "steps = 7" in result.out
+    assert "train.steps=7 (the recipe has 20)" in result.out
+    assert len(result.out.splitlines()) < 12
+    assert "[model]" not in result.out
     model = package.load(str(trained())).model
     assert f"{sum(p.numel() for p in model.parameters()):,}" in result.out
     assert "train: 40 pairs" in result.err
     assert contents(tmp_path) == {}
 
 
+def test_a_dry_run_has_all_settings_where_they_are_asked_for(tmp_path: Path) -> None:
+    told = regard("train", tiny(), "train.steps=7", "--dry-run", "--full", "--out", tmp_path / "run").out
+    assert "[train]\n" in told
+    assert "\nsteps = 7\n" in told
+    refused(regard("train", tiny(), "--full", "--out", tmp_path / "run"), "--full is for --dry-run")
+
+
+def test_a_dry_run_is_refused_for_what_the_run_would_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = copy_of_run(tmp_path)
+    before = contents(tmp_path)
+    dry = ("train", tiny(), "--dry-run", "--out")
+    refused(regard(*dry, "/proc/nope"), "--out /proc/nope cannot be made")
+    refused(regard(*dry, run, "model.width=32"), "begun with other settings", "model.width=32 (was 16)")
+    refused(regard(*dry, tiny()), "is a file")
+    shorter = tmp_path / "shorter.tsv"
+    shorter.write_text("".join(f"{source}\t{target}\n" for source, target in SENTENCES[:9]))
+    recipe = run / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace(str(tiny().parent / "valid.tsv"), str(shorter)))
+    refused(regard("train", recipe, "--dry-run", "--out", run), "the validation data is not what", "9 pairs now")
+    assert regard("train", tiny(), "--dry-run", "--out", tmp_path / "new").code == 0
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    refused(regard(*dry, tmp_path / "new"), "a checkpoint of this model takes at least", "1000 bytes left")
+    assert set(contents(tmp_path)) - {"shorter.tsv"} == set(before)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0.4, "0 s"), (99, "99 s"), (100, "1.7 min"), (5990, "99.8 min"), (6000, "1.7 hours"), (22842.1 * 60, "15.9 days")],
+)
+def test_how_long_in_the_unit_that_one_would_say(seconds: float, told: str) -> None:
+    assert duration(seconds) == told
+
+
 def test_a_run_has_all_its_files_and_goes_where_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = regard("train", tiny(), "train.steps=2")
     assert result.code == 0
-    assert "steps = 2" in result.err
+    assert "train.steps=2 (the recipe has 20)" in result.err
+    assert "all settings: runs/tiny/recipe.toml" in result.err
+    assert "[model]" not in result.err
     assert "run: runs/tiny" in result.out
     files = {
         "recipe.toml",

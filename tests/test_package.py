@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import regard
+from regard.tasks.doctor import EXTRAS
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_a_script_beside_the_clone_imports_the_package_not_an_empty_folder(tmp_path: Path) -> None:
@@ -20,3 +25,14 @@ def test_a_script_beside_the_clone_imports_the_package_not_an_empty_folder(tmp_p
 
 def test_the_package_lies_where_no_clone_hides_it() -> None:
     assert Path(regard.__file__).parent.parent.name in ("src", "site-packages")
+
+
+def test_every_extra_is_used_and_told_by_the_doctor() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert set(declared) - {"dev"} == set(EXTRAS)
+    code = "\n".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    for extra, packages in declared.items():
+        for package in [] if extra == "dev" else packages:
+            name = re.split(r"[^\w-]", package)[0].replace("-", "_")
+            imported = rf"^\s*(import|from) {name}\b|import_module\(\"{name}\"\)"
+            assert re.search(imported, code, re.MULTILINE), f"nothing imports {name}"

@@ -42,7 +42,7 @@ def test_the_precision_that_the_machine_is_fast_in(
     recipe = load_recipe("gpt", [f"data.train={data}", *TINY, "train.precision=auto"])
     assert prepare_run(recipe, tmp_path / "run", CPU, said.append).recipe.train.precision == expected
     assert any(line.startswith("plan: ") and line.endswith(f"{expected} on cpu") for line in said)
-    assert any(f"min in {expected}, from a part" in line for line in dry_run_lines(recipe, CPU, quiet))
+    assert any(f" in {expected}, from a part" in line for line in dry_run_lines(recipe, CPU, quiet))
 
 
 def test_a_run_keeps_its_precision_on_another_machine(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

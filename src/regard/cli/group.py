@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 from regard.errors import UserError
 
-MAY_BE_EMPTY = ("TEXT", "TEXT|KEY=VALUE", "KEY=VALUE")  # by their metavar; of settings, a sentence of its own refuses one
+MAY_BE_EMPTY = ("TEXT", "TEXT|KEY=VALUE", "KEY=VALUE", "NAME")  # by their metavar: texts, or refused by a sentence of their own
 
 
 class ReaderLeft(Exception):

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.shared import Device, Json, RecipeName, Settings, examples, say, say_nothing, show_line
+from regard.errors import UserError
 
 verbs = typer.Typer(rich_markup_mode=None)
 
@@ -46,6 +47,7 @@ def train(
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="where the run goes; by default runs/RECIPE")] = None,
     device: Device = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="check everything, estimate the cost, train nothing")] = False,
+    full: Annotated[bool, typer.Option("--full", help="of --dry-run: all settings too, as a recipe")] = False,
 ) -> None:
     """Train a recipe; the same command again continues it.
 
@@ -54,10 +56,13 @@ def train(
     """
     from regard.tasks.early import check_recipe
 
+    if full and not dry_run:
+        raise UserError("--full is for --dry-run; a run has all its settings in recipe.toml. Leave it out.")
     check_recipe(recipe, settings or [])
     from regard.tasks.hints import to_look, to_try
     from regard.tasks.run import choose_device
     from regard.tasks.start_recipe import load_recipe_to_train
+    from regard.tasks.summary import summary_lines
     from regard.tasks.training import dry_run_lines, prepare_run, train_prepared
     from regard.train.launch import together
 
@@ -66,12 +71,14 @@ def train(
         resolved = load_recipe_to_train(recipe, settings or [], out or Path("runs") / Path(recipe).stem)
         folder = out or Path("runs") / resolved.recipe.name
         where = world.place(choose_device(device))
+        summary = summary_lines(recipe, settings or [], resolved)
         if dry_run:
-            for line in (resolved.to_toml(), *dry_run_lines(resolved, where, tell)) if world.leads else ():
+            told = [resolved.to_toml()] if full else summary
+            for line in (*told, *dry_run_lines(resolved, where, tell, folder)) if world.leads else ():
                 show_line(line)
             return
         prepared = prepare_run(resolved, folder, where, tell, world)
-        tell(f"\n{prepared.recipe.to_toml()}")
+        tell("\n".join([*summary, f"all settings: {folder / 'recipe.toml'}"]))
         outcome = train_prepared(prepared, folder, where, tell, world)
     if outcome.interrupted:
         tell(f"saved step {outcome.progress.step:,} in {folder}; continue with: {shlex.join(['regard', *sys.argv[1:]])}")

@@ -8,12 +8,12 @@ was said in a dialogue, and examples that are there more than once.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-import numpy as np
-
-from regard.counted import generator
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 T = TypeVar("T")
 SEED = 1  # that validation is picked by: the same whatever the training's
@@ -27,6 +27,10 @@ class Rows(NamedTuple):
 
 def rows_held_out(groups: Sequence[Hashable], share: float, what: str) -> Rows:
     """The rows of training and of validation, in their order; `groups` says of each row what it belongs to."""
+    import numpy as np  # here, and what follows: settings are checked by this module too, before torch is imported
+
+    from regard.counted import generator
+
     number = {group: n for n, group in enumerate(dict.fromkeys(groups))}
     of_row = np.array([number[group] for group in groups], np.int64)
     sizes, order = np.bincount(of_row, minlength=len(number)), generator(SEED, "held out").permutation(len(number))

@@ -6,14 +6,17 @@ that has checkpoints nothing changes until its settings and its data prove to be
 
 from __future__ import annotations
 
+import errno
 import json
-import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
 
 from regard.errors import UserError
+from regard.files import told_size
 from regard.recipe import Recipe
 from regard.tasks.run import Run, Say
 from regard.tasks.task import Prepared
@@ -34,10 +37,41 @@ def check_folder(recipe: Recipe, folder: Path) -> None:
         raise UserError(f"--out {folder} is a file; give a folder.")
     if folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir()):
         raise UserError(f"--out {folder} holds other files and is not a run; give a new or empty folder.")
-    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not (above.is_dir() and os.access(above, os.W_OK)):
-        what = "is not yours to write in" if above.is_dir() else "is a file"
-        raise UserError(f"--out {folder} cannot be made: {above} {what}; give another folder.")
+    _try_to_make(folder)
+
+
+def check_data(folder: Path, prepared: Prepared) -> None:
+    """Refuse data that a run in this folder was not begun with; a new folder has none."""
+    run = Run(folder)
+    if (folder / "recipe.toml").exists() and not run.never_saved:
+        _same_data(run, prepared)
+
+
+def must_fit_disk(prepared: Prepared, folder: Path) -> None:
+    """Refuse a disk without room for one checkpoint: the weights, and as much again of what the optimizer keeps."""
+    needed, free = 2 * 4 * prepared.example()[0].parameters, shutil.disk_usage(existing(folder)).free
+    if needed > free:
+        raise UserError(
+            f"--out {folder}: a checkpoint of this model takes at least {told_size(needed)}, and that disk has {told_size(free)} "
+            "left; free some space there, or give another folder."
+        )
+
+
+def existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    return next(path for path in (folder, *folder.absolute().parents) if path.exists())
+
+
+def _try_to_make(folder: Path) -> None:
+    """Permissions do not say all: in some places nobody makes a folder, so one is made where it would be, and removed."""
+    above = existing(folder)
+    if not above.is_dir():
+        raise UserError(f"--out {folder} cannot be made: {above} is a file; give another folder.")
+    try:
+        Path(tempfile.mkdtemp(prefix=".regard-", dir=above)).rmdir()
+    except OSError as error:
+        what = "is not yours to write in" if error.errno in (errno.EACCES, errno.EPERM) else f"takes none ({error.strerror})"
+        raise UserError(f"--out {folder} cannot be made: {above} {what}; give another folder.") from None
 
 
 @contextmanager

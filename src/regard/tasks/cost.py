@@ -24,6 +24,7 @@ from regard.text.learn import BYTE_SIZE
 from regard.train.energy import planned
 from regard.train.optimizer import make_optimizer
 from regard.train.progress import Progress
+from regard.train.runlog import duration
 
 BYTES_TO_TRAIN = 16  # a parameter, its gradient and two moments, four bytes each
 TYPICAL = 25  # tokens in a sentence, where no data says otherwise
@@ -103,7 +104,7 @@ class Estimate:
             f"batches an epoch  {self.batches_per_epoch:,}; {ledger.steps:,} steps are {epochs:.1f} epochs",
             f"{ledger.unit:<17} about {ledger.tokens:,}",
             f"operations        about {ledger.speed()}",
-            f"time              about {ledger.seconds / 60:.1f} min in {self.precision}, from a part of a step, measured here",
+            f"time              about {duration(ledger.seconds)} in {self.precision}, from a part of a step, measured here",
             f"energy            about {ledger.energy()}",
         ]
 

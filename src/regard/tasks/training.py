@@ -12,7 +12,7 @@ from regard.errors import UserError
 from regard.recipe import Recipe
 from regard.tasks.automatic import as_begun, with_metric, with_precision
 from regard.tasks.card import write_card
-from regard.tasks.claim import check_folder, claimed
+from regard.tasks.claim import check_data, check_folder, claimed, must_fit_disk
 from regard.tasks.cost import estimate, must_fit_memory
 from regard.tasks.ledger import grams_per_kwh
 from regard.tasks.run import Run, Say
@@ -57,6 +57,8 @@ def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, wo
         say(_plan(prepared, device))
     if not (recipe.train.shard and world.size > 1):
         must_fit_memory(prepared, device)
+    if world.leads:
+        must_fit_disk(prepared, folder)
     return prepared
 
 
@@ -138,10 +140,14 @@ def _source(prepared: Prepared, device: torch.device) -> Source:
     return prepared.source(packed=device.type == "cuda" and recipe.train.precision == "bf16" and recipe.model.packable)
 
 
-def dry_run_lines(recipe: Recipe, device: torch.device, say: Say) -> list[str]:
-    """What a training would read, hold and cost. Nothing is written."""
-    prepared = _prepared(recipe, None, device, say)
-    must_fit_memory(prepared, device)
+def dry_run_lines(recipe: Recipe, device: torch.device, say: Say, folder: Path | None = None) -> list[str]:
+    """What a training would read, hold and cost. Nothing is written, and what a training in `folder` would be refused for, is."""
+    if folder is None:
+        prepared = _prepared(recipe, None, device, say)
+        must_fit_memory(prepared, device)
+    else:
+        prepared = prepare_run(recipe, folder, device, say)
+        check_data(folder, prepared)
     trainer = TASKS[recipe.task.name].trainer
     return estimate(prepared, device).lines() if trainer is None else trainer.estimate(prepared)
 

@@ -29,7 +29,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.train import static
 from regard.train.interrupt import Interrupt
 from regard.train.progress import Progress
-from regard.train.runlog import RunLog, clock
+from regard.train.runlog import RunLog, duration
 
 WHOLE = ("word", "spaced")
 TRIED = 20  # steps that the estimate of a dry run is made from
@@ -142,7 +142,7 @@ def estimate(prepared: Words) -> list[str]:
     return [
         f"parameters        {part.parameters:,}",
         f"steps             {steps:,} in {config.epochs} epochs of {source.count(source.per_epoch):,} {prepared.unit}",
-        f"time              about {clock(seconds)}, from {tried} steps on this machine's CPU",
+        f"time              about {duration(seconds)}, from {tried} steps on this machine's CPU",
     ]
 
 

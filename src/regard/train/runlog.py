@@ -89,3 +89,11 @@ def clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def duration(seconds: float) -> str:
+    """About how long, in the unit that a person would say it in."""
+    for unit, size, most in (("s", 1, 100), ("min", 60, 100), ("hours", 3600, 48)):
+        if seconds < most * size:
+            return f"{seconds / size:.{0 if size == 1 else 1}f} {unit}"
+    return f"{seconds / 86_400:,.1f} days"
