@@ -33,7 +33,6 @@ from regard.tasks.filler import Filler
 from regard.tasks.judge import Judge
 from regard.tasks.observing import roles
 from regard.tasks.rater import Rater
-from regard.tasks.repeated import tokenizer_of
 from regard.tasks.retriever import Retriever
 from regard.tasks.run import Run
 from regard.tasks.searches import must_be_pieces, of_translator, of_writer
@@ -42,6 +41,7 @@ from regard.tasks.subject import subject_of
 from regard.tasks.table import TASKS, is_public
 from regard.tasks.task import Answers
 from regard.tasks.translator import Translator
+from regard.tasks.unknown import must_read_pieces
 from regard.tasks.uses import find_uses, uses_in
 from regard.tasks.writer import LOOKED_AT, Writer
 from regard.text.blanks import TYPED
@@ -188,7 +188,7 @@ class RunDesk:
         return self._target.decode(tokens)
 
     def spelled(self) -> Spelled:
-        tokenizer, embed = tokenizer_of(self.answers), self._embed
+        tokenizer, embed = must_read_pieces(self.answers), self._embed
         reads: Any = getattr(self.model, "body", self.model)
         return Spelled(
             encode=tokenizer.encode,
@@ -229,6 +229,6 @@ class RunDesk:
         """Before a pass that would take minutes: no text has more pieces than letters."""
         if len(text) <= LONGEST:
             return
-        pieces = len(tokenizer_of(self.answers).encode(text))
+        pieces = len(must_read_pieces(self.answers).encode(text))
         if pieces > LONGEST:
             raise UserError(f"this text is {pieces:,} tokens long, and studio looks into {LONGEST:,} at most; give less of it.")

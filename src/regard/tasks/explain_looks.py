@@ -18,6 +18,7 @@ from regard.model.patterns.choice import DENSE, told
 from regard.model.patterns.parse import parse_visibility
 from regard.model.visibility import Both, Either, Visibility, causal, full
 from regard.tasks.sizes import Footprint
+from regard.tasks.whole import told_whole
 
 
 def looks(config: Config) -> str:
@@ -29,7 +30,8 @@ def looks(config: Config) -> str:
     seen = parse_visibility(config.visibility)
     sides = [f"{side} {name}{' & padding' if side == 'encoder' else ''}" for side, name in _names(config).items()]
     meant = f", where {config.visibility} is {str(seen)[1:-1]}" if isinstance(seen, Both | Either) and not _joined(config) else ""
-    return f"{', '.join(sides)}{meant}; mixer {config.mixer}; position {config.position}"
+    whole = f"; {short}" if (short := told_whole(config)) else ""
+    return f"{', '.join(sides)}{meant}{whole}; mixer {config.mixer}; position {config.position}"
 
 
 def looks_at_cells(config: CaptionerConfig) -> str:

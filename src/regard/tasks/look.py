@@ -23,10 +23,13 @@ from regard.tasks.lexicon import Lexicon, vectors_of
 from regard.tasks.outputs import check_place
 from regard.tasks.rater import Rater
 from regard.tasks.replier import as_writer
+from regard.tasks.run import aside
 from regard.tasks.side_by_side import several, side_by_side
 from regard.tasks.table import open_run
 from regard.tasks.translator import Translator
+from regard.tasks.unknown import telling_unknown
 from regard.tasks.uses import find_uses, read_uses
+from regard.tasks.whole import told_of_text
 from regard.tasks.writer import Writer
 
 PARTS = ("cross", "decoder", "encoder")
@@ -59,7 +62,10 @@ def look(
             f"{run} does not write, and lens draws what written words attended to; see what the words that it reads look at by "
             "--show weights, or give a translator or a language model."
         )
-    written, alignment = answers.attention(text, part) if part else answers.attention(text)
+    with telling_unknown(answers):
+        written, alignment = answers.attention(text, part) if part else answers.attention(text)
+    if whole := told_of_text(answers, text):
+        aside(whole)
     yield written
     yield picture.text(alignment)
     if out is not None:

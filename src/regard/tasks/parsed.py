@@ -9,15 +9,15 @@ import numpy as np
 from regard.data.conllu import Parsed
 from regard.errors import UserError
 from regard.lens.relations import Tree
-from regard.tasks.repeated import tokenizer_of
 from regard.tasks.subject import subject_of
 from regard.tasks.task import Answers
 from regard.tasks.translator import Translator
+from regard.tasks.unknown import must_read_pieces
 
 
 def trees(answers: Answers, sentences: Sequence[Parsed]) -> Iterator[Tree]:
     """Of a translator the source is looked at, so it is not asked to translate. Sentences that it cannot read are left out."""
-    tokenizer, some, why = tokenizer_of(answers), False, "it reads other pieces than those of the text"
+    tokenizer, some, why = must_read_pieces(answers), False, "it reads other pieces than those of the text"
     for sentence in sentences:
         target = "." if isinstance(answers, Translator) else None
         try:

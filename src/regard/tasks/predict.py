@@ -14,6 +14,7 @@ from regard.tasks.outputs import growing
 from regard.tasks.table import open_run
 from regard.tasks.task import Answers
 from regard.tasks.telling import Emit
+from regard.tasks.unknown import telling_unknown
 
 CHUNK = 64  # lines answered together: enough to sort by length, few enough to watch
 BLOCK = 1 << 16  # bytes
@@ -40,6 +41,7 @@ def predict(
         if output is not None:
             emit = opened.enter_context(growing(output, "--output")).write
         answers, number = open_run(run, device, settings, weights), 0
+        opened.enter_context(telling_unknown(answers))
         if table is not None:
             _predict_table(table, output, answers, as_json, emit)
         for some in sources:

@@ -6,7 +6,6 @@ Olsson et al. 2022, *In-context learning and induction heads*. Random, so that n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,6 +17,7 @@ from regard.families.sizes import context
 from regard.lens.subject import Side, Subject
 from regard.tasks import sides
 from regard.tasks.task import Answers
+from regard.tasks.unknown import must_read_pieces
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary import EOS, SOS
 
@@ -29,7 +29,7 @@ SEED = 0
 def repeated(answers: Answers, texts: int = TEXTS) -> list[Subject]:
     """Always the same ones. Where positions end early, they are shorter."""
     model = answers.model.body if isinstance(answers.model, Classifier) else answers.model
-    tokenizer = tokenizer_of(answers)
+    tokenizer = must_read_pieces(answers)
     known = sorted(set(tokenizer.raw.get_vocab(with_added_tokens=True).values()) - tokenizer.specials)
     room = context(model.config)
     said = SAID if room is None else min(SAID, (room - 2) // 2)
@@ -39,13 +39,6 @@ def repeated(answers: Answers, texts: int = TEXTS) -> list[Subject]:
         chosen = torch.randint(len(known), (said,), generator=generator).tolist()
         found.append(_subject(model, tokenizer, [known[n] for n in chosen] * 2))
     return found
-
-
-def tokenizer_of(answers: Any) -> Tokenizer:
-    """What its texts are read by; a translator's is that of the source."""
-    if hasattr(answers, "tokenizers"):
-        return answers.tokenizers.source
-    return answers.tokenizer if hasattr(answers, "tokenizer") else answers.reader.tokenizer
 
 
 def _subject(model: EncoderDecoder | Body, tokenizer: Tokenizer, ids: Sequence[int]) -> Subject:

@@ -19,7 +19,7 @@ from regard.tasks.answered import Answered
 from regard.tasks.run import Run
 from regard.tasks.task import Answers
 from regard.tasks.telling import Emit
-from regard.tasks.translator import Translator
+from regard.tasks.translator import Tokenizers, Translator
 from regard.text.tokenizer import Tokenizer
 
 
@@ -53,6 +53,10 @@ class Replier:
 
     def __post_init__(self) -> None:
         self.model = self.translator.model
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        return self.translator.tokenizers
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Replier:

@@ -13,8 +13,11 @@ from regard.tasks.mapping import MAPPED
 from regard.tasks.observing import OBSERVED
 from regard.tasks.outputs import check_place
 from regard.tasks.replier import as_writer
+from regard.tasks.run import aside
 from regard.tasks.show import Asked, Show
 from regard.tasks.table import open_run
+from regard.tasks.unknown import telling_unknown
+from regard.tasks.whole import told_of_text
 
 SHOWS: dict[str, Show] = {**OBSERVED, **CAUSES, **MAPPED}
 
@@ -39,4 +42,9 @@ def computed(name: str, asked: Asked) -> Shown:
     if asked.text is not None and not asked.text.strip():
         raise UserError("the text is empty; give a sentence to look into.")
     check_length(asked.text or "", "the text", LONGEST_TURN)
-    return SHOWS[name].compute(as_writer(open_run(asked.run, asked.device, asked.settings)), asked)
+    answers = as_writer(open_run(asked.run, asked.device, asked.settings))
+    with telling_unknown(answers):
+        found = SHOWS[name].compute(answers, asked)
+    if asked.text is not None and (whole := told_of_text(answers, asked.text)):
+        aside(whole)
+    return found

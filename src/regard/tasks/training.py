@@ -19,6 +19,7 @@ from regard.tasks.run import Run, Say
 from regard.tasks.static_vectors import check_vectors, fill_vectors
 from regard.tasks.table import TASKS
 from regard.tasks.task import Prepared, Result
+from regard.tasks.whole import told_whole
 from regard.train.interrupt import Interrupt, interruptible
 from regard.train.loop import train
 from regard.train.parallel import ALONE, Mute, World
@@ -149,7 +150,9 @@ def dry_run_lines(recipe: Recipe, device: torch.device, say: Say, folder: Path |
         prepared = prepare_run(recipe, folder, device, say)
         check_data(folder, prepared)
     trainer = TASKS[recipe.task.name].trainer
-    return estimate(prepared, device).lines() if trainer is None else trainer.estimate(prepared)
+    lines = estimate(prepared, device).lines() if trainer is None else trainer.estimate(prepared)
+    whole = told_whole(recipe.model)
+    return [*lines, f"visibility        {whole}"] if whole else lines
 
 
 def _must_not_start_over(run: Run, progress: Progress) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,8 @@ from regard.text.vocabulary import NAMES, SPECIALS, TURN_END, find_roles
 # Data loaders fork, and threads do not survive that. Whoever wants threads can set the variable before starting.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+NOTED = 10_000  # unknown words
+
 
 class Tokenizer:
     def __init__(self, raw: tokenizers.Tokenizer) -> None:
@@ -41,6 +44,7 @@ class Tokenizer:
         self.specials = frozenset(special.values())
         self.roles = find_roles(special.get)  # a word that merely looks like one of their names plays no role
         self._length = 1 + max(raw.get_vocab(with_added_tokens=True).values(), default=-1)  # public ones may have gaps
+        self._unknown: dict[str, None] | None = None  # words met that are not in the vocabulary, where somebody asked for them
         self._visible = visible_bytes if self.decodes("ByteLevel") else visible
 
     def __len__(self) -> int:
@@ -57,10 +61,13 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         try:
             with guarded("The text cannot be cut into pieces"):
-                return [encoding.ids for encoding in self.raw.encode_batch_fast(list(texts), add_special_tokens=False)]
+                found = [encoding.ids for encoding in self.raw.encode_batch_fast(list(texts), add_special_tokens=False)]
         except TypeError:
             _refuse_half_characters(texts)
             raise
+        if self._unknown is not None:
+            self.encode_placed([text for text, ids in zip(texts, found) if self.roles.unk in ids])
+        return found
 
     def encode_placed(self, texts: Sequence[str]) -> list[Placed]:
         """Also where in its text each piece stands."""
@@ -70,7 +77,26 @@ class Tokenizer:
         except TypeError:
             _refuse_half_characters(texts)
             raise
-        return [placed(text, encoding.ids, encoding.offsets) for text, encoding in zip(texts, found)]
+        rows = [placed(text, encoding.ids, encoding.offsets) for text, encoding in zip(texts, found)]
+        if self._unknown is not None:
+            self._note(texts, rows)
+        return rows
+
+    @contextmanager
+    def noting_unknown(self) -> Iterator[dict[str, None]]:
+        """The words that are encoded meanwhile and are not in the vocabulary, in their order; no more than `NOTED`."""
+        self._unknown = found = dict[str, None]()
+        try:
+            yield found
+        finally:
+            self._unknown = None
+
+    def _note(self, texts: Sequence[str], rows: Sequence[Placed]) -> None:
+        assert self._unknown is not None
+        for text, (ids, starts, ends) in zip(texts, rows):
+            for i, start, end in zip(ids, starts, ends):
+                if i == self.roles.unk and start < end and len(self._unknown) < NOTED:
+                    self._unknown[text[start:end]] = None
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids; special ids are left out."""
