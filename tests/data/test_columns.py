@@ -171,7 +171,7 @@ def test_the_report_shows_what_is_read(tmp_path: Path) -> None:
     pairs = table(tmp_path / "pairs.tsv", "index\tsentence1\tsentence2\tlabel", "{n}\ta {n}\tb {n}\t{y}")
     told = regard(*dry, f"data.train={pairs}", f"data.valid={pairs}")
     assert told.code == 0, told.err
-    assert "each example is a PAIR of texts" in told.err
+    assert "each example is a PAIR of texts, 'sentence1' and 'sentence2'" in told.err
     assert "finetune-pair" in told.err
     assert "'a 0' and 'b 0' is 'good'" in told.err
     refused(regard(*dry, f"data.valid={train}", "data.columns=id,Review text,sentiment"), "'data.columns=Review text,sentiment'")

@@ -14,8 +14,9 @@ import torch
 
 from regard.data.arena.sequences import Sequences
 from regard.data.classes import Labels
+from regard.data.columns import listed
 from regard.data.held_out import held_out, hint, rows_held_out, told_held_out
-from regard.data.labelled import Example, lacks_labels, read_labelled, told_columns
+from regard.data.labelled import Example, chosen, lacks_labels, read_labelled, told_columns
 from regard.data.labels import UNLABELLED, LabelledTexts
 from regard.data.scale import Scale
 from regard.data.unlabelled import read_unlabelled
@@ -157,7 +158,11 @@ def _show(recipe: Recipe, train: Sequence[Example], say: Say) -> None:
     if isinstance(train, Sequences) or not train or all(entry.startswith("builtin:") for entry in data.train):
         return
     if train[0].second is not None:
-        say("each example is a PAIR of texts and their label (recipe finetune-pair is for these); for one text, name two columns")
+        columns = next((found.called for entry in data.train if (found := chosen(entry, data.columns))), ("first", "second", "label"))
+        say(
+            f"each example is a PAIR of texts, {listed(columns[:-1])} (recipe finetune-pair is for these); for one text, name two "
+            "columns: data.columns=TEXT,LABEL"
+        )
     for example in train[:SHOWN]:
         texts = " and ".join(repr(shown(text)) for text in example.shown)
         say(f"  {texts} is {example.label!r}")
