@@ -168,12 +168,14 @@ def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
     """Who types other training data does not mean the built-in test, nor who types another search, the first one's settings;
     and who types a share to be held out does not mean the recipe's validation data.
 
-    Steps and epochs take each other's place, and a warm-up that is typed is not shortened.
+    Steps and epochs take each other's place, and what is typed is neither shortened nor made longer.
     """
     data, decode, train = tables["data"], tables["decode"], tables["train"]
     for key, other in (("steps", "epochs"), ("epochs", "steps")):
         if f"train.{key}" in typed and f"train.{other}" not in typed:
             train.pop(other, None)
+    if typed & {"train.steps", "train.epochs"} and "train.minimum_steps" not in typed:
+        train.pop("minimum_steps", None)
     if "train.warmup" in typed and "train.warmup_limit" not in typed:
         train["warmup_limit"] = 1.0
     if "data.train" in typed and data["train"] and not str(data["train"]).startswith(BUILTIN):

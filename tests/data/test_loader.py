@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.batches import Batch, EncodedPairs, PairBatches, Ragged, make_batch
-from regard.data.loader import Loader, Work
+from regard.data.labels import LabelledBatches, LabelledTexts
+from regard.data.loader import Loader, Work, bounded
 from regard.errors import UserError
 
 
@@ -113,6 +114,26 @@ def test_batches_come_in_order_however_many_are_prepared_ahead() -> None:
         one = loader(ahead=ahead)
         steps = list(one.start(0, 20))
         assert [pairs_in(work) for work in steps] == [one.rows(step).tolist() for step in range(20)]
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=80),
+    st.integers(1, 9),
+    st.integers(1, 200),
+    st.integers(0, 3),
+    st.booleans(),
+)
+def test_no_batch_has_more_examples_than_it_may_and_none_is_lost(
+    lengths: list[int], most: int, tokens: int, epoch: int, packed: bool
+) -> None:
+    ids = Ragged([[4] * length for length in lengths])
+    texts = LabelledTexts(ids, np.array(lengths), np.zeros(len(lengths), np.int64))
+    whole = LabelledBatches(texts, tokens, 1, packed)
+    plan = bounded(whole, most).plan(epoch)
+    assert sorted(row for rows in plan for row in rows) == list(range(len(lengths)))
+    assert all(1 <= len(rows) <= most for rows in plan)
+    assert len(plan) == len(bounded(whole, most).plan(epoch + 1)), "an epoch is as many steps as any other"
+    assert all(np.array_equal(a, b) for a, b in zip(whole.plan(epoch), bounded(whole, 0).plan(epoch)))
 
 
 def test_an_empty_range_yields_nothing() -> None:

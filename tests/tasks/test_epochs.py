@@ -104,6 +104,31 @@ def test_a_shortened_run_is_continued_with_more_steps(data: Path, tmp_path: Path
     assert train(tmp_path / "run", data, *small, "train.steps=6").progress.step == 6
 
 
+@pytest.mark.parametrize(
+    ("batches", "steps"),
+    [
+        (7, 140),
+        (30, 600),
+        (63, 600),
+        (200, 600),
+        (201, 603),
+        (2000, 6000),
+    ],  # 20 epochs at most; 600 steps; 3 epochs where that is more
+)
+def test_little_data_is_gone_through_more_often(batches: int, steps: int) -> None:
+    assert TrainConfig(epochs=3, minimum_steps=600).steps_of(batches) == steps
+
+
+def test_epochs_that_are_typed_are_as_many_as_were_typed(data: Path, tmp_path: Path) -> None:
+    assert load_recipe("finetune-classify").train.minimum_steps == 600
+    assert load_recipe("finetune-classify", ["train.epochs=3"]).train.minimum_steps == 0
+    assert load_recipe("finetune-classify", ["train.steps=30"]).train.minimum_steps == 0
+    outcome = train(tmp_path / "run", data, *EPOCHS, "train.minimum_steps=30")
+    batches = len(outcome.prepared.source(packed=False).plan(0))
+    assert outcome.progress.step == 30 > 2 * batches
+    assert train(tmp_path / "run", data, *EPOCHS, "train.epochs=9").progress.step == 9 * batches  # it goes on
+
+
 @pytest.mark.parametrize("settings", [{}, {"steps": 0}, {"steps": -1}, {"epochs": -1.0}, {"epochs": float("nan")}])
 def test_neither_steps_nor_epochs(settings: dict[str, float]) -> None:
     with pytest.raises(UserError, match=r"train\.(steps|epochs)="):

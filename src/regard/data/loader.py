@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -46,6 +47,34 @@ class Source(Protocol):
         ...
 
     def batch(self, rows: np.ndarray, epoch: int) -> AnyBatch: ...
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """Batches of another source, those with more than `most` examples cut into equal parts.
+
+    A number of tokens bounds memory; what is learned in a step depends on the number of examples.
+    """
+
+    source: Source
+    most: int
+    fixed_shapes = False
+
+    def plan(self, epoch: int) -> list[np.ndarray]:
+        """All first parts, then all second ones: texts of like length do not follow each other."""
+        cut = [np.array_split(rows, -(-len(rows) // self.most)) for rows in self.source.plan(epoch)]
+        return [parts[n] for n in range(max(map(len, cut), default=0)) for parts in cut if n < len(parts)]
+
+    def count(self, rows: np.ndarray) -> int:
+        return self.source.count(rows)
+
+    def batch(self, rows: np.ndarray, epoch: int) -> AnyBatch:
+        return self.source.batch(rows, epoch)
+
+
+def bounded(source: Source, most: int) -> Source:
+    """At most so many examples in a batch; 0: as many as there are."""
+    return Bounded(source, most) if most else source
 
 
 class Work(NamedTuple):

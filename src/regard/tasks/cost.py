@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.data.loader import Source
+from regard.data.loader import Source, bounded
 from regard.errors import UserError
 from regard.families import captioner_count, towers, words
 from regard.families.captioner import CaptionerConfig
@@ -111,7 +111,8 @@ class Estimate:
 
 def estimate(prepared: Prepared, device: torch.device) -> Estimate:
     """Closed forms for size; for time, two real optimizer steps on about 1,024 tokens, scaled up by the token count."""
-    recipe, source = prepared.recipe, prepared.source(packed=False)
+    recipe = prepared.recipe
+    source = bounded(prepared.source(packed=False), recipe.train.examples_per_batch)
     batches = source.plan(0)
     tokens = round(recipe.train.steps * sum(source.count(rows) for rows in batches) / len(batches))
     parameters = prepared.example()[0].parameters

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from regard.data.loader import Loader, Source
+from regard.data.loader import Loader, Source, bounded
 from regard.errors import UserError
 from regard.recipe import Recipe
 from regard.tasks.automatic import as_begun, with_metric, with_precision
@@ -73,7 +73,7 @@ def _prepared(recipe: Recipe, folder: Path | None, device: torch.device, say: Sa
     recipe = with_metric(recipe, prepared.metric)
     if recipe.train.epochs:
         batches = len(_source(prepared, device).plan(0))
-        recipe = replace(recipe, train=replace(recipe.train, steps=max(1, round(recipe.train.epochs * batches))))
+        recipe = replace(recipe, train=replace(recipe.train, steps=recipe.train.steps_of(batches)))
     return replace(prepared, recipe=recipe)  # type: ignore[type-var]
 
 
@@ -138,7 +138,8 @@ def _scored(run: Run, prepared: Prepared, device: torch.device) -> Result:
 def _source(prepared: Prepared, device: torch.device) -> Source:
     """On a GPU in half precision texts are packed without padding, where there is a kernel for the model's visibility."""
     recipe = prepared.recipe
-    return prepared.source(packed=device.type == "cuda" and recipe.train.precision == "bf16" and recipe.model.packable)
+    packed = device.type == "cuda" and recipe.train.precision == "bf16" and recipe.model.packable
+    return bounded(prepared.source(packed=packed), recipe.train.examples_per_batch)
 
 
 def dry_run_lines(recipe: Recipe, device: torch.device, say: Say, folder: Path | None = None) -> list[str]:

@@ -7,10 +7,12 @@ from typing import Literal
 
 from regard.errors import UserError
 
-MAY_CHANGE = ("steps", "epochs", "warmup_limit", "accumulate", "shard", "snapshot_every", "threads")
+MAY_CHANGE = ("steps", "epochs", "minimum_steps", "warmup_limit", "accumulate", "shard", "snapshot_every", "threads")
 """When a run is continued; all else decides what its weights will be."""
 AUTO = "auto"
 """A setting that a run chooses when it begins, by its task or its device (`tasks/automatic.py`)."""
+MOST_EPOCHS = 20
+"""To which `minimum_steps` may lead."""
 EVERY = ("validate_every", "checkpoint_every", "snapshot_every")
 
 
@@ -18,7 +20,9 @@ EVERY = ("validate_every", "checkpoint_every", "snapshot_every")
 class TrainConfig:
     steps: int = 0  # 0: as many as train.epochs are
     epochs: float = 0.0  # times through the training data, where steps are not counted
+    minimum_steps: int = 0  # little data is gone through more often than `epochs`, up to 20 times, for so many steps
     tokens_per_batch: int = 4096  # on the longer side of a batch, padding counted
+    examples_per_batch: int = 0  # at most; 0: as many as have so many tokens
     accumulate: int = 1  # split each batch into so many parts to save memory; the sum is the same
     optimizer: Literal["adam", "adamw", "muon"] = "adam"
     learning_rate: float = 7e-4  # at its highest
@@ -51,7 +55,7 @@ class TrainConfig:
                 raise UserError(f"train.{key}={getattr(self, key)} must be at least 1.")
         if self.steps < (0 if self.epochs else 1):
             raise UserError(f"train.steps={self.steps} must be at least 1, or give train.epochs.")
-        for key in ("epochs", "warmup", "weight_decay", "clip", "patience", *EVERY):
+        for key in ("epochs", "warmup", "weight_decay", "clip", "patience", "minimum_steps", "examples_per_batch", *EVERY):
             if not 0 <= getattr(self, key) < float("inf"):
                 raise UserError(f"train.{key}={getattr(self, key)} must be 0 or more, and finite.")
         for key in ("learning_rate", "epsilon"):
@@ -75,6 +79,13 @@ class TrainConfig:
                 f"train.warmup={self.warmup:g} leaves nothing of train.steps={self.steps} for the {self.schedule} decay; "
                 f"set train.warmup below {self.steps}, or to a share of all steps, such as 0.1."
             )
+
+    def steps_of(self, batches: int) -> int:
+        """How many steps the epochs are, of so many batches each; at least `minimum_steps`, in more epochs, up to 20.
+
+        Mosbach et al. 2021, On the stability of fine-tuning BERT: on small sets three epochs are too few steps, and 20 are not.
+        """
+        return max(1, round(self.epochs * batches), min(self.minimum_steps, MOST_EPOCHS * batches))
 
     @property
     def decays(self) -> bool:
