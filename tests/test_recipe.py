@@ -245,3 +245,10 @@ def test_a_recipe_states_as_many_parameters_as_its_model_has(name: str) -> None:
     recipe = load_recipe(name)
     unknown = recipe.task.start or hasattr(recipe.objective, "teacher")
     assert recipe.recipe.parameters == (None if unknown else model_tree(recipe).parameters)
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_what_a_recipe_says_about_itself_stands_alone(name: str) -> None:
+    """It is printed in a table, without the comments of its file."""
+    about = load_recipe(name, ["objective.teacher=any", "objective.inherit=false"] if name == "distil" else []).recipe
+    assert not {"above", "below"} & set(" ".join((about.title, about.hardware, about.score)).replace(",", " ").split())

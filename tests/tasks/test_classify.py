@@ -79,6 +79,8 @@ def test_a_run_has_all_that_people_need() -> None:
     assert (run / "errors.tsv").read_text().splitlines()[0] == "text\tlabel\tpredicted\tprobability"
     metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert metrics[-1]["valid_accuracy"] > 0.9
+    assert any("texts_per_second" in record for record in metrics)
+    assert not any("tokens_per_second" in record for record in metrics)
     assert metrics[-1]["valid_nll"] < 0.4
     assert "model      " in (run / "samples.txt").read_text()
 

@@ -156,7 +156,7 @@ def test_samples_are_told_with_their_step(tmp_path: Path) -> None:
 
 def test_without_a_terminal_every_line_is_plain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = RunLog(tmp_path, steps=200, start=0, unit="texts")
-    log.progress(50, loss=3.14159, rate=7e-4, tokens_per_second=12345.6)
+    log.progress(50, loss=3.14159, rate=7e-4, speed=12345.6)
     log.say("done")
     shown = capsys.readouterr()
     assert shown.out == ""

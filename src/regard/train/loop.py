@@ -103,7 +103,8 @@ def _measured(stepper: Stepper, rate: float, store: Store) -> Measured:
 
 
 def _log(log: RunLog | Mute, step: int, measured: Measured, rate: float, speed: float) -> None:
-    log.record(step=step, loss=measured.loss, learning_rate=rate, norm=measured.norm, tokens_per_second=round(speed))
+    speeds = {log.per_second: round(speed)}
+    log.record(step=step, loss=measured.loss, learning_rate=rate, norm=measured.norm, **speeds)
     log.progress(step, measured.loss, rate, speed)
 
 

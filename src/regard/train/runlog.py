@@ -37,11 +37,16 @@ class RunLog:
         with naming(self.path), open_lasting(self.path) as file:
             file.write((json.dumps(values) + "\n").encode())
 
-    def progress(self, step: int, loss: float, rate: float, tokens_per_second: float) -> None:
+    @property
+    def per_second(self) -> str:
+        """What the speed is called in metrics.jsonl, by what it is counted in: tokens_per_second, texts_per_second."""
+        return f"{self.unit.replace(' ', '_')}_per_second"
+
+    def progress(self, step: int, loss: float, rate: float, speed: float) -> None:
         remaining = (time.perf_counter() - self.began) / max(1, step - self.start) * (self.steps - step)
         self.say(
             f"{step:>6}/{self.steps} {step / self.steps:4.0%}  loss {loss:6.3f}  "
-            f"lr {rate:.1e}  {tokens_per_second:>7,.0f} {self.unit}/s  {clock(remaining)} left",
+            f"lr {rate:.1e}  {speed:>7,.0f} {self.unit}/s  {clock(remaining)} left",
             passing=True,
         )
 

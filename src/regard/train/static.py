@@ -103,7 +103,7 @@ def train(
             progress = replace(progress, joules=drawn + meter.joules(), metered=joined(progress.metered, meter.how))
             if loss is not None:
                 speed = (progress.tokens - words) / (time.perf_counter() - since)
-                log.record(step=step, loss=loss, learning_rate=rate, tokens_per_second=round(speed))
+                log.record(step=step, loss=loss, learning_rate=rate, **{log.per_second: round(speed)})
                 log.progress(step, loss, rate, speed)
                 since, words = time.perf_counter(), progress.tokens
             if ends or step % config.checkpoint_every == 0:
