@@ -47,7 +47,9 @@ def test_translations(texts: list[str], budget: int, first: int) -> None:
         found = translator.translate(texts, first)
         told: list[str] = []
         translator.predict(texts, first, False, told.append)
-    spoken = [translator.tokenizers.source.decode(translator.tokenizers.source.encode(text)) if text.strip() else "" for text in texts]
+    spoken = [
+        translator.tokenizers.source.decode(translator.tokenizers.source.encode(text)) if text.strip() else "" for text in texts
+    ]
     assert [best[0].text for best in found] == spoken
     assert "".join(told) == "".join(f"{text}\n" for text in spoken)
     assert all(best[0].score == first + n for n, best in enumerate(found) if texts[n].strip())
@@ -73,7 +75,9 @@ def test_answers(numbers: list[int]) -> None:
 
 
 @settings(max_examples=50)
-@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 4)), min_size=1, max_size=20), st.lists(st.integers(-1, 7), max_size=12))
+@given(
+    st.lists(st.tuples(st.integers(0, 7), st.integers(0, 4)), min_size=1, max_size=20), st.lists(st.integers(-1, 7), max_size=12)
+)
 def test_replies(exchanges: list[tuple[int, int]], said: list[int]) -> None:
     """The kept reply to what is nearest, also where contexts and replies come several times: context n points along axis n."""
     kept = Kept.of([Exchange((f"c{context}",), f"r{reply}") for context, reply in exchanges])

@@ -158,7 +158,9 @@ def _show(recipe: Recipe, train: Sequence[Example], say: Say) -> None:
     if isinstance(train, Sequences) or not train or all(entry.startswith("builtin:") for entry in data.train):
         return
     if train[0].second is not None:
-        columns = next((found.called for entry in data.train if (found := chosen(entry, data.columns))), ("first", "second", "label"))
+        columns = next(
+            (found.called for entry in data.train if (found := chosen(entry, data.columns))), ("first", "second", "label")
+        )
         say(
             f"each example is a PAIR of texts, {listed(columns[:-1])} (recipe finetune-pair is for these); for one text, name two "
             "columns: data.columns=TEXT,LABEL"
