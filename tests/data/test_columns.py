@@ -1,4 +1,4 @@
-"""Which columns of a table are read: by their names where these leave no doubt, and else advice that can be typed as it stands."""
+"""Which columns of a table are read: by their names where these leave no doubt, else by advice that can be typed as it stands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a text stands with it: in whatever order texts come, however often, with empty ones between, in batches by length."""
+"""What is said of a text stands with it: whatever order texts come in, how often, with empty ones between, in batches by length."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def echoed(translator: Translator, sources: list[list[int]], numbers: list[int])
     return [[Wording(text, float(number), 0.0, True, ids)] for text, number, ids in zip(texts, numbers, sources, strict=True)]
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(MIXED, st.integers(1, 60), st.integers(0, 5))
 def test_translations(texts: list[str], budget: int, first: int) -> None:
     translator = replace(opened(command.trained()), decode=DecodeConfig(batch_tokens=budget))
@@ -90,7 +90,7 @@ def test_replies(exchanges: list[tuple[int, int]], said: list[int]) -> None:
     with patch.object(Retriever, "vectors", along):
         bot = Retriever(None, None, kept, data, DecodeConfig())  # type: ignore[arg-type]
         bot.predict(["" if n < 0 else f"c{n}" for n in said], 0, False, told.append)
-    first = {context: reply for context, reply in reversed(exchanges)}
+    first = dict(reversed(exchanges))
     for n, line in zip(said, told, strict=True):
         if n in first:
             assert line == f"r{first[n]}\n"

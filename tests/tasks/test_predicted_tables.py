@@ -1,4 +1,4 @@
-"""`regard predict --input TABLE`: a table in, a table out; a row is answered as its text alone would be, whatever is beside it."""
+"""`regard predict --input TABLE`: a table in, a table out; each row is answered as its text alone would be."""
 
 from __future__ import annotations
 

@@ -117,9 +117,10 @@ def texts_in_table(path: Path, columns: tuple[str, ...], texts: int) -> Texts:
         _must_be_texts_first(place, [first, *below], numbers, count)
         return Texts(numbers[:count])
     shown = ", ".join(value[:20] for value in first[:SHOWN])
+    advised = _to_type(first if headed else numbers, below if headed else [first, *below], count)
     raise UserError(
         f"{place}: columns found: {len(first)} ({shown}), expected: {count}, or one more for a label. Type the names of their "
-        f"columns, with one for the label behind them, such as {_to_type(first if headed else numbers, below if headed else [first, *below], count)}."
+        f"columns, with one for the label behind them, such as {advised}."
         f"{parted_otherwise(path)}"
     )
 
@@ -177,8 +178,8 @@ def _must_have_no_header(place: str, first: Sequence[str], below: Rows, numbers:
         )
     if swapped:
         raise UserError(
-            f"{place}: {len({first[-1], *last}):,} labels for {len(last) + 1:,} texts, such as {first[-1][:40]!r}; are the columns swapped? "
-            f"If the label comes first, type {setting((*numbers[1:], numbers[0]))}."
+            f"{place}: {len({first[-1], *last}):,} labels for {len(last) + 1:,} texts, such as {first[-1][:40]!r}; are the "
+            f"columns swapped? If the label comes first, type {setting((*numbers[1:], numbers[0]))}."
         )
 
 

@@ -3,8 +3,9 @@
     1   Let   let   VERB   VB   Mood=Imp   0   root   0:root   SpaceAfter=No
 
 Ten columns with tabs between them, a word on each line, an empty line behind each sentence. Of them the number, the form, the
-head, the relation and whether a space follows are read; or any one column, by its name or number. Words that are written as one (1-2 don't) share its characters: each has
-its own where they are spelled one after the other, else all have all. Empty nodes (8.1), which nobody wrote, are passed over.
+head, the relation and whether a space follows are read; or any one column, by its name or number. Words that are written as one
+(1-2 don't) share its characters: each has its own where they are spelled one after the other, else all have all. Empty nodes
+(8.1), which nobody wrote, are passed over.
 """
 
 from __future__ import annotations
@@ -134,8 +135,8 @@ def _row(path: Path, line: int, text: str) -> _Row:
     cells = text.split("\t")
     if len(cells) != len(NAMES):
         raise UserError(
-            f"{path}, line {line}: columns found: {len(cells)}, expected: {len(NAMES)} with tabs between them, as CoNLL-U has them. "
-            "Give a file of a treebank, such as one of Universal Dependencies."
+            f"{path}, line {line}: columns found: {len(cells)}, expected: {len(NAMES)} with tabs between them, as CoNLL-U has "
+            "them. Give a file of a treebank, such as one of Universal Dependencies."
         )
     number, form = cells[:2]
     if not NUMBER.fullmatch(number):

@@ -6,10 +6,11 @@
     ("builtin:english-french/train",) a corpus that needs no network
     ("hf:NAME@CONFIG:SPLIT",)         `datasets` opens NAME; @CONFIG and :SPLIT may be left out, SPLIT is then train
 
-Every file may be gzipped (.gz). `columns` says which two columns hold source and target. By name, the table's first row
-is its header; by number ("0", "1") it has none. Not at all means that the first row names them (source and target, or two
-languages), or else that there are just two and no header. JSON lines and the hub have names only: "source" and "target" unless told otherwise, also inside a "translation" as the hub likes to have
-it. Aligned files and built-in corpora have no columns and pay no heed to them, so that one recipe can mix sources.
+Every file may be gzipped (.gz). `columns` says which two columns hold source and target. By name, the table's first row is its
+header; by number ("0", "1") it has none. Not at all means that the first row names them (source and target, or two languages),
+or else that there are just two and no header. JSON lines and the hub have names only: "source" and "target" unless told
+otherwise, also inside a "translation" as the hub likes to have it. Aligned files and built-in corpora have no columns and pay
+no heed to them, so that one recipe can mix sources.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@
 
 Every file may be gzipped (.gz), and several of these may be given, to be read one after the other. Columns stand apart by tabs,
 or where a line has none, by spaces; the first is the word and the last its tag, unless `columns` names two by number from 0.
-Lines that begin with -DOCSTART- begin a document. JSON lines and the hub have names: "words" and "tags" unless `columns` has others.
+Lines that begin with -DOCSTART- begin a document. JSON lines and the hub have names: "words" and "tags" unless
+`columns` has others.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def _sentences(entry: str, columns: tuple[str, ...]) -> Iterator[TaggedSentence]
         example = json.dumps({words: ["Ann", "slept"], tags: ["B-PER", "O"]})
         return (_from_record(record, (words, tags)) for record in json_records(path, example))
     raise UserError(
-        f"{path}: tagged sentences come in files named *{', *'.join((*COLUMNS, ENDINGS[0], *JSON_LINES))} (or .gz of them). Write a word, a tab "
-        "and its tag on each line, an empty line between sentences, and name the file *.conll."
+        f"{path}: tagged sentences come in files named *{', *'.join((*COLUMNS, ENDINGS[0], *JSON_LINES))} (or .gz of "
+        "them). Write a word, a tab and its tag on each line, an empty line between sentences, and name the file *.conll."
     )
 
 

@@ -162,8 +162,8 @@ def _show(recipe: Recipe, train: Sequence[Example], say: Say) -> None:
             (found.called for entry in data.train if (found := chosen(entry, data.columns))), ("first", "second", "label")
         )
         say(
-            f"each example is a PAIR of texts, {listed(columns[:-1])} (recipe finetune-pair is for these); for one text, name two "
-            "columns: data.columns=TEXT,LABEL"
+            f"each example is a PAIR of texts, {listed(columns[:-1])} (recipe finetune-pair is for these); for one text, name "
+            "two columns: data.columns=TEXT,LABEL"
         )
     for example in train[:SHOWN]:
         texts = " and ".join(repr(shown(text)) for text in example.shown)

@@ -142,7 +142,7 @@ class Tagger:
                 emit("".join(lines) + "\n")
 
     def fields(self, asked: Sequence[tuple[str, ...]], first: int) -> list[dict[str, Any]]:
-        """What a row of a table is told, by column: its words and their tags, a space between them; and for machines, entities."""
+        """What a row of a table is told, by column: its words and their tags with spaces between; and for machines, entities."""
         found = self.tag([text for (text,) in asked])
         return [
             {
