@@ -1,4 +1,4 @@
-"""What is said of a text stands with it, whatever order texts come in, with repeated and empty ones between, in batches by length."""
+"""What is said of a text stands with it, whatever order texts come in, with repeated and empty ones among them, in batches."""
 
 from __future__ import annotations
 
