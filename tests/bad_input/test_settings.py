@@ -58,7 +58,7 @@ WRONG = [
     ("text.minimum_count=0", "text.minimum_count=0", "1 or more"),
     ("data.maximum_tokens=0", "data.maximum_tokens=0 must be at least 1"),
     ("data.limit=-1", "data.limit=-1", "0 (all) or more"),
-    ("decode.beam=0", "decode.beam is 0", "1 (greedy) or more"),
+    ("decode.beam=0", "decode.beam is 0", "1 (greedy) to 1,000"),
     ("decode.n_best=3", "decode.n_best is 3", "decode.beam=2", "widen the beam"),
     ("decode.length_penalty=-1", "decode.length_penalty is -1.0"),
     ("decode.batch_tokens=0", "decode.batch_tokens is 0"),

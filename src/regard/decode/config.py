@@ -108,8 +108,6 @@ def check_beam(beam: int, length_penalty: float, n_best: int) -> None:
     if not 1 <= beam <= WIDEST:
         raise UserError(f"decode.beam is {beam}; it counts hypotheses kept alive, so give 1 (greedy) to {WIDEST:,}.")
     if not 0 <= length_penalty <= STRONGEST:
-        raise UserError(
-            f"decode.length_penalty is {length_penalty:g}; give 0 (none) to {STRONGEST:g}, usually between 0.6 and 1."
-        )
+        raise UserError(f"decode.length_penalty is {length_penalty}; give 0 (none) to {STRONGEST:g}, usually between 0.6 and 1.")
     if not 1 <= n_best <= beam:
         raise UserError(f"decode.n_best is {n_best}, but decode.beam={beam} yields between 1 and {beam}; widen the beam.")
