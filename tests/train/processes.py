@@ -22,7 +22,7 @@ from regard.cli import main
 from regard.train import runlog
 
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["tests.train.processes", "regard.tasks.training", "torch.distributed.fsdp"])
+context.set_forkserver_preload(["tests.train.processes", "tests.train.warm"])
 
 
 class Processes:
