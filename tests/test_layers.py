@@ -26,6 +26,37 @@ UNPICKLING = {"torch.load", "torch.serialization", "torch.hub", "torch.package",
 UNPICKLING |= {"FileSystemReader", "dcp_to_torch_save", "read_pickle"}  # the first reads metadata that is a pickle
 TEST_ORACLES = {"transformers"}
 
+READERS = {"read_text", "read_bytes", "fromfile", "memmap", "loadtxt", "genfromtxt", "safe_open", "load_file", "ZipFile"}
+WRITERS = {"write_text", "write_bytes", "save_file", "savez", "savetxt", "tofile"}
+OPENERS = {"os", "io", "gzip", "bz2", "lzma", "codecs", "tarfile", "TarFile", "zipfile", "Image", "fileinput"}
+OPENING = {
+    "regard.files": "the one place that does",
+    # What nobody gave a path of: the package's own files, the machine's, and what Regard itself put into the user's cache.
+    "regard.recipe": "recipes that come along",
+    "regard.lens.offline": "pages that come along",
+    "regard.data.builtin.lexicon": "words that come along",
+    "regard.studio.app": "the page that comes along",
+    "regard.tasks.bench": "scripts of the clone",
+    "regard.train.counters": "registers of the machine",
+    "regard.train.precision": "what the processor can do",
+    "regard.cli": "the null device",
+    "regard.data.token_file": "the cache",
+    "regard.data.arena.keeping": "the cache",
+    # What was looked at by `files` before a library opens it by its name, or is open already.
+    "regard.train.tensor_file": "safetensors, by name",
+    "regard.families.public.reading": "safetensors, by name",
+    "regard.train.manifest": "after lstat, and new files in a draft",
+    "regard.train.durable": "flushes what was just written",
+    "regard.families.public.writing": "new files in a draft",
+    "regard.data.archives": "an open file",
+    "regard.data.images": "bytes in memory",
+    "regard.data.arena.pictures": "an open file",
+    # What a person names on the command line, for this once.
+    "regard.tasks.predict": "--input, where a pipe is welcome; its lines are bounded",
+    "regard.lens.picture": "--out, as the shell would write it",
+}
+"""Who may open files by themselves, and why that is safe."""
+
 
 LOOKED_UP = re.compile(r"regard(\.\w+)+:\w+")
 
@@ -85,6 +116,21 @@ def unpickles(tree: ast.AST) -> list[str]:
     return found
 
 
+def opens(tree: ast.AST) -> list[str]:
+    """Calls that open a file by its path, or may."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [ast.unparse(call.func) for call in calls if _is_opening(call)]
+
+
+def _is_opening(call: ast.Call) -> bool:
+    head, _, name = ast.unparse(call.func).rpartition(".")
+    if name == "open":
+        mode = [argument for argument in call.args[:1] if isinstance(argument, ast.Constant) and isinstance(argument.value, str)]
+        return head in ("", *OPENERS) or not call.args or bool(mode)
+    ours = not head and name in ("read_text", "write_text")  # functions of that name, not methods of a path
+    return (name in READERS | WRITERS and not ours) or (head, name) in (("np", "load"), ("numpy", "load"))
+
+
 def test_every_file_has_its_place() -> None:
     """A new folder must be put into ORDER before anything is built on it."""
     assert {layer(module_name(path)) for path in FILES} <= SHARED | set(ORDER)
@@ -99,6 +145,40 @@ def test_a_file_imports_only_from_its_left(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=module_name)
 def test_a_file_unpickles_nothing_and_needs_no_transformers(path: Path) -> None:
     assert unpickles(ast.parse(path.read_text("utf-8"))) == []
+
+
+def test_files_are_opened_in_one_place() -> None:
+    """`regard.files` refuses pipes, devices, bombs and links that lead out; who needs no such care says here why not."""
+    found = {module_name(path).removesuffix(".__init__") for path in FILES if opens(ast.parse(path.read_text("utf-8")))}
+    assert found - OPENING.keys() == set()
+    assert OPENING.keys() - found == set()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open(path)",
+        "path.open()",
+        "path.open('rb')",
+        "(folder / name).open('w', encoding='utf-8')",
+        "gzip.open(path, 'rb')",
+        "tarfile.open(path)",
+        "os.open(path, os.O_RDONLY)",
+        "path.read_text('utf-8')",
+        "Path(name).read_bytes()",
+        "np.load(path, allow_pickle=False)",
+        "np.fromfile(path, np.uint8)",
+        "safe_open(path, framework='pt')",
+        "Image.open(path)",
+    ],
+)
+def test_opening_is_seen(code: str) -> None:
+    assert opens(ast.parse(code))
+
+
+@pytest.mark.parametrize("code", ["Run.open(folder)", "task.open(run, recipe, device)", "read_text(path, 10)", "json.load(file)"])
+def test_what_opens_no_file_is_not_taken_for_it(code: str) -> None:
+    assert not opens(ast.parse(code))
 
 
 @pytest.mark.parametrize(

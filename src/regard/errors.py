@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 
 from regard.terminal import quoted
 
 LONGEST = 2000
 """Characters of a sentence: with two long paths in it one may have a thousand."""
+
+MANY, SHOWN = 1000, 100
+"""Choices that are looked at, and characters of each: a stranger's file may have a million names, or one of a million letters."""
 
 
 class UserError(Exception):
@@ -23,7 +27,7 @@ class UserError(Exception):
 
 def nearest(given: str, choices: Iterable[str]) -> str:
     """The end of an error sentence: the nearest choice if one is close, and all of them if that helps more than it hides."""
-    choices = sorted(choices)
-    close = get_close_matches(given, choices, n=1, cutoff=0.5)
+    choices = sorted(choice[:SHOWN] for choice in islice(choices, MANY))
+    close = get_close_matches(given[:SHOWN], choices, n=1, cutoff=0.5)
     listed = f" (known: {', '.join(choices)})" if 0 < len(choices) <= (6 if close else 24) else ""
     return f"{listed}; did you mean {close[0]!r}?" if close else f"{listed}."

@@ -154,7 +154,10 @@ def open_maybe_gzipped(path: Path, *, within: Path | None = None) -> Iterator[Bu
 
 def refuse_link_out(path: Path, folder: Path) -> None:
     """Links inside a folder are fine, and so are those of a hub cache, whose snapshots are made of links into its blobs."""
-    home, real = folder.resolve(), path.resolve()
+    try:
+        home, real = folder.resolve(), path.resolve()
+    except (OSError, RuntimeError, ValueError):  # links in a circle; a NUL in the name
+        raise UserError(f"{str(path)!r} is no path of a file, or a link to itself. Copy the file in its place.") from None
     allowed = [home, home.parents[1] / "blobs"] if len(home.parents) > 1 and home.parent.name == "snapshots" else [home]
     if not any(real.is_relative_to(place) for place in allowed):
         raise UserError(

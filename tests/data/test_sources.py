@@ -229,7 +229,7 @@ def test_csv_quotes(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
         ('{"translation": {"en": "a", "de": "b"}}', ["no column 'source' (known: de, en)"]),
         ('{"source": "a", "target": 3}', ["column 'target' holds int", "text is needed"]),
         ('{"source": null, "target": "b"}', ["column 'source' holds NoneType"]),
-        ('{"source": "a\\ud83d", "target": "b"}', ["column 'source' holds half a character"]),
+        ('{"source": "a\\ud83d", "target": "b"}', ["a text holds half a character"]),
     ],
 )
 def test_bad_json(write: Write, row: str, said: list[str]) -> None:

@@ -9,6 +9,7 @@ Dims: N images, Y X rows and columns, C colours.
 from __future__ import annotations
 
 import io
+import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -111,7 +112,7 @@ def _in_folder(folder: Path, needed: Mapping[str, str]) -> Iterator[tuple[str, b
                 f"{needs}: the image {name!r} is not looked for outside of {folder}; write its path inside of that folder, and "
                 "set data.images to the folder that has all of them."
             )
-        if not path.exists():
+        if not os.path.exists(path):  # noqa: PTH110  (also where the name is none: too long, or with a NUL)
             close = nearest(path.name, [other.name for other in islice(folder.iterdir(), 1000)]) if path.parent == folder else "."
             raise UserError(f"{needs}: there is no image {path}{close} data.images names where they are.")
         try:

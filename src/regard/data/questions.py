@@ -21,15 +21,17 @@ from typing import Any, NamedTuple
 from regard.data.builtin import rows_of
 from regard.data.builtin.stories import stories
 from regard.data.files import must_be_file, text_blocks
-from regard.data.records import Record, hub_records, json_records, text_of
+from regard.data.records import Record, hub_records, json_records, parsed, text_of
 from regard.data.references import Reference, references
 from regard.errors import UserError
+from regard.files import GIB, MIB, told_size
 
 BUILTIN = {"stories": stories}
 NAMED = ("question", "context", "answers")
 SQUAD, JSON_LINES = (".json",), (".jsonl", ".ndjson")
 CHOOSE = "data.columns=QUESTION,CONTEXT,ANSWERS"
-BLOCK = 1 << 20
+BLOCK = MIB
+LARGEST = 2 * GIB  # characters of SQuAD's JSON, which has some forty million
 
 
 class Question(NamedTuple):
@@ -97,17 +99,27 @@ def _from_builtin(where: str, names: tuple[str, ...]) -> Iterator[Record]:
 
 
 def _from_squad(path: Path) -> Iterator[Record]:
-    text = "".join(text_blocks(path, BLOCK))
+    text = _whole(path)
     if not text.strip():
         raise UserError(f"{path} is empty: there is no question in it. Copy the file again.")
-    try:
-        whole = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: this is not JSON ({error}). Mend that place, or copy the file again.") from error
+    whole = parsed(text, str(path), "Mend that place, or copy the file again.")
     for article_place, article in _listed(whole, "data", str(path)):
         for paragraph_place, paragraph in _listed(article, "paragraphs", article_place):
             for place, asked in _listed(paragraph, "qas", paragraph_place):
                 yield place, paragraph | asked
+
+
+def _whole(path: Path) -> str:
+    blocks, size = list[str](), 0
+    for block in text_blocks(path, BLOCK):
+        blocks.append(block)
+        size += len(block)
+        if size > LARGEST:
+            raise UserError(
+                f"{path} has more than {told_size(LARGEST)}, and JSON of this kind is read as a whole; write one question on "
+                "each line, and name the file *.jsonl."
+            )
+    return "".join(blocks)
 
 
 def _listed(holder: dict[str, Any], key: str, place: str) -> Iterator[tuple[str, dict[str, Any]]]:

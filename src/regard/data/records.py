@@ -14,18 +14,31 @@ from regard.errors import UserError, nearest
 Record = tuple[str, Mapping[str, object]]
 HUB = re.compile(r"hf:(?P<name>[^@:]+)(@(?P<config>[^:]+))?(:(?P<split>.+))?")
 
+HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
 
 def json_records(path: Path, example: str) -> Iterator[Record]:
     """One object on each line. `example` shows whoever wrote something else what a line should look like."""
     for number, line in numbered_lines(path):
         place = f"{path}, line {number}"
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{place}: this is not JSON ({error}). Write one whole object on each line.") from error
+        record = parsed(line, place, "Write one whole object on each line.")
         if not isinstance(record, dict):
             raise UserError(f"{place}: {type(record).__name__} found, object expected. Write lines like {example}.")
         yield place, record
+
+
+def parsed(text: str, place: str, cure: str) -> Any:
+    """JSON whose texts are all text: it can also name halves of characters, which no file and no terminal can take."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{place}: this is not JSON ({error}). {cure}") from error
+    if HALF.search(text):  # two halves may make one character
+        try:
+            json.dumps(found, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise UserError(f"{place}: a text holds half a character (a lone surrogate). Take it out.") from None
+    return found
 
 
 def hub_records(where: str) -> Iterator[Record]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from regard.data.records import Record
 from regard.errors import UserError
 
+MOST = 1000  # places of an answer that are looked at: one letter may stand in a long text a million times
 NEARBY = 20  # characters by which a start may be wrong: a slip in counting, and no other place
 WRITE = 'Write "answers": [{"text": "...", "start": 0}], or [] where the context has none.'
 
@@ -75,17 +76,20 @@ def _reference(place: str, text: object, start: object, context: str, first: boo
             "them, or take the question out."
         )
     if start is not None:
-        return _at(place, text, start + white, found)
+        return _at(place, text, start + white, context, found)
     if len(found) > 1 and not first:
+        times = f"{len(found)} times{' or more' * (len(found) == MOST)}"
         raise UserError(
-            f"{place}: the answer {text[:60]!r} is in the context {len(found)} times. Say which is meant by its start, such as "
+            f"{place}: the answer {text[:60]!r} is in the context {times}. Say which is meant by its start, such as "
             f'"start": {found[0]}, or set data.first=true.'
         )
     return Reference(text, found[0])
 
 
-def _at(place: str, text: str, start: int, found: list[int]) -> Reference:
-    nearest = min(found, key=lambda there: abs(there - start))
+def _at(place: str, text: str, start: int, context: str, found: list[int]) -> Reference:
+    around = range(max(0, start - NEARBY), min(len(context), start + NEARBY) + 1)
+    close = [there for there in around if context.startswith(text, there)]
+    nearest = min(close or found, key=lambda there: abs(there - start))
     if abs(nearest - start) > NEARBY:
         raise UserError(
             f"{place}: the answer {text[:60]!r} does not stand at {start:,}; the nearest is at {nearest:,}. Mend its start, "
@@ -96,7 +100,7 @@ def _at(place: str, text: str, start: int, found: list[int]) -> Reference:
 
 def _occurrences(text: str, context: str) -> list[int]:
     found, at = list[int](), context.find(text)
-    while at >= 0:
+    while at >= 0 and len(found) < MOST:
         found.append(at)
         at = context.find(text, at + 1)
     return found

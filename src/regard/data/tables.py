@@ -13,12 +13,20 @@ from regard.errors import UserError
 
 Row = tuple[int, list[str]]  # and the number of its first line
 LONGEST = 2**24  # characters of a value; without a limit, a quote that is never closed would take in the rest of any file
+WIDEST = 10_000  # columns
 
 
 def table_rows(path: Path) -> Iterator[Row]:
-    if is_csv(path):
-        return _csv_rows(path)
-    return ((number, line.split("\t")) for number, line in numbered_lines(path))
+    for number, values in _csv_rows(path) if is_csv(path) else _tsv_rows(path):
+        if len(values) > WIDEST:
+            raise UserError(
+                f"{path}, line {number}: there are more than {WIDEST:,} columns. Is it a table? Check what parts its columns."
+            )
+        yield number, values
+
+
+def _tsv_rows(path: Path) -> Iterator[Row]:
+    return ((number, line.split("\t", WIDEST)) for number, line in numbered_lines(path))
 
 
 def is_csv(path: Path) -> bool:

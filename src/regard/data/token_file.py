@@ -27,6 +27,7 @@ from regard.data.builtin.python_reference import described
 from regard.data.encoding import Encoded, encode_parts
 from regard.data.texts import files, parts
 from regard.errors import UserError
+from regard.files import open_lasting
 from regard.text.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -151,7 +152,7 @@ def _flush(path: Path) -> None:
 @contextmanager
 def _alone(path: Path, say: Callable[[str], None]) -> Iterator[None]:
     """One process at a time; the system lifts the lock of one that dies."""
-    with path.with_suffix(".lock").open("w") as file:
+    with open_lasting(path.with_suffix(".lock")) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

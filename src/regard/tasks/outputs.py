@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from regard.errors import UserError
-from regard.files import naming
+from regard.files import create, naming, open_regular
 from regard.tasks.run import aside
 
 
@@ -33,7 +34,7 @@ def growing(path: Path, option: str) -> Iterator[IO[str]]:
     part = path.with_name(f"{path.name}.part")
     with naming(part):
         try:
-            with part.open("w", encoding="utf-8", buffering=1) as file:  # a line that is ready outlives a kill
+            with io.TextIOWrapper(create(part), "utf-8", line_buffering=True) as file:  # a line that is ready outlives a kill
                 yield file
             part.replace(path)
         except BaseException:
@@ -46,5 +47,5 @@ def growing(path: Path, option: str) -> Iterator[IO[str]]:
 
 
 def _lines(path: Path) -> int:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
