@@ -19,6 +19,7 @@ from unittest.mock import patch
 import torch
 
 from regard.cli import main
+from regard.terminal import OBEYED
 
 ENGLISH, FRENCH = ("cat", "dog", "bird", "horse"), ("chat", "chien", "merle", "cheval")
 SEES, VOIT = ("sees", "hears", "likes"), ("voit", "entend", "aime")
@@ -90,6 +91,13 @@ def regard_apart(*arguments: object, prepare: Callable[[], None]) -> Result:
         told = file.read()
     os.waitpid(child, 0)
     return Result(*json.loads(told))
+
+
+def went_well(result: Result) -> bool:
+    """It ended well, with nothing to remark but, in one line that any terminal can show, which words it does not know."""
+    remarks = result.err.split("\n")[:-1]
+    known = [line for line in remarks if not line.startswith("unknown: ")]
+    return result.code == 0 and known == [] and len(remarks) <= 1 and not any(map(OBEYED.search, remarks))
 
 
 def refused(result: Result, *told: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import contents, refused, regard
+from tests.command import contents, refused, regard, went_well
 from tests.tasks.tiny_tags import ROWS, TINY, trained, write_rows
 
 GOOD = "Ann B-PER\nleft O\nRome B-LOC\n"
@@ -116,5 +116,5 @@ def test_a_text_that_is_not_unicode() -> None:
 )
 def test_a_strange_text_is_tagged(text: str) -> None:
     result = regard("predict", trained(), "--device", "cpu", "--", text)
-    assert (result.code, result.err) == (0, "")
+    assert went_well(result), result
     assert result.out.endswith("\n")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.command import contents, refused, regard, trained
+from tests.command import contents, refused, regard, trained, went_well
 
 BRIEF = ["decode.maximum_length=6"]
 
@@ -30,7 +30,7 @@ BRIEF = ["decode.maximum_length=6"]
 )
 def test_a_strange_text_is_translated(text: str) -> None:
     result = regard("predict", trained(), *BRIEF, "--", text)
-    assert (result.code, result.err) == (0, "")
+    assert went_well(result), result
     assert result.out.count("\n") == 1
 
 
@@ -38,7 +38,7 @@ def test_a_strange_text_is_translated(text: str) -> None:
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=20), max_size=8))
 def test_there_is_one_line_for_each_line(lines: list[str]) -> None:
     result = regard("predict", trained(), *BRIEF, stdin="".join(f"{line}\n" for line in lines).encode())
-    assert (result.code, result.err) == (0, "")
+    assert went_well(result), result
     outputs = result.out.split("\n")
     assert len(outputs) == len(lines) + 1
     for line, output in zip(lines, outputs):
@@ -47,7 +47,7 @@ def test_there_is_one_line_for_each_line(lines: list[str]) -> None:
 
 def test_an_empty_line_gives_an_empty_line() -> None:
     result = regard("predict", trained(), *BRIEF, stdin=b"\nthe cat\n\n  \r\nthe dog")
-    assert (result.code, result.err) == (0, "")
+    assert went_well(result), result
     first, cat, third, fourth, dog, end = result.out.split("\n")
     assert (first, third, fourth, end) == ("", "", "", "")
     assert cat
