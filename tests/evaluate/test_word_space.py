@@ -15,7 +15,7 @@ from regard.data.word_vectors import WordVectors
 from regard.errors import UserError
 from regard.evaluate.analogies import score_analogies
 from regard.evaluate.word_pairs import score_pairs
-from regard.evaluate.word_space import Sum, WordSpace, typed_sum
+from regard.evaluate.word_space import Sum, WordSpace, crowding, typed_sum
 
 WORDS = tuple("abcdefghij")
 
@@ -119,3 +119,16 @@ def test_spearman_is_the_formula_of_ranks() -> None:
     said = [cosine(space.vectors[a], space.vectors[b]) for a, b in pairs]
     d = np.argsort(np.argsort(said)) - np.argsort(np.argsort(ratings))
     assert score_pairs(space, Pairs("p", pairs, ratings)).spearman == pytest.approx(1 - 6 * (d**2).sum() / (9 * 80))
+
+
+def test_crowding_is_the_mean_of_the_nearest_words_cosines() -> None:
+    space = space_of(3)
+    by_hand = [
+        sorted((float(space.unit_VD[n] @ space.unit_VD[m]) for m in range(10) if m != n), reverse=True)[:3] for n in range(10)
+    ]
+    assert crowding(space.vectors.vectors_VD, near=3) == pytest.approx(float(np.mean(by_hand)))
+
+
+def test_a_common_drift_crowds() -> None:
+    vectors = np.random.default_rng(1).normal(size=(300, 20)).astype(np.float32)
+    assert crowding(vectors) < 0.7 < 0.99 < crowding(vectors + 50)

@@ -14,14 +14,17 @@ import torch
 
 from regard.data.word_vectors import read_vectors
 from regard.errors import UserError
+from regard.recipe import load_recipe
 from regard.tasks.exchange import export_run
 from regard.tasks.lexicon import Lexicon
 from regard.tasks.run import Run
 from regard.tasks.table import open_run
+from regard.tasks.training import train_run
+from regard.tasks.words import _warn_if_crowded
 from regard.train import static
 from regard.train.interrupt import Interrupt
 from tests.command import regard
-from tests.tasks.tiny_words import ANIMALS, COLOURS, DO, EPOCHS, lexicon, settings, text_file, train, trained
+from tests.tasks.tiny_words import ANIMALS, COLOURS, CPU, DO, EPOCHS, lexicon, settings, text_file, train, trained
 
 every = pytest.mark.parametrize("name", EPOCHS)
 
@@ -146,3 +149,23 @@ def test_a_dry_run_tells_steps_and_time() -> None:
 def test_a_recipe_is_explained(name: str) -> None:
     assert "regard/families/words.py" in regard("explain", name).out
     assert json.loads(regard("explain", name, "--json").out)["figures"]["parameters"] >= 20_000_000
+
+
+@pytest.mark.parametrize("name", ["skipgram", "cbow"])
+def test_vectors_that_were_not_told_apart_are_warned_of(name: str, tmp_path: Path) -> None:
+    """Five epochs of little text: every neighbour of every word has a cosine above 0.9."""
+    said: list[str] = []
+    train_run(load_recipe(name, ["train.epochs=5", "train.threads=1"]), tmp_path / "run", CPU, said.append)
+    (told,) = [line for line in said if line.startswith("warning: the vectors have hardly been told apart")]
+    assert "train.epochs=20" in told
+    assert min(near.score for near in open_run(tmp_path / "run")("function")) > 0.9  # type: ignore[operator]
+
+
+def test_vectors_that_point_everywhere_and_those_of_few_words_are_not() -> None:
+    said: list[str] = []
+    vectors_VD = np.random.default_rng(1).normal(size=(300, 50))
+    _warn_if_crowded(vectors_VD, 5, said.append)
+    _warn_if_crowded(vectors_VD[:20] + 50, 5, said.append)
+    assert not said
+    _warn_if_crowded(vectors_VD + 50, 5, said.append)
+    assert len(said) == 1

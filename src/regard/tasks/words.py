@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from regard.data.cooccurrences import EntrySource, cooccurrences
 from regard.data.texts import parts
 from regard.data.token_file import tokenise
@@ -16,6 +18,7 @@ from regard.data.word_blocks import BlockSource
 from regard.data.word_tests import Pairs, Questions, read_word_test
 from regard.data.word_text import WordText, word_text
 from regard.errors import UserError
+from regard.evaluate.word_space import crowding
 from regard.families.words import WordTables, count
 from regard.model.count import Part
 from regard.objective.glove import GloVe, GloVeConfig
@@ -33,6 +36,8 @@ from regard.train.runlog import RunLog, duration
 
 WHOLE = ("word", "spaced")
 TRIED = 20  # steps that the estimate of a dry run is made from
+CROWDED = 0.93  # the mean cosine of a word and its ten nearest above which neighbours mean nothing
+FEWEST = 200  # words of which that can be said
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,20 @@ def train(prepared: Words, run: Run, say: Say, interrupt: Interrupt) -> Progress
     if progress.step:
         say(f"continuing from step {progress.step:,} of {steps:,}")
     log = RunLog(run.folder, steps, progress.step, prepared.unit)
-    return static.train(method, prepared.source, config, store, log, progress, interrupt)
+    progress = static.train(method, prepared.source, config, store, log, progress, interrupt)
+    if progress.step >= steps:
+        assert isinstance(method.tables, WordTables)
+        _warn_if_crowded(method.tables.vectors().numpy(), config.epochs, say)
+    return progress
+
+
+def _warn_if_crowded(vectors_VD: np.ndarray, epochs: int, say: Say) -> None:
+    """Vectors that all point one way have neighbours with high scores that mean nothing."""
+    if len(vectors_VD) >= FEWEST and (found := crowding(vectors_VD)) > CROWDED:
+        say(
+            f"warning: the vectors have hardly been told apart (a word and its ten nearest have a mean cosine of {found:.2f}): "
+            f"there were too few steps. Continue with more epochs, such as train.epochs={4 * epochs}, or give more text."
+        )
 
 
 def estimate(prepared: Words) -> list[str]:
