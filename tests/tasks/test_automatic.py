@@ -67,7 +67,7 @@ def test_what_was_typed_stays_and_is_told_to_be_slow(data: Path, tmp_path: Path,
 @pytest.mark.parametrize(
     ("trained", "metric"),
     [
-        (tiny_labels.trained, "accuracy"),
+        (tiny_labels.trained, "mcc"),
         (test_rater.trained, "pearson"),
         (tiny_tags.trained, "f1"),
         (lambda: tiny_tags.trained(plain=True), "accuracy"),
