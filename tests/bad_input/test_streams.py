@@ -188,7 +188,7 @@ def test_nothing_is_left_where_nothing_was_ready(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_with_the_file_of_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.tasks.outputs.create", lambda path: Path("/dev/full").open("wb"))
+    monkeypatch.setattr("regard.tasks.outputs.create", lambda path: Path("/dev/full").open("wb"))  # noqa: SIM115
     refused(regard("predict", trained(), "the cat", "--output", tmp_path / "out.txt"), "out.txt", "No space left on device")
 
 
