@@ -242,9 +242,9 @@ for path in (small, large):
 
 
 def test_memory_does_not_grow_with_the_text(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    """The high-water mark in MB, after 1.5 MB of text in one line and after ten times as much."""
+    """The high-water mark in MB, after 1.5 MB of text in one line and after six times as much."""
     tokenizer.save(tmp_path / "tokenizer.json")
-    for name, times in (("small.txt.gz", 1), ("large.txt.gz", 10)):
+    for name, times in (("small.txt.gz", 1), ("large.txt.gz", 6)):
         with gzip.open(tmp_path / name, "wt", compresslevel=1) as file:
             for _ in range(times):
                 file.write("one two three, " * 100_000)
@@ -255,4 +255,4 @@ def test_memory_does_not_grow_with_the_text(tmp_path: Path, tokenizer: Tokenizer
         *(str(tmp_path / name) for name in ("small.txt.gz", "large.txt.gz", "tokenizer.json", "c")),
     ]
     small, large = map(int, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
-    assert large - small < 15, (small, large)
+    assert large - small < 60, (small, large)  # 250 if a line is held whole
