@@ -145,7 +145,7 @@ def test_a_folder_that_holds_a_trained_run_is_told_to_hold_one_and_nothing_else(
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("no/such/folder", "There is no folder"), ("", "config.json"), ("/", "config.json"), ("~/none", "There is no folder")],
+    [("no/such/folder", "There is no folder"), ("", "is an empty text"), ("/", "config.json"), ("~/none", "There is no folder")],
 )
 def test_names_that_are_none(name: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -13,7 +13,7 @@ from tests.tasks import tiny_labels, tiny_text
 TEXT = "the cat sees the dog ."
 MISTYPED = [
     ([TEXT, "--show", "hedas"], "--show hedas is not a way of looking", "did you mean 'heads'?"),
-    ([TEXT, "--show", ""], "is not a way of looking"),
+    ([TEXT, "--show", ""], "--show is an empty text"),
     ([TEXT, "--show", "x" * 5], "is not a way of looking", "heads", "roles", "weights"),
     (["--show", "heads"], "--show heads needs a text to look into"),
     (["--show", "weights"], "--show weights needs a text"),

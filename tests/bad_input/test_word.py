@@ -12,7 +12,7 @@ from tests.tasks import tiny_labels, tiny_text
 
 TWO = ["the cat sees the dog .", "the dog sees the cat ."]
 MISTYPED = [
-    ([*TWO, "--word", ""], "the word is empty", "--word bank"),
+    ([*TWO, "--word", ""], "--word is an empty text"),
     ([*TWO, "--word", " \t"], "the word is empty"),
     ([*TWO, "--word", "horse"], "'horse' is not in any of the 2 sentences"),
     ([*TWO, "--word", "ca"], "'ca' is not in any", "did you mean 'cat'?"),

@@ -115,7 +115,7 @@ def test_built_in_sentences() -> None:
         ("a.jsonl", b'{"words": [], "tags": []}', (), "there are no words"),
         ("a.jsonl", b'{"words": ["a", 3], "tags": ["O", "O"]}', (), "word 2: 3 is no word"),
         ("a.jsonl", b'{"words": ["a", " "], "tags": ["O", "O"]}', (), "word 2: ' ' is no word"),
-        ("a.jsonl", b'{"words": ["\\ud800"], "tags": ["O"]}', (), "is no word"),
+        ("a.jsonl", b'{"words": ["\\ud800"], "tags": ["O"]}', (), "half a character"),
         ("a.jsonl", b'{"words": ["a"], "tags": [null]}', (), "word 1: None is no tag"),
         ("a.jsonl", b'{"words": ["a"], "tags": ["B PER"]}', (), "word 1: 'B PER' is no tag"),
         ("a.jsonl", b'{"words": "Ann slept", "tags": ["O"]}', (), "column 'words' holds str, but a list is needed"),
