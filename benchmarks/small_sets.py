@@ -114,9 +114,12 @@ def frozen(splits: Splits) -> dict[str, float]:
         x[split] = np.hstack([*vectors, abs(vectors[0] - vectors[1]), vectors[0] * vectors[1]] if vectors[1:] else vectors)
         y[split] = np.array([names.index(row["label"]) for row in rows])
     learned = [LogisticRegression(C=strength, max_iter=2000).fit(x["train"], y["train"]) for strength in STRENGTHS]
-    best = max(learned, key=lambda model: float(model.score(x["valid"], y["valid"])))
-    scores = ClassificationScores.of(names, y["test"], best.predict(x["test"]), nll=0.0)
-    return {"accuracy": scores.accuracy, "mcc": scores.mcc, "C": float(best.C)}
+    scores = [
+        {split: ClassificationScores.of(names, y[split], model.predict(x[split]), nll=0.0) for split in ("valid", "test")}
+        for model in learned
+    ]
+    best = max(range(len(learned)), key=lambda n: scores[n]["valid"].mcc)  # as weights of a classifier are chosen
+    return {"accuracy": scores[best]["test"].accuracy, "mcc": scores[best]["test"].mcc, "C": STRENGTHS[best]}
 
 
 def report(small: Small, splits: Splits, peer: dict[str, float], runs: dict[str, dict[str, float]]) -> dict[str, Any]:
@@ -146,18 +149,23 @@ def recorded() -> dict[str, Any]:
 
 def measured(name: str, seeds: Sequence[int]) -> None:
     small, found = SETS[name], recorded().get(name, {})
-    runs: dict[str, dict[str, float]] = dict(found.get("seeds", {}))
-    missing = [seed for seed in seeds if str(seed) not in runs]
-    splits = small.read() if missing else {}
-    peer = found.get("frozen") or (frozen(splits) if missing else {})
-    for seed in missing:
+    splits, runs = small.read(), dict(found.get("seeds", {}))
+    peer = found.get("frozen") or frozen(splits)
+
+    def record() -> dict[str, Any]:
+        sets = recorded() | {name: report(small, splits, peer, runs)}
+        measure.write("small_sets", {"sets": {each: sets[each] for each in SETS if each in sets}})
+        made: dict[str, Any] = sets[name]
+        return made
+
+    for seed in (seed for seed in seeds if str(seed) not in runs):
         with tempfile.TemporaryDirectory() as into:
             run = trained(small.recipe, [*settings(splits, Path(into)), f"train.seed={seed}"])
         figures = {figure: float(run.scores[figure]) for figure in ("accuracy", "mcc", "macro_f1")}
         runs[str(seed)] = figures | {"validation": run.validation, "seconds": round(run.seconds, 1)}
-        sets = recorded() | {name: report(small, splits, peer, runs)}
-        measure.write("small_sets", {"sets": {each: sets[each] for each in SETS if each in sets}})
-        print(f"{name}, seed {seed}: {runs[str(seed)]}; majority {sets[name]['majority']:.4f}", flush=True)
+        print(f"{name}, seed {seed}: {runs[str(seed)]}; majority {record()['majority']:.4f}", flush=True)
+    if runs and "frozen" not in found:
+        record()
 
 
 def main(names: Sequence[str] = (), seeds: Sequence[int] = SEEDS) -> None:
