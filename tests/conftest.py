@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import tempfile
 
 # Before torch and numpy are imported, and for every process that a test starts: pytest-xdist already uses the cores.
@@ -23,6 +24,8 @@ from hypothesis import HealthCheck, register_random, settings
 from hypothesis.internal.conjecture import providers
 
 torch.set_num_threads(1)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background; tests send it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 CACHE = tempfile.TemporaryDirectory(prefix="regard-cache-")
 os.environ["REGARD_CACHE"] = CACHE.name  # where nothing is left of an earlier run
 

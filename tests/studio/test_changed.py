@@ -122,7 +122,7 @@ def address(run: Replaced) -> Iterator[str]:
 @pytest.mark.page
 def test_the_page_says_it_and_reloads(browser: Browser, run: Replaced, address: str) -> None:
     page = browser.new_page(viewport={"width": 1366, "height": 768})
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(300_000)
     open_view(page, address, "head")
     assert page.is_hidden("#changed")
     run.now = "second"

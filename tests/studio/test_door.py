@@ -147,7 +147,7 @@ def test_it_may_be_called_by_its_own_names_and_those_that_are_given(monkeypatch:
 def test_a_browser_is_let_in_by_the_form(browser: Browser) -> None:
     with served({"tiny": TinyOpening(TinyDesk())}, key=KEY) as address:
         page = browser.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(300_000)
         page.goto(f"{address}/#/run?run=tiny&text=w5+w6")
         page.fill("input", KEY)
         page.keyboard.press("Enter")
