@@ -79,6 +79,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(no_gpu)
         if "page" in item.keywords and shutil.which("chromium") is None:
             item.add_marker(no_page)
+    items.sort(key=lambda item: "forks" not in item.keywords)  # to fork a process that has run thousands of tests takes long
     if FUZZ:
         _try_more_examples(items)
 

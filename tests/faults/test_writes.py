@@ -13,6 +13,7 @@ from tests.faults import small_disk, system_calls, writes
 from tests.faults.states import newest, save
 from tests.faults.system_calls import Fault
 
+pytestmark = pytest.mark.forks
 traced = pytest.mark.skipif(bool(system_calls.why_not()), reason=system_calls.why_not() or "system calls can be traced")
 
 

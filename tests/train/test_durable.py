@@ -22,6 +22,7 @@ import torch
 from regard.train import durable
 from regard.train.checkpoint import Store
 
+pytestmark = pytest.mark.forks
 KILLED = 137
 ACTIONS: dict[str, Callable[[Store], object]] = {
     "save": lambda store: save(store, 3, 3.5),
