@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import random
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -107,6 +108,18 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         for name in ("bomb.gz", "line.gz"):
             with open_maybe_gzipped(tmp_path / name) as file, pytest.raises(UserError, match="times its size"):
                 all(iter(lambda: read(file), b""))  # noqa: B023
+
+
+def test_a_bomb_is_found_whatever_comes_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte that does not shrink would allow a hundred megabytes of lines before it."""
+    monkeypatch.setattr(files, "BOMB_SIZE", 10_000)
+    noise = random.Random(0).randbytes(1_000_000)
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"\n" * 5_000_000) + gzip.compress(noise, 1))
+    (tmp_path / "text.gz").write_bytes(gzip.compress(noise, 1) + gzip.compress(b"\n" * 5_000_000))
+    with open_maybe_gzipped(tmp_path / "bomb.gz") as file, pytest.raises(UserError, match="times its size"):
+        file.read()
+    with open_maybe_gzipped(tmp_path / "text.gz") as file:
+        assert len(file.read()) == 6_000_000
 
 
 def test_a_gzip_file_that_ends_too_soon(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from itertools import islice
 
 from regard.terminal import quoted
 
-LONGEST = 2000
-"""Characters of a sentence: with two long paths in it one may have a thousand."""
+LONGEST = 1000
+"""Characters of a sentence: with two long paths in it one may have many hundreds."""
 
 MANY, SHOWN = 1000, 100
 """Choices that are looked at, and characters of each: a stranger's file may have a million names, or one of a million letters."""

@@ -33,7 +33,7 @@ SMALL = 16 * MIB
 
 DRAFT = re.compile(r"\..+\.(\d{1,9})-[0-9a-f]{8}\.tmp")
 
-BOMB_SIZE, BOMB_RATIO = 64 * MIB, 100
+BOMB_SIZE, BOMB_RATIO = 4 * MIB, 100
 """What opens to more than this, and to this many times its compressed size, is a bomb: text shrinks to a third or a tenth."""
 
 KINDS = (
@@ -123,7 +123,7 @@ class Unpacked(gzip.GzipFile):
         return b"".join(parts[1:])
 
     def _checked(self, content: bytes) -> bytes:
-        refuse_bomb(self._path, self.tell(), os.fstat(self._raw.fileno()).st_size)
+        refuse_bomb(self._path, self.tell(), self._raw.tell())  # so far: a larger bomb is found as soon as a small one
         return content
 
 

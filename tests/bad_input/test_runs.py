@@ -105,7 +105,7 @@ def test_a_lost_tokenizer_is_learned_again(tmp_path: Path) -> None:
     assert (run / "tokenizer.json").read_bytes() == (trained() / "tokenizer.json").read_bytes()
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"])
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff", b'{"seals": ["a"]}', b'{"sha256": "a"}', b'{"amounts": 5}'])
 def test_a_damaged_record_of_the_data(content: bytes, tmp_path: Path) -> None:
     run = copy_of_run(tmp_path)
     (run / "data.json").write_bytes(content)

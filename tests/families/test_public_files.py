@@ -14,6 +14,7 @@ import pytest
 from regard.errors import UserError
 from regard.families.public import read_public
 from regard.families.public.files import LARGEST_HEADER, LONGEST_NAME, MOST_TENSORS
+from regard.families.public.reading import opened_by
 from regard.families.public.sentences import read_sentences
 from tests.families.public_folder import VOCABULARY, change_tensors, export, small_gpt
 
@@ -96,6 +97,12 @@ def test_a_hub_cache_is_opened(folder: Path, tmp_path: Path) -> None:
         path.rename(blobs / str(number))
         (snapshot / path.name).symlink_to(Path("../../blobs") / str(number))
     assert read_public(snapshot).vocabulary == VOCABULARY
+
+
+@pytest.mark.parametrize("given", [[["BertModel"]], [{}], {"a": 1}, 5])
+def test_an_architecture_that_is_no_name(given: Any, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", "architectures": given}))
+    assert opened_by(tmp_path) == "AutoModel"
 
 
 def test_an_index_of_very_many_tensors(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,21 @@ def sequence(kind: str, *steps: dict[str, Any]) -> dict[str, Any]:
 
 def charsmap(content: bytes) -> dict[str, Any]:
     return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(content).decode()}
+
+
+def trie(units: dict[int, int]) -> bytes:
+    """A double array of 256 units, all 0 but these, with its size before it."""
+    return struct.pack("<257I", 1024, *(units.get(n, 0) for n in range(256)))
+
+
+X = 120 | 1 << 8 | 1 << 10  # a unit with the label x, whose leaf is the unit behind it
+
+
+def test_a_charsmap_that_is_one_is_used() -> None:
+    raw = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "y": 1}, unk_token="a"))
+    mapped = charsmap(trie({120: X, 121: 1 << 31}) + b"y\0")
+    content = checked(json.loads(raw.to_str()) | {"normalizer": mapped}, "tokenizer.json")
+    assert Tokenizer(tokenizers.Tokenizer.from_str(json.dumps(content))).encode("x") == [1]
 
 
 def written(folder: Path, **changes: Any) -> Path:
@@ -68,8 +84,9 @@ def test_our_own_pass_unchanged(kind: Any, tmp_path: Path) -> None:
     [
         ({"normalizer": sequence("normalizers", *[REPLACE] * 6)}, "more than 64 times longer while it is read"),
         ({"decoder": sequence("decoders", *[REPLACE] * 12)}, "more than 64 times longer while it is written"),
-        ({"normalizer": {**REPLACE, "pattern": {"String": ""}, "content": "a" * 99}}, "times longer"),
-        ({"normalizer": {**REPLACE, "pattern": {"Regex": "a?"}, "content": "a" * 64}}, "times longer"),
+        ({"normalizer": {**REPLACE, "pattern": {"String": ""}}}, "replaces nothing by"),
+        ({"normalizer": {**REPLACE, "pattern": {"Regex": "a?"}}}, "may be empty"),
+        ({"model": lambda old: {**old, "continuing_subword_prefix": "漢漢"}}, "does not begin with '漢漢'"),
         ({"normalizer": {**REPLACE, "content": None}}, "no text"),
         ({"normalizer": {**REPLACE, "pattern": "a"}}, "neither a String nor a Regex"),
         ({"normalizer": {"type": "Prepend", "prepend": "a" * 1000}}, "before every text"),
@@ -84,7 +101,11 @@ def test_our_own_pass_unchanged(kind: Any, tmp_path: Path) -> None:
         ({"decoder": sequence("decoders", *[{"type": "BPEDecoder", "suffix": ""}] * 30)}, "times longer"),
         ({"normalizer": charsmap(b"\0\0\0\0")}, "precompiled_charsmap that is none"),
         ({"normalizer": charsmap(b"\xff\xff\xff\xff")}, "precompiled_charsmap that is none"),
-        ({"normalizer": charsmap(b"\4\0\0\0\0\0\0\0" + b"a" * 5000)}, "times longer"),
+        ({"normalizer": charsmap(trie({}) + b"a" * 5000)}, "times longer"),
+        ({"normalizer": charsmap(trie({0: 1 << 20}) + b"a\0")}, "precompiled_charsmap that is none"),
+        ({"normalizer": charsmap(trie({120: 120 | 1 << 8 | 300 << 10}) + b"a\0")}, "precompiled_charsmap that is none"),
+        ({"normalizer": charsmap(trie({120: X, 121: 1 << 31 | 9}) + b"a\0")}, "precompiled_charsmap that is none"),
+        ({"normalizer": charsmap(trie({120: X, 121: 1 << 31 | 1}) + "é\0".encode())}, "precompiled_charsmap that is none"),
         ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": 5}}, "precompiled_charsmap that is none"),
         ({"post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {}}] * 99}}, "times longer"),
         ({"model": None}, "has no model"),
@@ -98,7 +119,7 @@ def test_our_own_pass_unchanged(kind: Any, tmp_path: Path) -> None:
         ({"model": lambda old: {**old, "max_input_chars_per_word": 10**9}}, "max_input_chars_per_word=1000000000"),
         ({"added_tokens": 5}, "no list of pieces"),
         ({"added_tokens": lambda old: [*old, {**old[0], "content": "other"}]}, "the id 0 twice, for '<pad>' and 'other'"),
-        ({"added_tokens": lambda old: [*old, {"id": 400, "content": "a" * 1_000_000}]}, "more than 1,000,000 characters"),
+        ({"added_tokens": lambda old: [*old, {"id": 400, "content": "a" * 1_000_000}]}, "more than 250,000 characters"),
         ({"added_tokens": [{"id": -1, "content": "a"}]}, "with the id -1"),
     ],
 )

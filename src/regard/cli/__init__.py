@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         code = 0
     except OSError as error:  # a disk that is full, a folder that went away
-        what = error.filename or "the output"
+        what = quoted(str(error.filename or "the output"), 300)
         code = _refuse(f"{what} cannot be read or written: {error.strerror}. Mend that and run the same command again.")
     except MemoryError:
         code = _refuse("this takes more memory than there is. Give less text, or a smaller model, file or batch.")

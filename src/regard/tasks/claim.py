@@ -18,7 +18,7 @@ from pathlib import Path
 from regard.errors import UserError
 from regard.files import told_size
 from regard.recipe import Recipe
-from regard.tasks.run import Run, Say
+from regard.tasks.run import RECORD, Run, Say
 from regard.tasks.task import Prepared
 from regard.train.config import MAY_CHANGE
 from regard.train.durable import flush_file, flush_folder
@@ -113,7 +113,7 @@ def _save_vocabularies(run: Run, prepared: Prepared) -> None:
 def _record(run: Run, prepared: Prepared) -> None:
     """What the run was begun with, to be compared whenever it is continued or used."""
     record = {"amounts": prepared.amounts(), "sha256": prepared.fingerprints(), "seals": run.seals()}
-    run.write("data.json", json.dumps(record, indent=2) + "\n")
+    run.write(RECORD, json.dumps(record, indent=2) + "\n")
 
 
 def _continue(run: Run, recipe: Recipe, prepared: Prepared, say: Say) -> None:
@@ -125,7 +125,7 @@ def _continue(run: Run, recipe: Recipe, prepared: Prepared, say: Say) -> None:
         run.write("recipe.toml", recipe.to_toml())
     if not all((run.folder / name).exists() for name in prepared.vocabularies):
         _save_vocabularies(run, prepared)
-    if (run.read_json("data.json") or {}).get("seals") != run.seals():
+    if run.record()["seals"] != run.seals():
         _record(run, prepared)  # it was lost, or another version of Regard has just written the recipe with more keys
 
 
@@ -140,8 +140,8 @@ def _same_settings(run: Run, recipe: Recipe) -> None:
 
 
 def _same_data(run: Run, prepared: Prepared) -> None:
-    record = run.read_json("data.json") or {}
-    kept, before, now = record.get("sha256", {}), record.get("amounts", {}), prepared.amounts()
+    record, now = run.record(), prepared.amounts()
+    kept, before = record["sha256"], record["amounts"]
     for split, digest in prepared.fingerprints().items():
         if kept.get(split, digest) != digest:
             kind = {"train": "training", "valid": "validation"}[split]

@@ -8,16 +8,31 @@ import torch
 from torch import nn
 
 from regard.errors import UserError
+from regard.files import told_size
 from regard.model.packed import Weights, pack
 from regard.recipe import Recipe
+from regard.tasks.cost import model_tree
 from regard.tasks.run import Run
 from regard.text.tokenizer import Tokenizer
 from regard.train.checkpoint import Checkpoint
 
 Body = TypeVar("Body", bound=nn.Module)
+SMALLEST = 2  # parameters in a byte; four bytes are usual for one
+
+
+def must_fit_weights(run: Run, recipe: Recipe) -> None:
+    """Refuse settings that ask for a model much larger than its files, before memory is taken for it."""
+    size = sum(path.stat().st_size for path in (run.folder / "checkpoints").glob("*/*.safetensors"))
+    parameters = model_tree(recipe, recipe.text.size if recipe.text.tokenizer == "public" else 1).parameters
+    if size and parameters > SMALLEST * size:
+        raise UserError(
+            f"{run.folder / 'recipe.toml'} describes a model of {parameters:,.0f} parameters or more, but its weights have only "
+            f"{told_size(size)}; that file is damaged or from another run. Copy the whole run again."
+        )
 
 
 def must_be_as_trained(run: Run, recipe: Recipe) -> None:
+    must_fit_weights(run, recipe)
     changed = [setting for setting in recipe.differences(run.recipe) if not setting.startswith(("data.", "decode."))]
     if changed:
         raise UserError(

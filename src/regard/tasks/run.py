@@ -34,6 +34,7 @@ from regard.train.progress import Progress, done
 Say = Callable[[str], None]
 LARGEST = 256 * MIB  # of a file beside the checkpoints; the largest vocabularies have some 40 MB
 CHECKPOINTS = "checkpoints"
+RECORD = "data.json"
 
 
 def aside(line: str) -> None:
@@ -156,7 +157,7 @@ class Run:
         """Begun, but stopped before its first checkpoint: there is nothing to continue, and nothing to lose."""
         saved = self.folder / CHECKPOINTS
         left = saved.iterdir() if saved.is_dir() else ()
-        return (self.folder / "data.json").exists() and all(path.name.startswith(".tmp-") for path in left)
+        return (self.folder / RECORD).exists() and all(path.name.startswith(".tmp-") for path in left)
 
     def write(self, name: str, text: str) -> None:
         """A small file, complete or not at all; when this returns it survives a power cut."""
@@ -169,12 +170,20 @@ class Run:
         if not path.exists():
             return None
         try:
-            found = json.loads(read_bounded(path, LARGEST, within=self.folder).decode())
+            found = json.loads(read_bounded(path, within=self.folder).decode())
         except (ValueError, RecursionError):  # not JSON, or not even text
             found = None
         if not isinstance(found, dict):
-            raise UserError(f"{path} is damaged; restore it from a copy, or delete it and run the same command again.")
+            raise _damaged(path)
         return found
+
+    def record(self) -> dict[str, dict[str, Any]]:
+        """What the run was begun with (data.json): `amounts` and `sha256` of its data by split, `seals` of its own files."""
+        found = self.read_json(RECORD) or {}
+        parts = {part: found.get(part) or {} for part in ("amounts", "sha256", "seals")}
+        if not all(isinstance(part, dict) for part in parts.values()):
+            raise _damaged(self.folder / RECORD)
+        return parts
 
     def seals(self) -> dict[str, str]:
         """Hashes of what the weights mean nothing without: tokenizers, labels, and all settings but those that may change."""
@@ -189,7 +198,7 @@ class Run:
 
     def require_sealed(self) -> None:
         """A flipped bit in a vocabulary or a recipe can leave both readable, and every output wrong."""
-        kept = (self.read_json("data.json") or {}).get("seals") or {}
+        kept = self.record()["seals"]
         for name, seal in self.seals().items():
             if kept.get(name, seal) != seal:
                 raise UserError(
@@ -210,6 +219,10 @@ class Run:
                 ) from None
             sweep_drafts(self.folder)
             yield
+
+
+def _damaged(path: Path) -> UserError:
+    return UserError(f"{path} is damaged; restore it from a copy, or delete it and run the same command again.")
 
 
 def choose_device(name: str | None) -> torch.device:

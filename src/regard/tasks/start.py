@@ -20,7 +20,7 @@ from regard.model.mixers.features import is_drawn
 from regard.model.position import tiled
 from regard.model.prune import restored_weights
 from regard.recipe import Recipe, TaskConfig
-from regard.tasks.opening import vocabulary_of
+from regard.tasks.opening import must_fit_weights, vocabulary_of
 from regard.tasks.run import Run
 from regard.text.config import TextConfig
 from regard.text.foreign import read_foreign
@@ -121,6 +121,7 @@ def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> Start:
 
 def _of_run(folder: Path) -> Start:
     run = Run.open(folder)
+    must_fit_weights(run, run.recipe)
     tokenizer = Tokenizer.load(folder / "tokenizer.json", foreign=True)
     size = vocabulary_of(run.recipe, tokenizer)
     weights = {

@@ -9,7 +9,6 @@ See docs/decisions/0036-untrusted-tokenizers.md.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,13 +18,14 @@ from typing import Any
 from regard.errors import UserError
 from regard.files import MIB, parse_json, read_text
 from regard.terminal import quoted
+from regard.text.charsmap import longest_replacement
 from regard.text.regex_check import Refused, check_regex
 
 LARGEST = 64 * MIB  # of a file; a vocabulary of 250,000 pieces has some 17 MB
 MOST_PIECES = 1_000_000
 MOST_VALUES = 4 * MOST_PIECES  # commas of the JSON: pieces with their scores, and merges of two pieces
 LONGEST_PIECE = 65_536  # characters
-MOST_ADDED = 1_000_000  # characters of all added pieces, and one for each: they are searched for in every text
+MOST_ADDED = 250_000  # characters of all added pieces, and one for each: they are searched for in every text
 LONGEST_WORD = 1000  # characters of a word that WordPiece looks for pieces in, which takes the square of them
 MOST_STEPS, DEEPEST = 64, 8
 MOST_GROWTH = 64  # times that steps may make a text longer
@@ -74,7 +74,7 @@ def read_checked(path: Path, within: Path) -> str:
 def read_large_json(path: Path, within: Path) -> Any:
     """JSON with a vocabulary in it, refused before it is parsed if it holds more than any vocabulary does."""
     text = read_text(path, LARGEST, within=within)
-    if text.count(",") > MOST_VALUES or text.count("[") + text.count("{") > MOST_VALUES:
+    if text.count(",") > MOST_VALUES or text.count("[") + text.count("{") > MOST_VALUES // 2:
         raise UserError(f"{path} lists more than {MOST_VALUES:,} values, as no vocabulary does. Is it the right file?")
     return parse_json(text, path)
 
@@ -104,7 +104,16 @@ def _check_model(model: Step, where: str) -> dict[int, str]:
     longest = model.get("max_input_chars_per_word", 100)
     if not isinstance(longest, int) or longest > LONGEST_WORD:
         raise _damaged(where, f"has max_input_chars_per_word={quoted(str(longest), 40)}; a number up to {LONGEST_WORD} is read")
+    prefix, merges = model.get("continuing_subword_prefix") or "", model.get("merges") or []
+    if prefix and isinstance(merges, list) and not all(_second(merge).startswith(str(prefix)) for merge in merges):
+        raise _damaged(where, f"has merges whose second piece does not begin with {quoted(str(prefix), 40)!r}")
     return check_pieces(model.get("vocab"), where)
+
+
+def _second(merge: Any) -> str:
+    """Of two pieces, written as a list or with a space between."""
+    pair = merge.split(" ") if isinstance(merge, str) else merge
+    return str(pair[1]) if isinstance(pair, list) and len(pair) == 2 else ""
 
 
 def check_pieces(vocabulary: Any, where: str) -> dict[int, str]:
@@ -188,7 +197,9 @@ def _factor(step: Step, section: str, where: str) -> float:
         case "ByteLevel" if section in ("normalizer", "pre_tokenizer"):
             return 2  # a letter for each byte
         case "Precompiled":
-            return _mapped(step.get("precompiled_charsmap"), where)
+            if (longest := longest_replacement(step.get("precompiled_charsmap"))) is None:
+                raise _damaged(where, "has a precompiled_charsmap that is none")
+            return max(1.0, longest / USUAL)
         case "BPEDecoder" if not step.get("suffix"):
             return 2  # a space between all characters
         case "CTC" if not step.get("word_delimiter_token"):
@@ -199,12 +210,14 @@ def _factor(step: Step, section: str, where: str) -> float:
 
 
 def _replaced(step: Step, where: str) -> float:
-    """A pattern of one character at least becomes the content; one that may stand for nothing puts it between all characters."""
+    """A pattern of one character at least becomes the content; where one may stand for nothing, the library panics."""
     pattern, content = step.get("pattern"), step.get("content")
     if not isinstance(content, str):
         raise _damaged(where, "replaces something by what is no text")
     width = _width(pattern, where)
-    return max(1.0, len(content) / width) if width else 1 + len(content)
+    if not width:
+        raise _damaged(where, f"replaces nothing by {quoted(content, 40)!r}: its pattern {quoted(str(pattern), 40)} may be empty")
+    return max(1.0, len(content) / width)
 
 
 def _width(pattern: Any, where: str) -> int:
@@ -217,19 +230,6 @@ def _width(pattern: Any, where: str) -> int:
         return check_regex(sign) if kind == "Regex" else len(sign)
     except Refused as why:
         raise UserError(f"{where} has the regular expression {quoted(sign, 60)}, which is not run: {why}.") from None
-
-
-def _mapped(charsmap: Any, where: str) -> float:
-    """SentencePiece's table of characters: the size of its trie, the trie, and the texts it points into, each ended by NUL."""
-    try:
-        content = base64.b64decode(charsmap, validate=True)
-        size = int.from_bytes(content[:4], "little")
-        texts = content[4 + size :].decode("utf-8")
-    except (TypeError, ValueError):
-        content, size, texts = b"", 0, ""
-    if not 4 <= size <= len(content) - 4 or size % 4:
-        raise _damaged(where, "has a precompiled_charsmap that is none")
-    return max(1.0, max(len(text.encode()) for text in texts.split("\0")) / USUAL)
 
 
 def _repeated(step: Step) -> float:

@@ -113,7 +113,8 @@ class Layout:
         if self.writes:
             return "AutoModelForCausalLM"
         named = raw.get("architectures") or [None]
-        return named[0] if isinstance(named, list) and named[0] in self.architectures else "AutoModel"
+        name = named[0] if isinstance(named, list) else None
+        return name if isinstance(name, str) and name in self.architectures else "AutoModel"
 
 
 def sizes(config: Config, vocabulary: int, labels: int = 0) -> dict[str, int]:
