@@ -33,9 +33,10 @@ demo: setup
 test: lint .venv/.minilm .venv/.codecarbon
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
 
-# The property tests with fresh examples, FUZZ times as many. A failure prints how to see it again.
+# The property tests with fresh examples, FUZZ times as many, and hostile files of a fresh seed. A failure prints how to see it again.
 fuzz: setup
 	REGARD_FUZZ=$(FUZZ) $(BIN)/python -m pytest -m hypothesis -n $(PYTEST_WORKERS) --dist worksteal
+	$(BIN)/python -m tests.faults.hostile --seed $$(date +%s) --count $$((30 * $(FUZZ)))
 
 lint: setup
 	$(BIN)/ruff check .
