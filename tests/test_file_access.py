@@ -1,25 +1,13 @@
-"""The order of reading is the order of importing: no folder looks to its right, and nothing that unpickles comes near."""
+"""How the package reads files: nothing is unpickled, and files are opened in one place, which refuses what is hostile."""
 
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import regard
-
-PACKAGE = Path(regard.__file__).parent
-FILES = sorted(PACKAGE.rglob("*.py"))
-
-SHARED = {"config", "errors", "counted", "files", "lookup", "terminal"}  # may be imported by all, and import only each other
-FOLDERS = ["text", "data", "model", "families", "objective", "train", "decode", "evaluate", "lens", "studio"]
-ORDER = [*FOLDERS, "recipes", "recipe", "tasks", "__init__", "cli", "__main__"]
-"""From left to right. `regard/__init__.py` is the shop window: it shows what tasks offer, and only `cli` may come after."""
-
-CONSTANTS = {"regard.__version__"}  # which the window sets before it shows anything
+from tests.test_architecture import FILES, imported, module_name
 
 UNPICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
 UNPICKLING = {"torch.load", "torch.serialization", "torch.hub", "torch.package", "torch.jit.load", "pandas.read_pickle"}
@@ -58,47 +46,6 @@ OPENING = {
 """Who may open files by themselves, and why that is safe."""
 
 
-LOOKED_UP = re.compile(r"regard(\.\w+)+:\w+")
-
-
-def imported(tree: ast.AST, module: str) -> Iterator[str]:
-    """Every module that is imported, also inside functions; `from a import b` may mean a.b, so it counts as that.
-
-    What a table looks up by name (`regard.lookup`) is imported too.
-    """
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            parents = module.split(".")[: -node.level] if node.level else []
-            base = ".".join([*parents, *([node.module] if node.module else [])])
-            yield from (f"{base}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and LOOKED_UP.fullmatch(node.value):
-            yield node.value.replace(":", ".")
-
-
-def module_name(path: Path) -> str:
-    return ".".join(["regard", *path.relative_to(PACKAGE).with_suffix("").parts])
-
-
-def layer(module: str) -> str:
-    """The folder, or the file at the top, that a module of ours belongs to; a bare name of the package is its window."""
-    name = module.split(".")[1] if "." in module else "__init__"
-    return name if name in ORDER or name in SHARED or (PACKAGE / name).exists() else "__init__"
-
-
-def violations(tree: ast.AST, module: str) -> list[str]:
-    here = layer(module)
-    found = []
-    for name in imported(tree, module):
-        if name.split(".")[0] != "regard" or name in CONSTANTS or (there := layer(name)) == here:
-            continue
-        allowed = there in SHARED or (here not in SHARED and ORDER.index(there) < ORDER.index(here))
-        if not allowed:
-            found.append(f"{module} imports {name}")
-    return found
-
-
 def unpickles(tree: ast.AST) -> list[str]:
     found = [name for name in imported(tree, "regard.x") if name.split(".")[0] in UNPICKLERS | TEST_ORACLES]
     found += [name for name in imported(tree, "regard.x") if any(f"{name}.".startswith(f"{bad}.") for bad in UNPICKLING)]
@@ -129,17 +76,6 @@ def _is_opening(call: ast.Call) -> bool:
         return head in ("", *OPENERS) or not call.args or bool(mode)
     ours = not head and name in ("read_text", "write_text")  # functions of that name, not methods of a path
     return (name in READERS | WRITERS and not ours) or (head, name) in (("np", "load"), ("numpy", "load"))
-
-
-def test_every_file_has_its_place() -> None:
-    """A new folder must be put into ORDER before anything is built on it."""
-    assert {layer(module_name(path)) for path in FILES} <= SHARED | set(ORDER)
-    assert not {path.name for path in PACKAGE.iterdir() if path.is_dir() and any(path.rglob("*.py"))} - set(ORDER)
-
-
-@pytest.mark.parametrize("path", FILES, ids=module_name)
-def test_a_file_imports_only_from_its_left(path: Path) -> None:
-    assert violations(ast.parse(path.read_text("utf-8")), module_name(path)) == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)
@@ -179,42 +115,6 @@ def test_opening_is_seen(code: str) -> None:
 @pytest.mark.parametrize("code", ["Run.open(folder)", "task.open(run, recipe, device)", "read_text(path, 10)", "json.load(file)"])
 def test_what_opens_no_file_is_not_taken_for_it(code: str) -> None:
     assert not opens(ast.parse(code))
-
-
-@pytest.mark.parametrize(
-    ("module", "code"),
-    [
-        ("regard.text.learn", "import regard.data.pair"),
-        ("regard.text.learn", "from regard.data import pair"),
-        ("regard.text.learn", "from regard import data"),
-        ("regard.text.learn", "from ..data import pair"),
-        ("regard.text.learn", "from .. import data"),
-        ("regard.text.learn", "def f():\n    if True:\n        from regard.tasks.run import Run"),
-        ("regard.lens.page", "from regard.recipe import Recipe"),
-        ("regard.recipe", "from regard.tasks import run"),
-        ("regard.recipe", "from regard import load"),
-        ("regard.tasks.run", "from regard.cli import main"),
-        ("regard.config", "from regard.text.vocabulary import PAD"),
-        ("regard.train.loop", "from regard.decode.beam import beam_search"),
-        ("regard.recipe", "ByName({'tag': 'regard.tasks.tag:TASK'})"),
-    ],
-)
-def test_looking_right_is_seen(module: str, code: str) -> None:
-    assert len(violations(ast.parse(code), module)) == 1
-
-
-@pytest.mark.parametrize(
-    ("module", "code"),
-    [
-        ("regard.tasks.run", "import torch\nfrom regard.recipe import Recipe\nfrom regard.lens import picture"),
-        ("regard.data.batches", "from regard.text.vocabulary import PAD\nfrom regard.counted import generator"),
-        ("regard.data.batches", "from . import pair\nfrom .pair import Pair\nfrom regard.data import pair"),
-        ("regard.config", "from regard.errors import UserError"),
-        ("regard.cli", "import regard\nfrom regard import load"),
-    ],
-)
-def test_looking_left_is_allowed(module: str, code: str) -> None:
-    assert violations(ast.parse(code), module) == []
 
 
 @pytest.mark.parametrize(
