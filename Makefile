@@ -3,8 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST_WORKERS ?= 2
 FUZZ ?= 10
+CORE_TESTS := tests/model tests/families tests/decode tests/test_recipe.py
 
-.PHONY: setup demo test fuzz lint bench peers faults clean
+.PHONY: setup demo test test-core fuzz lint bench peers faults clean
 
 setup: .venv/.ready
 
@@ -32,6 +33,10 @@ demo: setup
 
 test: lint .venv/.minilm .venv/.codecarbon
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
+
+# What a change of a model or a search is likely to break, without the tests marked slow.
+test-core: setup
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not slow and not gpu" $(CORE_TESTS)
 
 # The property tests with fresh examples, FUZZ times as many, and hostile files of a fresh seed. A failure prints how to see it again.
 fuzz: setup

@@ -220,7 +220,7 @@ FAMILIES += SPARSE
 CHECKS = {name: check for name, check in inspect.getmembers(harness, inspect.isfunction) if name.startswith("check_")}
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", [pytest.param(name, marks=[pytest.mark.slow] * ("compiles" in name)) for name in CHECKS])
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
 def test_family(family, check, tmp_path):
     if check in harness.OF_WRITING and not family.writes:

@@ -224,6 +224,7 @@ def learned(model: HRAN, sources: list[list[int]], device: str = "cpu") -> list[
 
 
 @choices
+@pytest.mark.slow
 def test_words_that_are_compiled_are_the_same(choice: dict[str, Any]) -> None:
     model, last = built(**choice).train(), [5, 6, TURN, 8, 4, EOS]
     some, others = (

@@ -229,6 +229,7 @@ def test_a_probe_sees_what_blocks_computed():
     torch.testing.assert_close(seen.weights(rows=rows) @ seen.v_BHMK, context, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_compiled_stack_is_one_graph_whatever_the_padding():
     torch._dynamo.reset()
     stack = Stack(BlockConfig(width=32, heads=2, feedforward=32, dropout=0.0), 2, "encoder")

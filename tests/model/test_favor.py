@@ -226,6 +226,7 @@ def test_decoding_keeps_as_much_of_a_long_text_as_of_a_short_one() -> None:
     assert state.lineage.ancestors_SWN.numel() == 0
 
 
+@pytest.mark.slow
 def test_long_scans_compile_as_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """With groups of chunks; aot_eager traces forwards and backwards without C++."""
     monkeypatch.setattr(scan, "CHUNK", 32)
@@ -238,6 +239,7 @@ def test_long_scans_compile_as_one_graph(monkeypatch: pytest.MonkeyPatch) -> Non
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_one_graph_serves_many_lengths() -> None:
     """One for the first length, one for all within a chunk, one for all of several chunks."""
     torch._dynamo.reset()

@@ -132,6 +132,7 @@ def bytes_kept(seen):
     return sum(storages.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("visibility", [full, causal])
 def test_4096_tokens_cost_at_most_160_megabytes(visibility):
     stack = Stack(BlockConfig(width=512, heads=8, feedforward=64, dropout=0.0), 6, "encoder").eval()

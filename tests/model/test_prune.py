@@ -115,7 +115,14 @@ def test_gradients_devices_and_types_stay():
     assert all(p.requires_grad for p in model.decoder.parameters())
 
 
-@pytest.mark.parametrize("check", [value for name, value in vars(harness).items() if name.startswith("check_")])
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(value, marks=[pytest.mark.slow] * ("compiles" in name))
+        for name, value in vars(harness).items()
+        if name.startswith("check_")
+    ],
+)
 def test_a_pruned_family_passes_the_harness(check, tmp_path):
     family = Family("transformer, pruned", lambda: Transformer(PRUNED, 30, 30, seed=2), 30)
     check(family, tmp_path) if "path" in check.__code__.co_varnames[: check.__code__.co_argcount] else check(family)

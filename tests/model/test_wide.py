@@ -266,6 +266,7 @@ def counted_graphs() -> tuple[list[object], Callable[..., object]]:
     return graphs, compiler
 
 
+@pytest.mark.slow
 def test_compiled_for_changing_lengths_it_answers_the_same():
     """Of texts that fill their chunks, and of those that do not."""
     graphs, compiler = counted_graphs()
@@ -277,6 +278,7 @@ def test_compiled_for_changing_lengths_it_answers_the_same():
     assert len(graphs) <= 4
 
 
+@pytest.mark.slow
 def test_compiled_it_learns_the_same():
     """As a GPU traces it, for one length and then for all; here another kernel stands in for FlexAttention."""
     torch._dynamo.reset()
@@ -286,6 +288,7 @@ def test_compiled_it_learns_the_same():
         assert_equal_to_all_pairs(pattern, max(lengths), 4, 3, batch=2, dtype=torch.float32, run=compiled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
 def test_changing_lengths_need_few_graphs(shared):
     """What a GPU compiles, with FlexAttention inside, is only traced here: one length, and then all, or two kinds of them."""
