@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import signal
+import sys
 import tempfile
 
 # Before torch and numpy are imported, and for every process that a test starts: pytest-xdist already uses the cores.
@@ -102,7 +103,9 @@ def _seed(number: int) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    # In a fresh clone the first of two forked processes would write bytecode, and so make other system calls than the second.
+    sys.dont_write_bytecode = "forks" in item.keywords
     _seed(0)
 
 
