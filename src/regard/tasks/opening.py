@@ -12,7 +12,7 @@ from regard.files import told_size
 from regard.model.packed import Weights, pack
 from regard.recipe import Recipe
 from regard.tasks.cost import model_tree
-from regard.tasks.run import Run
+from regard.tasks.run import CHECKPOINTS, Run
 from regard.text.tokenizer import Tokenizer
 from regard.train.checkpoint import Checkpoint
 
@@ -22,7 +22,7 @@ SMALLEST = 2  # parameters in a byte; four bytes are usual for one
 
 def must_fit_weights(run: Run, recipe: Recipe) -> None:
     """Refuse settings that ask for a model much larger than its files, before memory is taken for it."""
-    size = sum(path.stat().st_size for path in (run.folder / "checkpoints").glob("*/*.safetensors"))
+    size = sum(path.stat().st_size for path in (run.folder / CHECKPOINTS).glob("*/*.safetensors"))
     parameters = model_tree(recipe, recipe.text.size if recipe.text.tokenizer == "public" else 1).parameters
     if size and parameters > SMALLEST * size:
         raise UserError(

@@ -178,7 +178,7 @@ class Run:
         return found
 
     def record(self) -> dict[str, dict[str, Any]]:
-        """What the run was begun with (data.json): `amounts` and `sha256` of its data by split, `seals` of its own files."""
+        """Read data.json: sizes (`amounts`) and hashes (`sha256`) of the data by split, and hashes (`seals`) of the run."""
         found = self.read_json(RECORD) or {}
         parts = {part: found.get(part) or {} for part in ("amounts", "sha256", "seals")}
         if not all(isinstance(part, dict) for part in parts.values()):

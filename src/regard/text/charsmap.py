@@ -1,7 +1,7 @@
-"""SentencePiece's table of characters, `precompiled_charsmap`: checked, so that looking a text up in it never leaves it.
+"""Check SentencePiece's character table, `precompiled_charsmap`: no lookup of a text may read outside of the table.
 
-It is the size of a trie in bytes, the trie, and the texts that it points into, each ended by NUL. The trie is a double array of
-32-bit units (Darts): from a unit the bytes of a text lead to others by XOR, whether those are there or not.
+The table holds the size of a trie in bytes, the trie, and the replacement texts, each ended by NUL. The trie is a double array of
+32-bit units (Darts): the index of the next unit is an XOR with a byte of the text, and the library does not check that index.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LEAF, HAS_LEAF, LABEL = 1 << 31, 1 << 8, 0xFF
 
 
 def longest_replacement(charsmap: Any) -> int | None:
-    """The most bytes that a piece of text can be replaced by; None if it is no such table, or one that leads astray."""
+    """Return the length in bytes of the longest replacement, or None if the table is damaged."""
     try:
         content = base64.b64decode(charsmap, validate=True)
         size = int.from_bytes(content[:4], "little")
@@ -32,7 +32,7 @@ def longest_replacement(charsmap: Any) -> int | None:
 
 
 def _stays_inside(units: np.ndarray, texts: np.ndarray) -> bool:
-    """Whether every way through the trie ends in it, and every leaf points to the beginning of a character."""
+    """Check that every index reached from the root lies in the trie, and that every leaf points to the start of a character."""
     numbers, label = np.arange(len(units)), units & LABEL
     base = numbers ^ ((units >> 10) << ((units & (1 << 9)) >> 6))  # from where the next byte leads on
     waiting = ((units & LEAF) == 0) & (label > 0)  # may be reached by their label

@@ -75,7 +75,9 @@ def read_large_json(path: Path, within: Path) -> Any:
     """JSON with a vocabulary in it, refused before it is parsed if it holds more than any vocabulary does."""
     text = read_text(path, LARGEST, within=within)
     if text.count(",") > MOST_VALUES or text.count("[") + text.count("{") > MOST_VALUES // 2:
-        raise UserError(f"{path} lists more than {MOST_VALUES:,} values, as no vocabulary does. Is it the right file?")
+        raise UserError(
+            f"{path} lists more than {MOST_VALUES:,} values or half as many lists, as no vocabulary does. Is it the right file?"
+        )
     return parse_json(text, path)
 
 
@@ -111,7 +113,7 @@ def _check_model(model: Step, where: str) -> dict[int, str]:
 
 
 def _second(merge: Any) -> str:
-    """Of two pieces, written as a list or with a space between."""
+    """Return the second piece of a BPE merge, which is a list of two pieces or both in one text with a space between."""
     pair = merge.split(" ") if isinstance(merge, str) else merge
     return str(pair[1]) if isinstance(pair, list) and len(pair) == 2 else ""
 
