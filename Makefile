@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST_WORKERS ?= 2
 FUZZ ?= 10
-CORE_TESTS := tests/model tests/families tests/decode tests/test_recipe.py
+CORE_TESTS := tests/model tests/families tests/decode tests/runs/test_recipe.py
 
 .PHONY: setup demo test test-core fuzz lint bench peers faults clean
 

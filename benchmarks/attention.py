@@ -21,8 +21,8 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from benchmarks.measure import Row, Table, alternate, row, write
 from regard.model.attention import Attention, attend
+from regard.model.kernels.cuda_graph import CudaRecorder
 from regard.model.mixers.softmax import Softmax
-from regard.model.recorder import CudaRecorder
 from regard.model.visibility import View, Visibility, causal, full, padding, window
 
 SOFTMAX = Softmax()

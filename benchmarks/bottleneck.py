@@ -26,8 +26,8 @@ from benchmarks.lines import IMAGES, draw
 from benchmarks.measure import write
 from benchmarks.real import DATA, folder
 from regard.data.pair import Pair
-from regard.data.sources import read_pairs
-from regard.evaluate.bleu import corpus_scores
+from regard.data.sources.parallel import read_pairs
+from regard.metrics.bleu import corpus_scores
 
 CUDA = torch.cuda.is_available()
 PICTURE = IMAGES / f"bottleneck{'-multi30k' if CUDA else ''}.png"

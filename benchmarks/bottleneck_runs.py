@@ -12,11 +12,11 @@ from typing import NamedTuple
 import torch
 
 from benchmarks.steps import DEVICE
+from regard.commands.train import train_run
 from regard.data.builtin.english_french import english_french
 from regard.data.pair import Pair
-from regard.recipe import load_recipe
-from regard.tasks.training import train_run
-from regard.tasks.translator import Translated
+from regard.runs.recipe import load_recipe
+from regard.tasks.translation.predict import Translated
 
 RECIPES = {
     "one vector": ("translate-rnn", []),

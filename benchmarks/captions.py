@@ -19,9 +19,9 @@ import torch
 from benchmarks.lra import typed, whole
 from benchmarks.measure import Table, write
 from benchmarks.real import DATA, folder
-from regard.recipe import load_recipe
-from regard.tasks.run import choose_device
-from regard.tasks.training import train_run
+from regard.commands.train import train_run
+from regard.runs.folder import choose_device
+from regard.runs.recipe import load_recipe
 
 RECIPES = {"cnn and lstm": "caption-scenes", "cnn and transformer": "caption-scenes-transformer"}
 FIGURES = {"right": "right, %", "on_object": "peak on its object, %", "by_chance": "by chance, %", "bleu": "BLEU-4"}

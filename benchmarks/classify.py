@@ -26,8 +26,8 @@ from benchmarks.peers import onnx_runtime
 from benchmarks.peers.careful import Careful
 from benchmarks.real import DATA, MINILM, folder
 from benchmarks.steps import CUDA
-from regard.data.labelled import read_labelled
-from regard.tasks.table import open_run
+from regard.data.sources.labelled import read_labelled
+from regard.tasks.registry import open_run
 
 BATCH, SINGLE = 32, 100  # texts a batch for those who are told; texts asked one by one
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

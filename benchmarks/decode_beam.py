@@ -23,10 +23,10 @@ from benchmarks.peers.apart import Abroad, Apart
 from benchmarks.peers.marian import marian
 from benchmarks.steps import CUDA, DEVICE
 from regard.decode.beam import beam_search
-from regard.decode.graph import sessions_on
+from regard.decode.cuda_graphs import sessions_on
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.model.packed import pack
-from regard.text.vocabulary import EOS, PAD, SOS
+from regard.model.packed_linear import pack
+from regard.text.specials import EOS, PAD, SOS
 
 VOCABULARY, SOURCE, OUTPUT, BEAM = 32_000, 24, 32, 4
 Outputs = list[list[int]]

@@ -18,11 +18,11 @@ from benchmarks.measure import Row, alternate, row, versions, write
 from benchmarks.peers.gpt2 import gpt2
 from benchmarks.steps import CUDA, DEVICE
 from regard.decode.config import DecodeConfig
-from regard.decode.graph import sessions_on
-from regard.decode.greedy import greedy
+from regard.decode.cuda_graphs import sessions_on
+from regard.decode.search import greedy
 from regard.families.gpt import GPT, GPTConfig
-from regard.model.packed import pack
-from regard.tasks.writer import Writer
+from regard.model.packed_linear import pack
+from regard.tasks.language_model.predict import TextGenerator
 from regard.text.tokenizer import Tokenizer
 
 VOCABULARY, PROMPT, OUTPUT = 50_257, 32, 256 if CUDA else 32
@@ -49,14 +49,14 @@ def named() -> Tokenizer:
     return Tokenizer(words)
 
 
-def public(writer: Writer, batch: int) -> Outputs:
+def public(writer: TextGenerator, batch: int) -> Outputs:
     texts = [" ".join(f"w{n}" for n in row) for row in prompts(batch).tolist()]
     return [found[0].ids for found in writer.write(texts)]
 
 
-def writer(model: GPT) -> Writer:
+def writer(model: GPT) -> TextGenerator:
     config = DecodeConfig(search="greedy", maximum_length=OUTPUT, batch_tokens=1 << 20)
-    return Writer(model, named(), config, model.config.maximum_length)
+    return TextGenerator(model, named(), config, model.config.maximum_length)
 
 
 @torch.no_grad()

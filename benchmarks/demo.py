@@ -9,10 +9,10 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measure import write
+from regard.commands.train import train_run
 from regard.data.builtin.english_french import pronoun_accuracy
-from regard.recipe import load_recipe
-from regard.tasks.run import choose_device
-from regard.tasks.training import train_run
+from regard.runs.folder import choose_device
+from regard.runs.recipe import load_recipe
 
 
 def main() -> None:

@@ -26,10 +26,10 @@ from benchmarks.dialogue_runs import FIND, FINDERS, READ, WRITERS, Made, trained
 from benchmarks.lra import whole
 from benchmarks.real import DATA, MINILM, folder
 from benchmarks.steps import CUDA
+from regard.core.errors import UserError, nearest
 from regard.data.pair import Pair
-from regard.errors import UserError, nearest
-from regard.recipe import load_recipe
-from regard.tasks.reply import read_test
+from regard.runs.recipe import load_recipe
+from regard.tasks.dialogue.prepare import read_test
 
 EXAMPLES = 16
 FIRST = 1  # seed, as recipes have it

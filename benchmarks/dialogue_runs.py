@@ -14,15 +14,15 @@ import torch
 
 from benchmarks.real import MINILM, folder
 from benchmarks.steps import CUDA, DEVICE
+from regard.commands.train import train_run
 from regard.families import encoder_decoder
 from regard.families.hran import HRANConfig
 from regard.families.recurrent import RecurrentConfig
-from regard.recipe import Recipe, load_recipe
-from regard.tasks.answered import Answered
-from regard.tasks.reply import read_test
-from regard.tasks.start_recipe import load_recipe_to_train
-from regard.tasks.table import open_run
-from regard.tasks.training import train_run
+from regard.runs.init_recipe import load_recipe_to_train
+from regard.runs.recipe import Recipe, load_recipe
+from regard.tasks.dialogue.prepare import read_test
+from regard.tasks.registry import open_run
+from regard.tasks.results import EvaluationResult
 
 PIECES, WIDTH = 6000, 256
 READ = ["data.replies=every", "text.lowercase=true", "train.keep=1", "decode.batch_tokens=16384"]
@@ -91,7 +91,7 @@ def trained(bot: str, seed: int, data: Sequence[str], into: Path, threads: int) 
         return _as_it_is(data)
     recipe, settings = recipe_of(bot, [f"train.seed={seed}", *data])
     outcome = train_run(recipe, into / f"{bot} {seed}", DEVICE, lambda line: None)
-    assert isinstance(outcome.result, Answered)
+    assert isinstance(outcome.result, EvaluationResult)
     parameters, best = outcome.prepared.example()[0].parameters, outcome.progress.best
     assert best is not None
     return Made(outcome.result.as_dict(), outcome.result.outputs, parameters, outcome.progress.seconds, best, settings)
@@ -101,5 +101,5 @@ def _as_it_is(data: Sequence[str]) -> Made:
     settings = ["task.name=retrieve", *FIND[:2], READ[0], READ[-1]]
     bot = open_run(folder(MINILM), str(DEVICE), [*settings, *data])
     result = bot.evaluate(read_test(load_recipe("chat-retrieval", [*settings, *data])))
-    assert isinstance(result, Answered)
+    assert isinstance(result, EvaluationResult)
     return Made(result.as_dict(), result.outputs, sum(p.numel() for p in bot.model.parameters()), 0.0, 0.0, settings)

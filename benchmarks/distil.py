@@ -24,13 +24,13 @@ from typing import Any, NamedTuple
 from benchmarks import measure
 from benchmarks.real import DATA, MINILM, folder, hold_out
 from benchmarks.steps import CUDA, DEVICE
-from regard.data.records import json_records
-from regard.tasks.classifier import Labeller
-from regard.tasks.classify import read_split
-from regard.tasks.distil_report import Distilled, alternated, some
-from regard.tasks.start_recipe import load_recipe_to_train
-from regard.tasks.table import open_run
-from regard.tasks.training import Outcome, train_run
+from regard.commands.train import Outcome, train_run
+from regard.data.sources.records import json_records
+from regard.runs.init_recipe import load_recipe_to_train
+from regard.tasks.classification.distillation import Distilled, alternated, some
+from regard.tasks.classification.predict import TextClassifier
+from regard.tasks.classification.prepare import read_split
+from regard.tasks.registry import open_run
 
 SEEDS = (1, 2, 3)
 AT_ONCE = 3 if CUDA else 1  # trainings share the device
@@ -74,8 +74,8 @@ def _trained(recipe: str, settings: Sequence[str], into: Path) -> Outcome:
 def raced(found: Taught, data: Sequence[str]) -> float:
     """How many times as fast the student is on the CPU, on texts of natural lengths."""
     teacher, student = (open_run(run, "cpu") for run in found.runs)
-    assert isinstance(teacher, Labeller)
-    assert isinstance(student, Labeller)
+    assert isinstance(teacher, TextClassifier)
+    assert isinstance(student, TextClassifier)
     test = read_split(load_recipe_to_train("distil", [f"objective.teacher={found.runs[0]}", *data, COLUMNS]), "test")
     slow, fast = alternated((teacher, student), some(test))
     return statistics.median(a / b for a, b in zip(slow, fast))

@@ -23,12 +23,12 @@ from benchmarks.measure import write
 from benchmarks.plot import COLOURS, GRID, INK, MUTED
 from benchmarks.real import DATA, folder, hold_out
 from benchmarks.steps import CUDA, DEVICE
-from regard.recipe import Recipe, load_recipe
-from regard.tasks.cost import training_flops
-from regard.tasks.fill import Masked
-from regard.tasks.running import Running, read_running
-from regard.tasks.start_recipe import load_recipe_to_train
-from regard.tasks.training import train_prepared, train_run
+from regard.commands.train import train_prepared, train_run
+from regard.runs.cost import training_flops
+from regard.runs.init_recipe import load_recipe_to_train
+from regard.runs.recipe import Recipe, load_recipe
+from regard.tasks.corpus import Running, read_running
+from regard.tasks.masked_lm.prepare import Masked
 from regard.text.tokenizer import Tokenizer
 
 STEPS = 2000 if CUDA else 8  # of BERT, at the end of the curve

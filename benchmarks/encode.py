@@ -9,10 +9,10 @@ from torch import Tensor
 from benchmarks.measure import Row, alternate, row, versions, write
 from benchmarks.peers.bert import bert
 from benchmarks.steps import CUDA, DEVICE
-from regard.data.batches import pad
-from regard.data.packing import Packing, moved
+from regard.core.packing import Packing, moved
+from regard.data.batching.pairs import pad
 from regard.families.bert import BERT, BERTConfig
-from regard.train.fuse import compile_stacks
+from regard.training.compile import compile_stacks
 
 VOCABULARY, TEXTS, BATCHES = 30_522, 64 if CUDA else 16, 8
 PRECISION = torch.bfloat16 if CUDA else torch.float32

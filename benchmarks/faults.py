@@ -30,7 +30,7 @@ Group = dict[str, Any]
 def main() -> None:
     torch.set_num_threads(1)
     groups: dict[str, Group] = {}
-    with patch("regard.train.runlog.draw_curves", lambda records, path: None):  # pictures take most of a tiny training's time
+    with patch("regard.training.logging.draw_curves", lambda records, path: None):  # pictures take most of a tiny training's time
         for name in writes.SCENES:
             _run(groups, f"write faults, {name}", lambda place: writes.campaign(name, place), system_calls.why_not())  # noqa: B023
         with workplace() as place:

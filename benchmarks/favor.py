@@ -23,8 +23,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from benchmarks.attention import Trial, as_trained, passes
 from benchmarks.measure import Bar, Curves, Line, Row, Table, alternate, peak_bytes, row, write
 from benchmarks.peers import performer
-from regard.model.mixers.favor import Favor
-from regard.model.mixers.features import PositiveFeatures
+from regard.model.mixers.feature_maps import PositiveFeatures
+from regard.model.mixers.linear import Favor
 from regard.model.visibility import View, causal, full
 
 HEAD_WIDTH, FEATURES, SHORT = 64, 256, 0.25

@@ -28,11 +28,11 @@ from benchmarks.peers.trainer import BATCH, Labelled
 from benchmarks.real import DATA, MINILM, folder, hold_out
 from benchmarks.steps import CUDA
 from benchmarks.trained import Trained, trained_in_turns
-from regard.data.batches import cuts
-from regard.errors import UserError
-from regard.tasks import classify
-from regard.tasks.classify import Labelled as Prepared
-from regard.tasks.start_recipe import load_recipe_to_train
+from regard.core.errors import UserError
+from regard.data.batching.pairs import cuts
+from regard.runs.init_recipe import load_recipe_to_train
+from regard.tasks.classification import prepare
+from regard.tasks.classification.prepare import Labelled as Prepared
 
 RECIPE = "finetune-classify"
 HELD_OUT = 2_000 if CUDA else 100  # of the training texts, for validation
@@ -67,7 +67,7 @@ def budget(lengths: np.ndarray, texts: int) -> int:
 
 
 def read(prepared: Prepared, split: str) -> Labelled:
-    examples = classify.read_split(prepared.recipe, split)
+    examples = prepare.read_split(prepared.recipe, split)
     return [example.text for example in examples], prepared.labels.numbers(examples, split).tolist()
 
 
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] = (), rounds: int = 8 if CUDA else 3) -> None:
     weights = folder(MINILM)
     with tempfile.TemporaryDirectory() as into:
         given = settings(weights, Path(into))
-        prepared = classify.prepare(load_recipe_to_train(RECIPE, given), None, lambda line: None)
+        prepared = prepare.prepare(load_recipe_to_train(RECIPE, given), None, lambda line: None)
         _must_agree(prepared, weights, read(prepared, "test")[0][:64])
         given.append(f"train.tokens_per_batch={budget(prepared.train.ids.lengths, BATCH)}")
         texts = len(prepared.train)

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 
 from benchmarks import measure
 from benchmarks.real import DATA, MINILM, folder
-from regard.data.conllu import read_conllu
-from regard.lens.relations import Relation, Relations, relation_scores
-from regard.tasks.fresh import fresh
-from regard.tasks.parsed import trees
-from regard.tasks.table import open_run
+from regard.commands.baselines import fresh, trees
+from regard.data.sources.conllu import read_conllu
+from regard.lens.analyses.relations import Relation, Relations, relation_scores
+from regard.tasks.registry import open_run
 
 SENTENCES = 800
 LEAST = 40  # times that a relation is scored, for its row in the table

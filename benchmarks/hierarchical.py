@@ -24,13 +24,13 @@ import numpy as np
 from benchmarks import measure
 from benchmarks.real import DATA, folder, hold_out
 from benchmarks.steps import CUDA, DEVICE
-from regard.data.labelled import read_labelled
-from regard.errors import UserError
-from regard.recipe import load_recipe
-from regard.tasks.classifier import Labeller
-from regard.tasks.documents import document_of
-from regard.tasks.table import open_run
-from regard.tasks.training import train_run
+from regard.commands.train import train_run
+from regard.core.errors import UserError
+from regard.data.sources.labelled import read_labelled
+from regard.runs.recipe import load_recipe
+from regard.tasks.classification.inspect import document_of
+from regard.tasks.classification.predict import TextClassifier
+from regard.tasks.registry import open_run
 
 SEEDS = (1, 2, 3)
 HELD_OUT = 500  # reviews
@@ -67,11 +67,11 @@ def trained(settings: Sequence[str], valid: str, run: Path) -> Seed:
     assert outcome.progress.best is not None
     accuracy = None if outcome.result is None else float(outcome.result.as_dict()["accuracy"])
     answers = open_run(str(run), None)
-    assert isinstance(answers, Labeller)
+    assert isinstance(answers, TextClassifier)
     return Seed(outcome.progress.best, accuracy, outcome.progress.seconds, most_looked_at(answers, valid))
 
 
-def most_looked_at(answers: Labeller, valid: str) -> dict[str, list[str]]:
+def most_looked_at(answers: TextClassifier, valid: str) -> dict[str, list[str]]:
     """By label that is said: words with the greatest mean of sqrt(p_s) p_w, of those that several reviews have."""
     weights: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for example in read_labelled((valid,))[:ASKED]:

@@ -13,8 +13,8 @@ from typing import Any
 
 from benchmarks.measure import write
 from benchmarks.steps import CUDA, DEVICE
-from regard.recipe import load_recipe
-from regard.tasks.training import train_run
+from regard.commands.train import train_run
+from regard.runs.recipe import load_recipe
 
 SHAKESPEARE = {"train": "tinyshakespeare/input.txt.gz"}
 WIKITEXT = {split: f"wikitext-2/{split}.txt.gz" for split in ("train", "valid", "test")}

@@ -21,13 +21,13 @@ from benchmarks import measure
 from benchmarks.lra import recorded, typed, whole
 from benchmarks.measure import Table
 from benchmarks.steps import DEVICE
-from regard.data.arena import draw_sequences
-from regard.data.arena.listops import depths
-from regard.data.arena.sequences import Sequences
-from regard.recipe import load_recipe
-from regard.tasks.classifier import Labeller
-from regard.tasks.table import open_run
-from regard.tasks.training import train_run
+from regard.commands.train import train_run
+from regard.data.lra import draw_sequences
+from regard.data.lra.listops import depths
+from regard.data.lra.sequences import Sequences
+from regard.runs.recipe import load_recipe
+from regard.tasks.classification.predict import TextClassifier
+from regard.tasks.registry import open_run
 
 SETTING = (
     "Recipe `limits`: an encoder of 2 layers, width 64, mean pooling, sinusoidal positions. Accuracy on sequences that were not "
@@ -79,14 +79,14 @@ def measured(limit: Limit, seed: int, given: Sequence[str]) -> dict[str, float]:
         run = Path(name) / "run"
         train_run(load_recipe("limits", [*data, *given, f"train.seed={seed}"]), run, DEVICE, lambda line: None)
         answers = open_run(run)
-    assert isinstance(answers, Labeller)
+    assert isinstance(answers, TextClassifier)
     sets = {entry: draw_sequences(f"builtin:{entry}/test") for entry in limit.asked}
     if limit.by_depth:
         sets = {name: part for whole_set in sets.values() for name, part in by_depth(whole_set).items()}
     return {name: accuracy(answers, part) for name, part in sets.items()}
 
 
-def accuracy(answers: Labeller, asked: Sequences) -> float:
+def accuracy(answers: TextClassifier, asked: Sequences) -> float:
     answers.run = None  # which is gone, and wants no list of mistakes
     return float(answers.evaluate(asked).scores.accuracy)
 

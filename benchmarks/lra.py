@@ -26,8 +26,8 @@ from benchmarks import measure
 from benchmarks.lra_exams import EXAMS, VARIANTS, examine, files_of, known
 from benchmarks.lra_table import PUBLISHED, SETTING, tables
 from benchmarks.steps import CUDA
-from regard.errors import UserError, nearest
-from regard.recipe import load_recipe
+from regard.core.errors import UserError, nearest
+from regard.runs.recipe import load_recipe
 
 
 @dataclass(frozen=True)

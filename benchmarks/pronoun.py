@@ -27,16 +27,16 @@ from torch import Tensor
 
 from benchmarks.measure import write
 from benchmarks.pronoun_questions import Question, questions
-from regard.data.batches import pad
+from regard.commands.demo import SENTENCES
+from regard.commands.train import train_run
+from regard.data.batching.pairs import pad
 from regard.data.builtin.english_french import english_french, pronoun_accuracy
 from regard.data.pair import Pair
 from regard.model.probe import attentions, probe
-from regard.recipe import load_recipe
-from regard.tasks.demo import SENTENCES
-from regard.tasks.run import choose_device
-from regard.tasks.training import train_run
-from regard.tasks.translator import Translator
-from regard.text.vocabulary import EOS
+from regard.runs.folder import choose_device
+from regard.runs.recipe import load_recipe
+from regard.tasks.translation.predict import Translator
+from regard.text.specials import EOS
 
 DRAWS = 200  # sets of other heads
 DECODED = 10  # of them, how many also translate

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from regard.data.builtin.english_french import pronoun_of
 from regard.data.builtin.lexicon import lexicon
 from regard.data.pair import Pair
-from regard.tasks.translator import Translator
-from regard.text.vocabulary import EOS, SOS
+from regard.tasks.translation.predict import Translator
+from regard.text.specials import EOS, SOS
 
 
 @dataclass(frozen=True)

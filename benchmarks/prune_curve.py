@@ -21,15 +21,15 @@ from typing import Any
 
 from benchmarks.lines import IMAGES, draw
 from benchmarks.measure import alternate, write
-from regard.errors import UserError
-from regard.lens.importance import Importance
-from regard.lens.pruning import PruningCurve, order_of_removal, without_first
+from regard.commands.prune import METRICS, Wish, pruned_answers, pruning_curve, ranked
+from regard.core.errors import UserError
+from regard.lens.analyses.importance import Importance
+from regard.lens.analyses.pruning_curve import PruningCurve, order_of_removal, without_first
 from regard.model.probe import attentions
-from regard.recipe import Recipe
-from regard.tasks.pruning import METRICS, Wish, pruned_answers, pruning_curve, ranked
-from regard.tasks.run import Run, choose_device
-from regard.tasks.table import TASKS
-from regard.tasks.task import Answers
+from regard.runs.folder import Run, choose_device
+from regard.runs.protocols import Predictor
+from regard.runs.recipe import Recipe
+from regard.tasks.registry import TASKS
 
 WAYS = ("importance", "normalised", "ablation", "L0", "random")
 SEEDS = 3  # of chance
@@ -68,7 +68,7 @@ def measured(folder: Path, settings: list[str], ways: tuple[str, ...] = WAYS, de
     return result
 
 
-def _told(curve: PruningCurve, answers: Answers, found: Importance, test: Any, metric: str) -> dict[str, Any]:
+def _told(curve: PruningCurve, answers: Predictor, found: Importance, test: Any, metric: str) -> dict[str, Any]:
     """The points, and the test score of the smallest model that is good enough on validation data."""
     whole = curve.points[0].score
     enough = [point for point in curve.points if point.score >= whole - TOLERATED]
@@ -83,7 +83,7 @@ def _told(curve: PruningCurve, answers: Answers, found: Importance, test: Any, m
     }
 
 
-def _score(answers: Answers, test: Any, metric: str) -> float:
+def _score(answers: Predictor, test: Any, metric: str) -> float:
     return float(answers.evaluate(test).as_dict()[metric])
 
 

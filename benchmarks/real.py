@@ -12,7 +12,7 @@ import os
 import re
 from pathlib import Path
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 
 MINILM, DATA = "REGARD_MINILM", "REGARD_DATA"
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks import plot
 from benchmarks.measure import RESULTS, Row
-from regard.errors import UserError
+from regard.core.errors import UserError
 
 DOCS = Path(__file__).parents[1] / "docs"
 PICTURE = "images/performance.svg"

@@ -28,9 +28,9 @@ from benchmarks import measure
 from benchmarks.real import DATA, MINILM, folder
 from benchmarks.steps import CUDA
 from benchmarks.trained import trained
+from regard.core.errors import UserError, nearest
 from regard.data.builtin.inference import inferences
-from regard.errors import UserError, nearest
-from regard.evaluate.classification import ClassificationScores
+from regard.metrics.classification import ClassificationScores
 
 SEEDS = (1, 2, 3)
 TRAIN, VALID = 2_000, 400

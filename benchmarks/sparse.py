@@ -26,9 +26,9 @@ from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAtt
 from benchmarks.attention import SOFTMAX, agree, as_trained, passes
 from benchmarks.measure import Bar, Curves, Row, Table, alternate, peak_bytes, row, versions, write
 from regard.families.bert import BERT, BERTConfig, Heads
-from regard.families.public import read_public
+from regard.interop.huggingface import read_public
 from regard.model.attention import attend
-from regard.model.patterns.parse import parse_visibility
+from regard.model.visibility.parse import parse_visibility
 
 BIGBIRD, WINDOW, FIXED = "bigbird(64)", "window(192)", "bigbird_fixed(64, 3)"
 BOTH = "forward + backward"

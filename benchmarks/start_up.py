@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import Table, alternate, summary, write
-from regard.recipe import load_recipe
-from regard.tasks.run import choose_device
-from regard.tasks.training import train_run
+from regard.commands.train import train_run
+from regard.runs.folder import choose_device
+from regard.runs.recipe import load_recipe
 
 ROUNDS = 5
 TORCH = 'python -c "import torch"'

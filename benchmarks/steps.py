@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.loader import Loader, Source
-from regard.objective.loss import Objective
-from regard.train.config import TrainConfig
-from regard.train.fuse import fuse
-from regard.train.optimizer import make_optimizer
-from regard.train.step import Stepper
+from regard.objectives.base import Objective
+from regard.training.compile import fuse
+from regard.training.config import TrainConfig
+from regard.training.optimizers import make_optimizer
+from regard.training.step import Stepper
 
 CUDA = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if CUDA else "cpu")

@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 from benchmarks.measure import Table, versions, write
 from benchmarks.peers import bertviz
 from benchmarks.studio_server import Served, long_text
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.studio.app import assets
 
 ROUNDS = 9

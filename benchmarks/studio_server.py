@@ -45,9 +45,9 @@ def long_text(tokens: int) -> str:
 
 def _serve(pipe: Connection, kind: Kind, run: str) -> None:
     from regard.studio.app import create
-    from regard.studio.memory import give_back_large_blocks
+    from regard.studio.launch import _bound, listed
     from regard.studio.server import Server
-    from regard.tasks.studio import _bound, listed
+    from regard.studio.worker import give_back_large_blocks
 
     openings: dict[str, Any] = dict(listed([run], "cpu")) if kind == "demo" else {kind: _Random(kind)}
     give_back_large_blocks()
@@ -71,8 +71,8 @@ class _Random:
     def open(self, step: int | None) -> Any:
         from regard.decode.config import DecodeConfig
         from regard.families.gpt import GPT, GPTConfig
-        from regard.tasks.desks import RunDesk
-        from regard.tasks.writer import Writer
+        from regard.studio.run_session import RunSession
+        from regard.tasks.language_model.predict import TextGenerator
         from regard.text.tokenizer import train_tokenizer
 
         layers, heads, width = (12, 12, 144) if self.kind == "wide" else (6, 8, 512)
@@ -80,5 +80,5 @@ class _Random:
         model = GPT(config, 8000).eval()
         for attention in model.decoder.blocks:
             attention.self_attention.project.weight.data.mul_(8)  # or every head would look everywhere alike
-        writer = Writer(model, train_tokenizer("byte", ["a"], 0), DecodeConfig(search="greedy", maximum_length=4), 8192)
-        return RunDesk(self.kind, writer, "write", "random")
+        writer = TextGenerator(model, train_tokenizer("byte", ["a"], 0), DecodeConfig(search="greedy", maximum_length=4), 8192)
+        return RunSession(self.kind, writer, "write", "random")

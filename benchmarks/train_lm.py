@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from benchmarks.measure import Row, alternate, row, versions, write
 from benchmarks.peers.gpt2 import gpt2
 from benchmarks.steps import CUDA, DEVICE, must_agree, ours, theirs
-from regard.data.windows import Windows
+from regard.data.batching.windows import Windows
 from regard.families.gpt import GPT, GPTConfig, count
-from regard.objective.next_token import NextTokenConfig, NextTokenLoss
+from regard.objectives.causal_lm import CausalLMConfig, CausalLMLoss
 
 VOCABULARY, LENGTH, WINDOWS = 50_257, 1024, 64 if CUDA else 1
 PEAK = {"NVIDIA H200": 989e12, "NVIDIA H100 80GB HBM3": 989e12, "NVIDIA A100-SXM4-80GB": 312e12}  # dense bf16, by the vendor
@@ -27,7 +27,7 @@ def loss(model: nn.Module, ids_BL: Tensor) -> Tensor:
 def main(rounds: int = 10) -> None:
     model = GPT(GPTConfig(dropout=0.0, maximum_length=LENGTH), VOCABULARY).to(DEVICE)
     text = np.random.default_rng(1).integers(0, VOCABULARY, (8 * WINDOWS + 1) * LENGTH + 1)
-    source, objective = Windows(text, LENGTH, WINDOWS * LENGTH, seed=1), NextTokenLoss(NextTokenConfig())
+    source, objective = Windows(text, LENGTH, WINDOWS * LENGTH, seed=1), CausalLMLoss(CausalLMConfig())
     peer, eager = gpt2(model), gpt2(model)
     plan = source.plan(0)
     drawn = [source.batch(rows, 0) for rows in plan]

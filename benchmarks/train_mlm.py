@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from benchmarks.measure import alternate, row, versions, write
 from benchmarks.peers.bert import bert
 from benchmarks.steps import CUDA, DEVICE, must_agree, ours, theirs, times
-from regard.data.batches import Ragged
-from regard.data.labels import Marks
-from regard.data.masks import MaskedBatch, MaskedPassages, Masking
-from regard.data.passages import Passages
+from regard.data.batching.labelled import SpecialTokens
+from regard.data.batching.masked import MaskedBatch, MaskedPassages, Masking
+from regard.data.batching.pairs import Ragged
+from regard.data.batching.passages import Passages
 from regard.families.bert import BERT, BERTConfig
-from regard.objective.masked import MaskedConfig, MaskedLoss
+from regard.objectives.masked_lm import MaskedLMConfig, MaskedLMLoss
 
 VOCABULARY, MASK, TEXTS = 30_522, 103, 128 if CUDA else 4
 IGNORED = -100
@@ -55,9 +55,9 @@ def main(rounds: int = 5) -> None:
     random = np.random.default_rng(1)
     model = BERT(BERTConfig(dropout=0.0), VOCABULARY).to(DEVICE)
     texts = Ragged([random.integers(999, VOCABULARY, length - 2).tolist() for length in random.integers(32, 513, 8 * TEXTS)])
-    passages = Passages(texts.flat, texts.offsets[:-1], 512, Marks(101, 102, 102), seed=1)
+    passages = Passages(texts.flat, texts.offsets[:-1], 512, SpecialTokens(101, 102, 102), seed=1)
     source = Shuffled(passages, 10**9, Masking(1, MASK, range(999, VOCABULARY)), packed=True)
-    objective, plan = MaskedLoss(MaskedConfig()), source.plan(0)
+    objective, plan = MaskedLMLoss(MaskedLMConfig()), source.plan(0)
     lengths = texts.lengths + 2
     batches = [padded(source.batch(rows, 0), lengths[rows]) for rows in plan]
     peer, eager = bert(model), bert(model)

@@ -21,9 +21,9 @@ from benchmarks.peers import joeynmt
 from benchmarks.peers.joeynmt_recurrent import begin_alike
 from benchmarks.steps import SETTINGS, must_agree, ours, times
 from benchmarks.train_translate import Whole, pairs_of
-from regard.data.batches import PairBatches, make_batch
+from regard.data.batching.pairs import PairBatches, make_batch
 from regard.families.recurrent import Recurrent, RecurrentConfig
-from regard.objective.translation import TranslationConfig, TranslationLoss
+from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
 
 WORDS, PAIRS, BATCHES = 8000, 64, 8
 LSTM = RecurrentConfig(width=256, layers=1, dropout=0.0, attention="luong", mixer="bilinear", input_feeding=True)
@@ -38,7 +38,7 @@ BAR: dict[str, Bar] = {"regard / joeynmt": {"floor": 1.2, "goal": 2.0}}
 def race(name: str, config: RecurrentConfig, lengths: tuple[int, int], rounds: int) -> Row:
     """An epoch of eight batches: theirs as drawn and padded, ours as the loader cuts them."""
     data = pairs_of(WORDS, BATCHES * PAIRS, lengths)
-    objective = TranslationLoss(TranslationConfig(smoothing=0.0))
+    objective = Seq2SeqLoss(Seq2SeqConfig(smoothing=0.0))
     longer = np.maximum(data.source.lengths, data.target.lengths) + 1
     source = PairBatches(data, round(float(longer.mean()) * PAIRS * 1.02), 1)
     model = Recurrent(config, WORDS, WORDS)

@@ -18,10 +18,10 @@ from benchmarks.peers import joeynmt
 from benchmarks.peers.marian import marian
 from benchmarks.peers.torch_transformer import TorchTransformer
 from benchmarks.steps import CUDA, DEVICE, SETTINGS, must_agree, ours, theirs, times
-from regard.data.batches import Batch, EncodedPairs, PairBatches, Ragged, make_batch
+from regard.data.batching.pairs import Batch, EncodedPairs, PairBatches, Ragged, make_batch
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.objective.translation import TranslationConfig, TranslationLoss
-from regard.text.vocabulary import PAD
+from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
+from regard.text.specials import PAD
 
 BASE = TransformerConfig(dropout=0.0)
 SMALL = replace(BASE, width=256, heads=4, feedforward=1024, layers=3)
@@ -62,7 +62,7 @@ def race(
 ) -> Row:
     """An epoch of eight batches of `pairs` each: theirs as drawn and padded, ours as the loader cuts them, packed on a GPU."""
     data = pairs_of(words, 8 * pairs, lengths)
-    drawn, objective = Whole(data, pairs, 1), TranslationLoss(TranslationConfig(smoothing=0.0))
+    drawn, objective = Whole(data, pairs, 1), Seq2SeqLoss(Seq2SeqConfig(smoothing=0.0))
     longer = np.maximum(data.source.lengths, data.target.lengths) + 1
     source = PairBatches(data, round(float(longer.mean()) * pairs * 1.02), 1, packed=CUDA)
     model = Transformer(config, words, words).to(DEVICE)

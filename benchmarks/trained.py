@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from benchmarks.peers.relay import Baton
 from benchmarks.steps import DEVICE
+from regard.commands.train import train_run
 from regard.data.loader import Loader, Work
-from regard.tasks.start_recipe import load_recipe_to_train
-from regard.tasks.training import train_run
+from regard.runs.init_recipe import load_recipe_to_train
 
 
 class Trained(NamedTuple):

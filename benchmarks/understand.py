@@ -26,7 +26,7 @@ from benchmarks import measure
 from benchmarks.real import DATA, MINILM, folder, hold_out, hold_out_sentences
 from benchmarks.steps import CUDA
 from benchmarks.trained import Trained, trained
-from regard.errors import UserError, nearest
+from regard.core.errors import UserError, nearest
 
 SEEDS = (1, 2, 3)
 AT_ONCE = 3 if CUDA else 1  # trainings share the device; seconds are of each, beside the others

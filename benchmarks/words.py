@@ -21,15 +21,14 @@ from benchmarks.measure import Row, Table, alternate, row, versions, write
 from benchmarks.peers import gensim
 from benchmarks.peers.apart import Abroad
 from benchmarks.real import DATA, folder
-from regard.data.word_tests import Questions, read_word_test
-from regard.data.word_vectors import WordVectors, read_vectors
-from regard.errors import UserError
-from regard.evaluate.analogies import AnalogyScores, score_analogies
-from regard.evaluate.word_pairs import PairScores, score_pairs
-from regard.evaluate.word_space import WordSpace
-from regard.recipe import Recipe, load_recipe
-from regard.tasks.words import Words, prepare
-from regard.train import static
+from regard.core.errors import UserError
+from regard.data.sources.word_benchmarks import Questions, read_word_test
+from regard.data.sources.word_vectors import WordVectors, read_vectors
+from regard.metrics.correlation import PairScores, score_pairs
+from regard.metrics.word_analogies import AnalogyScores, WordSpace, score_analogies
+from regard.runs.recipe import Recipe, load_recipe
+from regard.tasks.word_vectors.prepare import Words, prepare
+from regard.training import word_vectors
 
 THREADS, EPOCHS, SEEDS = 2, 5, (1, 2, 3)
 GLOVE_EPOCHS = 10
@@ -54,9 +53,9 @@ def epoch(words: Words) -> Callable[[], None]:
 
     def run() -> None:
         begin = next(epochs) * source.per_epoch
-        with static.workers(config) as crew:
+        with word_vectors.workers(config) as crew:
             for step in range(begin, begin + source.per_epoch):
-                static.take_step(method, source.parts(step), config.learning_rate, crew)
+                word_vectors.take_step(method, source.parts(step), config.learning_rate, crew)
 
     return run
 
@@ -64,9 +63,9 @@ def epoch(words: Words) -> Callable[[], None]:
 def trained(words: Words) -> WordVectors:
     method, config = words.method(), words.recipe.train
     steps = config.epochs * words.source.per_epoch
-    with static.workers(config) as crew:
+    with word_vectors.workers(config) as crew:
         for step in range(steps):
-            static.take_step(method, words.source.parts(step), static.learning_rate(config, step + 1, steps), crew)
+            word_vectors.take_step(method, words.source.parts(step), word_vectors.learning_rate(config, step + 1, steps), crew)
     return WordVectors(words.text.words, method.tables.vectors().numpy())  # type: ignore[operator]
 
 

@@ -19,7 +19,7 @@ from unittest.mock import patch
 import torch
 
 from regard.cli import main
-from regard.terminal import OBEYED
+from regard.core.terminal import OBEYED
 
 ENGLISH, FRENCH = ("cat", "dog", "bird", "horse"), ("chat", "chien", "merle", "cheval")
 SEES, VOIT = ("sees", "hears", "likes"), ("voit", "entend", "aime")

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import attention, cost_growth, measure, plot, render
-from regard.tasks import bench
+from regard.commands import bench
 from tests.command import Result, refused, regard
 
 DOCS = render.DOCS

@@ -16,7 +16,7 @@ from benchmarks.bottleneck_runs import RECIPES, Made, joined, settings_of
 from benchmarks.lines import draw
 from regard.data.builtin.english_french import english_french
 from regard.data.pair import Pair
-from regard.recipe import load_recipe
+from regard.runs.recipe import load_recipe
 
 
 @given(st.lists(st.integers(1, 30), min_size=5, max_size=80))

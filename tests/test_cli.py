@@ -16,9 +16,9 @@ import sacrebleu
 import torch
 
 import regard as package
-from regard.families.sizes import SIZES
-from regard.recipe import builtin_names, load_recipe
-from regard.train.runlog import duration
+from regard.families.published_sizes import SIZES
+from regard.runs.recipe import builtin_names, load_recipe
+from regard.training.logging import duration
 from tests.command import SENTENCES, contents, copy_of_run, refused, regard, tiny, trained
 
 VERBS = [

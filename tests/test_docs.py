@@ -17,10 +17,10 @@ import typer
 
 from regard.cli import app
 from regard.cli.shared import SETTINGS
-from regard.families.sizes import SIZES
-from regard.recipe import TASKS, builtin_names, load_recipe, typed_task
-from regard.tasks.sizes import sized
-from regard.tasks.training import train_run
+from regard.commands.train import train_run
+from regard.families.published_sizes import SIZES
+from regard.runs.footprint import sized
+from regard.runs.recipe import TASKS, builtin_names, load_recipe, typed_task
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -6,7 +6,7 @@ from statistics import mean
 
 import pytest
 
-from regard.train.runlog import clock
+from regard.training.logging import clock
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -31,7 +31,7 @@ def test_multi30k():
     means = [f"{mean(scores):.1f} ± {max(scores) - mean(scores):.1f}" for scores in (lower, cased)]
     told = f"{means[0]} BLEU lower-cased, {means[1]} cased: two trainings by the same command, {lower[0]} and {lower[1]:.2f}"
     assert f"{told} ({cased[0]} and {cased[1]:.2f} cased)" in README
-    recipe = (ROOT / "src/regard/recipes/translate-small.toml").read_text("utf-8")
+    recipe = (ROOT / "src/regard/runs/recipes/translate-small.toml").read_text("utf-8")
     for score in (*lower, *cased):
         assert f"{score:.2f}" in recipe
     assert f"length penalty {found['length_penalty']}" in README

@@ -18,30 +18,30 @@ READERS = {"read_text", "read_bytes", "fromfile", "memmap", "loadtxt", "genfromt
 WRITERS = {"write_text", "write_bytes", "save_file", "savez", "savetxt", "tofile"}
 OPENERS = {"os", "io", "gzip", "bz2", "lzma", "codecs", "tarfile", "TarFile", "zipfile", "Image", "fileinput"}
 OPENING = {
-    "regard.files": "the one place that does",
+    "regard.core.files": "the one place that does",
     # What nobody gave a path of: the package's own files, the machine's, and what Regard itself put into the user's cache.
-    "regard.recipe": "recipes that come along",
-    "regard.lens.offline": "pages that come along",
+    "regard.runs.recipe": "recipes that come along",
+    "regard.lens.output.one_file": "pages that come along",
     "regard.data.builtin.lexicon": "words that come along",
     "regard.studio.app": "the page that comes along",
-    "regard.tasks.bench": "scripts of the clone",
-    "regard.train.counters": "registers of the machine",
-    "regard.train.precision": "what the processor can do",
+    "regard.commands.bench": "scripts of the clone",
+    "regard.training.energy": "registers of the machine",
+    "regard.training.precision": "what the processor can do",
     "regard.cli": "the null device",
-    "regard.data.token_file": "the cache",
-    "regard.data.arena.keeping": "the cache",
+    "regard.data.batching.token_cache": "the cache",
+    "regard.data.lra.cache": "the cache",
     # What was looked at by `files` before a library opens it by its name, or is open already.
-    "regard.train.tensor_file": "safetensors, by name",
-    "regard.families.public.reading": "safetensors, by name",
-    "regard.train.manifest": "after lstat, and new files in a draft",
-    "regard.train.durable": "flushes what was just written",
-    "regard.families.public.writing": "new files in a draft",
-    "regard.data.archives": "an open file",
-    "regard.data.images": "bytes in memory",
-    "regard.data.arena.pictures": "an open file",
+    "regard.training.tensors": "safetensors, by name",
+    "regard.interop.huggingface.load": "safetensors, by name",
+    "regard.training.manifest": "after lstat, and new files in a draft",
+    "regard.core.atomic": "flushes what was just written",
+    "regard.interop.huggingface.save": "new files in a draft",
+    "regard.data.sources.files": "an open file",
+    "regard.data.sources.images": "bytes in memory",
+    "regard.data.lra.images": "an open file",
     # What a person names on the command line, for this once.
-    "regard.tasks.predict": "--input, where a pipe is welcome; its lines are bounded",
-    "regard.lens.picture": "--out, as the shell would write it",
+    "regard.commands.predict": "--input, where a pipe is welcome; its lines are bounded",
+    "regard.lens.output.save": "--out, as the shell would write it",
 }
 """Who may open files by themselves, and why that is safe."""
 
@@ -84,7 +84,7 @@ def test_a_file_unpickles_nothing_and_needs_no_transformers(path: Path) -> None:
 
 
 def test_files_are_opened_in_one_place() -> None:
-    """`regard.files` refuses pipes, devices, bombs and links that lead out; who needs no such care says here why not."""
+    """`regard.core.files` refuses pipes, devices, bombs and links that lead out; who needs no such care says here why not."""
     found = {module_name(path).removesuffix(".__init__") for path in FILES if opens(ast.parse(path.read_text("utf-8")))}
     assert found - OPENING.keys() == set()
     assert OPENING.keys() - found == set()

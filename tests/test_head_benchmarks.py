@@ -8,13 +8,13 @@ import torch
 from benchmarks import measure, prune_curve
 from benchmarks.pronoun import chosen, compared, looks, others, passed, switched_off, wrong_pronouns
 from benchmarks.pronoun_questions import questions
+from regard.commands import prune
+from regard.commands.demo import SENTENCES
 from regard.data.builtin.english_french import english_french, pronoun_of
 from regard.decode.config import DecodeConfig
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.probe import attentions
-from regard.tasks import pruning
-from regard.tasks.demo import SENTENCES
-from regard.tasks.translator import Tokenizers, Translator
+from regard.tasks.translation.predict import Tokenizers, Translator
 from regard.text.tokenizer import train_tokenizer
 from tests.command import trained
 
@@ -81,7 +81,7 @@ def test_others_are_others(translator, pairs):
 def test_a_curve_of_every_way(monkeypatch, tmp_path):
     torch.set_num_threads(1)
     monkeypatch.setattr(measure, "REST", 0)
-    monkeypatch.setattr(pruning, "TEXTS", 3)
+    monkeypatch.setattr(prune, "TEXTS", 3)
     monkeypatch.setattr(prune_curve, "SEEDS", 1)
     monkeypatch.setattr(prune_curve, "ROUNDS", 2)
     found = prune_curve.measured(trained(), [], ("importance", "random"), "cpu")

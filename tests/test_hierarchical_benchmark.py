@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import hierarchical
 from benchmarks.hierarchical import Seed, most_looked_at, report
-from regard.lens.document import Document, Sentence, Word
+from regard.lens.analyses.document import Document, Sentence, Word
 
 
 def test_bars_are_met_by_the_mean_of_all_seeds() -> None:

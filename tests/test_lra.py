@@ -14,9 +14,9 @@ from benchmarks import limits, lra, lra_exams, lra_small, measure
 from benchmarks.lra_exams import EXAMS, SMALL_VARIANTS, VARIANTS, chosen, examine, examine_small, files_of
 from benchmarks.lra_table import CHANCE, PUBLISHED, small_tables, tables
 from benchmarks.render import document
-from regard.data.arena import draw_sequences
-from regard.errors import UserError
-from regard.recipe import load_recipe
+from regard.core.errors import UserError
+from regard.data.lra import draw_sequences
+from regard.runs.recipe import load_recipe
 
 TINY = [
     *("model.width=16", "model.heads=2", "model.layers=1", "model.feedforward=16", "model.dropout=0", "train.precision=fp32"),
@@ -28,7 +28,7 @@ TINY = [
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(measure, "RESULTS", tmp_path / "results")
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("regard.train.runlog.draw_curves", lambda *_: None)
+    monkeypatch.setattr("regard.training.logging.draw_curves", lambda *_: None)
     return tmp_path / "results"
 
 

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import regard
-from regard.tasks.doctor import EXTRAS
+from regard.commands.doctor import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 

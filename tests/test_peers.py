@@ -14,14 +14,14 @@ from torch import Tensor
 from benchmarks.peers import joeynmt
 from benchmarks.peers.apart import Abroad
 from benchmarks.peers.joeynmt_recurrent import begin_alike
-from regard.data.batches import Batch, EncodedPairs, Ragged, make_batch
+from regard.data.batching.pairs import Batch, EncodedPairs, Ragged, make_batch
 from regard.decode.beam import beam_search
 from regard.families.encoder_decoder import EncoderDecoder
 from regard.families.recurrent import Recurrent, RecurrentConfig
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.model.recurrence.recurrent import CellKind
-from regard.objective.translation import TranslationConfig, TranslationLoss
-from regard.text.vocabulary import EOS, PAD, SOS
+from regard.model.recurrent.encoder import CellKind
+from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
+from regard.text.specials import EOS, PAD, SOS
 
 WORDS, OUTPUT = 53, 12
 ECHO = """
@@ -90,7 +90,7 @@ def model() -> Transformer:
 
 
 def mean_loss(model: EncoderDecoder, batch: Batch) -> Tensor:
-    return TranslationLoss(TranslationConfig(smoothing=0.0))(model, batch).total / batch.tokens
+    return Seq2SeqLoss(Seq2SeqConfig(smoothing=0.0))(model, batch).total / batch.tokens
 
 
 def memorise(model: Transformer, batch: Batch) -> None:

@@ -11,8 +11,8 @@ import pytest
 from benchmarks import measure, small_sets
 from benchmarks.small_sets import TRAIN, VALID, Row, inference, main, sampled, settings, typed
 from benchmarks.trained import Trained
-from regard.data.labelled import read_labelled
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.data.sources.labelled import read_labelled
 
 
 def test_what_is_tested_is_neither_trained_on_nor_chosen_by() -> None:

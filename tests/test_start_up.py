@@ -10,9 +10,9 @@ from functools import cache
 import pytest
 
 from regard.families import FAMILIES
-from regard.objective import OBJECTIVES
-from regard.recipe import TASKS as SECTIONS
-from regard.tasks.table import TASKS
+from regard.objectives import OBJECTIVES
+from regard.runs.recipe import TASKS as SECTIONS
+from regard.tasks.registry import TASKS
 from tests.command import trained
 
 SCRIPT = """

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from benchmarks.peers import joeynmt_recurrent
 from benchmarks.peers.apart import ROOT, Abroad
-from regard.data.batches import Batch
+from regard.data.batching.pairs import Batch
 from regard.families.encoder_decoder import EncoderDecoder
 from regard.families.recurrent import Recurrent
 from regard.families.transformer import Transformer

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from regard.families.recurrent import Recurrent
-from regard.model.recurrence.cells import own
-from regard.model.recurrence.decoders import Luong
+from regard.model.recurrent.cells import own
+from regard.model.recurrent.decoders import Luong
 
 KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 

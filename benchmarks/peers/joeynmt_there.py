@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from benchmarks.peers.apart import serve
 from benchmarks.steps import theirs, times
-from regard.text.vocabulary import EOS, PAD, SOS, UNK
+from regard.text.specials import EOS, PAD, SOS, UNK
 
 # All that a model asks of its vocabulary; JoeyNMT's own would put <unk> first.
 VOCABULARY = SimpleNamespace(

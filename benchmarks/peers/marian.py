@@ -9,7 +9,7 @@ from transformers import MarianConfig, MarianMTModel
 from regard.families.transformer import Transformer
 from regard.model.attention import Attention
 from regard.model.block import Block
-from regard.text.vocabulary import EOS, PAD, SOS
+from regard.text.specials import EOS, PAD, SOS
 
 LONGEST = 512
 

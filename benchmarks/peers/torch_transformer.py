@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from regard.families.transformer import Transformer
 from regard.model.attention import Attention
 from regard.model.block import Block
-from regard.text.vocabulary import PAD
+from regard.text.specials import PAD
 
 LONGEST = 512
 

@@ -15,7 +15,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Data
 
 from benchmarks.peers.relay import Baton
 from benchmarks.steps import CUDA
-from regard.train.config import TrainConfig
+from regard.training.config import TrainConfig
 
 BATCH = 32
 Labelled = tuple[list[str], list[int]]  # texts, and the number of each one's label

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from regard.lens.pattern import Panel, drawn
-from regard.lens.render import rendered
-from regard.model.patterns.parse import parse_visibility
+from regard.lens.plots.mask_pattern import Panel, drawn
+from regard.lens.plots.render import rendered
+from regard.model.visibility.parse import parse_visibility
 
 TOKENS = 64
 SHOWN = (

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from regard.lens.shown import Shown
-    from regard.lens.uses import WordUses
+    from regard.lens.analyses.word_senses import WordUses
+    from regard.lens.result import LensResult
     from regard.model.probe import probe
-    from regard.tasks.translator import Translator
+    from regard.tasks.translation.predict import Translator
 
 __version__ = "0.1.0"
 __all__ = ["Translator", "UserError", "__version__", "load", "probe", "show", "word_uses"]
@@ -31,7 +31,7 @@ __all__ = ["Translator", "UserError", "__version__", "load", "probe", "show", "w
 
 def load(run: str, device: str | None = None) -> Any:
     """Open a run folder, a Hugging Face folder, or hf:NAME on its hub, ready to be called."""
-    from regard.tasks.table import open_run
+    from regard.tasks.registry import open_run
 
     return open_run(run, device)
 
@@ -51,12 +51,11 @@ def show(
     values: bool = False,
     specials: str | None = None,
     device: str | None = None,
-) -> Shown:
+) -> LensResult:
     """What `regard lens RUN TEXT --show VIEW` prints, as a result: its numbers, its lines, and a picture in a notebook."""
-    from regard.tasks.show import Asked
-    from regard.tasks.shows import computed
+    from regard.commands.views import ViewRequest, computed
 
-    asked = Asked(
+    asked = ViewRequest(
         run=run, device=device, text=text, target=target, hypothesis=hypothesis, data=data, layer=layer, head=head, part=part,
         words=words, values=values, specials=specials,
     )  # fmt: skip
@@ -65,9 +64,9 @@ def show(
 
 def word_uses(run: str, word: str, sentences: Sequence[str | tuple[str, str]], device: str | None = None) -> WordUses:
     """How far apart the uses of a word in these sentences are, layer by layer; each may come with the word's sense there."""
-    from regard.tasks import uses
+    from regard.commands.word_uses import word_uses
 
-    return uses.word_uses(run, word, sentences, device)
+    return word_uses(run, word, sentences, device)
 
 
 def __getattr__(name: str) -> Any:
@@ -77,7 +76,7 @@ def __getattr__(name: str) -> Any:
 
         return probe
     if name == "Translator":
-        from regard.tasks.translator import Translator
+        from regard.tasks.translation.predict import Translator
 
         return Translator
     raise AttributeError(f"module 'regard' has no attribute {name!r}")

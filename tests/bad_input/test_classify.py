@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.labelled import read_labelled
+from regard.data.sources.labelled import read_labelled
 from tests.command import contents, refused, regard
 from tests.tasks.tiny_labels import ROWS, TINY, trained, write_rows
 

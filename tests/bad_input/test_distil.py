@@ -10,7 +10,7 @@ import pytest
 from tests.command import contents, refused, regard
 from tests.command import trained as translator
 from tests.tasks.adopted_folder import folder_of
-from tests.tasks.test_classify import language_model
+from tests.tasks.classification.test_prepare import language_model
 from tests.tasks.tiny_labels import PAIRS, ROWS, TINY, train_as, write_rows
 from tests.tasks.tiny_labels import recipe as classify_recipe
 from tests.tasks.tiny_teacher import STUDY, teacher

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from regard.families.public.sentences import written_sentences
 from regard.families.vectors import VectorsConfig
-from regard.train.checkpoint import Store
+from regard.interop.huggingface.sentence_transformers import written_sentences
+from regard.training.checkpoint import Store
 from tests.command import contents, copy_of_run, refused, regard
 from tests.command import trained as translator
 from tests.families.public_folder import change_config, change_tensors, export, small_gpt
@@ -232,7 +232,7 @@ def test_an_import_that_is_stopped_leaves_nothing_behind(tmp_path: Path, monkeyp
     assert contents(tmp_path) == {"empty": None}
     assert regard("import", folder_of("BertModel"), tmp_path / "empty").code == 0
     with monkeypatch.context() as while_writing:
-        while_writing.setattr("regard.families.public.writing.save_file", stop)
+        while_writing.setattr("regard.interop.huggingface.save.save_file", stop)
         assert regard("export", tmp_path / "empty", tmp_path / "out").code == 130
     assert [path.name for path in tmp_path.iterdir()] == ["empty"]
 
@@ -241,6 +241,6 @@ def test_a_pruning_that_is_stopped_leaves_nothing_behind(tmp_path: Path, monkeyp
     def stop(*given: object, **others: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("regard.tasks.pruning.save", stop)  # the last that is written
+    monkeypatch.setattr("regard.commands.prune.save", stop)  # the last that is written
     result = regard("prune", translator(), tmp_path / "pruned", "--by", "random", "--device", "cpu")
     assert (result.code, contents(tmp_path)) == (130, {}), result.err

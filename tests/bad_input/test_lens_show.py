@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.tasks.shows import SHOWS
+from regard.commands.views import SHOWS
 from tests.command import contents, refused, regard, trained
 from tests.tasks import tiny_labels, tiny_text
 

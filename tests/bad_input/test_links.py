@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.errors import UserError
-from regard.tasks.run import Run
-from regard.train.runlog import RunLog, read_metrics
+from regard.core.errors import UserError
+from regard.runs.folder import Run
+from regard.training.logging import RunLog, read_metrics
 from tests.command import copy_of_run, refused, regard
 
 PRECIOUS = "not to be touched\n"

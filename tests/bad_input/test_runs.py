@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from regard.tasks.run import Run
+from regard.runs.folder import Run
 from tests.command import contents, copy_of_run, refused, regard, regard_apart, tiny, trained, write_tiny
 
 USES: list[tuple[str, list[str]]] = [("predict", ["the cat"]), ("evaluate", []), ("lens", ["the cat"])]
@@ -169,7 +169,9 @@ def test_checkpoints_that_are_all_damaged(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_full_when_the_run_is_begun(tmp_path: Path) -> None:
-    with patch("regard.files.create", side_effect=OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "o" / "x"))):
+    with patch(
+        "regard.core.files.create", side_effect=OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "o" / "x"))
+    ):
         refused(regard("train", tiny(), "--out", tmp_path / "o"), "No space left on device", "run the same command again")
     assert regard("train", tiny(), "train.steps=1", "--out", tmp_path / "o").code == 0
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.recipe import load_recipe
+from regard.runs.recipe import load_recipe
 from tests.command import Result, contents, copy_of_run, refused, regard, tiny, trained, write_tiny
 
 WRONG = [

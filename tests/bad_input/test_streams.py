@@ -13,11 +13,13 @@ import pytest
 
 from regard import __version__
 from regard.cli import main
+from regard.commands import predict
+from regard.commands.predict import CHUNK
+from regard.core import atomic
 from regard.decode.config import STRONGEST, WIDEST
-from regard.tasks import lengths, outputs, predict
-from regard.tasks.predict import CHUNK
-from regard.tasks.translator import Translator
-from regard.train import runlog
+from regard.tasks import limits
+from regard.tasks.translation.predict import Translator
+from regard.training import logging
 from tests.command import refused, regard, tiny, trained, write_tiny
 from tests.tasks.tiny_text import trained as trained_writer
 
@@ -92,7 +94,7 @@ def test_a_search_at_its_bounds_works() -> None:
 
 
 def test_one_text_has_a_bound_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lengths.check_length, "__defaults__", (50,))
+    monkeypatch.setattr(limits.check_length, "__defaults__", (50,))
     monkeypatch.setattr(predict, "LONGEST", 50)
     run, long = trained(), "cat " * 13
     refused(regard("predict", run, "the cat", long), "text 2 has 52 characters", "may have 50")
@@ -105,7 +107,7 @@ def test_one_text_has_a_bound_and_is_named(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_turn_and_a_text_to_look_into_have_a_bound() -> None:
-    long = "cat " * (lengths.LONGEST_TURN // 4 + 1)
+    long = "cat " * (limits.LONGEST_TURN // 4 + 1)
     refused(regard("lens", trained(), long), "the text has 20,004 characters")
     refused(regard("lens", trained(), long, "--show", "heads"), "the text has 20,004 characters")
     told = regard("chat", trained_writer(), stdin=f"{long}\nthe cat\n".encode())
@@ -114,7 +116,7 @@ def test_a_turn_and_a_text_to_look_into_have_a_bound() -> None:
 
 
 def test_a_translator_whose_positions_do_not_end_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.tasks.translator.LONGEST_SOURCE", 10)
+    monkeypatch.setattr("regard.tasks.translation.predict.LONGEST_SOURCE", 10)
     refused(regard("predict", trained(), "cat " * 20), "is 21 tokens long", "may have 10", "split it")
 
 
@@ -172,14 +174,14 @@ def test_results_that_were_ready_are_kept_when_a_prediction_is_stopped(tmp_path:
 
 
 def test_a_line_of_results_is_in_the_file_as_soon_as_it_is_ready(tmp_path: Path) -> None:
-    with outputs.growing(tmp_path / "out.txt", "--output") as file:
+    with atomic.growing(tmp_path / "out.txt", "--output") as file:
         file.write("one\n")
         assert (tmp_path / "out.txt.part").read_text() == "one\n"
     assert (tmp_path / "out.txt").read_text() == "one\n"
 
 
 def test_nothing_is_left_where_nothing_was_ready(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), outputs.growing(tmp_path / "out.txt", "--output"):
+    with pytest.raises(KeyboardInterrupt), atomic.growing(tmp_path / "out.txt", "--output"):
         raise KeyboardInterrupt
     assert not list(tmp_path.iterdir())
 
@@ -188,7 +190,7 @@ def test_nothing_is_left_where_nothing_was_ready(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_with_the_file_of_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.tasks.outputs.create", lambda path: Path("/dev/full").open("wb"))  # noqa: SIM115
+    monkeypatch.setattr("regard.core.atomic.create", lambda path: Path("/dev/full").open("wb"))  # noqa: SIM115
     refused(regard("predict", trained(), "the cat", "--output", tmp_path / "out.txt"), "out.txt", "No space left on device")
 
 
@@ -196,7 +198,7 @@ def test_a_full_disk_is_told_with_the_file_of_metrics(tmp_path: Path, monkeypatc
     def full(path: Path) -> Any:
         return Path("/dev/full").open("wb")
 
-    monkeypatch.setattr(runlog, "open_lasting", full)
+    monkeypatch.setattr(logging, "open_lasting", full)
     result = regard("train", tiny(), "--out", tmp_path / "run", "train.steps=2", "train.warmup=1")
     refused(result, str(tmp_path / "run" / "metrics.jsonl"), "No space left on device")
 

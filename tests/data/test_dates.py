@@ -9,9 +9,9 @@ from datetime import date
 
 import pytest
 
+from regard.core.errors import UserError
 from regard.data.builtin.dates import CUSTOMS, dates, say
-from regard.data.sources import read_pairs
-from regard.errors import UserError
+from regard.data.sources.parallel import read_pairs
 
 SIZES = {"train": 20_000, "valid": 500, "test": 1_000}
 ALL = {split: dates(split) for split in SIZES}

@@ -7,10 +7,10 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from regard.core.errors import UserError
 from regard.data.builtin.dispatches import NAME, dispatches, held_out
-from regard.data.schemes import broken, spans, written
-from regard.errors import UserError
-from regard.evaluate.entities import EntityScores
+from regard.data.labels.tagset import broken, spans, written
+from regard.metrics.entities import EntityScores
 
 SIZES = {"train": 3_000, "valid": 400, "test": 800}
 ALL = {split: dispatches(split) for split in SIZES}

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.core.errors import UserError
 from regard.data.builtin import english_french as corpus
 from regard.data.builtin.english_french import english_french, held_out, pronoun_accuracy, pronoun_of, unseen
 from regard.data.builtin.lexicon import Noun, lexicon
 from regard.data.pair import Pair
-from regard.errors import UserError
 
 FINGERPRINT = "1412de6c9baefeaf61cdf050da50cb0471f14035df518e62cc06d6ac2168dcb3"
 SIZES = {"train": 20_000, "valid": 500, "test": 1_000}

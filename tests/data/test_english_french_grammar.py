@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.builtin.compose import Draw, compose
 from regard.data.builtin.english import say_english
 from regard.data.builtin.english_french import english_french
 from regard.data.builtin.french import say_french
 from regard.data.builtin.lexicon import lexicon
+from regard.data.builtin.meaning import Draw, compose
 
 TARGETS = {pair.source: pair.target for split in ("train", "valid", "test") for pair in english_french(split)}
 

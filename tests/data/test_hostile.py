@@ -11,18 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data import questions, references, tables
-from regard.data.captions import read_captions
-from regard.data.dialogues import read_dialogues
-from regard.data.labelled import read_labelled
-from regard.data.questions import read_questions
-from regard.data.references import NEARBY, Reference
-from regard.data.sources import read_pairs
-from regard.data.tagged import read_tagged
-from regard.data.texts import documents
-from regard.errors import UserError, nearest
-from regard.files import refuse_link_out
-from regard.tasks.outputs import growing
+from regard.core.atomic import growing
+from regard.core.errors import UserError, nearest
+from regard.core.files import refuse_link_out
+from regard.data.sources import qa, records
+from regard.data.sources.captions import read_captions
+from regard.data.sources.dialogues import read_dialogues
+from regard.data.sources.labelled import read_labelled
+from regard.data.sources.parallel import read_pairs
+from regard.data.sources.qa import NEARBY, Reference, read_questions
+from regard.data.sources.tagged import read_tagged
+from regard.data.sources.text import documents
 
 HALF = "\\ud800"
 ASKED = {"question": "who?", "context": "it was Ann", "answers": [{"text": "Ann", "start": 7}]}
@@ -81,7 +80,7 @@ def test_values_without_end(name: str, value: str, tmp_path: Path) -> None:
 
 
 def test_squads_json_is_read_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions, "LARGEST", 1000)
+    monkeypatch.setattr(qa, "LARGEST", 1000)
     (tmp_path / "a.json").write_text(" " * 1200)
     with pytest.raises(UserError, match=r"more than 1000 bytes, .*\*\.jsonl"):
         read_questions((str(tmp_path / "a.json"),))
@@ -96,7 +95,7 @@ def test_a_table_of_a_million_columns_is_none(name: str, tmp_path: Path) -> None
 
 
 def test_a_value_of_a_table_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "LONGEST", 1000)
+    monkeypatch.setattr(records, "LONGEST", 1000)
     (tmp_path / "a.csv").write_text('a,"' + "x\n" * 600)
     with pytest.raises(UserError, match="line 1: this is not CSV"):
         read_pairs((str(tmp_path / "a.csv"),))
@@ -117,18 +116,18 @@ def test_an_answer_is_found_where_it_stands_nearest(before: str, answer: str, st
     record = ("here", {"answers": [{"text": answer, "start": start}]})
     if abs(expected - start) > NEARBY:
         with pytest.raises(UserError, match=f"the nearest is at {expected}"):
-            references.references(record, "answers", context, False)
+            qa.references(record, "answers", context, False)
     else:
-        assert references.references(record, "answers", context, False) == (Reference(answer, expected, expected != start),)
+        assert qa.references(record, "answers", context, False) == (Reference(answer, expected, expected != start),)
 
 
 def test_an_answer_that_stands_everywhere(tmp_path: Path) -> None:
     """Each place of it is found by comparing a hundred thousand letters, and there are as many places."""
     context, answer = "a" * 200_000, "a" * 100_000
-    (found,) = references.references(("here", {"answers": [{"text": answer, "start": 80_000}]}), "answers", context, False)
+    (found,) = qa.references(("here", {"answers": [{"text": answer, "start": 80_000}]}), "answers", context, False)
     assert found.start == 80_000
     with pytest.raises(UserError, match="1000 times or more"):
-        references.references(("here", {"answers": [answer]}), "answers", context, False)
+        qa.references(("here", {"answers": [answer]}), "answers", context, False)
 
 
 @pytest.mark.parametrize("name", ["a\\u0000b.png", "x" * 5000, "\\n", "a/" * 3000 + "b.png"])

@@ -7,6 +7,7 @@ from itertools import combinations_with_replacement, product
 
 import pytest
 
+from regard.core.errors import UserError
 from regard.data.builtin.inference import (
     ADJECTIVES,
     KINDS,
@@ -20,7 +21,6 @@ from regard.data.builtin.inference import (
     inferences,
     judged,
 )
-from regard.errors import UserError
 
 Being = frozenset[str]
 KIND_OF = {noun: kind for kind, nouns in KINDS.items() for noun in nouns.split("|")}

@@ -13,10 +13,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.batches import Batch, EncodedPairs, PairBatches, Ragged, make_batch
-from regard.data.labels import LabelledBatches, LabelledTexts
+from regard.core.errors import UserError
+from regard.data.batching.labelled import LabelledBatches, LabelledTexts
+from regard.data.batching.pairs import Batch, EncodedPairs, PairBatches, Ragged, make_batch
 from regard.data.loader import Loader, Work, bounded
-from regard.errors import UserError
 
 
 def numbered_data(count: int = 50) -> EncodedPairs:
@@ -187,7 +187,7 @@ def test_a_mistake_in_the_thread_surfaces_at_its_step(monkeypatch: pytest.Monkey
 
     one = loader()
     spoiled_step = next(step for step in range(one.per_epoch) if 7 in one.rows(step))
-    monkeypatch.setattr("regard.data.batches.make_batch", spoiled)
+    monkeypatch.setattr("regard.data.batching.pairs.make_batch", spoiled)
     stream = one.start(0, 100)
     assert len([next(stream) for _ in range(spoiled_step)]) == spoiled_step
     with pytest.raises(Spoiled, match="pair 7"):
@@ -216,7 +216,7 @@ def test_the_thread_prepares_as_many_as_it_was_told_and_waits(monkeypatch: pytes
         made.append(len(rows))
         return make_batch(data, rows)
 
-    monkeypatch.setattr("regard.data.batches.make_batch", counting)
+    monkeypatch.setattr("regard.data.batching.pairs.make_batch", counting)
     stream = loader(ahead=3).start(0, 10**9)
     next(stream)
     deadline = time.monotonic() + 600

@@ -10,9 +10,9 @@ from types import ModuleType
 
 import pytest
 
+from regard.core.errors import UserError
 from regard.data.builtin import python_reference as module
 from regard.data.builtin.python_reference import SPLITS, described, python_reference
-from regard.errors import UserError
 
 ALL = {split: python_reference(split) for split in SPLITS}
 

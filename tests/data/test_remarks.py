@@ -9,8 +9,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from regard.core.errors import UserError
 from regard.data.builtin.remarks import KINDS, Remark, held_out, remarks
-from regard.errors import UserError
 
 SIZES = {"train": 4_000, "valid": 500, "test": 1_000}
 ALL = {split: remarks(split) for split in SIZES}

@@ -9,8 +9,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from regard.core.errors import UserError
 from regard.data.builtin.reviews import BAD, GOOD, KINDS, ON_THE_WAY, SIZES, Review, held_out, reviews
-from regard.errors import UserError
 from regard.text.sentences import sentences
 
 ALL = {split: reviews(split) for split in SIZES}

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
+from regard.core.errors import UserError
 from regard.data.builtin.similarity import FOOD, SIZES, held_out, likenesses
-from regard.errors import UserError
 
 GRADE = {"awful": 0, "terrible": 0, "bad": 1, "poor": 1, "fair": 2, "average": 2}
 GRADE |= {"good": 3, "nice": 3, "superb": 4, "excellent": 4}

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from regard.core.errors import UserError
 from regard.data.builtin.smalltalk import CHAT, SIZES, held_out, smalltalk
-from regard.errors import UserError
 
 TOWN = {"quiet": "then i would like to see", "loud": "then i would rather not see", "large": "i would get lost in"}
 

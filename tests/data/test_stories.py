@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from regard.core.errors import UserError
 from regard.data.builtin.stories import ADJECTIVES, SIZES, THINGS, held_out, stories
-from regard.errors import UserError
-from regard.evaluate.answers import exact
+from regard.metrics.question_answering import exact
 
 SPLITS = tuple(SIZES)
 

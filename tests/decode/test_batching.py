@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.core.errors import UserError
 from regard.decode.batching import in_batches
-from regard.errors import UserError
 
 
 @settings(max_examples=100)

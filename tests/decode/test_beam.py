@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from regard.core.errors import UserError
 from regard.decode.beam import beam_search
-from regard.decode.greedy import greedy
 from regard.decode.hypothesis import Hypothesis
-from regard.errors import UserError
-
-from .toy import EOS, SOS, Oracle, TableState, after, divisor, table
+from regard.decode.search import greedy
+from tests.decode.toy import EOS, SOS, Oracle, TableState, after, divisor, table
 
 ALPHAS = st.sampled_from([0.0, 0.6, 1.0])
 SEEDS = st.integers(0, 10_000)

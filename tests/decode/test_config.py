@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from regard.core.errors import UserError
 from regard.decode.config import DecodeConfig
-from regard.errors import UserError
 
 
 def test_defaults_are_those_of_the_paper() -> None:

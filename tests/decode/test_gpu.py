@@ -9,18 +9,17 @@ import torch
 from torch import Tensor
 
 from regard.decode.beam import beam_search
-from regard.decode.choice import Choice
-from regard.decode.draws import draw, splitmix, uniform, weights
-from regard.decode.graph import Sessions, sessions_on
-from regard.decode.greedy import greedy
+from regard.decode.candidates import first_by_key, first_by_sorting
+from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.offers import first_by_key, first_by_sorting
-from regard.decode.sample import sample
+from regard.decode.sampling import draw, splitmix, uniform, weights
+from regard.decode.sampling_config import Choice
+from regard.decode.search import greedy, sample
 from regard.families.transformer import Transformer
 from regard.model.probe import probe
-from tests.decode.test_draws import logits
+from tests.decode.test_sampling import logits
 from tests.decode.toy import VOCABULARY, lively
-from tests.model.test_past import Alone, prompts
+from tests.model.state.test_decoder import Alone, prompts
 
 pytestmark = pytest.mark.gpu
 SOS, EOS = 1, 2
@@ -45,7 +44,7 @@ def batch(number: int) -> tuple[Tensor, Tensor, list[int]]:
     return torch.randint(4, VOCABULARY, (len(lengths), max(lengths)), generator=draw), torch.tensor(lengths), limits
 
 
-def translate(model: Transformer, number: int, beam: int, sessions: Sessions | None = None) -> list[list[Hypothesis]]:
+def translate(model: Transformer, number: int, beam: int, sessions: CapturedGraphs | None = None) -> list[list[Hypothesis]]:
     source, lengths, limits = batch(number)
     device = next(model.parameters()).device
     reading = model.start(source.to(device), lengths.to(device))
@@ -154,7 +153,7 @@ def test_the_same_scores_draw_the_same_tokens_as_on_a_cpu(choice: Choice, size: 
     assert torch.equal(draw(weight.cuda(), drawn.cuda()).cpu(), draw(weight, drawn))
 
 
-def sampled(model: Transformer, number: int, choice: Choice, sessions: Sessions | None = None) -> list[Hypothesis]:
+def sampled(model: Transformer, number: int, choice: Choice, sessions: CapturedGraphs | None = None) -> list[Hypothesis]:
     source, lengths, limits = batch(number)
     device = next(model.parameters()).device
     rows, forced = len(limits), [[5, 6], *[[]] * (len(limits) - 1)]

@@ -9,11 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.decode.greedy import greedy
+from regard.core.errors import UserError
 from regard.decode.hypothesis import Hypothesis
-from regard.errors import UserError
-
-from .toy import EOS, SOS, Oracle, TableState, table
+from regard.decode.search import greedy
+from tests.decode.toy import EOS, SOS, Oracle, TableState, table
 
 
 def plain_greedy(oracle: Oracle, limit: int) -> tuple[list[int], bool, list[float]]:

@@ -11,16 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.decode.choice import Choice
-from regard.decode.graph import Sessions
-from regard.decode.greedy import greedy
+from regard.decode.cuda_graphs import CapturedGraphs
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.loop import LOOK_EVERY
-from regard.decode.sample import sample
-
-from .tape import TapeRecorder
-from .test_graph import MODEL, batch
-from .toy import EOS, SOS, TableState, table
+from regard.decode.sampling_config import Choice
+from regard.decode.search import greedy, sample
+from tests.decode.tape import TapeRecorder
+from tests.decode.test_cuda_graphs import MODEL, batch
+from tests.decode.toy import EOS, SOS, TableState, table
 
 both = pytest.mark.parametrize("drawn", [False, True], ids=["greedy", "sample"])
 
@@ -89,7 +87,7 @@ def test_a_sentence_ends_where_it_is_stopped_and_the_others_do_not_notice(drawn:
 )
 def test_who_looks_seldom_hears_several_and_may_find_more_than_was_wanted(drawn: bool, wanted: list[int]) -> None:
     limits = [40, 40, 30, 40, 40, 40]
-    sessions = Sessions(TapeRecorder())
+    sessions = CapturedGraphs(TapeRecorder())
     options = dict(sos=1, eos=2, maximum=limits, banned=(0, 1), minimum=25)
     whole = run(drawn, MODEL.start(*batch(3, 6, 9)), 6, **options)
     for _ in range(2):  # the second time, every step is replayed

@@ -13,18 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.decode.choice import Choice
-from regard.decode.graph import Sessions
-from regard.decode.greedy import greedy
+from regard.core.errors import UserError
+from regard.decode.cuda_graphs import CapturedGraphs
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.sample import sample
-from regard.errors import UserError
+from regard.decode.sampling_config import Choice
+from regard.decode.search import greedy, sample
 from regard.families.gpt import GPT, GPTConfig
-
-from .statistics import chi_square
-from .tape import TapeRecorder
-from .test_draws import hugging_face
-from .toy import EOS, SOS, Oracle, TableState, after, table
+from tests.decode.statistics import chi_square
+from tests.decode.tape import TapeRecorder
+from tests.decode.test_sampling import hugging_face
+from tests.decode.toy import EOS, SOS, Oracle, TableState, after, table
 
 PLAIN = Choice()
 SEEDS = st.integers(0, 10_000)
@@ -220,7 +218,7 @@ def test_a_gpt_says_the_same_alone_in_threes_and_in_a_shuffled_batch(choice: Cho
 @pytest.mark.parametrize("choice", [PLAIN, CHOICES[-1]], ids=str)
 def test_recorded_samples_of_prompts_are_the_plain_ones_and_sessions_serve_any_seed(choice: Choice) -> None:
     recorder = TapeRecorder()
-    sessions = Sessions(recorder)
+    sessions = CapturedGraphs(recorder)
     recorded = []
     for seed in (0, 50, 0):
         prompts, seeds = some_prompts(3 + seed % 3), range(seed, seed + 2 * (3 + seed % 3))
@@ -234,7 +232,7 @@ def test_recorded_samples_of_prompts_are_the_plain_ones_and_sessions_serve_any_s
 
 @pytest.mark.parametrize("recorded", [False, True])
 def test_many_prompts_leave_nothing_behind(recorded: bool) -> None:
-    sessions = Sessions(TapeRecorder()) if recorded else None
+    sessions = CapturedGraphs(TapeRecorder()) if recorded else None
     tensors = []
     for number in range(40):
         go_on(some_prompts(8, 10), range(8 * number, 8 * number + 8), CHOICES[-1], tokens=3, sessions=sessions)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from regard.counted import counted
+from regard.core.rng import counted
 from regard.decode.beam import beam_search
-from regard.decode.choice import Choice
 from regard.decode.config import DecodeConfig
-from regard.decode.greedy import greedy
-from regard.decode.sample import sample
-from regard.decode.search import search
-
-from .toy import EOS, SOS, TableState, table
+from regard.decode.sampling_config import Choice
+from regard.decode.search import greedy, sample, search
+from tests.decode.toy import EOS, SOS, TableState, table
 
 LOGITS = table(6, 15)
 LIMITS = [7, 3, 9, 5]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.model.state import Moves
+from regard.model.state.protocol import RowCompaction
 
 SOS, EOS = 0, 1
 STATES = 97
@@ -78,7 +78,7 @@ class TableState:
         self.keys_SW = self.keys_SW.gather(1, parents_SW)
         self.histories = [[lanes[p] for p in parents] for lanes, parents in zip(self.histories, parents_SW.tolist())]
 
-    def keep(self, moves: Moves) -> None:
+    def keep(self, moves: RowCompaction) -> None:
         rows = torch.arange(len(self.keys_SW))
         moves.within(rows)
         rows = rows[: moves.stay]

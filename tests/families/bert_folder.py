@@ -13,8 +13,8 @@ import transformers
 from torch import Tensor
 
 from regard.families.bert import BERT, BERTConfig, Heads
-from regard.families.public import Public, read_public, write_public
-from regard.families.public.layouts import LAYOUTS
+from regard.interop.huggingface import Public, read_public, write_public
+from regard.interop.huggingface.registry import LAYOUTS
 from tests.families.public_folder import TOKENIZER, VOCABULARY, shaken
 
 transformers.utils.logging.disable_progress_bar()

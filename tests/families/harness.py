@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.model.state import Moves, State
+from regard.model.state.protocol import RowCompaction, State
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _check_select(family: Family, fixed: bool) -> None:
     for t in range(50):
         if kept := {6: [2, 1], 40: [1]}.get(t):
             compare()
-            state.keep(Moves.of(kept, source.device))
+            state.keep(RowCompaction.of(kept, source.device))
             histories, owners = [histories[s] for s in kept], [owners[s] for s in kept]
         if t % 5 == 4:
             compare()
@@ -158,7 +158,7 @@ def check_a_state_begins_anew_with_fewer_and_shorter(family: Family) -> None:
 
 
 def check_saved_and_loaded_is_equal(family: Family, path) -> None:
-    from regard.train.checkpoint import Store
+    from regard.training.checkpoint import Store
 
     model, other = family.build().eval(), family.build().eval()
     for p in other.parameters():

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.families.gpt import GPT, GPTConfig
-from regard.families.public import write_public
+from regard.interop.huggingface import write_public
 
 SMALL: dict[str, Any] = dict(width=24, heads=3, layers=2, feedforward=96, maximum_length=96, dropout=0.0)
 ROLES = {"pad": "<pad>", "bos": "<sos>", "eos": "<eos>", "unk": "<unk>"}

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from regard.core.errors import UserError
 from regard.decode.beam import beam_search
-from regard.decode.greedy import greedy
-from regard.errors import UserError
-from regard.families.captioner import Captioner, CaptionerConfig, LSTMWriter
-from regard.families.captioner_count import count
+from regard.decode.search import greedy
+from regard.families.captioner import Captioner, CaptionerConfig, LSTMWriter, count
 from regard.model.probe import probe
 
 WORDS = 13

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.batches import Ragged
-from regard.data.caption_batches import EncodedCaptions, make_batch
+from regard.data.batching.captions import EncodedCaptions, make_batch
+from regard.data.batching.pairs import Ragged
 from regard.decode.beam import beam_search
-from regard.decode.graph import sessions_on
-from regard.objective.captioning import CaptioningConfig, CaptioningLoss
-from regard.train.recorded import Recordings
+from regard.decode.cuda_graphs import sessions_on
+from regard.objectives.captioning import CaptioningConfig, CaptioningLoss
+from regard.training.cuda_graphs import Recordings
 from tests.families.test_captioner import built, images
 
 pytestmark = pytest.mark.gpu

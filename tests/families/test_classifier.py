@@ -11,14 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.data.batches import Ragged
-from regard.data.labels import LabelledBatch, LabelledTexts, Marks, make_batch
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.data.batching.labelled import LabelledBatch, LabelledTexts, SpecialTokens, make_batch
+from regard.data.batching.pairs import Ragged
 from regard.families.bert import BERTConfig
 from regard.families.classifier import Classifier, classifier, count, marks
 from regard.families.gpt import GPTConfig
-from regard.text.vocabulary import EOS, SOS, Roles
-from regard.train.checkpoint import Store
+from regard.text.specials import EOS, SOS, Roles
+from regard.training.checkpoint import Store
 
 SMALL: dict[str, Any] = dict(width=24, heads=3, layers=2, feedforward=40, dropout=0.0, maximum_length=40)
 VOCABULARY, CLASSES = 61, 3
@@ -41,7 +41,7 @@ def build(family: str) -> Classifier:
 
 
 def texts(pairs: bool = True) -> LabelledTexts:
-    draw, layout = np.random.default_rng(0), Marks(EOS, SOS, EOS)
+    draw, layout = np.random.default_rng(0), SpecialTokens(EOS, SOS, EOS)
     lengths = [(3, 5), (9, 2), (1, 1), (6, 6)]
     rows = [layout.around([draw.integers(4, VOCABULARY, n).tolist() for n in both[: 1 + pairs]], 40) for both in lengths]
     return LabelledTexts(Ragged([ids for ids, _ in rows]), np.array([s for _, s in rows]), np.array([0, 2, 1, 0]))
@@ -161,9 +161,9 @@ def test_a_bert_is_hugging_faces() -> None:
 )
 def test_marks_are_the_vocabularys_own(roles: Roles, gpt: tuple[int, ...] | None, bert: tuple[int, ...] | None) -> None:
     if gpt:
-        assert marks(CONFIGS["gpt"], roles) == Marks(*gpt)
+        assert marks(CONFIGS["gpt"], roles) == SpecialTokens(*gpt)
     if bert:
-        assert marks(CONFIGS["bert"], roles) == Marks(*bert)
-        assert marks(replace(CONFIGS["bert"], first_position=2), roles) == Marks(*bert, twice=True)  # RoBERTa's
+        assert marks(CONFIGS["bert"], roles) == SpecialTokens(*bert)
+        assert marks(replace(CONFIGS["bert"], first_position=2), roles) == SpecialTokens(*bert, twice=True)  # RoBERTa's
     with pytest.raises(UserError, match="no piece that could start or end a text"):
         marks(CONFIGS["bert"], Roles(unk=3))

@@ -11,11 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.packing import Packing
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.core.packing import Packing
 from regard.families.bert import Heads
 from regard.families.electra import ELECTRA, REPLACED, ELECTRAConfig, count
-from regard.families.public import read_public
+from regard.interop.huggingface import read_public
 from tests.families.public_folder import VOCABULARY, shaken
 
 SMALL: dict[str, Any] = dict(width=24, heads=3, layers=2, feedforward=48, maximum_length=13, dropout=0.0, generator_width=8)

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.data.packing import Packing
-from regard.data.windows import WindowBatch
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.core.packing import Packing
+from regard.data.batching.windows import WindowBatch
 from regard.families.bert import Heads
 from regard.families.elmo import ELMo, ELMoConfig, count
-from regard.model.layer_sum import LayerSum
-from regard.objective.both_ways import BothWaysLoss
+from regard.model.pooling import LayerSum
+from regard.objectives.bidirectional_lm import BidirectionalLMLoss
 
 WORDS = 17
 
@@ -95,7 +95,7 @@ def test_before_a_task_has_learned_a_vector_is_the_mean_of_the_layers() -> None:
 @torch.no_grad()
 def test_the_loss_is_both_ways_and_every_word_is_asked_from_both_sides() -> None:
     model, window = built(), texts([9])
-    found = BothWaysLoss()(model, WindowBatch(window[:, :-1], window[:, 1:], 8))
+    found = BidirectionalLMLoss()(model, WindowBatch(window[:, :-1], window[:, 1:], 8))
     ahead_V = by_hand(model, window[0, :-1])[-1][:, :6] @ model.embed.tokens.weight.T + model.head.project.bias
     back_V = by_hand(model, window[0, 1:])[-1][:, 6:] @ model.embed.tokens.weight.T + model.head.project.bias
     ahead = nn.functional.cross_entropy(ahead_V, window[0, 1:], reduction="sum")

@@ -10,14 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard.data.batches import Ragged
-from regard.data.labels import LabelledTexts, Marks, make_batch
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.data.batching.labelled import LabelledTexts, SpecialTokens, make_batch
+from regard.data.batching.pairs import Ragged
 from regard.families.bert import Heads
 from regard.families.classifier import Classifier, classifier, count
 from regard.families.encoder import Encoder, EncoderConfig
 from regard.families.encoder import count as count_body
-from regard.objective.classification import ClassificationConfig, ClassificationLoss
+from regard.objectives.classification import ClassificationConfig, ClassificationLoss
 from tests.decode.tape import TapeRecorder
 
 SMALL = dict(width=24, heads=3, layers=2, feedforward=40, dropout=0.0, maximum_length=40)
@@ -89,7 +89,7 @@ def test_words_are_drawn_with_unit_variance_after_scaling() -> None:
 def pairs(count_: int, seed: int = 0) -> LabelledTexts:
     random = np.random.default_rng(seed)
     texts = [[random.integers(4, VOCABULARY, random.integers(1, 9)).tolist() for _ in range(2)] for _ in range(count_)]
-    laid = [Marks(1, 2, 2, apart=True).around(both, 50) for both in texts]
+    laid = [SpecialTokens(1, 2, 2, apart=True).around(both, 50) for both in texts]
     return LabelledTexts(
         Ragged([ids for ids, _ in laid]), np.array([at for _, at in laid]), np.zeros(count_, np.int64), apart=True
     )
@@ -152,7 +152,7 @@ def test_counted_parameters_are_the_models(position: str, pairs_: str) -> None:
 @pytest.mark.parametrize("pooling", ["first", "mean"])
 @pytest.mark.parametrize("choice", [dict(), dict(columns=4, pooled_norm="batch")])
 def test_a_step_asks_the_host_for_nothing(packed: bool, pooling: str, choice: dict[str, Any]) -> None:
-    """Only so can a GPU record it (see tests/objective/test_recordable.py)."""
+    """Only so can a GPU record it (see tests/objectives/test_recordable.py)."""
     model, batch = towers(pooling=pooling, **choice).train(), make_batch(pairs(4), np.arange(4), packed)
     objective = ClassificationLoss(ClassificationConfig())
     TapeRecorder().record(lambda: objective(model, batch).total.backward())

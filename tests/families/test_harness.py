@@ -13,13 +13,13 @@ from regard.families.classifier import Classifier, classifier
 from regard.families.electra import ELECTRA, ELECTRAConfig
 from regard.families.elmo import ELMo, ELMoConfig
 from regard.families.gpt import GPT, GPTConfig
-from regard.families.hierarchical import HierarchicalConfig
+from regard.families.han import HANConfig
 from regard.families.hran import HRAN, HRANConfig
 from regard.families.recurrent import Recurrent, RecurrentConfig
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.model.past import Read
-from regard.model.patterns import choice
-from regard.text.vocabulary import EOS
+from regard.model.sparse import dispatch
+from regard.model.state.decoder import EncodedPrompt
+from regard.text.specials import EOS
 from tests.families import harness
 from tests.families.harness import Family
 
@@ -52,7 +52,7 @@ class Prompted(nn.Module):
         asked = lengths_B[:, None] + torch.arange(length)
         return logits.gather(1, asked[..., None].expand(-1, -1, logits.shape[-1]))
 
-    def start(self, source_BM: Tensor, lengths_B: Tensor) -> Read:
+    def start(self, source_BM: Tensor, lengths_B: Tensor) -> EncodedPrompt:
         return self.gpt.start(source_BM, lengths_B)
 
 
@@ -160,7 +160,7 @@ class Sorted(nn.Module):
 
 
 def hierarchical(name: str, **choices) -> Family:
-    config = HierarchicalConfig(**(dict(width=24, dropout=0.0) | choices))
+    config = HANConfig(**(dict(width=24, dropout=0.0) | choices))
     return Family(name, lambda: Sorted(classifier(config, 31, 31, seed=7)), 31, writes=False, compiles=False)
 
 
@@ -236,8 +236,8 @@ def test_family(family, check, tmp_path):
 @pytest.fixture
 def by_blocks(monkeypatch):
     """However short and dense: the kernels for long texts, on texts that a test has time for."""
-    monkeypatch.setitem(choice.SHORTEST, "cpu", 1)
-    monkeypatch.setitem(choice.PAIR, "cpu", {2: 0.5})
+    monkeypatch.setitem(dispatch.SHORTEST, "cpu", 1)
+    monkeypatch.setitem(dispatch.PAIR, "cpu", {2: 0.5})
 
 
 OF_SEEING = ("gradients_reach_every_parameter", "future_tokens_change_nothing", "padding_and_batch_change_nothing")
@@ -246,5 +246,5 @@ OF_SEEING = ("gradients_reach_every_parameter", "future_tokens_change_nothing", 
 @pytest.mark.parametrize("check", [*OF_SEEING, "cached_decoding_is_the_full_forward"])
 @pytest.mark.parametrize("family", SPARSE, ids=lambda f: f.name)
 def test_family_by_blocks(family, check, tmp_path, by_blocks):
-    """What depends on who sees whom. Compiled stacks over blocks are in tests/model/test_blocked.py."""
+    """What depends on who sees whom. Compiled stacks over blocks are in tests/model/sparse/test_cpu.py."""
     test_family(family, f"check_{check}", tmp_path)

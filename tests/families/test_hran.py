@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from regard.core.errors import UserError
 from regard.decode.beam import beam_search
-from regard.decode.graph import sessions_on
-from regard.errors import UserError
+from regard.decode.cuda_graphs import sessions_on
 from regard.families.encoder_decoder import count, encoder_decoder
 from regard.families.hran import HRAN, HRANConfig
 from regard.model.probe import attentions, not_recording, probe
 from regard.model.stack import Stack
 from regard.model.visibility import full
-from regard.text.vocabulary import EOS, SOS
-from regard.train.fuse import compile_stacks
+from regard.text.specials import EOS, SOS
+from regard.training.compile import compile_stacks
 
 WORDS, WIDTH = 12, 8
 TURN = WORDS - 1

@@ -19,7 +19,7 @@ import torch
 import regard
 from regard.data.builtin.english_french import english_french
 from regard.data.builtin.remarks import remarks
-from regard.tasks.embedder import Embedder
+from regard.tasks.embedding.predict import Embedder
 from tests.command import regard as command
 from tests.text.samples import mixed_lines
 

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.families.gpt import GPT
-from regard.families.public.gpt import GPT2
-from regard.families.public.settings import understand
-from regard.families.public.tensors import from_public
+from regard.interop.huggingface.config import understand
+from regard.interop.huggingface.gpt import GPT2
+from regard.interop.huggingface.tensors import from_public
 from regard.model.probe import probe
 
 FOLDER = Path(os.environ.get("REGARD_DATA", ""), "weights", "gpt_nano_sort")

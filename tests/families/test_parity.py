@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.data.packing import Packing
+from regard.core.packing import Packing
 from regard.families.bert import BERT, BERTConfig
 from regard.families.bert import count as count_bert
 from regard.families.gpt import GPT, GPTConfig
@@ -113,7 +113,7 @@ def test_on_a_gpu_packed_sequences_take_the_kernel_for_them(visibility):
     grads = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     model.cuda()
-    from regard.data.packing import moved
+    from regard.core.packing import moved
 
     with torch.autocast("cuda", torch.bfloat16):
         found = model.hidden(flat.cuda(), moved(packing, torch.device("cuda")))

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.decode.greedy import greedy
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.decode.search import greedy
 from regard.families.gpt import GPT, GPTConfig
-from regard.families.public import read_public
-from regard.families.public.layouts import LAYOUTS
+from regard.interop.huggingface import read_public
+from regard.interop.huggingface.registry import LAYOUTS
 from tests.families.public_folder import TEXT, VOCABULARY, change_config, change_tensors, export, shaken, small_gpt
 
 transformers.utils.logging.disable_progress_bar()
@@ -283,7 +283,7 @@ def test_every_key_that_transformers_writes_is_known(kind: str, tmp_path: Path) 
 
 @both
 def test_a_missing_key_means_what_it_means_to_transformers(kind: str) -> None:
-    from regard.families.public.settings import understand
+    from regard.interop.huggingface.config import understand
 
     config, vocabulary, _ = understand({"model_type": kind}, LAYOUTS[kind], "config.json")
     standard = CLASSES[kind][0]()

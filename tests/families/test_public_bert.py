@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.families.bert import BERT, BERTConfig, Heads
-from regard.families.public import read_public
-from regard.families.public.layouts import layout_of
-from regard.families.public.settings import understand
+from regard.interop.huggingface import read_public
+from regard.interop.huggingface.config import understand
+from regard.interop.huggingface.registry import layout_of
 from tests.families.bert_folder import (
     CONFIGS,
     EVERY,

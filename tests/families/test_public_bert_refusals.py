@@ -12,11 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.families.bert import BERT, BERTConfig, Heads
-from regard.families.public import read_public, write_public
-from regard.families.public.heads import find_heads, read_labels
-from regard.families.public.layouts import LAYOUTS
+from regard.interop.huggingface import read_public, write_public
+from regard.interop.huggingface.heads import find_heads, read_labels
+from regard.interop.huggingface.registry import LAYOUTS
 from tests.families.bert_folder import KINDS, export, theirs
 from tests.families.public_folder import ROLES, TOKENIZER, VOCABULARY, change_config, change_tensors
 

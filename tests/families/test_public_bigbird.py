@@ -11,10 +11,10 @@ import torch
 import transformers
 from torch import Tensor
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.families.bert import BERT, BERTConfig, Heads
-from regard.families.public import read_public
-from regard.model.patterns import choice
+from regard.interop.huggingface import read_public
+from regard.model.sparse import dispatch
 from regard.model.visibility import View
 from tests.families.bert_folder import LABELS, assert_same, export, model_of, saved, theirs
 from tests.families.public_folder import VOCABULARY, change_config, shaken
@@ -68,7 +68,7 @@ def test_long_texts_by_our_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same_words(model, peer, 1, 2048)
     assert_same_words(model, peer, 1, 2000)
     assert not taken  # no mask of all pairs was made
-    monkeypatch.setitem(choice.SHORTEST, "cpu", 10_000)
+    monkeypatch.setitem(dispatch.SHORTEST, "cpu", 10_000)
     assert_same_words(model, peer, 1, 2000)
     assert taken
 

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from regard.errors import UserError
-from regard.families.public import read_public
-from regard.families.public.files import LARGEST_HEADER, LONGEST_NAME, MOST_TENSORS
-from regard.families.public.reading import opened_by
-from regard.families.public.sentences import read_sentences
+from regard.core.errors import UserError
+from regard.interop.huggingface import read_public
+from regard.interop.huggingface.load import LARGEST_HEADER, LONGEST_NAME, MOST_TENSORS, opened_by
+from regard.interop.huggingface.sentence_transformers import read_sentences
 from tests.families.public_folder import VOCABULARY, change_tensors, export, small_gpt
 
 WORDS = "transformer.wte.weight"

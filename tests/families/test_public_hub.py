@@ -10,9 +10,9 @@ import huggingface_hub
 import pytest
 from huggingface_hub import errors
 
-from regard.errors import UserError
-from regard.families.hub import local_folder
-from regard.families.public import read_public
+from regard.core.errors import UserError
+from regard.interop.huggingface import read_public
+from regard.interop.huggingface.hub import local_folder
 from tests.families.public_folder import export, small_gpt
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.families.gpt import GPTConfig
-from regard.families.public import read_public, write_public
-from regard.families.public.gpt import GPT1, GPT2
-from regard.families.public.layout import Entry, Ignored, Layout
-from regard.families.public.layouts import LAYOUTS
-from regard.families.public.settings import understand
-from regard.families.public.tensors import from_public, to_public
+from regard.interop.huggingface import read_public, write_public
+from regard.interop.huggingface.config import understand
+from regard.interop.huggingface.gpt import GPT1, GPT2
+from regard.interop.huggingface.mapping import Entry, Ignored, Layout
+from regard.interop.huggingface.registry import LAYOUTS
+from regard.interop.huggingface.tensors import from_public, to_public
 from tests.families.public_folder import ROLES, SMALL, TOKENIZER, VOCABULARY, change_config, change_tensors, export, small_gpt
 
 REFUSED: dict[str, list[tuple[str, Any]]] = {
@@ -295,7 +295,7 @@ def test_nothing_is_overwritten_and_nothing_half_written_stays(
         export(folder, small_gpt())
     (tmp_path / "empty").mkdir()
     read_public(export(tmp_path / "empty", small_gpt()))
-    monkeypatch.setattr("regard.families.public.writing.save_file", _disk_full)
+    monkeypatch.setattr("regard.interop.huggingface.save.save_file", _disk_full)
     with pytest.raises(UserError, match="No space left"):
         export(tmp_path / "late", small_gpt())
     assert {path.name for path in tmp_path.iterdir()} == {"model", "empty"}

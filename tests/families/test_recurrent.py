@@ -15,14 +15,14 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.data.packing import Packing
+from regard.core.errors import UserError
+from regard.core.packing import Packing
 from regard.decode.beam import beam_search
-from regard.decode.greedy import greedy
-from regard.errors import UserError
+from regard.decode.search import greedy
 from regard.families.recurrent import Recurrent, RecurrentConfig, count
 from regard.model.probe import probe
-from regard.model.recurrence.recurrent import own
-from regard.text.vocabulary import PAD
+from regard.model.recurrent.encoder import own
+from regard.text.specials import PAD
 from tests.decode.tape import TapeRecorder
 from tests.decode.toy import divisor
 

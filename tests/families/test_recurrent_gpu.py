@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.decode.beam import beam_search
-from regard.decode.graph import sessions_on
+from regard.decode.cuda_graphs import sessions_on
 from regard.model.probe import probe
-from regard.train.recorded import Recordings
+from regard.training.cuda_graphs import Recordings
 from tests.families.test_recurrent import CHOICES, EOS, SOS, WORDS, built, inputs, named
 
 pytestmark = pytest.mark.gpu

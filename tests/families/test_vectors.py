@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.packing import Packing, Pieces
+from regard.core.packing import Packing, Pieces
 from regard.families.vectors import VectorsConfig, text_vectors
 from regard.model.heads import mean_tokens
 

@@ -21,6 +21,6 @@ def place() -> Iterator[Path]:
 def one_thread_and_no_pictures(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    monkeypatch.setattr("regard.train.runlog.draw_curves", lambda records, path: None)
+    monkeypatch.setattr("regard.training.logging.draw_curves", lambda records, path: None)
     yield
     torch.set_num_threads(threads)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from regard.train.checkpoint import Store
+from regard.training.checkpoint import Store
 from tests.faults.states import FILES, newest, save
 from tests.faults.tally import Tally, one_sentence
 

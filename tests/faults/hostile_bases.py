@@ -15,7 +15,7 @@ from typing import Any
 import tokenizers
 
 from regard.families.bert import BERT, BERTConfig, Heads
-from regard.families.public import write_public
+from regard.interop.huggingface import write_public
 from tests.command import regard
 from tests.families.public_folder import export, shaken, small_gpt
 from tests.faults.sandbox import Command, Make

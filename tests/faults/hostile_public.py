@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from regard.families.public.sentences import written_sentences
 from regard.families.vectors import VectorsConfig
+from regard.interop.huggingface.sentence_transformers import written_sentences
 from tests.faults.hostile_bases import (
     CPU,
     MIB,

@@ -11,7 +11,7 @@ from random import Random
 from starlette.testclient import TestClient
 
 from regard.studio.app import create
-from regard.tasks.studio import listed
+from regard.studio.launch import listed
 from tests.command import Result, trained
 from tests.faults.hostile_bases import (
     CPU,

@@ -14,8 +14,8 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.train.checkpoint import Store
-from regard.train.runlog import read_metrics
+from regard.training.checkpoint import Store
+from regard.training.logging import read_metrics
 from tests.faults.kinds import EVERY, STEPS
 from tests.faults.server import Server, Strike, events_of, log_of
 from tests.faults.tally import Tally

@@ -14,23 +14,23 @@ import torch
 from torch import nn
 
 from regard.cli import main
-from regard.data.batches import Ragged
-from regard.data.labels import Marks
+from regard.data.batching.labelled import SpecialTokens
+from regard.data.batching.masked import MaskedPassages, Masking
+from regard.data.batching.pairs import Ragged
+from regard.data.batching.passages import Passages
+from regard.data.batching.windows import Windows
 from regard.data.loader import Loader, Source
-from regard.data.masks import MaskedPassages, Masking
-from regard.data.passages import Passages
-from regard.data.windows import Windows
 from regard.families.bert import BERT, BERTConfig
 from regard.families.gpt import GPT, GPTConfig
-from regard.objective.loss import Objective
-from regard.objective.masked import MaskedConfig, MaskedLoss
-from regard.objective.next_token import NextTokenConfig, NextTokenLoss
-from regard.train.checkpoint import Store
-from regard.train.config import TrainConfig
-from regard.train.interrupt import interruptible
-from regard.train.loop import Validation, train
-from regard.train.runlog import RunLog
-from regard.train.saving import average, resume
+from regard.objectives.base import Objective
+from regard.objectives.causal_lm import CausalLMConfig, CausalLMLoss
+from regard.objectives.masked_lm import MaskedLMConfig, MaskedLMLoss
+from regard.training.checkpoint import Store
+from regard.training.config import TrainConfig
+from regard.training.interrupt import interruptible
+from regard.training.logging import RunLog
+from regard.training.loop import Validation, train
+from regard.training.resume import average, resume
 from tests.command import tiny
 
 Train = Callable[[Path], None]
@@ -87,15 +87,15 @@ def loop(make: Callable[[], tuple[nn.Module, Objective, Source]]) -> Train:
 def next_token() -> tuple[nn.Module, Objective, Source]:
     text = np.random.default_rng(1).integers(0, WORDS, 1000)
     source = Windows(text, 16, TRAIN.tokens_per_batch, seed=1)
-    return GPT(GPTConfig(**SMALL), WORDS, seed=1), NextTokenLoss(NextTokenConfig()), source
+    return GPT(GPTConfig(**SMALL), WORDS, seed=1), CausalLMLoss(CausalLMConfig()), source
 
 
 def masked() -> tuple[nn.Module, Objective, Source]:
     random = np.random.default_rng(2)
     texts = Ragged([random.integers(1, MASK, length).tolist() for length in random.integers(4, 60, 30)])
-    passages = Passages(texts.flat, texts.offsets[:-1], 32, Marks(0, 0, 0), seed=1)
+    passages = Passages(texts.flat, texts.offsets[:-1], 32, SpecialTokens(0, 0, 0), seed=1)
     source = MaskedPassages(passages, TRAIN.tokens_per_batch, Masking(1, MASK, range(1, MASK)))
-    return BERT(BERTConfig(**SMALL), WORDS, seed=1), MaskedLoss(MaskedConfig()), source
+    return BERT(BERTConfig(**SMALL), WORDS, seed=1), MaskedLMLoss(MaskedLMConfig()), source
 
 
 KINDS: dict[str, Train] = {

@@ -18,9 +18,9 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 
-from regard.objective.loss import Loss
-from regard.objective.translation import TranslationLoss
-from regard.train.checkpoint import Store
+from regard.objectives.base import Loss
+from regard.objectives.seq2seq import Seq2SeqLoss
+from regard.training.checkpoint import Store
 from tests.faults.run_files import SETTINGS, Untouched, ask, final_weights
 from tests.faults.tally import Tally
 
@@ -32,13 +32,13 @@ HOW = (*SETTINGS, f"train.checkpoint_every={EVERY}", "train.validate_every=4", "
 @contextmanager
 def _objective(spoil: Callable[[int, bool, Loss], Loss]) -> Iterator[None]:
     """`spoil` gets the number of the step, whether the model is training, and its loss."""
-    compute, steps = TranslationLoss.__call__, [0]
+    compute, steps = Seq2SeqLoss.__call__, [0]
 
-    def spoiled(self: TranslationLoss, model: Any, batch: Any) -> Loss:
+    def spoiled(self: Seq2SeqLoss, model: Any, batch: Any) -> Loss:
         steps[0] += model.training
         return spoil(steps[0], model.training, compute(self, model, batch))
 
-    with patch.object(TranslationLoss, "__call__", spoiled):
+    with patch.object(Seq2SeqLoss, "__call__", spoiled):
         yield
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from regard.terminal import printable
+from regard.core.terminal import printable
 from tests.command import Result, regard
 
 MEMORY = 1 << 30

@@ -97,13 +97,13 @@ def _serve() -> None:
     import torch
 
     torch.set_num_threads(1)
-    import regard.train.runlog
+    from regard.training import logging
     from tests.command import regard as command
     from tests.command import tiny
     from tests.faults.kinds import KINDS
 
     command("train", tiny(), "--dry-run")  # imports, once for all, what a training needs
-    setattr(regard.train.runlog, "draw_curves", lambda records, path: path.write_bytes(b""))  # noqa: B010, half of the time else
+    setattr(logging, "draw_curves", lambda records, path: path.write_bytes(b""))  # noqa: B010, half of the time else
     assert threading.active_count() == 1
     print("ready", flush=True)
     for line in sys.stdin:

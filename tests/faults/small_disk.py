@@ -11,8 +11,8 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from regard.errors import UserError
-from regard.train.checkpoint import Store
+from regard.core.errors import UserError
+from regard.training.checkpoint import Store
 from tests.faults.states import newest, save
 from tests.faults.tally import Tally, one_sentence
 

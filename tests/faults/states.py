@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from regard.errors import UserError
-from regard.train.checkpoint import Checkpoint, Store
+from regard.core.errors import UserError
+from regard.training.checkpoint import Checkpoint, Store
 
 FILES = ("MANIFEST.json", "state.json", "model.safetensors", "optimizer.safetensors")
 State = tuple[int, float]  # step and value

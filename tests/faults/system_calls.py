@@ -49,8 +49,13 @@ class Fault:
     call: int  # counted from 1
     what: str
     lasting: bool = False
+    among: str = ""  # count only calls of this name: two processes may differ by a call that does not matter
 
-    def hits(self, number: int) -> bool:
+    def hits(self, calls: list[Call]) -> bool:
+        """Whether the last of these calls is to fail."""
+        if self.among and calls[-1].name != self.among:
+            return False
+        number = sum(call.name == self.among for call in calls) if self.among else len(calls)
         return number >= self.call if self.lasting else number == self.call
 
 
@@ -128,7 +133,7 @@ def _trace(child: int, folder: Path, fault: Fault | None) -> tuple[list[Call], i
             calls.append(call)
             if len(calls) > MOST:
                 raise RuntimeError(f"the child made {MOST} calls, the last {calls[-1]}, under {fault}")
-            if fault and fault.hits(len(calls)):
+            if fault and fault.hits(calls):
                 if fault.what == "kill":
                     os.kill(child, signal.SIGKILL)
                     return calls, os.waitpid(child, 0)[1]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.train.checkpoint import Store
+from regard.training.checkpoint import Store
 from tests.faults import small_disk, system_calls, writes
 from tests.faults.states import newest, save
 from tests.faults.system_calls import Fault
@@ -42,9 +42,8 @@ def test_the_calls_that_make_it_durable_are_among_those_that_fail(place: Path) -
 @traced
 @pytest.mark.parametrize(("what", "told"), [("ENOSPC", "Free some space"), ("EACCES", "writable"), ("EIO", "Check that disk")])
 def test_the_sentence_names_what_failed_and_what_to_do(what: str, told: str, place: Path) -> None:
-    number = [call.name for call in writes.calls("save", place / "first")].index("write") + 1
-    folder = writes.stage("save", place / "second")
-    answer = writes.attempt("save", folder, Fault(number, what)).told
+    folder = writes.stage("save", place)
+    answer = writes.attempt("save", folder, Fault(1, what, among="write")).told
     assert answer.startswith(f"refused: Saving the checkpoint step-00000003 in {folder} failed: ")
     assert told in answer
     assert answer.endswith("the checkpoints already there are intact.")
@@ -70,10 +69,10 @@ def test_a_careless_store_is_seen(place: Path, monkeypatch: pytest.MonkeyPatch) 
 
     faults = [Fault(number, what) for number, what in ((20, "kill"), (30, "EIO"), (60, "kill"))]
     with monkeypatch.context() as careless:
-        careless.setattr("regard.train.checkpoint.building", in_place)
+        careless.setattr("regard.training.checkpoint.building", in_place)
         assert writes.campaign("save", place / "a", faults).lost == 3
     with monkeypatch.context() as careless:
-        careless.setattr("regard.train.checkpoint.explained", _swallowed)
+        careless.setattr("regard.training.checkpoint.explained", _swallowed)
         assert writes.campaign("save", place / "b", faults[1:2]).lost == 1
 
 

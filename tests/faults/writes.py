@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.errors import UserError
-from regard.train.checkpoint import Store
+from regard.core.errors import UserError
+from regard.training.checkpoint import Store
 from tests.faults.states import State, newest, save, state_of
 from tests.faults.system_calls import WRITES, Call, Ended, Fault, run
 from tests.faults.tally import Tally, one_sentence

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.lens.subject import Side, Subject
+from regard.lens.subject import Subject, TokenRow
 from regard.model.attention import Attention, KeysValues
 from regard.model.visibility import View, causal, full
 
@@ -60,7 +60,7 @@ class Planted(nn.Module):
         return torch.zeros(copies, length, 2)
 
 
-def planted(weights: Mapping[str, np.ndarray], sides: Mapping[str, Side], title: str = "planted") -> Subject:
+def planted(weights: Mapping[str, np.ndarray], sides: Mapping[str, TokenRow], title: str = "planted") -> Subject:
     lengths = {stack: len(side) for stack, side in sides.items()}
     model = Planted(weights, max(lengths.values()), lengths)
     return Subject(model, title, sides, model, torch.zeros(lengths[next(reversed(lengths))], dtype=torch.long), None, str, None)

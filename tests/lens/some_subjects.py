@@ -6,13 +6,14 @@ from functools import cache
 
 import torch
 
-from regard.lens.subject import Side, Subject
-from regard.tasks.subject import subject_of
-from regard.tasks.table import open_run
-from regard.tasks.task import Answers
+from regard.commands.subjects import subject_of
+from regard.lens.subject import Subject, TokenRow
+from regard.runs.protocols import Predictor
+from regard.tasks.registry import open_run
 from tests import command
-from tests.tasks import test_rater, tiny_labels, tiny_masks, tiny_questions, tiny_tags, tiny_text
+from tests.tasks import tiny_labels, tiny_masks, tiny_questions, tiny_tags, tiny_text
 from tests.tasks.adopted_folder import TASKS, folder_of
+from tests.tasks.classification import test_rater
 
 RUNS = {
     "translator": (command.trained, "the cat sees the dog ."),
@@ -32,7 +33,7 @@ SOME = ("translator", "writer", "labeller", "tagger", "answerer", "filler", "Ber
 
 
 @cache
-def answers(name: str) -> Answers:
+def answers(name: str) -> Predictor:
     torch.set_num_threads(1)
     return open_run(RUNS[name][0]() if name in RUNS else folder_of(name), "cpu")
 
@@ -48,7 +49,7 @@ def subject(name: str, target: str | None = None) -> Subject:
     return subject_of(answers(name), text_of(name), target)
 
 
-def side(*tokens: str, special: tuple[int, ...] = (), words: tuple[int, ...] | None = None) -> Side:
+def side(*tokens: str, special: tuple[int, ...] = (), words: tuple[int, ...] | None = None) -> TokenRow:
     """Tokens by hand, each a word by itself unless told otherwise."""
     count = len(tokens)
-    return Side(tokens, tuple(range(count)), words or tuple(range(count)), tuple(n in special for n in range(count)))
+    return TokenRow(tokens, tuple(range(count)), words or tuple(range(count)), tuple(n in special for n in range(count)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from regard.lens.uses import Use, WordUses
+from regard.lens.analyses.word_senses import Use, WordUses
 
 
 def use(sentence: str, word: str = "bank", sense: str = "", pieces: tuple[str, ...] = ("bank",)) -> Use:

@@ -16,9 +16,9 @@ from torch import Tensor
 from regard.families.bert import BERT, BERTConfig
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.lens.merged import Choice, attended
+from regard.lens.analyses.weights import Choice, attended
 from regard.model.probe import attentions, probe
-from regard.tasks.table import open_run
+from regard.tasks.registry import open_run
 from tests.families.public_folder import shaken
 from tests.lens.some_subjects import TEXT, subject
 from tests.tasks.adopted_folder import folder_of

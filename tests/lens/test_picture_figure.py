@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from regard.lens import lines, matrix
 from regard.lens.alignment import Alignment
-from regard.lens.figure import drawn, png, svg
-from regard.lens.glyphs import inches
+from regard.lens.display import inches
+from regard.lens.plots import lines, matrix
+from regard.lens.plots.alignment import drawn, png, svg
 
 
 def _split(sentence: str) -> tuple[str, ...]:
@@ -163,8 +163,8 @@ def test_a_persons_own_style_is_neither_used_nor_lost() -> None:
 def test_pyplot_is_never_loaded() -> None:
     program = """
 import sys, numpy as np
-from regard.lens.picture import Alignment
-from regard.lens.figure import png
+from regard.lens.alignment import Alignment
+from regard.lens.plots.alignment import png
 png(Alignment("t", ("a",), ("b",), np.ones((1, 1, 1, 1)), ("l",)))
 sys.exit("matplotlib.pyplot" in sys.modules)
 """

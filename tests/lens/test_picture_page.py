@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from regard.lens.alignment import Alignment
-from regard.lens.page import STEPS, html
+from regard.lens.output.attention_page import STEPS, html
 
 HOSTILE = (
     "</script><img/src=x/onerror=window.stolen=1>",

@@ -10,14 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.packing import IGNORED
-from regard.errors import UserError
-from regard.lens.subject import Side
-from regard.model.layers import layers
-from regard.model.probe import attentions, probe
+from regard.commands.subjects import subject_of
+from regard.core.errors import UserError
+from regard.core.packing import IGNORED
+from regard.lens import token_rows
+from regard.lens.subject import TokenRow
+from regard.model.probe import attentions, layers, probe
 from regard.model.stack import Stack
-from regard.tasks import sides
-from regard.tasks.subject import subject_of
 from regard.text.config import KINDS, Kind
 from tests.lens.some_subjects import EVERY, PUBLIC, RUNS, answers, side, subject, text_of
 from tests.tasks.adopted_folder import folder_of, their_answers
@@ -208,7 +207,7 @@ def test_public_models_answer_as_transformers_does(name: str) -> None:
 def test_words_follow_each_other(kind: Kind, text: str) -> None:
     """Whatever is typed or written, pieces of a word stand together and words are numbered from 0."""
     tokenizer = trained(kind)
-    for found in (sides.typed(tokenizer, text), sides.written(tokenizer, tokenizer.encode(text))):
+    for found in (token_rows.typed(tokenizer, text), token_rows.written(tokenizer, tokenizer.encode(text))):
         assert list(found.ids) == tokenizer.encode(text)
         steps = np.diff((-1, *found.words))
         assert ((steps == 0) | (steps == 1)).all()
@@ -219,17 +218,17 @@ def test_words_follow_each_other(kind: Kind, text: str) -> None:
 @pytest.mark.parametrize("text", TEXTS[:5])
 def test_what_is_written_has_the_words_of_what_is_typed(kind: Kind, text: str) -> None:
     tokenizer = trained(kind)
-    assert sides.written(tokenizer, tokenizer.encode(text)) == sides.typed(tokenizer, text)
+    assert token_rows.written(tokenizer, tokenizer.encode(text)) == token_rows.typed(tokenizer, text)
 
 
 def test_words_by_hand() -> None:
-    found = sides.typed(trained("character"), "a cat's  rue")
+    found = token_rows.typed(trained("character"), "a cat's  rue")
     assert found.words == (0, 1, 1, 1, 1, 2, 2, 3, 3, 3, 3, 3)  # white space goes with what follows it
     both = side("a", "b", words=(0, 0)) + side("c", special=(0,))
     assert (both.tokens, both.words, both.special) == (("a", "b", "c"), (0, 0, 1), (False, False, True))
     assert both[1:].tokens == ("b", "c")
     with pytest.raises(ValueError, match="one of each for every token"):
-        Side(("a",), (1, 2), (0,), (False,))
+        TokenRow(("a",), (1, 2), (0,), (False,))
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from regard.families.bert import BERT, BERTConfig
 from regard.families.gpt import GPT, GPTConfig
-from regard.model.convolution import Convolution, reach
 from regard.model.init import initialise
 from regard.model.mixers import CYCLE
+from regard.model.mixers.convolution import Convolution, reach
 from regard.model.probe import probe
 from regard.model.visibility import View, Visibility, causal, documents, full, padding, window
 from tests.families.harness import begin, stepped

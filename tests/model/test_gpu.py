@@ -5,9 +5,9 @@ import torch
 
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.mixers.softmax import Softmax
-from regard.model.patterns.bigbird import bigbird
 from regard.model.probe import probe
 from regard.model.visibility import causal, documents, full, padding, window
+from regard.model.visibility.bigbird import bigbird
 from tests.families.harness import begin, stepped
 
 pytestmark = pytest.mark.gpu

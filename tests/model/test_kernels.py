@@ -14,27 +14,27 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from regard.decode.beam import beam_search
-from regard.decode.graph import sessions_on
-from regard.decode.greedy import greedy
-from regard.decode.offers import Offers
+from regard.decode.candidates import Candidates
+from regard.decode.cuda_graphs import sessions_on
 from regard.decode.rules import Rules
+from regard.decode.search import greedy
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.feedforward import ACTIVATIONS
-from regard.model.kernels import step
+from regard.model.kernels import decode_step
 from regard.model.mixers.softmax import Softmax
-from regard.model.past import Past
 from regard.model.probe import probe
-from regard.model.state import Moves
+from regard.model.state.decoder import DecoderState
+from regard.model.state.protocol import RowCompaction
 
-if step.HAS_TRITON:
-    from regard.model.kernels import pick as picking
-    from regard.model.kernels.attend import attend_memory, attend_own
-    from regard.model.kernels.products import Pending, product
-    from regard.model.kernels.sums import add_norm
+if decode_step.HAS_TRITON:
+    from regard.model.kernels import argmax as picking
+    from regard.model.kernels.add_norm import add_norm
+    from regard.model.kernels.attention import attend_memory, attend_own
+    from regard.model.kernels.linear import Pending, product
 
 INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
-RUNS = step.HAS_TRITON and (INTERPRETING or torch.cuda.is_available())
+RUNS = decode_step.HAS_TRITON and (INTERPRETING or torch.cuda.is_available())
 pytestmark = pytest.mark.skipif(not RUNS, reason="needs Triton, and a CUDA device or TRITON_INTERPRET=1")
 DEVICE = torch.device("cpu" if INTERPRETING else "cuda")
 EXAMPLES = 10 if INTERPRETING else 100
@@ -203,7 +203,7 @@ def test_picking(rows: list[list[float]], spoilt: float | None, banned: set[int]
     logits[0, :30] = -torch.inf if spoilt is None else logits[0, :30]
     logits[-1, 20] = logits[-1, 20] if spoilt is None else spoilt
     rules, step_1 = Rules(eos=5, banned=tuple(banned), minimum=2), torch.tensor([taken], device=DEVICE)
-    expected = Offers(rules, DEVICE, fixed=True).best(logits, 1, step_1)
+    expected = Candidates(rules, DEVICE, fixed=True).best(logits, 1, step_1)
     banned_V = torch.zeros(37, dtype=torch.bool).index_fill(0, torch.tensor(sorted(banned), dtype=torch.long), True).to(DEVICE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(picking, "BLOCK", 16)  # several tiles, the last not full
@@ -244,24 +244,26 @@ MODELS = {
 }
 
 
-def inputs(model: nn.Module, ids_SW: Tensor, past: Past) -> tuple[object, ...]:
+def inputs(model: nn.Module, ids_SW: Tensor, past: DecoderState) -> tuple[object, ...]:
     embed = model.embed if isinstance(model, GPT) else model.target
     return embed(ids_SW, past.positions_SW), past.view(model.visibility), past.memories, past.memory_view, past.caches
 
 
-def by_modules(model: nn.Module, ids_SW: Tensor, past: Past) -> Tensor:
+def by_modules(model: nn.Module, ids_SW: Tensor, past: DecoderState) -> Tensor:
     return model.head(model.decoder(*inputs(model, ids_SW, past)))
 
 
-def by_kernels(model: nn.Module, ids_SW: Tensor, past: Past) -> Tensor:
-    return step.fused(model.decoder, model.head, *inputs(model, ids_SW, past))
+def by_kernels(model: nn.Module, ids_SW: Tensor, past: DecoderState) -> Tensor:
+    return decode_step.fused(model.decoder, model.head, *inputs(model, ids_SW, past))
 
 
-def by_either(model: nn.Module, ids_SW: Tensor, past: Past) -> Tensor:
-    return step.logits(model.decoder, model.head, *inputs(model, ids_SW, past))
+def by_either(model: nn.Module, ids_SW: Tensor, past: DecoderState) -> Tensor:
+    return decode_step.logits(model.decoder, model.head, *inputs(model, ids_SW, past))
 
 
-def states(model: nn.Module, lanes: int, steps: int, fast: Callable[..., Tensor] = by_kernels) -> tuple[Past, Past]:
+def states(
+    model: nn.Module, lanes: int, steps: int, fast: Callable[..., Tensor] = by_kernels
+) -> tuple[DecoderState, DecoderState]:
     """One that the modules advance, and one that the kernels do."""
     words, lengths = torch.randint(4, VOCABULARY, (3, 9), generator=torch.Generator().manual_seed(0)), torch.tensor([9, 1, 4])
     found = []
@@ -294,7 +296,7 @@ def test_steps_are_those_of_the_modules(name: str, lanes: int) -> None:
             kept = [[3, 2, 1], [1]][t]
             sentences = len(kept)
             for state in (plain, fast):
-                state.keep(Moves.of(kept, DEVICE))
+                state.keep(RowCompaction.of(kept, DEVICE))
 
 
 @pytest.mark.parametrize("name", ["gpt-2", "transformer"])
@@ -310,17 +312,17 @@ def test_either_way_logits_are_the_same(name: str) -> None:
 def test_the_modules_step_where_kernels_would_not_serve() -> None:
     model = gpt().to(DEVICE)
     x_SWD = torch.zeros(1, 1, 32, device=DEVICE)
-    assert step.suits(model.decoder, model.head, x_SWD) is not INTERPRETING
-    assert not step.suits(model.decoder, model.head, x_SWD.expand(257, 1, 32))
-    assert not step.suits(model.decoder, model.head, x_SWD.bfloat16())
-    assert not step.suits(gpt(width=24).to(DEVICE).decoder, model.head, x_SWD[..., :24])  # not a multiple of 16
+    assert decode_step.suits(model.decoder, model.head, x_SWD) is not INTERPRETING
+    assert not decode_step.suits(model.decoder, model.head, x_SWD.expand(257, 1, 32))
+    assert not decode_step.suits(model.decoder, model.head, x_SWD.bfloat16())
+    assert not decode_step.suits(gpt(width=24).to(DEVICE).decoder, model.head, x_SWD[..., :24])  # not a multiple of 16
     with probe(model):
-        assert not step.suits(model.decoder, model.head, x_SWD)
+        assert not decode_step.suits(model.decoder, model.head, x_SWD)
     with torch.enable_grad():
-        assert not step.suits(model.decoder, model.head, x_SWD)
+        assert not decode_step.suits(model.decoder, model.head, x_SWD)
     with torch.autocast("cuda", torch.bfloat16, enabled=not INTERPRETING):
-        assert not step.suits(model.decoder, model.head, x_SWD)
-    assert not step.suits(model.train().decoder, model.head, x_SWD)
+        assert not decode_step.suits(model.decoder, model.head, x_SWD)
+    assert not decode_step.suits(model.train().decoder, model.head, x_SWD)
 
 
 @pytest.mark.gpu

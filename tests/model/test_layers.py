@@ -7,7 +7,7 @@ import torch
 
 from regard.families.bert import BERT, BERTConfig
 from regard.families.gpt import GPT, GPTConfig
-from regard.model.layers import layers
+from regard.model.probe import layers
 from tests.families.bert_folder import opened, theirs
 from tests.families.public_folder import small_gpt
 

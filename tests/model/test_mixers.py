@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.families.bert import BERT, BERTConfig, count
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.gpt import count as count_gpt
-from regard.model.cache import Slots
-from regard.model.count import constant_state, keys_and_values
-from regard.model.running import Recent, RunningSums
+from regard.model.flops import constant_state, keys_and_values
+from regard.model.state.constant import ConvState, RunningSums
+from regard.model.state.kv_cache import Slots
 
 MIXERS = ("softmax", "favor", "linear-relu", "conv")
 SMALL = dict(width=24, heads=3, feedforward=40, layers=2, maximum_length=30)
@@ -79,7 +79,7 @@ def test_what_decoding_keeps_is_counted(mixer: str) -> None:
     kept = {
         Slots: lambda cache: [cache.kv_2SHNK],
         RunningSums: lambda cache: cache.buffers,
-        Recent: lambda cache: [cache.values_SHWTK],
+        ConvState: lambda cache: [cache.values_SHWTK],
     }
     found = sum(part.numel() for cache in state.caches for part in kept[type(cache)](cache))
     assert found == constant_state(config, 2, source=False) + 4 * keys_and_values(config, 2, source=False)

@@ -8,19 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import BlockMask
 
-from regard.errors import UserError
-from regard.model.patterns.bigbird import BigBirdFixed, bigbird
-from regard.model.patterns.blocks import between_blocks, block_mask, blocks_of
-from regard.model.patterns.chance import Random
-from regard.model.patterns.images import Local1D, Local2D
-from regard.model.patterns.parse import parse_visibility
-from regard.model.patterns.sparse import Block, Global, Last, Strided, Summary
-from regard.model.patterns.view import View
-from regard.model.patterns.wide import wide_of
+from regard.core.errors import UserError
+from regard.model.sparse.blocks import between_blocks, block_mask, blocks_of
+from regard.model.sparse.split_global import wide_of
 from regard.model.visibility import Documents, Visibility, causal, dense, documents, full, padding, window
-from regard.model.words import only_words
+from regard.model.visibility.bigbird import BigBirdFixed, bigbird
+from regard.model.visibility.image import Local1D, Local2D
+from regard.model.visibility.mask import View
+from regard.model.visibility.parse import parse_visibility
+from regard.model.visibility.patterns import Block, Global, Last, Strided, Summary
+from regard.model.visibility.random import Random
+from regard.model.visibility.token_mask import only_words
 from tests.decode.tape import Tape
-from tests.model.test_flex import WIDE
+from tests.model.sparse.test_flex import WIDE
 
 CPU = torch.device("cpu")
 few = settings(max_examples=40)
@@ -112,7 +112,7 @@ def test_a_batch_sees_what_each_text_sees_alone(lengths):
 
 
 def test_documents_in_one_row_are_seen_as_if_alone():
-    from regard.data.packing import Packing, Pieces
+    from regard.core.packing import Packing, Pieces
 
     for words in (Packing.of([7, 12, 5]), Pieces.of([7, 12, 5], 1)):
         pattern = causal & bigbird(3) & only_words(words)

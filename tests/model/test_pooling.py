@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from regard.data.packing import Packing, Pieces
+from regard.core.packing import Packing, Pieces
 from regard.model.norm import BatchNorm
 from regard.model.pooling import Summary, compared, mean_tokens
 

@@ -8,11 +8,10 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.model.mixers import SCORES, additive
-from regard.model.mixers.additive import Additive
-from regard.model.mixers.dot import Bilinear, Dot
+from regard.model.mixers import SCORES, scores
+from regard.model.mixers.scores import Additive, Bilinear, Dot
 from regard.model.probe import probe
 from regard.model.visibility import causal, full, padding, window
 
@@ -86,11 +85,11 @@ def test_an_additive_score_in_parts_is_the_same_score(length, memory, limit):
     mixer = mixers()["additive"].double()  # sums in another order: float32 would differ by more than a mistake might
     q, k = (torch.randn(2, 2, many, 8, dtype=torch.float64, requires_grad=True) for many in (length, memory))
     whole = mixer.scores(q, k)
-    before, additive.AT_A_TIME = additive.AT_A_TIME, limit
+    before, scores.AT_A_TIME = scores.AT_A_TIME, limit
     try:
         parts = mixer.scores(q, k)
     finally:
-        additive.AT_A_TIME = before
+        scores.AT_A_TIME = before
     torch.testing.assert_close(parts, whole)
     for a, b in zip(*(torch.autograd.grad(each.square().sum(), (q, k, mixer.weight_K)) for each in (parts, whole))):
         torch.testing.assert_close(a, b, atol=1e-12, rtol=1e-12)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from starlette.testclient import TestClient
 
 from regard.studio.app import create
-from regard.studio.work import Full, Work
+from regard.studio.worker import Full, Work
 from tests.studio.asking import Asker, questions
 from tests.studio.tiny_desk import TinyDesk, TinyOpening, tiny_look
 

@@ -8,12 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.model.attention import Attention
 from regard.model.probe import attentions
-from regard.studio.arithmetic import Place, arithmetic, trace
-from regard.studio.looks import Look
-from regard.studio.terms import terms
+from regard.studio.arithmetic import Place, arithmetic, terms, trace
+from regard.studio.passes import Look
 from tests.studio.tiny_desk import tiny_look
 
 PLACES = [Place("encoder.0.self", 1, 3, 2), Place("decoder.1.self", 0, 4, 1), Place("decoder.1.cross", 1, 2, 4)]

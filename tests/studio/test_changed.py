@@ -11,7 +11,7 @@ import pytest
 import torch
 from starlette.testclient import TestClient
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.studio.app import create
 from tests.studio.showing import open_view, until
 from tests.studio.tiny_desk import TinyDesk, served

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.testclient import TestClient
 
-from regard.errors import UserError
-from regard.studio.address import VARIABLE, allowed_hosts, find_key, make_key, readable_by_others, url
+from regard.core.errors import UserError
 from regard.studio.app import create
-from regard.studio.door import COOKIE, SHORTEST_KEY, Attempts, Door
-from regard.studio.guard import LOCAL
-from tests.studio.test_guard import KEY, client
+from regard.studio.security import COOKIE, LOCAL, SHORTEST_KEY, Attempts, Door
+from regard.studio.server import VARIABLE, allowed_hosts, find_key, make_key, readable_by_others, url
+from tests.studio.test_security import KEY, client
 from tests.studio.tiny_desk import TinyDesk, TinyOpening, served
 
 if TYPE_CHECKING:

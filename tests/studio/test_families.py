@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from regard.data.word_config import WordsDataConfig
-from regard.data.word_vectors import WordVectors
-from regard.decode.tree import SearchTree
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.data.config import WordsDataConfig
+from regard.data.sources.word_vectors import WordVectors
+from regard.decode.beam_trace import SearchTree
 from regard.families.recurrent import Recurrent, RecurrentConfig
-from regard.lens.document import Document, Sentence, Word
+from regard.lens.analyses.document import Document, Sentence, Word
 from regard.lens.subject import Subject
 from regard.studio.app import create
-from regard.tasks.lexicon import Lexicon
-from regard.tasks.lexicon_desk import LexiconDesk
+from regard.studio.word_session import WordSession
+from regard.tasks.word_vectors.predict import WordVectorModel
 from tests.studio.showing import SCREENS, TEXT, USES, drawn, until
 from tests.studio.tiny_desk import WORDS, TinyDesk, TinyOpening, served
 
@@ -58,11 +58,11 @@ class BySentences(TinyDesk):
 
 
 @dataclass
-class Plain(TinyDesk):
+class UnmaskedPattern(TinyDesk):
     model: Any = field(default_factory=without_attention)
 
 
-DESKS = {"plain": Plain(), "unseen": Unseen(), "nested": BySentences()}
+DESKS = {"plain": UnmaskedPattern(), "unseen": Unseen(), "nested": BySentences()}
 SAYS = {
     "plain": dict.fromkeys(("atlas", "head", "ablate", "arithmetic", "compare"), "has no attention"),
     "unseen": {screen: "othing of this model can be drawn" for screen in SCREENS if screen not in ("run", "words")},
@@ -114,7 +114,7 @@ def test_what_cannot_be_looked_into_still_answers(page: Page, studio: str) -> No
 
 def test_word_vectors_have_neighbours_and_a_sentence_for_the_rest() -> None:
     vectors = WordVectors(("king", "queen", "car"), np.array([[1, 0.1], [1, 0.2], [-1, 0.3]], np.float32))
-    desk = LexiconDesk(Lexicon(vectors, WordsDataConfig(train=("a.txt",)), lowercase=True), "words", "as the run ended")
+    desk = WordSession(WordVectorModel(vectors, WordsDataConfig(train=("a.txt",)), lowercase=True), "words", "as the run ended")
     client = TestClient(create({"vectors": TinyOpening(desk)}), base_url="http://127.0.0.1")  # type: ignore[arg-type]
     assert client.get("/api/run", params={"run": "vectors"}).json()["facts"]["parameters"] == "6"
     near = client.get("/api/near", params={"run": "vectors", "word": "King"}).json()

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from regard.lens.subject import Side
+from regard.lens.subject import TokenRow
 from tests.studio.showing import SCREENS, drawn
 from tests.studio.tiny_desk import WORDS, TinyDesk, TinyOpening, served
 
@@ -58,9 +58,9 @@ class HostileDesk(TinyDesk):
     def number(self, word: str) -> int:
         return 3 + len(word) % (WORDS - 3)
 
-    def side(self, text: str) -> Side:
+    def side(self, text: str) -> TokenRow:
         ids = tuple(3 + n % (WORDS - 3) for n in range(len(HOSTILE)))
-        return Side(HOSTILE, ids, tuple(range(len(HOSTILE))), (False,) * len(HOSTILE))
+        return TokenRow(HOSTILE, ids, tuple(range(len(HOSTILE))), (False,) * len(HOSTILE))
 
     def answer(self, text: str) -> str:
         return HOSTILE[2]

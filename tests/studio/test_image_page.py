@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 
-from regard.data.captions import open_image
+from regard.data.sources.captions import open_image
 from tests.studio.showing import SCREENS, drawn, until
 from tests.studio.test_hostile import HOSTILE, RUNS
 from tests.studio.test_page import save

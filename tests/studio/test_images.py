@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from starlette.testclient import TestClient
 
-from regard.data.captions import open_image, read_captions
-from regard.lens.gradients import integrated_gradients
+from regard.data.sources.captions import open_image, read_captions
+from regard.lens.analyses.gradients import integrated_gradients
 from regard.studio.app import create
 from regard.studio.gallery import KEPT, LARGEST, THUMB
 from tests.studio.tiny_captioner import CELLS, IMAGES, SCENE, WHERE, CaptionOpening, caption_weights, captioner_desk

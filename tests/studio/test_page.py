@@ -13,7 +13,7 @@ import pytest
 
 from regard.studio.app import assets
 from regard.studio.arithmetic import Place, arithmetic, trace
-from regard.studio.looks import Look
+from regard.studio.passes import Look
 from tests.studio.showing import SCREENS, TEXT, drawn, numbers_of, open_view, until
 from tests.studio.tiny_desk import tiny_look
 
@@ -189,7 +189,7 @@ def test_a_long_text_opens_as_an_overview(page: Page, studio: str) -> None:
 def tiny_look_of(text: str) -> Look:
     from threading import Lock
 
-    from regard.studio.looks import Asked, look
+    from regard.studio.passes import Asked, look
     from tests.studio.tiny_desk import TinyDesk
 
     return look(Asked("tiny", text, "w5 w6"), TinyDesk(), Lock())

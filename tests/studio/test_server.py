@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from regard.studio.connections import Limits, Watch
+from regard.studio.server import Limits, Watch
 from tests.studio.plain_app import hello
 from tests.studio.tiny_desk import TinyDesk, TinyOpening, served, serving
 
@@ -99,7 +99,7 @@ def test_a_slow_answer_is_waited_for() -> None:
         assert get(port, tries=20) == 200
 
 
-class Held:
+class CrossKV:
     """A connection as the watch sees it."""
 
     def __init__(self, address: str, stage: str) -> None:
@@ -110,8 +110,8 @@ class Held:
 
 
 def test_the_client_that_has_most_connections_makes_room_and_no_answer_is_cut_off() -> None:
-    honest, busy = Held("10.0.0.1", "head"), Held("10.0.0.2", "answering")
-    crowd = [Held("10.0.0.2", "head") for _ in range(3)]
+    honest, busy = CrossKV("10.0.0.1", "head"), CrossKV("10.0.0.2", "answering")
+    crowd = [CrossKV("10.0.0.2", "head") for _ in range(3)]
     connections: list[Any] = [honest, busy]
     watch = Watch(connections, Limits(head=10, grace=0.2))
     watch.close_overdue(0.0)
@@ -174,7 +174,7 @@ def test_nobody_can_say_that_it_is_somebody_else() -> None:
 STUCK = """
 import asyncio, resource, socket, sys, threading
 from regard.studio.server import Server
-from regard.studio.work import Stopped, Work
+from regard.studio.worker import Stopped, Work
 from tests.studio.plain_app import hello
 
 work = Work("a test", threads=1, most=4)

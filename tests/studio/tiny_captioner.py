@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.data.captions import open_image, read_captions
-from regard.data.images import square
+from regard.data.sources.captions import open_image, read_captions
+from regard.data.sources.images import square
 from regard.decode.config import DecodeConfig
 from regard.families.captioner import Captioner
 from regard.model.probe import probe
-from regard.recipe import load_recipe
-from regard.tasks.caption_desk import CaptionDesk
-from regard.tasks.caption_writer import CaptionWriter
+from regard.runs.recipe import load_recipe
+from regard.studio.image_session import ImageSession
+from regard.tasks.captioning.predict import CaptionGenerator
+from regard.text.specials import SOS
 from regard.text.tokenizer import train_tokenizer
-from regard.text.vocabulary import SOS
 
 IMAGES, CELLS = 30, 4
 WHERE = f"builtin:scenes@count={IMAGES}/test"
@@ -35,7 +35,7 @@ ASSIGNED = [
 
 
 @cache
-def captioner_desk() -> CaptionDesk:
+def captioner_desk() -> ImageSession:
     recipe = load_recipe("caption-scenes-transformer", ASSIGNED)
     captions = [example.captions[0] for example in read_captions([WHERE], "", 8).examples]
     tokenizer = train_tokenizer("word", captions, 100)
@@ -45,7 +45,7 @@ def captioner_desk() -> CaptionDesk:
             if weight.dim() == 2:
                 weight.mul_(0.7 if "cross" in name else 3.0)
     decode = DecodeConfig(search="greedy", minimum_length=5, maximum_length=7)
-    return CaptionDesk(CaptionWriter(model, tokenizer, decode), recipe, "caption", "never trained")
+    return ImageSession(CaptionGenerator(model, tokenizer, decode), recipe, "caption", "never trained")
 
 
 def read(name: str = SCENE) -> np.ndarray:
@@ -67,7 +67,7 @@ class CaptionOpening:
     folder: Path | None = None
     steps: tuple[int, ...] = ()
 
-    def open(self, step: int | None) -> CaptionDesk:
+    def open(self, step: int | None) -> ImageSession:
         return captioner_desk()
 
     def version(self) -> str | None:

@@ -12,20 +12,18 @@ from time import sleep
 
 import torch
 
-from regard.decode.tree import SearchTree, beam_tree
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.decode.beam_trace import SearchTree, beam_tree
 from regard.families.transformer import Transformer
-from regard.lens.document import Document
-from regard.lens.role_table import Roles
-from regard.lens.roles import tallied
-from regard.lens.subject import Side, Subject
-from regard.lens.uses import Use, WordUses
+from regard.lens.analyses.document import Document
+from regard.lens.analyses.roles import Roles, tallied
+from regard.lens.analyses.word_senses import Use, WordUses
+from regard.lens.subject import Subject, TokenRow
 from regard.studio.app import create
-from regard.studio.connections import Limits
 from regard.studio.gallery import Gallery
-from regard.studio.guard import LOCAL, Asgi
-from regard.studio.looks import Asked, Look, look
-from regard.studio.server import Server
+from regard.studio.passes import Asked, Look, look
+from regard.studio.security import LOCAL, Asgi
+from regard.studio.server import Limits, Server
 from regard.studio.vocabulary import Spelled
 from tests.decode.toy import VOCABULARY, lively
 
@@ -47,9 +45,9 @@ class TinyDesk:
     def number(self, word: str) -> int:
         return self.names.index(word) if word in self.names else 3 + sum(word.encode()) % (WORDS - 3)
 
-    def side(self, text: str) -> Side:
+    def side(self, text: str) -> TokenRow:
         words = text.split(" ")
-        return Side(tuple(words), tuple(map(self.number, words)), tuple(range(len(words))), (False,) * len(words))
+        return TokenRow(tuple(words), tuple(map(self.number, words)), tuple(range(len(words))), (False,) * len(words))
 
     def subject(self, text: str, target: str | None) -> Subject:
         if not text.strip():
@@ -124,8 +122,8 @@ class TinyDesk:
         return WordUses(word, "tiny", tuple(found), tuple(vectors), torch.ones(3).numpy())
 
 
-def mark(name: str, number: int) -> Side:
-    return Side((name,), (number,), (0,), (True,))
+def mark(name: str, number: int) -> TokenRow:
+    return TokenRow((name,), (number,), (0,), (True,))
 
 
 @dataclass(frozen=True)

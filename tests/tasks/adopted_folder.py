@@ -11,8 +11,8 @@ import torch
 import transformers
 
 from tests.families.bert_folder import theirs
-from tests.text.test_foreign import bert as wordpiece_folder
-from tests.text.test_foreign import roberta as byte_level_folder
+from tests.text.test_pretrained import bert as wordpiece_folder
+from tests.text.test_pretrained import roberta as byte_level_folder
 
 LONGEST = 100
 TEXTS = ["the animal did not cross the street", "because it was TOO tired.", "la rue était large", "naïve 漢字, zu breit", "a"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from regard.tasks.listing import explain_rows, explain_tree
-from regard.tasks.table import open_run
+from regard.commands.explain import explain_rows, explain_tree
+from regard.tasks.registry import open_run
 
 
 def explained_as_it_is(run: Path) -> dict[str, Any]:

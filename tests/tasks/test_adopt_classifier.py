@@ -11,13 +11,12 @@ import torch
 import transformers
 
 import regard
-from regard.data.classes import Labels
-from regard.data.scale import Scale
-from regard.errors import UserError
-from regard.tasks.classifier import LABELS, Labeller
-from regard.tasks.classify import TASK
-from regard.tasks.rater import Rater
-from regard.tasks.table import open_run
+from regard.core.errors import UserError
+from regard.data.labels.classes import Labels
+from regard.data.labels.scale import Scale
+from regard.tasks.classification.predict import LABELS, Regressor, TextClassifier
+from regard.tasks.classification.prepare import TASK
+from regard.tasks.registry import open_run
 from tests.families.bert_folder import LABELS as NAMES
 from tests.families.bert_folder import theirs
 
@@ -74,7 +73,7 @@ def their_scores(peer: Any, tokenizer: Any, texts: list[Any]) -> torch.Tensor:
 def test_probabilities_are_theirs(kind: str, texts: list[Any], tmp_path: Path) -> None:
     peer, tokenizer, where = folder(kind, tmp_path)
     found = regard.load(str(where), "cpu")
-    assert isinstance(found, Labeller)
+    assert isinstance(found, TextClassifier)
     expected = their_scores(peer, tokenizer, texts).softmax(-1)
     assert expected.std() > 0.02
     for answer, row in zip(found.classify(texts), expected):
@@ -87,13 +86,13 @@ def test_probabilities_are_theirs(kind: str, texts: list[Any], tmp_path: Path) -
 def test_one_score_is_a_number(kind: str, tmp_path: Path) -> None:
     peer, tokenizer, where = folder(kind, tmp_path, id2label={0: "LABEL_0"})
     found = regard.load(str(where), "cpu")
-    assert isinstance(found, Rater)
+    assert isinstance(found, Regressor)
     assert found(PAIRS) == pytest.approx(their_scores(peer, tokenizer, PAIRS)[:, 0].tolist(), abs=1e-4)  # type: ignore[arg-type]
 
 
 def test_what_is_typed_may_be_a_text_or_a_pair(tmp_path: Path) -> None:
     found = open_run(folder("bert", tmp_path)[2], "cpu")
-    assert isinstance(found, Labeller)
+    assert isinstance(found, TextClassifier)
     told: list[str] = []
     found.predict(["ab cd", "ab\tcd", ""], None, False, told.append)
     expected = found.classify(["ab cd", ("ab", "cd")])

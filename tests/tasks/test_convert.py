@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.errors import UserError
+from regard.commands.explain import explain_tree
+from regard.commands.train import train_run
+from regard.core.errors import UserError
 from regard.families.bert import BERTConfig
-from regard.model.position import tiled
-from regard.tasks.fill import prepare
-from regard.tasks.listing import explain_tree
-from regard.tasks.start import start_of
-from regard.tasks.start_recipe import load_recipe_to_train
-from regard.tasks.training import train_run
+from regard.model.position.absolute import tiled
+from regard.runs.init_recipe import load_recipe_to_train
+from regard.runs.pretrained import start_of
+from regard.tasks.masked_lm.prepare import prepare
 from tests.tasks.tiny_masks import data, trained
 from tests.tasks.tiny_text import quiet
 
@@ -76,13 +76,13 @@ def test_rows_that_no_position_has_stay_first() -> None:
 
 def test_training_over_blocks_is_training_over_all_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same recipe, once by each kernel: the same losses."""
-    from regard.model.patterns import choice
+    from regard.model.sparse import dispatch
 
     recipe = converted("model.visibility=bigbird(2, 3, 2, 1)", "model.dropout=0", "train.checkpoint_every=3")
     weights = []
     for cost in (0.0, 100.0):
-        monkeypatch.setitem(choice.SHORTEST, "cpu", 1)
-        monkeypatch.setitem(choice.PAIR, "cpu", {2: cost})
+        monkeypatch.setitem(dispatch.SHORTEST, "cpu", 1)
+        monkeypatch.setitem(dispatch.PAIR, "cpu", {2: cost})
         outcome = train_run(replace(recipe), tmp_path / str(cost), CPU, quiet)
         weights.append(outcome.run.weights().tensors("model"))
     for name, tensor in weights[0].items():

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from regard.errors import UserError
-from regard.recipe import TASKS, builtin_names, load_recipe, named_tables
-from regard.tasks.run import Run
-from regard.tasks.training import prepare_run
-from regard.train.config import TrainConfig
-from regard.train.runlog import read_metrics
-from regard.train.schedule import learning_rate
+from regard.commands.train import prepare_run
+from regard.core.errors import UserError
+from regard.runs.folder import Run
+from regard.runs.recipe import TASKS, builtin_names, load_recipe, named_tables
+from regard.training.config import TrainConfig
+from regard.training.logging import read_metrics
+from regard.training.schedule import learning_rate
 from tests.tasks.tiny_text import CPU, TINY, last_weights, stories, train, write_stories
 
 EPOCHS = ["train.epochs=2", "train.warmup=0.25", "train.validate_every=0", "train.checkpoint_every=0", "train.log_every=1"]

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import regard as package
-from regard.recipe import load_recipe
-from regard.tasks.documents import document_of
-from regard.tasks.table import open_run
+from regard.runs.recipe import load_recipe
+from regard.tasks.classification.inspect import document_of
+from regard.tasks.registry import open_run
 from tests.command import refused, regard
 from tests.tasks.tiny_labels import train_as
 

@@ -13,15 +13,15 @@ import torch
 from PIL import Image
 
 from benchmarks.lra_exams import VARIANTS, typed_for_a_cpu
-from regard.data.arena.sequences import Sequences
-from regard.data.labels import make_batch
-from regard.errors import UserError
-from regard.recipe import Recipe, load_recipe
-from regard.tasks.classifier import Labeller
-from regard.tasks.classify import prepare, read_to_learn
-from regard.tasks.denoise import Denoiser
-from regard.tasks.start_recipe import load_recipe_to_train
-from regard.tasks.table import open_run
+from regard.core.errors import UserError
+from regard.data.batching.labelled import make_batch
+from regard.data.lra.sequences import Sequences
+from regard.runs.init_recipe import load_recipe_to_train
+from regard.runs.recipe import Recipe, load_recipe
+from regard.tasks.classification.predict import TextClassifier
+from regard.tasks.classification.prepare import prepare, read_to_learn
+from regard.tasks.masked_lm.denoising import Denoiser
+from regard.tasks.registry import open_run
 from tests.command import regard
 from tests.tasks.tiny_labels import PAIRS, ROWS, quiet, train_as, write_rows
 
@@ -74,7 +74,7 @@ def test_what_a_cpu_can_do_is_done(name: str, tmp_path: Path) -> None:
     assert outcome.result is not None
     assert 0 <= outcome.result.as_dict()["accuracy"] <= 1
     assert outcome.progress.step == 3
-    assert isinstance(open_run(tmp_path / "run", "cpu"), Labeller)
+    assert isinstance(open_run(tmp_path / "run", "cpu"), TextClassifier)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -118,7 +118,7 @@ def test_short_lists_are_learned_and_told(tmp_path: Path) -> None:
     assert outcome.result is not None
     assert outcome.result.as_dict()["accuracy"] > 0.4  # one answer for all: about 0.14
     labeller = open_run(tmp_path / "run", "cpu")
-    assert isinstance(labeller, Labeller)
+    assert isinstance(labeller, TextClassifier)
     said = labeller.classify(["[MAX 1 9 ]", "[MIN 0 7 ]"])
     assert [answer.label for answer in said] == ["9", "0"]
     told = regard("predict", tmp_path / "run", "[MAX 1 9 ]", "--device", "cpu")
@@ -160,7 +160,7 @@ def test_pairs_are_denoised_one_by_one_and_read_apart(tmp_path: Path) -> None:
     learned = train_as(load_recipe_to_train("lra-retrieval", [*start, *steps, "train.warmup=2"]), tmp_path / "run")
     assert learned.prepared.recipe.model.pairs == "apart"
     labeller = open_run(tmp_path / "run", "cpu")
-    assert isinstance(labeller, Labeller)
+    assert isinstance(labeller, TextClassifier)
     assert labeller((PAIRS[0][0], PAIRS[0][1])) in ("first", "second")
 
 
@@ -257,7 +257,7 @@ def test_packed_texts_have_the_logits_of_padded_ones_in_half_precision(pooling: 
 @pytest.mark.gpu
 @pytest.mark.parametrize("task", ["classify", "denoise"])
 def test_it_trains_packed_on_a_gpu(task: str, tmp_path: Path) -> None:
-    from regard.tasks.training import train_run
+    from regard.commands.train import train_run
 
     short = ["train.precision=bf16", "train.steps=30", "train.warmup=5", "model.heads=1", "model.width=32"]
     recipe = lists(f"task.name={task}", *short)

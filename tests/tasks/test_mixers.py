@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.errors import UserError
-from regard.model.mixers.features import directions, is_drawn
-from regard.recipe import load_recipe
-from regard.tasks.listing import explain_tree
-from regard.tasks.start import start_of
-from regard.tasks.start_recipe import load_recipe_to_train
-from regard.tasks.table import open_run
-from regard.tasks.write import prepare
-from regard.train.checkpoint import Store
+from regard.commands.explain import explain_tree
+from regard.core.errors import UserError
+from regard.model.mixers.feature_maps import directions, is_drawn
+from regard.runs.init_recipe import load_recipe_to_train
+from regard.runs.pretrained import start_of
+from regard.runs.recipe import load_recipe
+from regard.tasks.language_model.prepare import prepare
+from regard.tasks.registry import open_run
+from regard.training.checkpoint import Store
 from tests.tasks.tiny_text import quiet, stories, train, trained, write_stories
 
 FAVOR = ("model.mixer=favor", "model.features=12", "model.redraw_every=2")

@@ -13,14 +13,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.dialogue_config import RetrievalConfig
-from regard.data.exchanges import Exchange
+from regard.data.config import RetrievalConfig
+from regard.data.sources.dialogues import Exchange
 from regard.decode.config import DecodeConfig
-from regard.tasks.kept import Kept
-from regard.tasks.retriever import Retriever
-from regard.tasks.table import open_run
-from regard.tasks.translator import Translator
-from regard.tasks.wording import Wording
+from regard.tasks.generated_text import GeneratedText
+from regard.tasks.registry import open_run
+from regard.tasks.retrieval.predict import Retriever
+from regard.tasks.retrieval.reply_index import ReplyIndex
+from regard.tasks.translation.predict import Translator
 from tests import command
 from tests.tasks import tiny_questions
 
@@ -33,10 +33,12 @@ def opened(run: Path) -> Any:
     return open_run(run, "cpu")
 
 
-def echoed(translator: Translator, sources: list[list[int]], numbers: list[int]) -> list[list[Wording]]:
+def echoed(translator: Translator, sources: list[list[int]], numbers: list[int]) -> list[list[GeneratedText]]:
     """In place of a search: the source itself, and which of all it is said to be."""
     texts = [translator.tokenizers.source.decode(ids[:-1]) for ids in sources]
-    return [[Wording(text, float(number), 0.0, True, ids)] for text, number, ids in zip(texts, numbers, sources, strict=True)]
+    return [
+        [GeneratedText(text, float(number), 0.0, True, ids)] for text, number, ids in zip(texts, numbers, sources, strict=True)
+    ]
 
 
 @settings(max_examples=25)
@@ -80,7 +82,7 @@ def test_answers(numbers: list[int]) -> None:
 )
 def test_replies(exchanges: list[tuple[int, int]], said: list[int]) -> None:
     """The kept reply to what is nearest, also where contexts and replies come several times: context n points along axis n."""
-    kept = Kept.of([Exchange((f"c{context}",), f"r{reply}") for context, reply in exchanges])
+    kept = ReplyIndex.of([Exchange((f"c{context}",), f"r{reply}") for context, reply in exchanges])
     data = RetrievalConfig(train=("x",), compare="contexts")
 
     def along(self: Retriever, side: str, texts: list[tuple[str, ...]]) -> np.ndarray:

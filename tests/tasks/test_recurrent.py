@@ -9,13 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from regard.commands.baselines import fresh, repeated
+from regard.commands.subjects import subject_of
 from regard.families.recurrent import Recurrent
-from regard.lens.merged import value_norms
+from regard.lens.analyses.weights import value_norms
 from regard.model.probe import attentions
-from regard.tasks.fresh import fresh
-from regard.tasks.repeated import repeated
-from regard.tasks.subject import subject_of
-from regard.tasks.translator import Translator
+from regard.tasks.translation.predict import Translator
 from tests.command import refused, regard
 from tests.tasks.tiny_recurrent import recipe, trained
 

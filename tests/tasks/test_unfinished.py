@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.tasks import run as runs
-from regard.tasks.run import Run
+from regard.runs import folder as runs
+from regard.runs.folder import Run
 from tests.command import SENTENCES, copy_of_run, regard, tiny
 from tests.tasks import tiny_words
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.labelled import lacks_labels
+from regard.data.sources.labelled import lacks_labels
 from tests.command import refused, regard
 from tests.tasks import tiny_labels, tiny_tags
 

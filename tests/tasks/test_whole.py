@@ -11,11 +11,11 @@ import torch
 
 from regard.families.bert import BERTConfig
 from regard.families.gpt import GPTConfig
-from regard.model.patterns.parse import parse_visibility
-from regard.model.patterns.whole import LONGEST, whole_up_to
 from regard.model.visibility import causal, dense, full
-from regard.tasks.table import open_run
-from regard.tasks.whole import told_whole
+from regard.model.visibility.full_length import LONGEST, whole_up_to
+from regard.model.visibility.parse import parse_visibility
+from regard.tasks.notices import told_whole
+from regard.tasks.registry import open_run
 from tests.command import regard, tiny, trained
 
 SAID = "leaves out nothing"
@@ -69,7 +69,10 @@ def test_explain_and_a_dry_run_say_it(tmp_path: Path) -> None:
 def test_lens_says_it_of_the_text_that_is_shown(visibility: str, said: bool) -> None:
     answers = open_run(trained(), "cpu")
     answers.model.config = replace(answers.model.config, visibility=visibility)
-    with patch("regard.tasks.shows.open_run", return_value=answers), patch("regard.tasks.look.open_run", return_value=answers):
+    with (
+        patch("regard.commands.views.open_run", return_value=answers),
+        patch("regard.commands.lens.open_run", return_value=answers),
+    ):
         found = [regard("lens", trained(), "the cat sees the dog .", *more) for more in ([], ["--show", "heads"])]
     for result in found:
         assert result.code == 0, result.err

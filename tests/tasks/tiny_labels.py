@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 import torch
 
-from regard.recipe import Recipe, load_recipe
-from regard.tasks.classifier import Labeller
-from regard.tasks.table import open_run
-from regard.tasks.training import Outcome, train_run
+from regard.commands.train import Outcome, train_run
+from regard.runs.recipe import Recipe, load_recipe
+from regard.tasks.classification.predict import TextClassifier
+from regard.tasks.registry import open_run
 
 CPU = torch.device("cpu")
 THINGS, SEEN = ("cat", "dog", "bird", "horse", "fish", "cow"), ("old", "small", "brown", "young", "wet", "big")
@@ -49,7 +49,7 @@ def recipe(data: Path, *settings: str) -> Recipe:
 
 def train_as(chosen: Recipe, folder: Path) -> Outcome:
     torch.set_num_threads(1)
-    with patch("regard.train.runlog.draw_curves"):  # which would take longer than the training
+    with patch("regard.training.logging.draw_curves"):  # which would take longer than the training
         return train_run(chosen, folder, CPU, quiet)
 
 
@@ -69,7 +69,7 @@ def _trained(family: str, pairs: bool) -> Path:
     return folder / "run"
 
 
-def labeller(family: str = "gpt", pairs: bool = False, *settings: str) -> Labeller:
+def labeller(family: str = "gpt", pairs: bool = False, *settings: str) -> TextClassifier:
     found = open_run(trained(family, pairs), "cpu", settings)
-    assert isinstance(found, Labeller)
+    assert isinstance(found, TextClassifier)
     return found

@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 import torch
 
-from regard.recipe import Recipe, load_recipe
-from regard.tasks.training import Outcome
+from regard.commands.train import Outcome
+from regard.runs.recipe import Recipe, load_recipe
 from tests.tasks.tiny_text import stories, train_as, write_stories
 
 WINDOW = 24

@@ -13,10 +13,10 @@ from unittest.mock import patch
 
 import torch
 
-from regard.recipe import Recipe, load_recipe
-from regard.tasks.answerer import Answerer
-from regard.tasks.table import open_run
-from regard.tasks.training import Outcome, train_run
+from regard.commands.train import Outcome, train_run
+from regard.runs.recipe import Recipe, load_recipe
+from regard.tasks.question_answering.predict import QuestionAnswerer
+from regard.tasks.registry import open_run
 
 CPU = torch.device("cpu")
 ANIMALS, COLOURS, DEEDS = (
@@ -63,7 +63,7 @@ def recipe(data: Path, *settings: str) -> Recipe:
 
 def train_as(chosen: Recipe, folder: Path) -> Outcome:
     torch.set_num_threads(1)
-    with patch("regard.train.runlog.draw_curves"):  # which would take longer than the training
+    with patch("regard.training.logging.draw_curves"):  # which would take longer than the training
         return train_run(chosen, folder, CPU, quiet)
 
 
@@ -81,7 +81,7 @@ def _trained(silent: bool) -> Path:
     return folder / "run"
 
 
-def answerer(silent: bool = False, *settings: str) -> Answerer:
+def answerer(silent: bool = False, *settings: str) -> QuestionAnswerer:
     found = open_run(trained(silent), "cpu", settings)
-    assert isinstance(found, Answerer)
+    assert isinstance(found, QuestionAnswerer)
     return found

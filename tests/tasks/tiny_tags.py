@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 import torch
 
-from regard.recipe import Recipe, load_recipe
-from regard.tasks.table import open_run
-from regard.tasks.tagger import Tagger
-from regard.tasks.training import Outcome, train_run
+from regard.commands.train import Outcome, train_run
+from regard.runs.recipe import Recipe, load_recipe
+from regard.tasks.registry import open_run
+from regard.tasks.tagging.predict import Tagger
 
 CPU = torch.device("cpu")
 PERSONS, PLACES, SEES = ("Ann", "Ann Lee", "Bob", "Bob Ray"), ("Rome", "New Oslo", "Paris"), ("likes", "left", "saw")
@@ -53,7 +53,7 @@ def recipe(data: Path, *settings: str) -> Recipe:
 
 def train_as(chosen: Recipe, folder: Path) -> Outcome:
     torch.set_num_threads(1)
-    with patch("regard.train.runlog.draw_curves"):  # which would take longer than the training
+    with patch("regard.training.logging.draw_curves"):  # which would take longer than the training
         return train_run(chosen, folder, CPU, quiet)
 
 

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from regard.recipe import Recipe
-from regard.tasks.start_recipe import load_recipe_to_train
+from regard.runs.init_recipe import load_recipe_to_train
+from regard.runs.recipe import Recipe
 from tests.tasks.tiny_labels import PAIRS, ROWS, recipe, train_as, write_rows
 
 STUDY = [  # as the teacher studied, for one who has its width and half its layers

@@ -16,10 +16,10 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from regard.recipe import Recipe, load_recipe
-from regard.tasks.table import open_run
-from regard.tasks.training import Outcome, train_run
-from regard.tasks.writer import Writer
+from regard.commands.train import Outcome, train_run
+from regard.runs.recipe import Recipe, load_recipe
+from regard.tasks.language_model.predict import TextGenerator
+from regard.tasks.registry import open_run
 
 CPU = torch.device("cpu")
 WINDOW = 16
@@ -57,7 +57,7 @@ def train(folder: Path, data: Path | str, *settings: str) -> Outcome:
 
 
 def train_as(recipe: Recipe, folder: Path) -> Outcome:
-    with patch("regard.train.runlog.draw_curves"):  # which would take longer than the training
+    with patch("regard.training.logging.draw_curves"):  # which would take longer than the training
         return train_run(recipe, folder, CPU, quiet)
 
 
@@ -86,20 +86,20 @@ def _trained(tokenizer: str, size: int) -> Path:
 
 
 @cache
-def _opened(tokenizer: str, size: int) -> Writer:
+def _opened(tokenizer: str, size: int) -> TextGenerator:
     found = open_run(trained(tokenizer, size), "cpu")
-    assert isinstance(found, Writer)
+    assert isinstance(found, TextGenerator)
     return found
 
 
-def writer(tokenizer: str = "byte-bpe", size: int = 290, **decode: Any) -> Writer:
+def writer(tokenizer: str = "byte-bpe", size: int = 290, **decode: Any) -> TextGenerator:
     """The trained one, with this search."""
     found = _opened(tokenizer, size)
     return replace(found, decode=replace(found.decode, **decode))
 
 
 @torch.no_grad()
-def log_probabilities(found: Writer, ids: Sequence[int]) -> Tensor:
+def log_probabilities(found: TextGenerator, ids: Sequence[int]) -> Tensor:
     """logprob_LV of the token after each of these, by one plain pass."""
     logits_LV: Tensor = found.model(torch.tensor([list(ids)]))[0]
     return logits_LV.log_softmax(-1)

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from regard.recipe import load_recipe
-from regard.tasks.lexicon import Lexicon
-from regard.tasks.table import open_run
-from regard.tasks.training import Outcome, train_run
+from regard.commands.train import Outcome, train_run
+from regard.runs.recipe import load_recipe
+from regard.tasks.registry import open_run
+from regard.tasks.word_vectors.predict import WordVectorModel
 
 CPU = torch.device("cpu")
 ANIMALS, COLOURS = ("cat", "dog", "bird", "horse", "fish"), ("red", "green", "blue", "black", "white")
@@ -61,7 +61,7 @@ def trained(name: str = "skipgram") -> Path:
     return folder
 
 
-def lexicon(name: str = "skipgram") -> Lexicon:
+def lexicon(name: str = "skipgram") -> WordVectorModel:
     found = open_run(trained(name), "cpu", ["data.nearest=4"])
-    assert isinstance(found, Lexicon)
+    assert isinstance(found, WordVectorModel)
     return found

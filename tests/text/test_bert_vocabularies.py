@@ -21,10 +21,10 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.text.foreign import read_foreign
+from regard.text.pretrained import read_foreign
 from regard.text.tokenizer import Tokenizer
 from tests.text.samples import any_text, mixed_lines
-from tests.text.test_foreign import bert
+from tests.text.test_pretrained import bert
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "uncased": {"do_lower_case": True},

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.text.blanks import Blanks
 from regard.text.config import KINDS, Kind
 from regard.text.tokenizer import Tokenizer

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.text.occurrences import occurrences
+from regard.text.offsets import occurrences
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.text.splitting import word_places
+from regard.text.offsets import word_places
 
 
 def words(text: str) -> list[str]:

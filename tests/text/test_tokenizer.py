@@ -16,10 +16,10 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.text.config import KINDS, Kind, TextConfig
+from regard.text.specials import EOS, PAD, SOS, SPECIALS, UNK, Roles
 from regard.text.tokenizer import Tokenizer, train_tokenizer
-from regard.text.vocabulary import EOS, PAD, SOS, SPECIALS, UNK, Roles
 from tests.text.samples import SIZES, TEXTS, any_text, mixed_lines, seen_text, trained
 
 ONE_SPACE: tuple[Kind, ...] = ("bpe", "unigram")

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 import tokenizers
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.text import tokenizer_check
 from regard.text.config import KINDS
-from regard.text.foreign import read_foreign
+from regard.text.pretrained import read_foreign
 from regard.text.tokenizer import Tokenizer
 from regard.text.tokenizer_check import checked, guarded, read_checked
 from tests.families.public_folder import TOKENIZER
 from tests.text.samples import trained
-from tests.text.test_foreign import FOLDERS
+from tests.text.test_pretrained import FOLDERS
 
 REPLACE = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}
 FIXED = {"strategy": {"Fixed": 1_000_000_000}, "direction": "Right", "pad_id": 0, "pad_type_id": 0, "pad_token": "<pad>"}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 from regard.text.config import KINDS, Kind
+from regard.text.specials import TURN_END
 from regard.text.tokenizer import Tokenizer
-from regard.text.vocabulary import TURN_END
 from tests.text.samples import seen_text, trained
 
 

@@ -12,11 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from regard import __version__
-from regard.cli import changing, looking, making, telling, using
-from regard.cli.group import ReaderLeft, Verbs
-from regard.cli.shared import say
-from regard.errors import UserError
-from regard.terminal import quoted
+from regard.cli import convert, info, inspect, predict, train
+from regard.cli.shared import ReaderLeft, Verbs, say
+from regard.core.errors import UserError
+from regard.core.terminal import quoted
 
 app = typer.Typer(
     cls=Verbs,
@@ -25,7 +24,7 @@ app = typer.Typer(
     help="Regard: the whole Transformer family on one attention core. Train, decode, look inside.",
     epilog="Start with 'regard demo'. 'regard VERB --help' tells more about each.",
 )
-for group in (making, using, changing, looking, telling):  # the order of help
+for group in (train, predict, convert, inspect, info):  # the order of help
     app.add_typer(group.verbs)
 
 

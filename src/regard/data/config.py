@@ -1,12 +1,19 @@
-"""The `[data]` section: where the examples are, and which of them are used."""
+"""The `[data]` section: where the examples are, and which of them are used.
+
+The `[data]` section of images with captions.
+
+The `[data]` section of dialogues: where they are, and how much of them comes before a reply.
+
+The `[data]` section of a recipe for word vectors: the text they are learned from, and what they are asked afterwards.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.data.held_out import hint, must_be_share
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.data.valid_fraction import hint, must_be_share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,3 +161,85 @@ class TaggedConfig:
             raise UserError(f"data.window={self.window} must be 0 (model.maximum_length) or at least 16.")
         if self.limit < 0:
             raise UserError(f"data.limit={self.limit} must be 0 (all) or more.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionsConfig:
+    train: tuple[str, ...]
+    valid: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    images: str = ""  # a folder or a .tar archive with the images; none: the folder that a captions file is in
+    maximum_tokens: int = 64  # a longer caption is not trained on, and counted
+    limit: int = 0  # use only so many training images; 0 is all
+    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+
+    def __post_init__(self) -> None:
+        must_be_share(self.held_out)
+        for key in ("train", "valid"):
+            if not getattr(self, key) and (key == "train" or not self.held_out):
+                raise UserError(
+                    f"data.{key} is empty; give a captions file, such as captions.jsonl, or builtin:scenes/{key}.{hint(key)}"
+                )
+        if self.maximum_tokens < 2:
+            raise UserError(f"data.maximum_tokens={self.maximum_tokens} must be at least 2.")
+        if self.limit < 0:
+            raise UserError(f"data.limit={self.limit} must be 0 (all) or more.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialoguesConfig:
+    """Dialogues to learn to reply from."""
+
+    train: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    turns: int = 1  # that are seen before a reply; of more, the last
+    replies: Literal["every", "second"] = "every"  # which turns are learned: all but the first, or the second speaker's
+    maximum_tokens: int = 256  # of a context: its oldest turns are left out, and a training reply that is longer is too
+    limit: int = 0  # use only so many training dialogues; 0 is all
+    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+
+    def __post_init__(self) -> None:
+        must_be_share(self.held_out)
+        if self.turns < 1:
+            raise UserError(f"data.turns={self.turns} must be at least 1: the turn that is replied to.")
+        if self.maximum_tokens < 8:
+            raise UserError(f"data.maximum_tokens={self.maximum_tokens} must be at least 8.")
+        if self.limit < 0:
+            raise UserError(f"data.limit={self.limit} must be 0 (all) or more.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrievalConfig(DialoguesConfig):
+    """Dialogues whose replies are found again."""
+
+    maximum_tokens: int = 128  # of a context, whose oldest turns are left out, and of a reply, which is cut
+    compare: Literal["replies", "contexts"] = "replies"  # with what a context is compared: kept replies, or what came before them
+    nearest: int = 1  # replies that are told, the nearest first; of several, each with its cosine
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nearest < 1:
+            raise UserError(f"data.nearest={self.nearest} must be at least 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsDataConfig:
+    train: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()  # analogies (questions-words.txt) and rated pairs (WordSim-353), one file or several
+    column: str = "text"  # of JSONL and hub data
+    limit: int = 0  # of a file of vectors, read only so many; 0 is all
+    nearest: int = 10  # answers to each question
+    by: Literal["cosine", "euclid"] = "cosine"  # how near
+    analogy: Literal["add", "mul"] = "add"  # how king - man + woman is reckoned: 3CosAdd, 3CosMul
+    exclude: bool = True  # the words of a question are no answers to it
+    restrict: int = 30_000  # analogies are scored once more with only so many words
+
+    def __post_init__(self) -> None:
+        for key in ("nearest", "restrict"):
+            if getattr(self, key) < 1:
+                raise UserError(f"data.{key}={getattr(self, key)} must be at least 1.")
+        if self.limit < 0:
+            raise UserError(f"data.limit={self.limit} must be 0 (all) or more.")
+        if self.by == "euclid" and self.analogy == "mul":
+            raise UserError("data.analogy=mul multiplies cosines, and data.by=euclid has none; leave one of them out.")

@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 import torch
 
-from regard.data.packing import pinned
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.core.packing import pinned
 
 Self = TypeVar("Self")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 
 
 def in_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

@@ -11,6 +11,13 @@ goes on with the `beam` best that do not end. A sentence is done when
 - it reaches its maximum. What is alive then counts as unfinished, after all that finished.
 
 Differs from the papers in: no coverage penalty, no pruning by relative score.
+
+The paths of a beam search as a tree that only grows: nothing of a hypothesis is copied while it lives.
+
+Each step ranks C candidates of a sentence, and each is a node: its token, how probable that was, and which candidate of the step
+before it continues. Lanes and finished hypotheses are just nodes; their texts are read off when a sentence leaves.
+
+Dims: S sentences, W lanes, K offered to each, C candidates a step, T steps.
 """
 
 from __future__ import annotations
@@ -22,21 +29,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from regard.decode.candidates import Candidates
 from regard.decode.config import check_beam
-from regard.decode.graph import Sessions
+from regard.decode.cuda_graphs import CapturedGraphs
 from regard.decode.hypothesis import Hypothesis, hypothesis, length_divisor
 from regard.decode.loop import find
-from regard.decode.offers import Offers
-from regard.decode.openings import Openings, openings
-from regard.decode.paths import Candidates, Path, Tree, Twigs, rank
 from regard.decode.progress import Progress
+from regard.decode.prompts import Prompts, openings
 from regard.decode.rules import Room, Rules
-from regard.model.state import Moves, Reading
+from regard.model.state.protocol import EncodedInput, RowCompaction
 
 
 @torch.no_grad()
 def beam_search(
-    reading: Reading,
+    reading: EncodedInput,
     rows: int,
     *,
     sos: int | Tensor,
@@ -50,7 +56,7 @@ def beam_search(
     banned_sequences: Sequence[Sequence[int]] = (),
     prompts: Sequence[Sequence[int]] | None = None,
     forced: Sequence[Sequence[int]] | None = None,
-    sessions: Sessions | None = None,
+    sessions: CapturedGraphs | None = None,
 ) -> list[list[Hypothesis]]:
     """Per row of what was read, its n_best hypotheses, best first; fewer only where the model has no more to offer.
 
@@ -96,17 +102,17 @@ class Board(NamedTuple):
 
 
 class Beam:
-    def __init__(self, rules: Rules, reading: Reading, room: Room) -> None:
+    def __init__(self, rules: Rules, reading: EncodedInput, room: Room) -> None:
         self.rules, self.width, device = rules, 2 * rules.beam, reading.device
         self.state = reading.room(room.sentences, rules.beam, room.tokens, fixed=room.fixed)
         self.progress = Progress(room.sentences, device)
-        self.offers = Offers(rules, device, fixed=room.fixed)
+        self.offers = Candidates(rules, device, fixed=room.fixed)
         self.room = self.board = Board.room(rules, room, device)
         self.forest = self.tree = Tree.room(room.sentences, self.width, room.tokens, device)
         self.rank_W = torch.arange(rules.beam, device=device)
         self.divisor_T = length_divisor(torch.arange(1, room.tokens + 1, device=device).double(), rules.alpha)
 
-    def begin(self, reading: Reading, openings: Openings) -> None:
+    def begin(self, reading: EncodedInput, openings: Prompts) -> None:
         """One empty path alive per sentence: the first lane's."""
         board = self.board = self.room
         self.tree = self.forest
@@ -141,7 +147,7 @@ class Beam:
             return None
         return board.forced_ST.index_select(1, self.progress.step_1).expand_as(board.newest_SW).reshape(-1, 1)
 
-    def _finish(self, candidates: Candidates, ends_SC: Tensor) -> None:
+    def _finish(self, candidates: BeamCandidates, ends_SC: Tensor) -> None:
         """Ends ranked beyond the beam do not count: whatever they lost to lives on. Ties: what had finished before."""
         board, progress, beam = self.board, self.progress, self.rules.beam
         not_now_SW = ~ends_SC[:, :beam] | progress.done_S[:, None]
@@ -153,7 +159,7 @@ class Beam:
         board.score_SN.copy_(score_SM.gather(1, order_SN))
         board.end_SN.copy_(end_SM.gather(1, order_SN))
 
-    def _go_on(self, candidates: Candidates, ends_SC: Tensor) -> Tensor:
+    def _go_on(self, candidates: BeamCandidates, ends_SC: Tensor) -> Tensor:
         """Lanes become the best candidates that do not end; returns the lane that each goes on from."""
         board, done_S1 = self.board, self.progress.done_S[:, None]
         node_SW = ends_SC.long().argsort(dim=1, stable=True)[:, : self.rules.beam]
@@ -167,7 +173,7 @@ class Beam:
             board.tail_SWN.copy_(torch.cat([tail_SWN[..., 1:], board.newest_SW[..., None]], 2))
         return lane_SW
 
-    def keep(self, moves: Moves) -> None:
+    def keep(self, moves: RowCompaction) -> None:
         for part_S in (*self.board, *self.tree):
             moves.within(part_S)
         self.board = self.room.first(moves.stay)
@@ -186,7 +192,7 @@ class Beam:
         return [self._hypotheses(*sentence) for sentence in sentences]
 
     def _hypotheses(
-        self, twigs: Twigs, length: int, scores: list[float], ends: list[int], totals: list[float], nodes: list[int]
+        self, twigs: Paths, length: int, scores: list[float], ends: list[int], totals: list[float], nodes: list[int]
     ) -> list[Hypothesis]:
         """Finished ones, then unfinished; where nothing at all could follow, the best path up to there."""
         finished = [twigs.path(end % self.width, end // self.width) for end, score in zip(ends, scores) if score > -torch.inf]
@@ -197,3 +203,67 @@ class Beam:
         found = [hypothesis(*path, finished=True, alpha=alpha) for path in finished]
         found += [hypothesis(*path, finished=False, alpha=alpha) for path in alive]
         return found[: self.rules.n_best]
+
+
+Path = tuple[list[int], list[float]]  # tokens and their log-probabilities
+
+
+class BeamCandidates(NamedTuple):
+    """One-token continuations of a sentence's lanes, most probable first."""
+
+    lane_SC: Tensor  # the lane continued
+    token_SC: Tensor
+    logprob_SC: Tensor
+    total_SC: Tensor
+
+
+def rank(total_SW: Tensor, logprob_BK: Tensor, token_BK: Tensor, count: int) -> BeamCandidates:
+    """The `count` best of each sentence, of the K offered to each lane. Ties: better lane first."""
+    sentences, lanes = total_SW.shape
+    logprob_SWK = logprob_BK.view(sentences, lanes, -1)
+    total_SN = (total_SW[..., None] + logprob_SWK).flatten(1)
+    total_SN, index_SN = total_SN.sort(dim=1, descending=True, stable=True)
+    index_SC = index_SN[:, :count]
+    return BeamCandidates(
+        lane_SC=index_SC // logprob_SWK.shape[2],
+        token_SC=token_BK.view(sentences, -1).gather(1, index_SC),
+        logprob_SC=logprob_SWK.flatten(1).gather(1, index_SC),
+        total_SC=total_SN[:, :count],
+    )
+
+
+class Tree(NamedTuple):
+    tokens_SCT: Tensor
+    logprobs_SCT: Tensor
+    parents_SCT: Tensor
+
+    @classmethod
+    def room(cls, sentences: int, candidates: int, steps: int, device: torch.device) -> Tree:
+        tokens_SCT = torch.zeros(sentences, candidates, steps, dtype=torch.long, device=device)
+        return cls(tokens_SCT, tokens_SCT.float(), tokens_SCT.clone())
+
+    def grow(self, step_1: Tensor, candidates: BeamCandidates, node_SW: Tensor) -> None:
+        """Write this step's nodes; until now lane w was node_SW[s, w] of the step before."""
+        parent_SC = node_SW.gather(1, candidates.lane_SC)
+        for part_SCT, new_SC in zip(self, (candidates.token_SC, candidates.logprob_SC, parent_SC)):
+            part_SCT.index_copy_(2, step_1, new_SC[..., None])
+
+    def read(self, rows_R: Tensor, steps: int) -> list[Paths]:
+        return [Paths(*parts) for parts in zip(*(part_SCT[rows_R, :, :steps].tolist() for part_SCT in self))]
+
+
+class Paths(NamedTuple):
+    """One sentence's part of the tree, on the host; indexed by candidate, then step."""
+
+    tokens: Sequence[Sequence[int]]
+    logprobs: Sequence[Sequence[float]]
+    parents: Sequence[Sequence[int]]
+
+    def path(self, node: int, step: int) -> Path:
+        """From the first step to this node of this one."""
+        backwards = []
+        for t in range(step, -1, -1):
+            backwards.append((self.tokens[node][t], self.logprobs[node][t]))
+            node = self.parents[node][t]
+        tokens, logprobs = zip(*reversed(backwards)) if backwards else ((), ())
+        return list(tokens), list(logprobs)

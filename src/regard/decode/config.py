@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from regard.decode.choice import Choice
-from regard.errors import UserError, nearest
+from regard.core.errors import UserError, nearest
+from regard.decode.sampling_config import Choice
 
 Search = Literal["greedy", "beam", "sample"]
 Weights = Literal["float32", "bfloat16", "int8"]  # what `model.packed` knows, whose module imports torch

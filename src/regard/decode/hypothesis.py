@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from torch import Tensor
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 
 Length = TypeVar("Length", int, Tensor)
 

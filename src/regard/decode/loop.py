@@ -12,12 +12,12 @@ from functools import partial
 
 import torch
 
-from regard.decode.graph import Sessions
+from regard.core.errors import UserError
+from regard.decode.cuda_graphs import CapturedGraphs
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.openings import Openings
+from regard.decode.prompts import Prompts
 from regard.decode.rules import Kind, Listener, Room, Rules, Search
-from regard.errors import UserError
-from regard.model.state import Moves, Reading
+from regard.model.state.protocol import EncodedInput, RowCompaction
 
 LOOK_EVERY = 8  # tokens, where looking makes the device wait
 
@@ -25,9 +25,9 @@ LOOK_EVERY = 8  # tokens, where looking makes the device wait
 def find(
     kind: Kind,
     rules: Rules,
-    reading: Reading,
-    openings: Openings,
-    sessions: Sessions | None,
+    reading: EncodedInput,
+    openings: Prompts,
+    sessions: CapturedGraphs | None,
     listener: Listener | None = None,
 ) -> list[list[Hypothesis]]:
     """Per sentence, what this kind of search finds by these rules. The listener hears of every sentence whenever the host looks.
@@ -80,7 +80,7 @@ def complete(
         found.update(zip((held[row] for row in leaving), search.hypotheses(rows_R)))
         if going:
             rows = _places(going, size)
-            search.keep(Moves.of(rows, rows_R.device))
+            search.keep(RowCompaction.of(rows, rows_R.device))
             held, going = [held[row] for row in rows], [place for place, row in enumerate(rows) if not done[row]]
     return [found[sentence] for sentence in range(len(limits))]
 

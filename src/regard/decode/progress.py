@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.model.state import Moves
+from regard.model.state.protocol import RowCompaction
 
 DONE, BROKEN = 0, 1
 
@@ -53,7 +53,7 @@ class Progress:
         """These are done, as they are."""
         self.flags_S2[torch.tensor(rows, device=self.flags_S2.device), DONE] = True
 
-    def keep(self, moves: Moves) -> None:
+    def keep(self, moves: RowCompaction) -> None:
         for buffer_S in (self.limit_S, self.length_S, self.flags_S2):
             moves.within(buffer_S)
         self.sentences = moves.stay

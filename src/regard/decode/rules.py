@@ -8,13 +8,13 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from regard.decode.choice import MOST_PROBABLE, Choice
+from regard.core.errors import UserError
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.openings import Openings
 from regard.decode.progress import Progress
-from regard.errors import UserError
-from regard.model.cache import roomy
-from regard.model.state import Moves, Reading, State
+from regard.decode.prompts import Prompts
+from regard.decode.sampling_config import MOST_PROBABLE, Choice
+from regard.model.state.kv_cache import roomy
+from regard.model.state.protocol import EncodedInput, RowCompaction, State
 
 Listener = Callable[[int, list[int]], bool]
 """Told a sentence's number and the tokens that are new since it was last told; True ends that sentence there."""
@@ -58,7 +58,7 @@ class Room(NamedTuple):
     fixed: bool = False  # everything is allocated at once, and every case is computed every time
 
     @classmethod
-    def of(cls, openings: Openings, rules: Rules, *, fixed: bool) -> Room:
+    def of(cls, openings: Prompts, rules: Rules, *, fixed: bool) -> Room:
         prompt = max(openings.longest_prompt, rules.look_back) if rules.remembers else 0
         return cls(len(openings.limits), max(openings.limits), prompt, openings.forced is not None, fixed)
 
@@ -74,7 +74,7 @@ class Search(Protocol):
     state: State
     progress: Progress
 
-    def begin(self, reading: Reading, openings: Openings) -> None:
+    def begin(self, reading: EncodedInput, openings: Prompts) -> None:
         """Search anew."""
         ...
 
@@ -82,7 +82,7 @@ class Search(Protocol):
         """One token for every sentence, without asking the device anything."""
         ...
 
-    def keep(self, moves: Moves) -> None:
+    def keep(self, moves: RowCompaction) -> None:
         """Let sentences go."""
         ...
 
@@ -95,4 +95,4 @@ class Search(Protocol):
         ...
 
 
-Kind = Callable[[Rules, Reading, Room], Search]
+Kind = Callable[[Rules, EncodedInput, Room], Search]

@@ -10,18 +10,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.decode.choice import MOST_PROBABLE
-from regard.decode.draws import draw, penalised, uniform, weights
+from regard.decode.candidates import Candidates
 from regard.decode.hypothesis import Hypothesis, hypothesis
-from regard.decode.offers import Offers
-from regard.decode.openings import NONE, Openings
 from regard.decode.progress import Progress
+from regard.decode.prompts import NONE, Prompts
 from regard.decode.rules import Room, Rules
-from regard.model.kernels.step import HAS_TRITON
-from regard.model.state import Moves, Reading
+from regard.decode.sampling import draw, penalised, uniform, weights
+from regard.decode.sampling_config import MOST_PROBABLE
+from regard.model.kernels.decode_step import HAS_TRITON
+from regard.model.state.protocol import EncodedInput, RowCompaction
 
 if HAS_TRITON:
-    from regard.model.kernels.pick import Picked, pick
+    from regard.model.kernels.argmax import Picked, pick
 
 
 class Board(NamedTuple):
@@ -51,18 +51,18 @@ class Board(NamedTuple):
 
 
 class Single:
-    def __init__(self, rules: Rules, reading: Reading, room: Room) -> None:
+    def __init__(self, rules: Rules, reading: EncodedInput, room: Room) -> None:
         self.rules, self.prompt, device = rules, room.prompt, reading.device
         self.state = reading.room(room.sentences, 1, room.tokens, fixed=room.fixed)
         self.progress = Progress(room.sentences, device)
-        self.offers = Offers(rules, device, fixed=room.fixed)
+        self.offers = Candidates(rules, device, fixed=room.fixed)
         self.room = self.board = Board.room(room, device, rules.choice.temperature > 0)
         plain = rules.choice == MOST_PROBABLE and not (rules.banned_sequences or room.forced)
         self.picks = plain and room.fixed and HAS_TRITON and device.type == "cuda"  # one kernel that looks at the logits once
         self.banned_V: Tensor | None = None
         self.latest_N = torch.arange(room.prompt - rules.look_back, room.prompt, device=device)  # at the first step
 
-    def begin(self, reading: Reading, openings: Openings) -> None:
+    def begin(self, reading: EncodedInput, openings: Prompts) -> None:
         board, limits = self.room, openings.limits
         openings.take(self.state, reading, len(board.newest_S1))
         self.progress.begin(limits)
@@ -110,7 +110,7 @@ class Single:
             return scores_SV.argmax(1, keepdim=True)  # which promises the first
         return draw(weights(scores_SV, choice, fixed=self.offers.fixed), board.draws_ST.index_select(1, self.progress.step_1))
 
-    def keep(self, moves: Moves) -> None:
+    def keep(self, moves: RowCompaction) -> None:
         for part_S in self.board:
             moves.within(part_S)
         self.board = self.room.first(moves.stay)

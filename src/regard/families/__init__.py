@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.lookup import ByName
+from regard.core.registry import LazyRegistry
 
-FAMILIES = ByName[type[Any]](
+FAMILIES = LazyRegistry[type[Any]](
     {
         "transformer": "regard.families.transformer:TransformerConfig",
         "gpt": "regard.families.gpt:GPTConfig",
@@ -15,9 +15,9 @@ FAMILIES = ByName[type[Any]](
         "elmo": "regard.families.elmo:ELMoConfig",
         "encoder": "regard.families.encoder:EncoderConfig",
         "recurrent": "regard.families.recurrent:RecurrentConfig",
-        "hierarchical": "regard.families.hierarchical:HierarchicalConfig",
+        "hierarchical": "regard.families.han:HANConfig",
         "hran": "regard.families.hran:HRANConfig",
-        "words": "regard.families.words:WordsConfig",
+        "words": "regard.families.word2vec:Word2VecConfig",
         "captioner": "regard.families.captioner:CaptionerConfig",
     }
 )

@@ -22,17 +22,17 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from regard.data.packing import Words
-from regard.errors import UserError
-from regard.model.count import Part, embedding, learned_positions, linear, norm, stack, vocabulary_head
-from regard.model.embed import Embed
+from regard.core.errors import UserError
+from regard.core.packing import Words
+from regard.model.embedding import Embed
 from regard.model.feedforward import Activation
+from regard.model.flops import Part, embedding, learned_positions, linear, norm, stack, vocabulary_head
 from regard.model.heads import LinearHead, Pooler, Pooling, ReplacedHead, VocabularyHead, before_words
 from regard.model.init import initialise
-from regard.model.patterns.parse import parse_visibility
-from regard.model.position import PositionKind
+from regard.model.position.absolute import PositionKind
 from regard.model.stack import BodyConfig, Stack
-from regard.model.words import only_words, positions
+from regard.model.visibility.parse import parse_visibility
+from regard.model.visibility.token_mask import only_words, positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,10 +156,10 @@ def count(config: BERTConfig, vocabulary: int, tokens: int, scored: int | None =
     if c.position == "learned":
         parts += [learned_positions("positions", c.first_position + c.maximum_length, words)]
     if c.segments:
-        parts += [Part("segments", f"{c.segments} x D={words}", "model/embed.py", c.segments * words)]
+        parts += [Part("segments", f"{c.segments} x D={words}", "model/embedding.py", c.segments * words)]
     parts += [replace(norm(words), name="embedding norm")]
     if words != c.width:
-        parts += [_linear("widen", words, c.width, tokens, "model/embed.py")]
+        parts += [_linear("widen", words, c.width, tokens, "model/embedding.py")]
     parts += [stack("encoder", c, c.layers, tokens)]
     if heads.words:
         parts += [_linear("before the head", c.width, words, asked), norm(words)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from regard.families import bert, elmo
 from regard.families.bert import BERT, MASKED_WORDS, BERTConfig, Heads
 from regard.families.elmo import ELMo, ELMoConfig
-from regard.model.count import Part
+from regard.model.flops import Part
 
 Config = BERTConfig | ELMoConfig
 Body = BERT | ELMo

@@ -7,10 +7,12 @@ look at all of its patches (Dosovitskiy et al. 2021); any of the two encoders go
 
 Differs from Xu et al. in: the encoder is small and trained here with the rest, not a VGG net that was trained to classify; cells
 are told their place (`position`) and pass one more layer that takes both together, where theirs have seen the whole image; what
-is found is not scaled by a gate (their beta, 4.2.1); the output is Bahdanau's (`model/recurrence/decoders.py`), a maximum of two
+is found is not scaled by a gate (their beta, 4.2.1); the output is Bahdanau's (`model/recurrent/decoders.py`), a maximum of two
 sums, where theirs is a sum of three terms.
 
 Dims: B batch, Y X rows and columns of pixels, C colours, M cells, L caption length, D width, S sentences, W lanes.
+
+A captioner counted: its tree of parts, with parameters and the operations of one image and one caption.
 """
 
 from __future__ import annotations
@@ -21,23 +23,33 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.errors import UserError
-from regard.families.recurrent_ends import beginning
+from regard.core.errors import UserError
+from regard.families.recurrent import beginning
 from regard.model.block import BlockConfig
-from regard.model.embed import Embed
+from regard.model.embedding import Embed
+from regard.model.flops import (
+    Part,
+    embedding,
+    feedforward,
+    learned_positions,
+    linear,
+    norm,
+    score_parameters,
+    stack,
+    vocabulary_head,
+)
 from regard.model.heads import VocabularyHead
-from regard.model.image_cells import stage_channels
-from regard.model.image_encoder import ImageEncoder
 from regard.model.init import initialise
-from regard.model.kernels import step as kernels
+from regard.model.kernels import decode_step as kernels
 from regard.model.linear import Linear
 from regard.model.mixers import SCORES
-from regard.model.past import Past, Read
-from regard.model.recurrence.decoders import Bahdanau, Source
-from regard.model.recurrence.past import RecurrentRead
-from regard.model.recurrence.recurrent import PARTS
+from regard.model.recurrent.decoders import Bahdanau, Source
+from regard.model.recurrent.encoder import GATES, PARTS
 from regard.model.stack import BodyConfig, Stack
+from regard.model.state.decoder import DecoderState, EncodedPrompt
+from regard.model.state.recurrent import RecurrentPrompt
 from regard.model.visibility import Visibility, causal, full
+from regard.model.vision import COLOURS, KERNEL, ImageEncoder, stage_channels
 
 OF_ALL = ("width", "dropout", "mixer")  # of the settings of blocks, those that mean something where there are none
 
@@ -138,9 +150,9 @@ class LSTMWriter(nn.Module):
         """h and c of every layer, from the mean cell."""
         return beginning(self.begin, memory_BMD.mean(1), self.layers)
 
-    def start(self, memory_BMD: Tensor) -> RecurrentRead:
+    def start(self, memory_BMD: Tensor) -> RecurrentPrompt:
         memory, cells_S = self.decoder.aligner.remember(memory_BMD), _all_cells(memory_BMD)
-        return RecurrentRead(self, self._begin(memory_BMD), cells_S, memory)
+        return RecurrentPrompt(self, self._begin(memory_BMD), cells_S, memory)
 
 
 class TransformerWriter(nn.Module):
@@ -158,12 +170,12 @@ class TransformerWriter(nn.Module):
         view, memory_view = causal.over(length, length, device=device), full.over(length, cells, batch=batch, device=device)
         return self.decoder(self.target(target_BL), view, self.decoder.remember(memory_BMD), memory_view)
 
-    def start(self, memory_BMD: Tensor) -> Read:
+    def start(self, memory_BMD: Tensor) -> EncodedPrompt:
         memories, cells_S = self.decoder.remember(memory_BMD), _all_cells(memory_BMD)
         no_prompt = [block.self_attention.no_words(memory) for block, memory in zip(self.decoder.blocks, memories)]
-        return Read(self, self.target.positions, no_prompt, torch.zeros_like(cells_S), memories, cells_S)
+        return EncodedPrompt(self, self.target.positions, no_prompt, torch.zeros_like(cells_S), memories, cells_S)
 
-    def step(self, ids_SW: Tensor, past: Past) -> Tensor:
+    def step(self, ids_SW: Tensor, past: DecoderState) -> Tensor:
         x_SWD, view = self.target(ids_SW, past.positions_SW), past.view(full)
         return kernels.logits(self.decoder, self.head, x_SWD, view, past.memories, past.memory_view, past.caches)
 
@@ -199,5 +211,62 @@ class Captioner(nn.Module):
         return self.writer.hidden(self.encoder(image_BYXC), target_BL)
 
     @torch.no_grad()
-    def start(self, image_BYXC: Tensor) -> Read | RecurrentRead:
+    def start(self, image_BYXC: Tensor) -> EncodedPrompt | RecurrentPrompt:
         return self.writer.start(self.encoder(image_BYXC))
+
+
+def count(config: CaptionerConfig, vocabulary: int, words: int) -> Part:
+    """The model as a tree of parts with their parameters and the operations of one image and a caption of so many words."""
+    c, file = config, "families/captioner.py"
+    encoder = [_cells(c)] + ([learned_positions("grid positions", c.cells, c.width)] if c.position == "learned" else [])
+    encoder += [stack("blocks", c, c.depth[0], c.cells)] if c.depth[0] else [_think(c)]
+    parts = [Part("encoder", f"{c.side} x {c.side} cells", "model/vision.py", children=tuple(encoder))]
+    parts += [embedding("words", vocabulary, c.width)]
+    if c.decoder == "transformer":
+        parts += [learned_positions("positions", c.maximum_length, c.width)] if c.position == "learned" else []
+        parts += [stack("decoder", c, c.depth[1], words, c.cells)]
+    else:
+        parts += _lstm(c, words)
+    parts += [vocabulary_head(c.width, vocabulary, words, tied=c.tie != "none")]
+    return Part("captioner", f"B,Y,X,C and B,L -> B,L,V={vocabulary:,}", file, children=tuple(parts))
+
+
+def _cells(config: CaptionerConfig) -> Part:
+    c, file = config, "model/vision.py"
+    if c.encoder == "patches":
+        numbers = COLOURS * c.patch**2
+        flops = 2 * c.cells * numbers * c.width
+        return Part("patches", f"P={numbers} -> D={c.width}", file, linear(numbers, c.width), flops)
+    stages, inputs, side = [], COLOURS, c.image_size
+    for n, outputs in enumerate(stage_channels(c.patch, c.width)):
+        side //= 2
+        own = KERNEL**2 * inputs * outputs
+        shape = f"C={inputs} -> {outputs}, {side} x {side}"
+        stages += [Part(f"stage {n}", shape, file, own + 2 * outputs, 2 * side**2 * own)]
+        inputs = outputs
+    return Part("convolutions", f"{len(stages)} stages", file, children=tuple(stages))
+
+
+def _think(config: CaptionerConfig) -> Part:
+    parts = (norm(config.width), feedforward(config.width, 2 * config.width, config.cells))
+    return Part("think", f"D={config.width}", "model/vision.py", children=parts)
+
+
+def _lstm(config: CaptionerConfig, words: int) -> list[Part]:
+    c, layers, width = config, config.depth[1], config.width
+    begin, gates, parts = layers * PARTS["lstm"] * width, GATES["lstm"] * width, list[Part]()
+    for n in range(layers):
+        inputs = (1 if n else 2) * width
+        own, flops = gates * (inputs + width + 2), 2 * words * gates * (inputs + width)
+        parts += [Part(f"layer {n}", f"I={inputs} -> D={width}", "model/recurrent/encoder.py", own, flops)]
+    projected = {"additive": c.cells + words, "bilinear": c.cells}.get(c.mixer, 0)
+    matrices = {"additive": 2, "bilinear": 1}.get(c.mixer, 0)
+    score = matrices * width**2 + (score_parameters(c.mixer, width) if c.mixer == "additive" else 0)
+    looking = 2 * projected * width**2 + 2 * c.cells * words * width * 2
+    parts += [Part("cross", f"{c.mixer}, D={width}", "model/recurrent/alignment.py", score, looking)]
+    deep = linear(3 * width, 2 * width)
+    parts += [Part("deep output", f"{3 * width} -> {2 * width}", "model/recurrent/decoders.py", deep, 2 * words * 6 * width**2)]
+    return [
+        Part("begin", f"D={width} -> {begin}", "families/captioner.py", linear(width, begin), 2 * width * begin),
+        Part("decoder", f"{layers} x lstm", "model/recurrent/decoders.py", children=tuple(parts)),
+    ]

@@ -20,22 +20,22 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from regard.data.labels import Marks
-from regard.data.packing import Packing, Words
-from regard.errors import UserError
-from regard.families import bert, elmo, encoder, gpt, hierarchical
+from regard.core.errors import UserError
+from regard.core.packing import Packing, Words
+from regard.data.batching.labelled import SpecialTokens
+from regard.families import bert, elmo, encoder, gpt, han
 from regard.families.bert import BERT, BERTConfig, Heads
 from regard.families.elmo import ELMo, ELMoConfig
 from regard.families.encoder import Encoder, EncoderConfig
 from regard.families.gpt import GPT, GPTConfig
-from regard.families.hierarchical import Hierarchical, HierarchicalConfig
-from regard.model.count import Part, linear
+from regard.families.han import HAN, HANConfig
+from regard.model.flops import Part, linear
 from regard.model.heads import LinearHead
 from regard.model.init import initialise
-from regard.text.vocabulary import EOS, Roles
+from regard.text.specials import EOS, Roles
 
-Config = GPTConfig | BERTConfig | EncoderConfig | HierarchicalConfig | ELMoConfig
-Body = GPT | BERT | Encoder | Hierarchical | ELMo
+Config = GPTConfig | BERTConfig | EncoderConfig | HANConfig | ELMoConfig
+Body = GPT | BERT | Encoder | HAN | ELMo
 POOLED = Heads(words=False, pooler=True)  # what a classifier asks of a body that reads both ways
 
 
@@ -82,27 +82,27 @@ def _body(config: Config, vocabulary: int, seed: int) -> Body:
         return GPT(config, vocabulary, seed)
     if isinstance(config, EncoderConfig):
         return Encoder(config, vocabulary, seed, POOLED)
-    if isinstance(config, HierarchicalConfig):
-        return Hierarchical(config, vocabulary, seed)
+    if isinstance(config, HANConfig):
+        return HAN(config, vocabulary, seed)
     if isinstance(config, ELMoConfig):
         return ELMo(config, vocabulary, seed, POOLED)
     return BERT(config, vocabulary, seed, POOLED)
 
 
-def marks(config: Config, roles: Roles) -> Marks:
+def marks(config: Config, roles: Roles) -> SpecialTokens:
     """What stands before, between and after texts for this family, in this vocabulary."""
     if isinstance(config, BERTConfig):
         start, end = _first(roles.cls, roles.sos), _first(roles.sep, roles.eos)
-        return Marks(start, end, end, twice=config.first_position > 0)  # only RoBERTa's positions begin later
+        return SpecialTokens(start, end, end, twice=config.first_position > 0)  # only RoBERTa's positions begin later
     if isinstance(config, EncoderConfig):
         start, end = _first(roles.sos, roles.cls), _first(roles.eos, roles.sep)
-        return Marks(start, end, end, apart=config.pairs == "apart")
-    if isinstance(config, HierarchicalConfig):
-        return Marks(EOS, EOS, EOS, sentences=True)
+        return SpecialTokens(start, end, end, apart=config.pairs == "apart")
+    if isinstance(config, HANConfig):
+        return SpecialTokens(EOS, EOS, EOS, sentences=True)
     end = _first(roles.eos, roles.sos, roles.unk)
     if isinstance(config, ELMoConfig):
-        return Marks(end, end, end)
-    return Marks(end, _first(roles.sos, end), end)
+        return SpecialTokens(end, end, end)
+    return SpecialTokens(end, _first(roles.sos, end), end)
 
 
 def _first(*choices: int | None) -> int:
@@ -123,8 +123,8 @@ def count(config: Config, vocabulary: int, tokens: int, classes: int, language: 
         parts = encoder.count(config, vocabulary, tokens, heads=heads).children
     elif isinstance(config, ELMoConfig):
         parts = elmo.count(config, vocabulary, tokens, heads).children
-    elif isinstance(config, HierarchicalConfig):
-        parts = hierarchical.count(config, vocabulary, tokens, classes).children
+    elif isinstance(config, HANConfig):
+        parts = han.count(config, vocabulary, tokens, classes).children
     else:
         *body, words = gpt.count(config, vocabulary, tokens).children
         head = Part("classes", f"D={config.width} -> {classes:,}", "model/heads.py", linear(config.width, classes))

@@ -20,11 +20,11 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from regard.data.packing import Words
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.core.packing import Words
 from regard.families.bert import BERT, MASKED_WORDS, BERTConfig, Heads
 from regard.families.bert import count as count_bert
-from regard.model.count import Part
+from regard.model.flops import Part
 from regard.model.heads import Pooling, ReplacedHead
 
 REPLACED = Heads(words=False, replaced=True)

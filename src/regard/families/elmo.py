@@ -2,7 +2,7 @@
 
 Peters et al. 2018, Deep contextualized word representations, section 3. Two LSTMs share the words they read and the words they
 score; each layer is added to the one below it, from the second on. A word's vector in layer j is both ways' vectors side by side,
-and the word itself twice in layer 0; a task takes a weighted sum of the layers (`model/layer_sum.py`).
+and the word itself twice in layer 0; a task takes a weighted sum of the layers (`model/pooling.py`).
 
     original    2 layers of 4096 cells projected to 512 each way, width 1024, words from 2048 character n-grams; 94M parameters
 
@@ -21,16 +21,16 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.data.packing import Words
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.core.packing import Words
 from regard.families.bert import MASKED_WORDS, Heads
-from regard.families.recurrent_ends import cells
-from regard.model.count import Part, embedding, linear, vocabulary_head
-from regard.model.embed import Embed
+from regard.families.recurrent import cells
+from regard.model.embedding import Embed
+from regard.model.flops import Part, embedding, linear, vocabulary_head
 from regard.model.heads import LinearHead, Pooler, VocabularyHead
 from regard.model.init import initialise
-from regard.model.layer_sum import LayerSum
-from regard.model.recurrence.recurrent import at_places, read, turned_places
+from regard.model.pooling import LayerSum
+from regard.model.recurrent.encoder import at_places, read, turned_places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,7 @@ def count(config: ELMoConfig, vocabulary: int, tokens: int, heads: Heads = MASKE
         parts += [vocabulary_head(half, vocabulary, 2 * tokens, tied=True, bias=True)]
     else:
         summed = 2 * tokens * c.width * (c.layers + 1)
-        parts += [Part("sum of layers", f"N={c.layers + 1}", "model/layer_sum.py", c.layers + 2, summed)]
+        parts += [Part("sum of layers", f"N={c.layers + 1}", "model/pooling.py", c.layers + 2, summed)]
     for name, scores, of in (("classes", heads.classes, 1), ("tags", heads.tags, tokens)):
         if scores:
             size = f"D={c.width} -> {scores:,}"

@@ -20,18 +20,18 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from regard.data.packing import Words
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.core.packing import Words
 from regard.families.bert import MASKED_WORDS, Heads
-from regard.model.count import Part, embedding, learned_positions, linear, stack, vocabulary_head
-from regard.model.embed import Embed
+from regard.model.embedding import Embed
 from regard.model.feedforward import Activation
+from regard.model.flops import Part, embedding, learned_positions, linear, stack, vocabulary_head
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
-from regard.model.patterns.parse import parse_visibility
 from regard.model.pooling import Pooled, PooledNorm, Summary
 from regard.model.stack import BodyConfig, Stack
-from regard.model.words import only_words, positions
+from regard.model.visibility.parse import parse_visibility
+from regard.model.visibility.token_mask import only_words, positions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from regard.families import hran, recurrent, transformer
 from regard.families.hran import HRAN, HRANConfig
 from regard.families.recurrent import Recurrent, RecurrentConfig
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.model.count import Part
+from regard.model.flops import Part
 
 EncoderDecoder = Transformer | Recurrent | HRAN
 EncoderDecoderConfig = TransformerConfig | RecurrentConfig | HRANConfig

@@ -16,21 +16,21 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.data.packing import Packing, Pieces
-from regard.errors import UserError
-from regard.model.cache import Prompt
-from regard.model.count import Part, embedding, learned_positions, stack, vocabulary_head
-from regard.model.embed import Embed
+from regard.core.errors import UserError
+from regard.core.packing import Packing, Pieces
+from regard.model.embedding import Embed
 from regard.model.feedforward import Activation
+from regard.model.flops import Part, embedding, learned_positions, stack, vocabulary_head
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
-from regard.model.kernels import step as kernels
-from regard.model.past import Past, Read
-from regard.model.patterns.parse import parse_visibility
-from regard.model.position import PositionKind
+from regard.model.kernels import decode_step as kernels
+from regard.model.position.absolute import PositionKind
 from regard.model.stack import BodyConfig, Stack
+from regard.model.state.decoder import DecoderState, EncodedPrompt
+from regard.model.state.kv_cache import Prompt
 from regard.model.visibility import causal, full
-from regard.model.words import only_words, positions
+from regard.model.visibility.parse import parse_visibility
+from regard.model.visibility.token_mask import only_words, positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,15 +88,15 @@ class GPT(nn.Module):
         return self.output_dropout(self.decoder(self.embed(ids_BL, positions(documents)), view))
 
     @torch.no_grad()
-    def start(self, prompt_BL: Tensor, lengths_B: Tensor) -> Read:
+    def start(self, prompt_BL: Tensor, lengths_B: Tensor) -> EncodedPrompt:
         """Reads prompts, padded at the right, in one pass. The word that writing starts from is not among them."""
         caches = [Prompt() for _ in self.decoder.blocks]
         length = prompt_BL.shape[1]
         view = self.visibility.over(length, length, device=prompt_BL.device)  # causal, so no word sees the padding behind it
         self.decoder(self.embed(prompt_BL), view, caches=caches)
-        return Read(self, self.embed.positions, [cache.parts for cache in caches], lengths_B)
+        return EncodedPrompt(self, self.embed.positions, [cache.parts for cache in caches], lengths_B)
 
-    def step(self, ids_SW: Tensor, past: Past) -> Tensor:
+    def step(self, ids_SW: Tensor, past: DecoderState) -> Tensor:
         """logits_SWV after one more token in every lane: the sums of `forward`, with all before it taken from the past."""
         x_SWD = self.embed(ids_SW, past.positions_SW)
         return kernels.logits(self.decoder, self.head, x_SWD, past.view(self.visibility), None, None, past.caches)

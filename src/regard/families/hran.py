@@ -1,8 +1,8 @@
 """The hierarchical recurrent attention network: it replies to a dialogue, and looks at its turns and at the words in them.
 
 Xing et al. 2018: every turn is read by itself, word by word; the decoder looks at the words of each turn, reads the turns with
-what it found there, and looks at those (`model/recurrence/turns.py`). `encoder` chooses what reads words: gru as in the paper,
-lstm, or blocks of a Transformer; the decoder has gru cells, or lstm with lstm.
+what it found there, and looks at those (`model/recurrent/hran_decoder.py`). `encoder` chooses what reads words: gru as in the
+paper, lstm, or blocks of a Transformer; the decoder has gru cells, or lstm with lstm.
 
 A source is the turns of a dialogue in one row, between them the last piece of the vocabulary, which ends a turn
 (`Tokenizer.with_turns`). A source without it is one turn, so this is also a translator.
@@ -18,20 +18,19 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.data.packing import Packing, Words
-from regard.families.recurrent_ends import beginning, cells, embeddings, side_by_side, tree
+from regard.core.packing import Packing, Words
+from regard.families.recurrent import beginning, cells, embeddings, side_by_side, tree
 from regard.model.block import BlockConfig
-from regard.model.count import Part, linear
+from regard.model.flops import Part, linear
 from regard.model.heads import VocabularyHead
+from regard.model.hierarchy import Encoder, Level, Nested, blocks_of, check_levels, count_level
 from regard.model.init import initialise
-from regard.model.level import Encoder, Level, blocks_of, check_levels, count_level
 from regard.model.linear import Linear
-from regard.model.nested import Nested
 from regard.model.probe import taken_apart
-from regard.model.recurrence.decoders import Source, Turns
-from regard.model.recurrence.past import RecurrentRead
-from regard.model.recurrence.recurrent import PARTS, CellKind
-from regard.model.recurrence.turns import ByTurns
+from regard.model.recurrent.decoders import Source, Turns
+from regard.model.recurrent.encoder import PARTS, CellKind
+from regard.model.recurrent.hran_decoder import ByTurns
+from regard.model.state.recurrent import RecurrentPrompt
 from regard.model.visibility import full, padding
 
 
@@ -123,9 +122,9 @@ class HRAN(nn.Module):
             return found.together(self.words(found.apart(self.source(source_BM)), found.words_S, found.lengths))
 
     @torch.no_grad()
-    def start(self, source_BM: Tensor, lengths_B: Tensor) -> RecurrentRead:
+    def start(self, source_BM: Tensor, lengths_B: Tensor) -> RecurrentPrompt:
         begin_NPBD, source = self.encode(source_BM, lengths_B, 1)
-        return RecurrentRead(self, begin_NPBD, lengths_B, source.memory, source.turns)
+        return RecurrentPrompt(self, begin_NPBD, lengths_B, source.memory, source.turns)
 
 
 def count(config: HRANConfig, source_vocabulary: int, target_vocabulary: int, source: int, target: int) -> Part:
@@ -135,23 +134,23 @@ def count(config: HRANConfig, source_vocabulary: int, target_vocabulary: int, so
     words = Part(
         "words",
         f"additive, D={width}",
-        "model/recurrence/aligner.py",
+        "model/recurrent/alignment.py",
         3 * width**2 + width,
         2 * width**2 * (source + 2 * target) + looks,
     )
     decoder = [
         words,
         cells("turn", "gru", width, width, target),
-        Part("turns", f"additive, D={width}", "model/recurrence/aligner.py", 2 * width**2 + width, 4 * width**2 * target),
+        Part("turns", f"additive, D={width}", "model/recurrent/alignment.py", 2 * width**2 + width, 4 * width**2 * target),
         *(cells(f"layer {n}", c.cell, width if n else 2 * width, width, target) for n in range(c.layers)),
         Part(
             "deep output",
             f"{3 * width} -> {2 * width}",
-            "model/recurrence/turns.py",
+            "model/recurrent/hran_decoder.py",
             linear(3 * width, 2 * width),
             12 * target * width**2,
         ),
     ]
     reads = count_level("encoder", c.encoder, c.blocks, c.layers, source)
-    writes = Part("decoder", f"{c.layers} x {c.cell}", "model/recurrence/turns.py", children=tuple(decoder))
+    writes = Part("decoder", f"{c.layers} x {c.cell}", "model/recurrent/hran_decoder.py", children=tuple(decoder))
     return tree("hran", c, source_vocabulary, target_vocabulary, target, reads, writes)

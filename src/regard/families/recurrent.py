@@ -1,7 +1,7 @@
 """The recurrent encoder-decoder: what translated before the Transformer, with and without attention.
 
 Sutskever et al. 2014 and Cho et al. 2014 (`attention = "none"`: all of the source in one vector), Bahdanau et al. 2015 and Luong
-et al. 2015 (`model/recurrence/decoders.py`). The score is `mixer`'s to say; where it says nothing, additive for Bahdanau's and
+et al. 2015 (`model/recurrent/decoders.py`). The score is `mixer`'s to say; where it says nothing, additive for Bahdanau's and
 bilinear for Luong's. `visibility = "window(8)"` is Luong's local-m: word t looks at the source words around place t.
 
 `scheduled_sampling` is the share of target words that training takes from the model itself (Bengio et al. 2015), drawn from what
@@ -9,30 +9,37 @@ it says when it is told the true ones, all words at once (Duckworth et al. 2019)
 
 Differs from the papers in: decoders begin with tanh(V v) of the one vector v that the encoder ends with, as Cho's and Bahdanau's,
 where Sutskever hands over every layer's state and Luong too; sources are not turned round; local-p is not there (decision 0029).
+
+The two ends of a recurrent encoder-decoder, where words go in and come out: the same whatever it reads and looks back at.
+
+A decoder begins with tanh(V v) of one vector v that was made of all that was read. Tokens have a vector each and no places, since
+order is what a recurrence knows by itself.
+
+Dims: B batch, D width, N layers, P parts of what a cell carries, C = N P D.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from regard.data.packing import Packing, Words
-from regard.errors import UserError, nearest
-from regard.families.recurrent_ends import beginning, cells, embeddings, side_by_side, tree
-from regard.model.count import Part, linear, score_parameters
+from regard.core.errors import UserError, nearest
+from regard.core.packing import Packing, Words
+from regard.model.embedding import Embed
+from regard.model.flops import Part, embedding, linear, score_parameters, vocabulary_head
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.linear import Linear
 from regard.model.mixers import SCORES
-from regard.model.patterns.parse import parse_visibility
-from regard.model.recurrence.decoders import Bahdanau, Decoder, Kind, Luong, Source, WithoutAttention
-from regard.model.recurrence.past import RecurrentRead
-from regard.model.recurrence.recurrent import PARTS, CellKind, RecurrentEncoder
+from regard.model.recurrent.decoders import Bahdanau, Decoder, Kind, Luong, Source, WithoutAttention
+from regard.model.recurrent.encoder import GATES, PARTS, CellKind, RecurrentEncoder
+from regard.model.state.recurrent import RecurrentPrompt
 from regard.model.visibility import Full, Window, padding
-from regard.text.vocabulary import PAD
+from regard.model.visibility.parse import parse_visibility
+from regard.text.specials import PAD
 
 DRAWN_AT_A_TIME = 1024  # words, of which each has a probability for every word of the vocabulary
 
@@ -150,9 +157,9 @@ class Recurrent(nn.Module):
         return torch.where(chosen_BL & later_L & (target_BL != PAD), own_BL, target_BL)
 
     @torch.no_grad()
-    def start(self, source_BM: Tensor, lengths_B: Tensor) -> RecurrentRead:
+    def start(self, source_BM: Tensor, lengths_B: Tensor) -> RecurrentPrompt:
         begin_NPBD, source = self.encode(source_BM, lengths_B, 1)
-        return RecurrentRead(self, begin_NPBD, lengths_B, source.memory)
+        return RecurrentPrompt(self, begin_NPBD, lengths_B, source.memory)
 
 
 def _drawn(logits_NV: Tensor) -> Tensor:
@@ -181,8 +188,8 @@ def count(config: RecurrentConfig, source_vocabulary: int, target_vocabulary: in
     ]
     decoder = [cells(f"layer {n}", c.cell, c.width if n else first, c.width, target) for n in range(c.layers)]
     decoder += _looking(c, source, target)
-    reads = Part("encoder", f"{c.layers} x {c.cell}", "model/recurrence/recurrent.py", children=tuple(encoder))
-    writes = Part("decoder", f"{c.layers} x {c.cell}", "model/recurrence/decoders.py", children=tuple(decoder))
+    reads = Part("encoder", f"{c.layers} x {c.cell}", "model/recurrent/encoder.py", children=tuple(encoder))
+    writes = Part("decoder", f"{c.layers} x {c.cell}", "model/recurrent/decoders.py", children=tuple(decoder))
     return tree("recurrent", c, source_vocabulary, target_vocabulary, target, reads, writes)
 
 
@@ -196,8 +203,72 @@ def _looking(config: RecurrentConfig, source: int, target: int) -> list[Part]:
     flops = 2 * projected + 2 * source * target * width * 2
     name = "deep output" if c.attention == "bahdanau" else "combine"
     return [
-        Part("cross", f"{c.score}, D={width}", "model/recurrence/aligner.py", own, flops),
+        Part("cross", f"{c.score}, D={width}", "model/recurrent/alignment.py", own, flops),
         Part(
-            name, f"{inputs} -> {outputs}", "model/recurrence/decoders.py", linear(inputs, outputs), 2 * target * inputs * outputs
+            name, f"{inputs} -> {outputs}", "model/recurrent/decoders.py", linear(inputs, outputs), 2 * target * inputs * outputs
         ),
     ]
+
+
+class Ends(Protocol):
+    """What settings say of them."""
+
+    @property
+    def cell(self) -> CellKind: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def layers(self) -> int: ...
+    @property
+    def dropout(self) -> float: ...
+    @property
+    def tie(self) -> str: ...
+
+
+def embeddings(config: Ends, source_vocabulary: int, target_vocabulary: int) -> tuple[Embed, Embed]:
+    source, target = (
+        Embed(vocabulary, config.width, position="none", maximum_length=1, dropout=config.dropout)
+        for vocabulary in (source_vocabulary, target_vocabulary)
+    )
+    if config.tie == "all":
+        target.tokens = source.tokens
+    return source, target
+
+
+def side_by_side(lengths_B: Words, target: Packing | None) -> Tensor:
+    """The lengths of sources that are padded, as their targets are."""
+    if not isinstance(lengths_B, Tensor) or target is not None:
+        raise TypeError("a recurrent network reads sequences side by side, so they are padded for it, not packed end to end")
+    return lengths_B
+
+
+def beginning(begin: Linear, of_BD: Tensor, layers: int) -> Tensor:
+    """begin_NPBD: what the cells of every layer carry before the first word."""
+    begin_BC = begin(of_BD).tanh()
+    if torch.is_autocast_enabled(begin_BC.device.type):
+        begin_BC = begin_BC.float()  # sums over all words are never rounded to half precision
+    return begin_BC.unflatten(1, (layers, -1, of_BD.shape[-1])).permute(1, 2, 0, 3)
+
+
+def cells(name: str, cell: CellKind, inputs: int, width: int, tokens: int, ways: int = 1) -> Part:
+    """Cells of one layer over so many words, in one way of reading or both."""
+    gates = GATES[cell] * width
+    parameters, flops = gates * (inputs + width + 2), 2 * tokens * gates * (inputs + width)
+    return Part(name, f"I={inputs} -> D={width}", "model/recurrent/encoder.py", ways * parameters, ways * flops)
+
+
+def tree(
+    family: str, config: Ends, source_vocabulary: int, target_vocabulary: int, target: int, encoder: Part, decoder: Part
+) -> Part:
+    """A model of this family, with an encoder and a decoder between its ends, and so many words to write."""
+    c, file = config, f"families/{family}.py"
+    begin = c.layers * PARTS[c.cell] * c.width
+    parts = (
+        embedding("source embedding", source_vocabulary, c.width),
+        embedding("target embedding", target_vocabulary, c.width, tied=c.tie == "all"),
+        encoder,
+        Part("begin", f"D={c.width} -> {begin}", file, linear(c.width, begin), 2 * c.width * begin),
+        decoder,
+        vocabulary_head(c.width, target_vocabulary, target, tied=c.tie != "none"),
+    )
+    return Part(family, f"B,M and B,L -> B,L,V={target_vocabulary:,}", file, children=parts)

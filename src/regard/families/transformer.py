@@ -17,18 +17,18 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.data.packing import Packing, Words
-from regard.errors import UserError
-from regard.model.count import Part, embedding, learned_positions, stack, vocabulary_head
-from regard.model.embed import Embed, Join
+from regard.core.errors import UserError
+from regard.core.packing import Packing, Words
+from regard.model.embedding import Embed, Join
+from regard.model.flops import Part, embedding, learned_positions, stack, vocabulary_head
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
-from regard.model.kernels import step as kernels
-from regard.model.past import Past, Read
-from regard.model.patterns.parse import parse_visibility
+from regard.model.kernels import decode_step as kernels
 from regard.model.stack import BodyConfig, Stack
+from regard.model.state.decoder import DecoderState, EncodedPrompt
 from regard.model.visibility import causal, full
-from regard.model.words import only_words, positions
+from regard.model.visibility.parse import parse_visibility
+from regard.model.visibility.token_mask import only_words, positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,12 +120,12 @@ class Transformer(nn.Module):
         return self.encoder(self.source(source_BM, positions(source)), view)
 
     @torch.no_grad()
-    def start(self, source_BM: Tensor, lengths_B: Tensor) -> Read:
+    def start(self, source_BM: Tensor, lengths_B: Tensor) -> EncodedPrompt:
         memories = self.decoder.remember(self.encode(source_BM, lengths_B))
         no_prompt = [block.self_attention.no_words(memory) for block, memory in zip(self.decoder.blocks, memories)]
-        return Read(self, self.target.positions, no_prompt, torch.zeros_like(lengths_B), memories, lengths_B)
+        return EncodedPrompt(self, self.target.positions, no_prompt, torch.zeros_like(lengths_B), memories, lengths_B)
 
-    def step(self, ids_SW: Tensor, past: Past) -> Tensor:
+    def step(self, ids_SW: Tensor, past: DecoderState) -> Tensor:
         """logits_SWV after one more token in every lane: the sums of `forward`, with all before it taken from the past."""
         x_SWD = self.target(ids_SW, past.positions_SW)
         view = past.view(self.visibility)

@@ -11,7 +11,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.data.packing import Words
+from regard.core.packing import Words
 from regard.model.heads import first_tokens, mean_tokens
 
 Pooling = Literal["mean", "cls"]

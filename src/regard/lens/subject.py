@@ -1,7 +1,7 @@
 """A subject: a model with one input laid before it, that can be passed again and again, with heads gated, as several copies.
 
 All that lens does is done to a subject. What a family reads, writes and is scored on is said once, where the subject is made
-(`tasks/subject.py`), and no analysis asks for the family again.
+(`commands/subjects.py`), and no analysis asks for the family again.
 
 Dims: B copies of the input, L output positions, V choices, D width.
 """
@@ -15,13 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.packing import IGNORED
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.core.packing import IGNORED
 from regard.model.probe import Probe, probe
 
 
 @dataclass(frozen=True)
-class Side:
+class TokenRow:
     """The tokens on one side of an attention, as people read them."""
 
     tokens: tuple[str, ...]  # pieces as shown
@@ -39,13 +39,13 @@ class Side:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def __getitem__(self, part: slice) -> Side:
-        return Side(self.tokens[part], self.ids[part], self.words[part], self.special[part])
+    def __getitem__(self, part: slice) -> TokenRow:
+        return TokenRow(self.tokens[part], self.ids[part], self.words[part], self.special[part])
 
-    def __add__(self, other: Side) -> Side:
+    def __add__(self, other: TokenRow) -> TokenRow:
         """Behind each other; no word goes on from the one into the other."""
         moved = tuple(word + 1 + max(self.words, default=-1) for word in other.words)
-        return Side(self.tokens + other.tokens, self.ids + other.ids, self.words + moved, self.special + other.special)
+        return TokenRow(self.tokens + other.tokens, self.ids + other.ids, self.words + moved, self.special + other.special)
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,16 @@ class Subject:
 
     model: nn.Module
     title: str  # for people: the text, or "source → translation"
-    sides: Mapping[str, Side]  # by stack: "encoder" and/or "decoder" (the first part of an attention's name)
+    sides: Mapping[str, TokenRow]  # by stack: "encoder" and/or "decoder" (the first part of an attention's name)
     forward: Callable[[int], Tensor]  # logits_BLV of that many equal copies, differentiable, whatever gates or hooks are set
     targets_L: Tensor  # what each output position is scored on (ids or label numbers), IGNORED where nothing
-    outputs: Side | None  # the output positions as tokens where they are tokens; None for what is said of the whole text
+    outputs: TokenRow | None  # the output positions as tokens where they are tokens; None for what is said of the whole text
     choices: Callable[[int], str]  # the name of an output number: a piece of the vocabulary, or a label
     head: Callable[[Tensor], Tensor] | None  # vocabulary logits of what a block leaves, a last norm of the stack included
     hidden: Callable[[int], Tensor] | None = None  # the same pass without the head: x_BLD of the stack that is asked
     nested: bool = False  # does its attention look at one sentence at a time, so that no matrix has all words of the text?
 
-    def around(self, name: str) -> tuple[Side, Side]:
+    def around(self, name: str) -> tuple[TokenRow, TokenRow]:
         """Queries and keys of attention "decoder.2.cross" or "encoder.0.self"."""
         stack = name.partition(".")[0]
         if stack not in self.sides:

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from regard.model.cache import Cache, Kept, Lineage, Slots
 from regard.model.linear import Linear
 from regard.model.mixers import Mixer
-from regard.model.mixers.sums import Sums
+from regard.model.mixers.causal_scan import Sums
 from regard.model.probe import Probe, Seen
-from regard.model.running import RunningSums
+from regard.model.state.constant import RunningSums
+from regard.model.state.kv_cache import BeamAncestry, Cache, LayerCache, Slots
 from regard.model.visibility import View
 
 
@@ -112,7 +112,7 @@ class Attention(nn.Module):
         """Does decoding look at every token that was written?"""
         return self.mixer.folds is None
 
-    def room(self, lineage: Lineage, like_SHPK: Tensor) -> Kept:
+    def room(self, lineage: BeamAncestry, like_SHPK: Tensor) -> LayerCache:
         """For what decoding keeps."""
         return Slots(lineage, like_SHPK) if self.mixer.folds is None else RunningSums(self.mixer.folds, lineage, like_SHPK)
 

@@ -11,15 +11,15 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.model.attention import Attention, KeysValues
-from regard.model.cache import Cache
-from regard.model.convolution import Convolution
 from regard.model.feedforward import Activation, FeedForward
 from regard.model.mixers import CONVOLUTION, CYCLE, FEATURES, KERNEL_WIDTH, MIXERS, SCORES, check_mixer
-from regard.model.mixers.sums import Sums
+from regard.model.mixers.causal_scan import Sums
+from regard.model.mixers.convolution import Convolution
 from regard.model.norm import Norm
-from regard.model.prune import kept_heads, parse_pruned
+from regard.model.pruning import kept_heads, parse_pruned
+from regard.model.state.kv_cache import Cache
 from regard.model.visibility import View
 
 

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.packing import Packing, Words
+from regard.core.packing import Packing, Words
 from regard.model.feedforward import ACTIVATIONS, Activation
 from regard.model.linear import Linear
 from regard.model.norm import Norm

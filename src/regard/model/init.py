@@ -14,12 +14,11 @@ import torch
 from torch import nn
 
 from regard.model.attention import Attention
-from regard.model.convolution import Convolution
 from regard.model.feedforward import FeedForward
 from regard.model.learned_query import LearnedQuery
-from regard.model.mixers.additive import Additive
-from regard.model.mixers.dot import Bilinear
-from regard.model.mixers.features import PositiveFeatures
+from regard.model.mixers.convolution import Convolution
+from regard.model.mixers.feature_maps import PositiveFeatures
+from regard.model.mixers.scores import Additive, Bilinear
 
 
 def initialise(model: nn.Module, seed: int, deviation: float | None = None, residual_layers: int = 1) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.model.attention import attend
 from regard.model.linear import Linear
-from regard.model.mixers.dot import Dot
+from regard.model.mixers.scores import Dot
 from regard.model.probe import Probe
 from regard.model.visibility import padding
 

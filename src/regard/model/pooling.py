@@ -8,6 +8,14 @@ same for every text, so a unit of relu is on for all of them or off for all, and
 reason that vector may be normalised over the batch: what texts differ in is then as large as what they have in common was.
 
 Dims: N texts or pairs of texts, D width, T tokens of all texts in a row.
+
+One vector of each word out of all layers: their sum, weighted by what a task has learned (Peters et al. 2018, equation 1).
+
+    ELMo_k = gamma * sum over layers j of s_j h_kj,    s = softmax(w)
+
+Weights and scale are the task's own: the layers themselves may stay as they are. Both start where the sum is a plain mean.
+
+Dims: N layers.
 """
 
 from __future__ import annotations
@@ -18,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.packing import Packing, Words
+from regard.core.packing import Packing, Words
 from regard.model.heads import first_tokens
 from regard.model.linear import Linear
 from regard.model.norm import BatchNorm
@@ -73,3 +81,18 @@ def compared(x: Tensor) -> Tensor:
     """(x, y, x * y, x - y) of every two that follow each other."""
     first_ND, second_ND = x.unflatten(0, (-1, 2)).unbind(1)
     return torch.cat([first_ND, second_ND, first_ND * second_ND, first_ND - second_ND], -1)
+
+
+class LayerSum(nn.Module):
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.weights_N = nn.Parameter(torch.zeros(layers))
+        self.scale = nn.Parameter(torch.ones(()))
+
+    @property
+    def shares_N(self) -> Tensor:
+        """How much of each layer is taken; they sum to one."""
+        return self.weights_N.softmax(0)
+
+    def forward(self, x_NBLD: Tensor) -> Tensor:
+        return self.scale.to(x_NBLD) * torch.einsum("n,nbld->bld", self.shares_N.to(x_NBLD), x_NBLD)

@@ -4,6 +4,10 @@
 computed until somebody asks; `seen["decoder.2.cross"].weights(heads=[0], rows=[5])` then rebuilds just those rows. Gates
 multiply a head's context before the output projection: 0 switches a head off, and a gradient through 1 is its importance. A gate
 with a row for each sequence of a batch asks many such questions of copies of one input in one pass.
+
+Every layer's vectors, for whoever looks: what goes into a stack, and what each of its layers makes of it.
+
+The hooks are there inside the with-block only, so a pass that nobody looks at costs nothing.
 """
 
 from __future__ import annotations
@@ -11,20 +15,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.errors import nearest
+from regard.core.errors import nearest
 from regard.model.mixers import Mixer
 from regard.model.visibility import View
 
 if TYPE_CHECKING:
     from regard.model.attention import Attention
-    from regard.model.convolution import Convolution
     from regard.model.learned_query import LearnedQuery
-    from regard.model.recurrence.aligner import Aligner
+    from regard.model.mixers.convolution import Convolution
+    from regard.model.recurrent.alignment import Aligner
+    from regard.model.stack import Stack
 
 
 @dataclass(frozen=True)
@@ -72,9 +77,9 @@ class Probe:
 def attentions(model: nn.Module) -> dict[str, Attention | Convolution | Aligner | LearnedQuery]:
     """Every attention of a model, and what is in the place of one, by the name a probe knows it by, in the order data flows."""
     from regard.model.attention import Attention
-    from regard.model.convolution import Convolution
     from regard.model.learned_query import LearnedQuery
-    from regard.model.recurrence.aligner import Aligner
+    from regard.model.mixers.convolution import Convolution
+    from regard.model.recurrent.alignment import Aligner
 
     kinds = Attention | Convolution | Aligner | LearnedQuery
     return {module.name: module for module in model.modules() if isinstance(module, kinds)}
@@ -132,3 +137,26 @@ def not_recording(model: nn.Module) -> Iterator[bool]:
     finally:
         for looking in probes.values():
             looking.recording = True
+
+
+@contextmanager
+def layers(stack: Stack) -> Iterator[list[Tensor]]:
+    """N + 1 tensors x_BLD of the latest pass through N layers, the embedding first.
+
+    The last is what the stack gives: where it ends with a norm of its own, after that.
+    """
+    seen: list[Tensor] = []
+
+    def begin(module: nn.Module, given: tuple[Any, ...]) -> None:
+        seen[:] = [given[0]]
+
+    def keep(module: nn.Module, given: tuple[Any, ...], x_BLD: Tensor) -> None:
+        seen.append(x_BLD)
+
+    handles = [stack.register_forward_pre_hook(begin), stack.register_forward_hook(keep)]
+    handles += [block.register_forward_hook(keep) for block in stack.blocks[:-1]]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -9,17 +9,17 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.model.attention import KeysValues
 from regard.model.block import Block, BlockConfig
-from regard.model.cache import Cache
 from regard.model.mixers import check_visibility
-from regard.model.mixers.sums import Sums
+from regard.model.mixers.causal_scan import Sums
 from regard.model.norm import Norm
-from regard.model.patterns.parse import parse_visibility
-from regard.model.position import PositionKind
-from regard.model.prune import parse_pruned
+from regard.model.position.absolute import PositionKind
+from regard.model.pruning import parse_pruned
+from regard.model.state.kv_cache import Cache
 from regard.model.visibility import View
+from regard.model.visibility.parse import parse_visibility
 
 
 @dataclass(frozen=True, kw_only=True)

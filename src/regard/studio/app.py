@@ -16,15 +16,15 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from regard.errors import UserError
-from regard.studio import routes_change, routes_explain, routes_images, routes_look, routes_run, routes_words
-from regard.studio.desk import Opening, Runs
-from regard.studio.door import Door
+from regard.core.errors import UserError
 from regard.studio.gallery import LARGEST
-from regard.studio.guard import LOCAL, Guard
-from regard.studio.looks import Looks
+from regard.studio.passes import Looks
+from regard.studio.routes import ablation, explain, images, weights, words
+from regard.studio.routes import runs as run_routes
+from regard.studio.security import LOCAL, Door, Guard
+from regard.studio.session import RunHandle, Runs
 from regard.studio.wire import Json, refusal
-from regard.studio.work import Full, Stopped, Work
+from regard.studio.worker import Full, Stopped, Work
 
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 log = logging.getLogger("regard.studio")
@@ -54,7 +54,7 @@ def assets() -> dict[str, tuple[bytes, str]]:
     return found
 
 
-def create(openings: Mapping[str, Opening], hosts: frozenset[str] = LOCAL, key: str | None = None) -> Guard:
+def create(openings: Mapping[str, RunHandle], hosts: frozenset[str] = LOCAL, key: str | None = None) -> Guard:
     studio = Studio(Runs(openings))
 
     @asynccontextmanager
@@ -68,7 +68,7 @@ def create(openings: Mapping[str, Opening], hosts: frozenset[str] = LOCAL, key: 
         redirect_slashes=False,  # or an answer would repeat the Host that a request was sent with
     )  # fmt: skip
     _add_assets(app)
-    for routes in (routes_run, routes_images, routes_look, routes_change, routes_explain, routes_words):
+    for routes in (run_routes, images, weights, ablation, explain, words):
         routes.add(app, studio)
     _add_refusals(app)
     return Guard(app, hosts, None if key is None else Door(key), roomy={"/api/image": LARGEST})

@@ -18,15 +18,25 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from regard.data.captions import Captioned, CaptionedImages
-from regard.data.images import decoded, square
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.data.sources.captions import Captioned, CaptionedImages
+from regard.data.sources.images import decoded, square
 
 LARGEST = 16 << 20  # bytes of a file
+
+
 PIXELS = 40_000_000
+
+
 SHOWN = 512  # pixels that an image is shown wide or high at most
+
+
 THUMB = 64
+
+
 KEPT = 24  # images handed in
+
+
 HANDED = "upload:"
 
 

@@ -4,16 +4,24 @@ Nothing is built that is not shown: a head of 4,096 tokens comes in blocks of ro
 Pooling takes the largest weight of a tile, so that a single strong link is seen from afar; the page says that it was pooled.
 
 Dims: H heads, L queries, M keys, R and C rows and columns asked for, Y and X of a picture.
+
+What each head is like on this text, for the atlas; and how long its values are, for those who weigh weights by them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
-from regard.model.probe import Seen
+from regard.core.errors import UserError
+from regard.lens.analyses import weights
+from regard.lens.analyses.head_statistics import MEASURES, head_statistics
+from regard.model.mixers.convolution import Convolution
+from regard.model.probe import Seen, attentions
+from regard.studio.passes import Look
 
 BLOCK = 1 << 20  # weights held at once
 THUMB = 32  # rows and columns of a thumbnail at most
@@ -67,3 +75,18 @@ def thumbnails(seen: Seen) -> np.ndarray:
     heads, queries, keys = shape(seen)
     found = pooled(seen, range(heads), range(queries), range(keys), THUMB)
     return as_bytes(found / np.maximum(found.max((1, 2), keepdims=True), 1e-9))
+
+
+def statistics(look: Look) -> dict[str, Any]:
+    """By measure, by attention, a number for each of its heads."""
+    found = head_statistics(look.subject, look.seen)
+    return {measure: found.field(measure) for measure in MEASURES}
+
+
+@torch.no_grad()
+def value_norms(look: Look, name: str) -> np.ndarray:
+    """norm_HM: how long what a key brings is, if all of a head's weight is on it."""
+    seen, attention = look.attention(name), attentions(look.subject.model)[name]
+    if isinstance(attention, Convolution):
+        raise UserError(f"{name} does not attend, so no weight brings a value; leave values out.")
+    return weights.value_norms(attention, seen).cpu().numpy()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from regard.train.finite import finite_number
-from regard.train.runlog import read_metrics
+from regard.training.checkpoint import finite_number
+from regard.training.logging import read_metrics
 
 POINTS = 800  # of a curve
 NAMED = 3  # of what is left out

@@ -14,9 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 
 NEAR = 10
+
+
 POSITIONS = 128  # that similarities are shown of
 
 

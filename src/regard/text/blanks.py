@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 import tokenizers
 
-from regard.errors import UserError
-from regard.text.pieces import SPACE
+from regard.core.errors import UserError
+from regard.text.pretokenize import SPACE
+from regard.text.specials import NAMES
 from regard.text.tokenizer import Tokenizer
-from regard.text.vocabulary import NAMES
 
 TYPED = re.compile("|".join(map(re.escape, NAMES["mask"])))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from regard.errors import UserError
-from regard.text.vocabulary import SPECIALS
+from regard.core.errors import UserError
+from regard.text.specials import SPECIALS
 
 Kind = Literal["bpe", "wordpiece", "unigram", "word", "character", "byte", "byte-bpe", "spaced"]  # those that are learned here
 KINDS: tuple[Kind, ...] = get_args(Kind)

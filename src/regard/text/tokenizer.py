@@ -3,30 +3,40 @@
 The work is done by Hugging Face `tokenizers`, and `tokenizer.json` is its format, so that other programs can read it.
 Ids 0 to 3 are always <pad>, <sos>, <eos> and <unk>; a public checkpoint's tokenizer (see `foreign`) has its own, and `roles`
 says which. Encoding adds none of them: the batch does, where it is needed.
+
+Which pieces go on with a word that has begun, so that a word can be taken as a whole.
+
+    WordPiece              "##ing" goes on, "play" begins
+    BPE, unigram           "▁play" begins; what has no "▁" goes on
+    byte-level BPE         "Ġplay" begins; what has no "Ġ" goes on
+
+In the last two, a piece of punctuation alone begins something new, and letters that follow it without a space count to it.
+
+The words of a vocabulary as people write them, of tokenizers that take words whole: `word` and `spaced`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import tokenizers
-from tokenizers import AddedToken
+from tokenizers import AddedToken, models
 
-from regard.errors import UserError, nearest
-from regard.files import write_whole
+from regard.core.errors import UserError, nearest
+from regard.core.files import write_whole
+from regard.text.chunking import cut_long
 from regard.text.config import KINDS, Kind, check_size
-from regard.text.continuing import continuing
-from regard.text.cutting import cut_long
-from regard.text.learn import LEARNERS
-from regard.text.pieces import cut, visible, visible_bytes
-from regard.text.places import Placed, placed
+from regard.text.offsets import Placed, placed
+from regard.text.pretokenize import BYTE_LETTERS, SPACE, cut, visible, visible_bytes
+from regard.text.specials import NAMES, SPECIALS, TURN_END, find_roles
 from regard.text.tokenizer_check import guarded, read_checked
-from regard.text.vocabulary import NAMES, SPECIALS, TURN_END, find_roles
+from regard.text.training import LEARNERS
 
 # Data loaders fork, and threads do not survive that. Whoever wants threads can set the variable before starting.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -204,3 +214,63 @@ def _refuse_half_characters(texts: Iterable[str]) -> None:
                 f"Text {number} holds half a character (a lone surrogate), which is not Unicode text: {text[:40]!r}. "
                 "Read it as UTF-8 or take the character out."
             ) from error
+
+
+SPACES = {letter for letter, byte in BYTE_LETTERS.items() if bytes([byte]).isspace()}
+
+
+def continuing(raw: tokenizers.Tokenizer) -> np.ndarray:
+    """True for the ids that do."""
+    pieces = raw.get_vocab(with_added_tokens=True)
+    goes_on = _rule(raw, pieces)
+    found = np.zeros(1 + max(pieces.values()), bool)
+    for piece, number in pieces.items():
+        found[number] = goes_on(piece)
+    for number in raw.get_added_tokens_decoder():
+        found[number] = False
+    return found
+
+
+def _rule(raw: tokenizers.Tokenizer, pieces: dict[str, int]) -> Callable[[str], bool]:
+    added = {piece.content for piece in raw.get_added_tokens_decoder().values()}
+    steps = b"".join(step.__getstate__() for step in (raw.pre_tokenizer, raw.decoder) if step is not None)
+    match raw.model:
+        case models.WordPiece(continuing_subword_prefix=prefix):
+            return lambda piece: piece.startswith(prefix)
+        case models.BPE() | models.Unigram() if max((len(piece) for piece in pieces if piece not in added), default=0) < 2:
+            raise _no_words("characters or bytes, which do not tell where a word ends")
+        case models.BPE() if b'"ByteLevel"' in steps:
+            return lambda piece: piece[0] not in SPACES and not all(map(_punctuation, piece))
+        case models.BPE() | models.Unigram() if b'"Metaspace"' in steps:
+            return lambda piece: not piece.startswith(SPACE) and not all(map(_punctuation, piece))
+        case models.WordLevel():
+            raise _no_words("whole words or single characters already")
+    raise _no_words("of a kind that does not tell where a word ends")
+
+
+def _punctuation(letter: str) -> bool:
+    return unicodedata.category(letter)[0] in "PS"
+
+
+def _no_words(what: str) -> UserError:
+    return UserError(f"objective.whole_words=true joins pieces of words, but this vocabulary's are {what}; set it to false.")
+
+
+LINE_END = "\n"
+
+
+def whole_words(tokenizer: Tokenizer) -> list[str | None]:
+    """By id; None for what is no word, such as specials and the line end. With a space before it or without, a word is one."""
+    if not isinstance(tokenizer.raw.model, models.WordLevel):
+        raise UserError(
+            "word vectors are of whole words, and this vocabulary has pieces of words; set text.tokenizer=word or "
+            "text.tokenizer=spaced."
+        )
+    spaced = tokenizer.decodes("Metaspace")
+    pieces = {i: piece for piece, i in tokenizer.raw.get_vocab(with_added_tokens=True).items() if i not in tokenizer.specials}
+    found = [pieces.get(i) for i in range(len(tokenizer))]
+    return [_word(piece.removeprefix(SPACE) if spaced else piece) if piece is not None else None for piece in found]
+
+
+def _word(piece: str) -> str | None:
+    return piece if piece.strip() else None

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from regard.errors import UserError
-from regard.files import MIB, parse_json, read_text
-from regard.terminal import quoted
+from regard.core.errors import UserError
+from regard.core.files import MIB, parse_json, read_text
+from regard.core.terminal import quoted
 from regard.text.charsmap import longest_replacement
 from regard.text.regex_check import Refused, check_regex
 

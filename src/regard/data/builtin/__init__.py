@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from regard.errors import UserError, nearest
+from regard.core.errors import UserError, nearest
 
 Row = TypeVar("Row")
 

@@ -16,9 +16,9 @@ from functools import cache
 from typing import NamedTuple
 from zlib import crc32
 
-from regard.data.builtin.compose import Draw
+from regard.core.errors import UserError, nearest
+from regard.data.builtin.meaning import Draw
 from regard.data.pair import Pair
-from regard.errors import UserError, nearest
 
 SEED = 2015
 SIZES = {"train": 20_000, "valid": 500, "test": 1_000}

@@ -18,8 +18,8 @@ from itertools import islice
 from typing import NamedTuple
 from zlib import crc32
 
-from regard.data.builtin.compose import Draw
-from regard.errors import UserError, nearest
+from regard.core.errors import UserError, nearest
+from regard.data.builtin.meaning import Draw
 
 SEED = 2003
 SIZES = {"train": 3_000, "valid": 400, "test": 800}

@@ -18,13 +18,12 @@ from functools import cache
 from itertools import chain, islice
 from zlib import crc32
 
-from regard.data.builtin.compose import Draw, compose
+from regard.core.errors import UserError, nearest
 from regard.data.builtin.english import say_english
 from regard.data.builtin.french import say_french
 from regard.data.builtin.lexicon import lexicon
-from regard.data.builtin.meaning import Action, Clause, Phrase, Reason, Sentence, State
+from regard.data.builtin.meaning import Action, Clause, Draw, Phrase, Reason, Sentence, State, compose
 from regard.data.pair import Pair
-from regard.errors import UserError, nearest
 
 SEED = 2017
 SIZES = {"train": 20_000, "valid": 500, "test": 1_000}

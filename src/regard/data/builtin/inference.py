@@ -23,9 +23,9 @@ from itertools import islice, product
 from typing import Literal, NamedTuple
 from zlib import crc32
 
+from regard.core.errors import UserError, nearest
 from regard.data.builtin import shared_out
-from regard.data.builtin.compose import Draw
-from regard.errors import UserError, nearest
+from regard.data.builtin.meaning import Draw
 
 SEED = 2015
 SIZES = {"train": 10_000, "valid": 500, "test": 1_000}

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import cache
 from hashlib import blake2b, sha256
 
-from regard.errors import UserError, nearest
+from regard.core.errors import UserError, nearest
 
 SPLITS = ("train", "valid", "test")
 HELD_OUT = 0.05  # of the characters, for valid and for test

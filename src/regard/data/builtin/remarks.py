@@ -22,8 +22,8 @@ from itertools import islice
 from typing import NamedTuple
 from zlib import crc32
 
-from regard.data.builtin.compose import Draw
-from regard.errors import UserError, nearest
+from regard.core.errors import UserError, nearest
+from regard.data.builtin.meaning import Draw
 
 SEED = 2018
 SIZES = {"train": 4_000, "valid": 500, "test": 1_000}

@@ -15,9 +15,9 @@ from itertools import islice
 from typing import NamedTuple
 from zlib import crc32
 
+from regard.core.errors import UserError, nearest
 from regard.data.builtin import shared_out
-from regard.data.builtin.compose import Draw
-from regard.errors import UserError, nearest
+from regard.data.builtin.meaning import Draw
 
 SEED = 2016
 SIZES = {"train": 3_000, "valid": 400, "test": 800}

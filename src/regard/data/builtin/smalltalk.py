@@ -22,9 +22,9 @@ from functools import cache
 from itertools import islice
 from zlib import crc32
 
+from regard.core.errors import UserError, nearest
 from regard.data.builtin import shared_out
-from regard.data.builtin.compose import Draw
-from regard.errors import UserError, nearest
+from regard.data.builtin.meaning import Draw
 
 SEED = 2015
 SIZES = {"train": 3_000, "valid": 200, "test": 400}

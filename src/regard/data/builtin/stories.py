@@ -22,8 +22,8 @@ from functools import cache
 from typing import NamedTuple
 from zlib import crc32
 
-from regard.data.builtin.compose import Draw, T
-from regard.errors import UserError, nearest
+from regard.core.errors import UserError, nearest
+from regard.data.builtin.meaning import Draw, T
 
 SEED = 2016
 SIZES = {"train": 9_000, "valid": 400, "test": 800}  # questions

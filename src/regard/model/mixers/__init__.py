@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
-from regard.errors import UserError
-from regard.model.mixers.additive import Additive
-from regard.model.mixers.dot import Bilinear, Dot
-from regard.model.mixers.favor import Favor
-from regard.model.mixers.features import PositiveFeatures, ReluFeatures
-from regard.model.mixers.plain import plain
+from regard.core.errors import UserError
+from regard.model.mixers.causal_scan import RecurrentForm
+from regard.model.mixers.feature_maps import PositiveFeatures, ReluFeatures
+from regard.model.mixers.linear import Favor
+from regard.model.mixers.scores import Additive, Bilinear, Dot
 from regard.model.mixers.softmax import Softmax
-from regard.model.mixers.sums import Folds
 from regard.model.visibility import View, Visibility
+from regard.model.visibility.unmasked import plain
 
 if TYPE_CHECKING:
     from regard.model.block import BlockConfig
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 class Mixer(Protocol):
     @property
-    def folds(self) -> Folds | None:
+    def folds(self) -> RecurrentForm | None:
         """Itself, where keys need not be kept for queries to come; None where every query looks at keys one by one."""
         ...
 

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from regard.model.mixers import blocked, flex
-from regard.model.patterns.blocks import tiles_of
+from regard.model.sparse import cpu, flex
+from regard.model.sparse.blocks import tiles_of
 from regard.model.visibility import View
 
 SHORT = 256  # keys: up to here, products on a CPU measure faster than its fused kernel, unless gradients are needed
@@ -73,8 +73,8 @@ def _by_blocks(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropo
     if (tiles := view.blocks.tiles) is None:
         tiles = tiles_of(view.visibility, view.blocks, view.length, view.memory, batch=view.batch, offset=view.offset)
     if dropout or q_BHLK.is_cuda:
-        return blocked.explicit(q_BHLK, k_BHMK, v_BHMK, tiles, dropout)
-    return blocked.mix(q_BHLK, k_BHMK, v_BHMK, tiles)
+        return cpu.explicit(q_BHLK, k_BHMK, v_BHMK, tiles, dropout)
+    return cpu.mix(q_BHLK, k_BHMK, v_BHMK, tiles)
 
 
 def _variable_lengths(q_1HLK: Tensor, k_1HMK: Tensor, v_1HMK: Tensor, view: View, dropout: float) -> Tensor:

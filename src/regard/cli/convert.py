@@ -1,0 +1,78 @@
+"""Verbs that make one run of another: from public checkpoints and to them, and with fewer heads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.shared import Device, RunFolder, Settings, examples, say, show_line
+
+verbs = typer.Typer(rich_markup_mode=None)
+
+
+@verbs.command(
+    name="import",
+    epilog=examples(
+        "regard import gpt2 runs/gpt2",
+        "regard import models/my-bert runs/mine",
+        "regard import models/my-bert runs/vectors task.name=embed",
+    ),
+)
+def import_(
+    source: Annotated[str, typer.Argument(metavar="FOLDER|HUB_ID", help="a Hugging Face folder, or a name on its hub")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="where the run goes")],
+    settings: Settings = None,
+) -> None:
+    """Make a run of a public checkpoint (GPT or BERT).
+
+    GPT-1, GPT-2, BERT, RoBERTa, CamemBERT, DistilBERT and ELECTRA, with the heads that they come with.
+    """
+    from regard.commands.convert import import_public
+
+    import_public(source, folder, say, settings or [])
+
+
+@verbs.command(epilog=examples("regard export runs/gpt exported --to hf"))
+def export(
+    run: RunFolder,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a new folder")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="FORMAT", help="hf, for transformers; word2vec, word2vec-binary or glove")
+    ] = "hf",
+) -> None:
+    """Write a run as a folder that other programs open."""
+    from regard.commands.convert import export_run
+
+    export_run(run, folder, to, say)
+
+
+@verbs.command(
+    epilog=examples(
+        "regard prune runs/translate runs/half --keep 0.5",
+        "regard prune runs/translate runs/few --keep 0.3 --by L0 --curve curve.png",
+        "regard prune runs/mine runs/half --data valid.en,valid.de decode.search=greedy --by ablation",
+    )
+)
+def prune(
+    run: RunFolder,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="a new folder, for the pruned run")],
+    settings: Settings = None,
+    keep: Annotated[float, typer.Option(metavar="SHARE", help="of all heads")] = 0.5,
+    by: Annotated[str, typer.Option(metavar="WAY", help="importance, normalised, ablation, random or L0")] = "importance",
+    data: Annotated[Path | None, typer.Option(metavar="FILE", help="to measure on; by default the validation data")] = None,
+    curve: Annotated[Path | None, typer.Option(metavar="FILE", help="a picture: .png, .svg, .html or .json")] = None,
+    penalty: Annotated[float, typer.Option(metavar="NUMBER", help="of --by L0: for each open gate")] = 0.01,
+    steps: Annotated[int, typer.Option(metavar="N", help="of --by L0: how long gates are trained")] = 300,
+    device: Device = None,
+) -> None:
+    """Remove heads: a smaller, faster run, and what it costs.
+
+    Heads go from the least important on, one at least stays in every attention; the score is printed for every so many of them.
+    """
+    from regard.commands.prune import Wish, prune_run
+
+    wish = Wish(keep=keep, by=by, data=data, penalty=penalty, steps=steps)
+    for line in prune_run(run, out, wish, settings or [], curve, device, say):
+        show_line(line)

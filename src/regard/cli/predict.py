@@ -1,0 +1,173 @@
+"""Verbs that use a run: score it, let it do what it was trained for, converse with it, ask how likely it finds a text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.shared import (
+    Device,
+    Json,
+    RunFolder,
+    RunName,
+    Settings,
+    TextsAndSettings,
+    Weights,
+    examples,
+    only_texts,
+    say,
+    settings_of,
+    show,
+    show_line,
+)
+from regard.core.errors import UserError
+
+verbs = typer.Typer(rich_markup_mode=None)
+
+
+@verbs.command(
+    epilog=examples(
+        "regard evaluate runs/translate",
+        "regard evaluate runs/translate --weights last",
+        "regard evaluate runs/translate data.test=new.en,new.fr decode.beam=8 --output outputs.txt",
+    )
+)
+def evaluate(
+    run: RunFolder,
+    settings: Settings = None,
+    device: Device = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="also write the outputs, a line each")] = None,
+    weights: Weights = "",
+    as_json: Json = False,
+) -> None:
+    """Score a run on its test set, or on another."""
+    from regard.runs.early_checks import check_run
+
+    check_run(run, settings or [])
+    from regard.commands.evaluate import score_run
+
+    scored = score_run(run, settings or [], device, output, weights)
+    show_line(json.dumps(scored.as_dict(), indent=2) if as_json else "\n".join(scored.lines()))
+
+
+@verbs.command(
+    epilog=examples(
+        'regard predict runs/translate "the small cat sees the red house"',
+        "regard predict runs/translate --input new.en --output new.fr",
+        "cat new.en | regard predict runs/translate decode.beam=8 decode.n_best=3 --json",
+    ),
+    cls=TextsAndSettings,
+)
+def predict(
+    context: typer.Context,
+    run: RunName,
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT|KEY=VALUE", help="without a text: lines of --input or standard input", callback=only_texts),
+    ] = None,
+    input: Annotated[
+        Path | None,
+        typer.Option("--input", metavar="FILE", help="one text on each line; or a table, which comes back with new columns"),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="a file for the results")] = None,
+    weights: Weights = "",
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Do what the run was trained for, on texts or a file.
+
+    Results come as they are ready, one for each text in its order; an empty line gives an empty line. An argument such as
+    decode.beam=8 is a setting; a text that looks so, or begins with -, goes after --. On a terminal, control characters in
+    generated text are shown as escapes; a pipe gets them raw. One text may have 1,000,000 characters.
+    """
+    from regard.runs.early_checks import check_run
+
+    if text and input is not None:
+        raise UserError(f"both a text and --input {input} were given; give one of them.")
+    if not text and input is None and sys.stdin is None:
+        raise UserError("standard input is closed, and no text was given; type one, give --input FILE, or pipe lines in.")
+    settings = settings_of(context)
+    check_run(run, settings)
+    from regard.commands import predict as predicting
+
+    predicting.predict(run, text, input, output, settings, device, as_json, show, weights)
+
+
+@verbs.command(
+    epilog=examples(
+        "regard chat runs/chat-multi",
+        "regard chat runs/chat-retrieval data.nearest=5",
+        'regard chat hf:gpt2 --before "A talk between two old friends."',
+    )
+)
+def chat(
+    run: RunName,
+    settings: Settings = None,
+    you: Annotated[str, typer.Option(metavar="NAME", help="what you are called in the transcript")] = "You",
+    it: Annotated[str, typer.Option(metavar="NAME", help="what the model is called")] = "Model",
+    before: Annotated[str, typer.Option(metavar="TEXT", help="what stands above the transcript")] = "",
+    device: Device = None,
+) -> None:
+    """Converse with a bot or a language model in the terminal.
+
+    A language model continues the transcript of your talk; what no longer fits what it sees is forgotten, oldest first. A bot
+    that was trained on dialogues hears as many turns as it was trained with. Lines may be piped in, one turn on each.
+    """
+    from regard.runs.early_checks import check_run
+
+    check_run(run, settings or [])
+    from regard.commands.chat import chat as converse
+
+    if sys.stdin is None:
+        raise UserError("standard input is closed, so there is nobody to talk with; leave <&- out, or pipe lines in.")
+    converse(run, you, it, before, settings or [], device, _typed_lines(f"{you}: "), show, say)
+
+
+def _typed_lines(prompt: str) -> Iterator[str]:
+    """What a person types, asked for by name; what a program pipes, as it comes."""
+    number = 0
+    while True:
+        number += 1
+        try:
+            yield input(prompt if sys.stdin.isatty() else "")
+        except EOFError:
+            return
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"standard input, line {number:,} or after it: byte 0x{error.object[error.start]:02X} is not UTF-8; convert "
+                "the text first, for instance with iconv -f LATIN1 -t UTF-8."
+            ) from None
+
+
+@verbs.command(
+    epilog=examples(
+        "regard score runs/gpt book.txt",
+        "regard score runs/gpt posts.jsonl --each --json",
+        "regard score hf:gpt2 questions.jsonl --by per_byte",
+    )
+)
+def score(
+    run: RunName,
+    what: Annotated[str, typer.Argument(metavar="FILE", help="text, a folder, a pattern, JSONL, hf:NAME, or questions in JSONL")],
+    settings: Settings = None,
+    each: Annotated[bool, typer.Option("--each", help="a line for each document: perplexity, bits per byte, text")] = False,
+    by: Annotated[str, typer.Option(metavar="SCALE", help="of answers: total, per_token, per_byte or above_aside")] = "per_byte",
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """How likely a language model finds a text, or which answer.
+
+    A line of questions is {"context": "The sky is", "options": ["blue", "a fish"], "answer": 0}; the answer may be left out.
+    """
+    from regard.runs.early_checks import check_run
+
+    check_run(run, settings or [])
+    from regard.commands.score import score as scored
+
+    for line in scored(run, what, device, settings or [], each=each, scale=by, as_json=as_json):
+        show_line(line)

@@ -1,0 +1,160 @@
+"""`regard chat`: a conversation, with a language model whose prompt is its transcript, or with a bot trained on dialogues.
+
+A language model has not been taught to answer; it continues a transcript in which two people take turns, and stops where the
+other one would speak. What no longer fits what it sees is forgotten turn by turn, oldest first, and that is said. A bot of task
+`reply` or `retrieve` hears the last turns, as many as it was trained with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Protocol
+
+from regard.core.errors import UserError
+from regard.core.terminal import Emit
+from regard.data.sources.dialogues import as_typed
+from regard.runs.folder import Say
+from regard.tasks.dialogue.predict import Responder
+from regard.tasks.language_model.predict import TextGenerator
+from regard.tasks.limits import LONGEST_TURN, check_length
+from regard.tasks.registry import open_run
+from regard.tasks.retrieval.predict import Retriever
+
+HELP = "/new forgets what was said, /bye or Ctrl-D ends"
+TURN_ENDS = "\n"
+
+
+class Talk(Protocol):
+    turns: list[str]  # what was said, as far as it is remembered
+
+    def answer(self, said: str, emit: Emit) -> str: ...
+
+
+class Conversation:
+    """Two people and what they have said."""
+
+    def __init__(self, writer: TextGenerator, you: str, it: str, before: str, say: Say) -> None:
+        stops = (*writer.decode.stop, f"{TURN_ENDS}{you}:", f"{TURN_ENDS}{it}:")
+        self.writer = replace(writer, decode=replace(writer.decode, stop=stops, samples=1))
+        self.you, self.it, self.before, self.say = you, it, before, say
+        self.turns: list[str] = []
+
+    def answer(self, said: str, emit: Emit) -> str:
+        """One turn each. The answer is told as it is written, without the space that parts it from the name."""
+        self.turns.append(f"{self.you}: {said}{TURN_ENDS}")
+        began = False
+
+        def without_margin(piece: str) -> None:
+            nonlocal began
+            piece = piece if began else piece.lstrip()
+            began = began or bool(piece)
+            emit(piece)
+
+        written = self.writer.write([self._prompt()], len(self.turns), without_margin)[0][0]
+        answer = written.text.strip()
+        if not written.text:
+            emit("...")
+        self.turns.append(f"{self.it}: {answer}{TURN_ENDS}")
+        return answer
+
+    def _prompt(self) -> str:
+        """All that was said, as far as it leaves half of what the model sees for its answer."""
+        room = self.writer.window - self._reserved()
+        for forgotten in range(len(self.turns)):
+            prompt = f"{self.before}{''.join(self.turns[forgotten:])}{self.it}:"
+            if len(self.writer.tokenizer.encode(prompt)) <= room:
+                if forgotten:
+                    del self.turns[:forgotten]
+                    self.say(f"({forgotten} of the oldest turns no longer fit what the model sees, and are forgotten)")
+                return prompt
+        raise UserError(f"that is longer than the {room:,} tokens that leave room for an answer; say it in fewer words.")
+
+    def _reserved(self) -> int:
+        wanted = self.writer.decode.maximum_length or self.writer.window // 2
+        return min(wanted, self.writer.window // 2)
+
+
+class Dialogue:
+    """What was said to a bot that was trained on dialogues, and what it said."""
+
+    def __init__(self, bot: Responder | Retriever, say: Say) -> None:
+        self.bot, self.say = bot, say
+        self.turns: list[str] = []
+
+    def answer(self, said: str, emit: Emit) -> str:
+        self.turns += as_typed(said)
+        if not self.turns:
+            raise UserError("nothing was said; say something to be replied to.")
+        told = self._found(self.bot) if isinstance(self.bot, Retriever) else [self.bot(self.turns)]
+        emit("\n".join(told) if told[0] else "...")
+        answer = told[0].partition("\t")[2] or told[0]
+        self.turns += [answer] if answer else []
+        return answer
+
+    def _found(self, bot: Retriever) -> list[str]:
+        """The nearest reply; of several, each with its cosine."""
+        if len(bot.reader.tokenizer.encode(self.turns[-1])) > (most := bot.reader.room - 2):
+            self.say(f"(of that, only the first {most:,} tokens are read)")
+        found = bot.nearest([self.turns], bot.data.nearest)[0]
+        return [found[0].reply] if bot.data.nearest == 1 else [f"{one.cosine:.4f}\t{one.reply}" for one in found]
+
+
+def chat(
+    run: str, you: str, it: str, before: str, settings: list[str], device: str | None, lines: Iterator[str], emit: Emit, say: Say
+) -> None:
+    for name, given in (("--you", you), ("--it", it)):
+        if not given.strip() or "\n" in given:
+            raise UserError(f"{name} is {given!r}; give a name on one line.")
+    talk = _talk(run, you, it, before, settings, device, say)
+    say(f"{HELP}.")
+    heard = False
+    for line in lines:
+        said, heard = line.strip(), True
+        if said == "/bye":
+            break
+        if said == "/new":
+            talk.turns.clear()
+            say("(forgotten)")
+        elif said.startswith("/"):
+            say(f"({said} is no command: {HELP})")
+        elif said:
+            emit(f"{it}: ")
+            _answer(talk, said, emit, say)
+            emit("\n")
+        else:
+            say("(nothing was said: type a line to be answered)")
+    if not heard:
+        say("(nothing came in: type lines in a terminal, or pipe them, one turn on each)")
+
+
+def _answer(talk: Talk, said: str, emit: Emit, say: Say) -> None:
+    before = len(talk.turns)
+    try:
+        talk.answer(check_length(said, "that", LONGEST_TURN), emit)
+    except UserError as error:  # of this turn: the conversation goes on without it
+        del talk.turns[before:]
+        say(f"({error})")
+
+
+def _talk(run: str, you: str, it: str, before: str, settings: list[str], device: str | None, say: Say) -> Talk:
+    bot = open_run(run, device, settings)
+    if isinstance(bot, Responder | Retriever):
+        if before:
+            raise UserError(f"--before {before!r} is for language models, which continue a text; this run replies. Leave it out.")
+        return Dialogue(bot, say)
+    if not isinstance(bot, TextGenerator):
+        raise UserError(
+            f"{run} is no language model, and was not trained on dialogues; chat needs a run of task write, reply or retrieve, "
+            "such as runs/gpt or runs/chat-multi."
+        )
+    return _transcript(bot, you, it, before, say)
+
+
+def _transcript(writer: TextGenerator, you: str, it: str, before: str, say: Say) -> Conversation:
+    if writer.decode.search == "beam":
+        raise UserError("a conversation is shown as it is written, which a beam cannot be; give decode.search=sample.")
+    room = writer.window // 2
+    limit = min(writer.decode.maximum_length or room, room)
+    writer = replace(writer, decode=replace(writer.decode, maximum_length=limit, slide=False, minimum_length=0))
+    return Conversation(writer, you, it, f"{before.rstrip()}{TURN_ENDS}" if before else "", say)

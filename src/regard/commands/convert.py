@@ -1,0 +1,112 @@
+"""`regard import` and `regard export`: a public checkpoint becomes a run, and a run a folder that others open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from regard.commands.train import to_try
+from regard.core.errors import UserError, nearest
+from regard.core.files import filling, is_free
+from regard.data.labels.scale import Scale
+from regard.data.sources.word_vectors import FILES as VECTOR_FILES
+from regard.data.sources.word_vectors import write_vectors
+from regard.families import FAMILIES
+from regard.interop.huggingface import write_public
+from regard.interop.huggingface.sentence_transformers import written_sentences
+from regard.interop.huggingface.tokenizer import public_tokenizer
+from regard.runs.folder import Run, Say
+from regard.runs.lock import check_folder
+from regard.runs.pretrained import recipe_of, start_of
+from regard.runs.recipe import Recipe
+from regard.tasks.classification.predict import LABELS
+from regard.tasks.registry import adopted
+from regard.tasks.word_vectors.predict import vectors_of
+
+FORMATS = ("hf", *VECTOR_FILES)
+PUBLIC = ("gpt", "bert", "electra")  # families that transformers has too
+
+
+def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] = ()) -> None:
+    """Weights, settings, vocabulary and labels of a Hugging Face folder or hub id, as a run in `folder`."""
+    if (folder / "recipe.toml").exists():
+        raise UserError(f"{folder} holds a run already, and an import makes a new one; give another folder, or delete this one.")
+    start = start_of(name)
+    recipe = recipe_of(start, assignments)
+    check_folder(recipe, folder)
+    answers = adopted(start, recipe, torch.device("cpu"))
+    with filling(folder, last="recipe.toml") as draft:
+        run = Run(draft)
+        for file, vocabulary in answers.vocabularies.items():
+            vocabulary.save(draft / file)
+        run.store().save("best", 0, {"model": answers.model.state_dict()}, {"imported": name})
+        run.write("recipe.toml", recipe.to_toml())
+        run.write("data.json", json.dumps({"amounts": {}, "sha256": {}, "seals": run.seals()}, indent=2) + "\n")
+        run.write("README.md", f"# {recipe.recipe.title}\n\nImported from `{name}`; not trained here.\n")
+    for note in start.notes:
+        say(note)
+    say(f"imported: {folder} for task {recipe.task.name}    try: {to_try(recipe, folder)}")
+
+
+def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
+    """The run's best weights as a folder that `transformers` opens; of vectors, `sentence-transformers` too.
+
+    Word vectors become a file in that folder, as word2vec or GloVe write them.
+    """
+    if kind not in FORMATS:
+        raise UserError(f"--to {kind} is not a format{nearest(kind, FORMATS)}")
+    if kind in VECTOR_FILES:
+        _export_vectors(str(folder), to, kind, say)
+        return
+    run = Run.open(folder)
+    recipe = run.recipe
+    _must_be_public(folder, recipe)
+    start = start_of(str(folder)).whole()
+    settings = start.settings["model"]
+    config = FAMILIES[settings["family"]](**settings)
+    tokenizer_json, roles = public_tokenizer(start.tokenizer, config)
+    labels = (run.read_json(LABELS) or {}).get("labels", ())
+    beside = {}
+    if recipe.task.name == "embed":
+        beside = written_sentences(recipe.objective, config.width, recipe.data.maximum_tokens or config.maximum_length)
+    name = write_public(
+        to,
+        config,
+        start.vocabulary,
+        _in_numbers(start.weights, run) if recipe.objective.name == "regression" else start.weights,
+        tokenizer_json=tokenizer_json,
+        roles=roles,
+        labels=labels,
+        beside=beside,
+    )
+    say(f"exported: {to}    in Python: transformers.{name}.from_pretrained({str(to)!r})")
+
+
+def _export_vectors(name: str, to: Path, kind: str, say: Say) -> None:
+    """Word vectors, of a run or of a file in another format, as a file in a new folder."""
+    vectors, path = vectors_of(name), to / VECTOR_FILES[kind]
+    if not is_free(to):
+        raise UserError(f"{to} exists already; give a new folder.")
+    with filling(to) as draft:
+        write_vectors(draft / path.name, vectors, kind)
+    say(f"exported: {path}, {len(vectors):,} words of width {vectors.width}")
+
+
+def _in_numbers(weights: dict[str, Tensor], run: Run) -> dict[str, Tensor]:
+    """A head that gives numbers as they were in training, where ours counts deviations from their mean."""
+    scale, head = Scale.load(run.folder / LABELS), "classes.project"
+    weight, bias = weights[f"{head}.weight"], weights[f"{head}.bias"]
+    return weights | {f"{head}.weight": weight * scale.deviation, f"{head}.bias": bias * scale.deviation + scale.mean}
+
+
+def _must_be_public(folder: Path, recipe: Recipe) -> None:
+    family, task = recipe.model.family, recipe.task.name
+    if family not in PUBLIC or (family == "gpt" and task != "write"):
+        raise UserError(
+            f"{folder} is a {family} for task {task}, which --to hf cannot write; it writes GPT language models, and BERT and "
+            "its relatives for any task."
+        )

@@ -1,0 +1,191 @@
+"""`regard explain`: a model as a tree of parts, and what it needs.
+
+Who looks at whom in a model, by which kernels, and why: for `explain`, in words and as a picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.core.errors import UserError, nearest
+from regard.families.captioner import CaptionerConfig
+from regard.families.han import HANConfig
+from regard.families.published_sizes import SIZES, Bodies, Cells, Config, Size, context, counted, depth
+from regard.families.word2vec import Word2VecConfig
+from regard.lens.output.save import store
+from regard.lens.plots.mask_pattern import Panel, drawn
+from regard.lens.plots.render import rendered
+from regard.model.flops import Part
+from regard.model.mixers import CONVOLUTION, KERNEL_WIDTH, SCORES
+from regard.model.mixers.causal_scan import CHUNK
+from regard.model.sparse.dispatch import DENSE, told
+from regard.model.visibility import Both, Either, Visibility, causal, full
+from regard.model.visibility.parse import parse_visibility
+from regard.runs.cost import TYPICAL, model_tree, typical
+from regard.runs.folder import Run
+from regard.runs.footprint import Footprint, sized
+from regard.runs.recipe import Recipe, builtin_names, load_recipe
+from regard.tasks.notices import told_whole
+from regard.tasks.registry import TASKS
+
+UNITS = (("MFLOP", 1e6), ("GFLOP", 1e9), ("TFLOP", 1e12))  # of the operations' column: the first that keeps it readable
+
+
+def explain_tree(target: str, settings: Sequence[str]) -> str:
+    """Every part with its shape in our letters, parameters, operations for a typical text, and file; then what it all needs."""
+    model = _explained(target, settings)
+    rows = [("  " * depth + part.name, part.shape, part) for depth, part in model.footprint.tree.walk()]
+    first, second = (max(len(row[n]) for row in rows) + 2 for n in (0, 1))  # type: ignore[arg-type]
+    unit, scale = next((u for u in UNITS if model.footprint.tree.flops < 1e5 * u[1]), UNITS[-1])
+    lines = [
+        f"{model.title}: {model.paper}",
+        "B batch, L length (of the target), M source length, D width, H heads, K head width, F feed-forward width, V vocabulary",
+        "",
+        f"{'part':<{first}}{'shape':<{second}}{'parameters':>16}{unit:>11}  file",
+    ]
+    lines += [f"{n:<{first}}{s:<{second}}{p.parameters:>16,}{p.flops / scale:>11,.1f}  regard/{p.file}" for n, s, p in rows]
+    if isinstance(model.footprint.config, Word2VecConfig):  # nobody looks at anybody, and a word is its row
+        return "\n".join([*lines, "", f"{'parameters':<12}{model.footprint.parameters:,}"])
+    if isinstance(config := model.footprint.config, CaptionerConfig):  # an image is not counted in tokens
+        lines += ["", f"{'parameters':<12}{model.footprint.parameters:,}", f"{'looks':<12}{looks_at_cells(config)}"]
+        return "\n".join(lines)
+    lines += ["", *model.footprint.lines(), f"{'looks':<12}{looks(config)}"]
+    lines += [] if isinstance(config, Cells) else [f"{'computed':<12}{computed(model.footprint)}"]
+    return "\n".join(lines)
+
+
+def explain_picture(target: str, settings: Sequence[str], out: Path) -> None:
+    """Who may look at whom."""
+    model = _explained(target, settings)
+    draw_looks(model.title, model.footprint, out)
+
+
+def explain_rows(target: str, settings: Sequence[str]) -> dict[str, Any]:
+    """The tree for machines, with all figures at its root."""
+    model = _explained(target, settings)
+    plain = isinstance(model.footprint.config, Word2VecConfig | CaptionerConfig)
+    figures = {"parameters": model.footprint.parameters} if plain else model.footprint.figures()
+    return _as_dict(model.footprint.tree) | {"title": model.title, "paper": model.paper, "figures": figures}
+
+
+def _as_dict(part: Part) -> dict[str, Any]:
+    own = {
+        "name": part.name,
+        "shape": part.shape,
+        "parameters": part.parameters,
+        "flops": part.flops,
+        "file": f"regard/{part.file}",
+    }
+    return own | ({"parts": [_as_dict(child) for child in part.children]} if part.children else {})
+
+
+@dataclass(frozen=True)
+class _Explained:
+    title: str
+    paper: str
+    footprint: Footprint
+
+
+def _explained(target: str, settings: Sequence[str]) -> _Explained:
+    """A run by its folder, a recipe by its name or file, or a published size; of a size and a recipe of one name, the recipe."""
+    if Path(target).is_dir():
+        run = Run.open(target)
+        recipe = run.recipe_with(list(settings))
+        own = TASKS[recipe.task.name].parts
+        return _of_recipe(recipe, own(run, recipe, typical(recipe)) if own else model_tree(recipe, *run.vocabulary_sizes()))
+    recipes = builtin_names()
+    if target in SIZES and target not in recipes:
+        return _of_size(*sized(target, settings))
+    if Path(target).name == target and Path(target).suffix != ".toml" and target not in recipes:
+        raise UserError(
+            f"there is no recipe and no size {target!r}{nearest(target, [*recipes, *SIZES])} Give a recipe ('regard recipes' "
+            "lists them), a size such as gpt3-175b, the folder of a run, or a .toml file."
+        )
+    recipe = load_recipe(target, settings)
+    return _of_recipe(recipe, model_tree(recipe))
+
+
+def _of_recipe(recipe: Recipe, tree: Part) -> _Explained:
+    about = recipe.recipe
+    return _Explained(about.title or about.name, about.paper, Footprint(recipe.model, tree, typical(recipe)))
+
+
+def _of_size(size: Size, as_published: bool) -> _Explained:
+    tokens = context(size.config) or TYPICAL
+    tree = counted(size.config, size.vocabulary, tokens)
+    title = size.title if as_published else f"{size.title} with other settings"
+    return _Explained(title, size.paper, Footprint(size.config, tree, tokens, size if as_published else None))
+
+
+def looks(config: Config) -> str:
+    """Who looks at whom, and how."""
+    if isinstance(config, HANConfig):
+        return f"a learned query at the words of each sentence, another at the sentences; mixer {config.score}"
+    if isinstance(config, Cells):
+        return f"decoder back at {config.visibility} & padding; mixer {config.score}" if config.score else "nobody at anybody"
+    seen = parse_visibility(config.visibility)
+    sides = [f"{side} {name}{' & padding' if side == 'encoder' else ''}" for side, name in _names(config).items()]
+    meant = f", where {config.visibility} is {str(seen)[1:-1]}" if isinstance(seen, Both | Either) and not _joined(config) else ""
+    whole = f"; {short}" if (short := told_whole(config)) else ""
+    return f"{', '.join(sides)}{meant}{whole}; mixer {config.mixer}; position {config.position}"
+
+
+def looks_at_cells(config: CaptionerConfig) -> str:
+    seen = "" if config.encoder == "cnn" else f"cells at cells, {config.visibility}; "
+    words = "" if config.decoder == "lstm" else "words at words before them; "
+    return f"{seen}{words}words at all {config.side} x {config.side} cells; mixer {config.mixer}; position {config.position}"
+
+
+def computed(footprint: Footprint) -> str:
+    """By which kernels and why."""
+    config = footprint.config
+    assert not isinstance(config, Cells)
+    return "; ".join(f"{name} {_by(config, side, _tokens(footprint))}" for name, side in _sides(config).items())
+
+
+def draw_looks(title: str, footprint: Footprint, out: Path) -> None:
+    kind, config = out.suffix.lower().removeprefix("."), footprint.config
+    if kind not in ("png", "svg"):
+        raise UserError(f"--out {out} must end in .png or .svg, which say what kind of picture to draw.")
+    if isinstance(config, Cells | Word2VecConfig | CaptionerConfig) or config.mixer == CONVOLUTION:
+        raise UserError(f"--out {out}: {title!r} has no pattern of tokens that look at tokens; leave out --out.")
+    names, tokens = _names(config), _tokens(footprint)
+    panels = [Panel(f"{side} {names[side]}", pattern, tokens) for side, pattern in _sides(config).items()]
+    caption = f"Queries down, keys across, dark where a pair is seen. Computed: {computed(footprint)}."
+    store(rendered(lambda: drawn(title, caption, panels), "png" if kind == "png" else "svg"), out)
+
+
+def _sides(config: Bodies) -> dict[str, Visibility]:
+    pattern, (readers, writers) = parse_visibility(config.visibility), depth(config)
+    return ({"encoder": pattern} if readers else {}) | ({"decoder": causal & pattern} if writers else {})
+
+
+def _names(config: Bodies) -> dict[str, str]:
+    """As they were given."""
+    given = f"({config.visibility})" if "|" in config.visibility else config.visibility
+    before = "causal" if parse_visibility(config.visibility) == full else f"causal & {given}"
+    return {side: given if side == "encoder" else before for side in _sides(config)}
+
+
+def _joined(config: Bodies) -> bool:
+    """Is it more than one name?"""
+    return "&" in config.visibility or "|" in config.visibility
+
+
+def _tokens(footprint: Footprint) -> int:
+    """As many as there are positions for, or as texts have."""
+    return context(footprint.config) or footprint.tokens
+
+
+def _by(config: Bodies, side: Visibility, tokens: int) -> str:
+    if config.mixer == CONVOLUTION:
+        return f"one convolution, over {config.kernel_width or KERNEL_WIDTH} tokens (nobody is compared)"
+    if config.mixer == "softmax":
+        return told(side.static, tokens, config.attention_dropout)
+    if config.mixer in SCORES:
+        return f"{DENSE} ({config.mixer} has no kernel that leaves out blocks)"
+    parts = f"chunks of {CHUNK} tokens, each with the sums of all before it" if side.looks_back else "sums of all tokens, once"
+    return f"{parts} (features need no pairs)"

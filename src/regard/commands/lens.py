@@ -1,0 +1,150 @@
+"""`regard lens`: what each written word attended to, or which words and sentences of a document counted, or how a word's vector
+follows its context; as lines and as a picture."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from regard.commands.word_uses import find_uses, read_uses, several, side_by_side
+from regard.core.atomic import check_place
+from regard.core.errors import UserError, nearest
+from regard.core.terminal import aside
+from regard.data.sources.senses import read_sentences, typed_sentences
+from regard.lens import result
+from regard.lens.analyses import image_heat
+from regard.lens.analyses.document import Document
+from regard.lens.output import save, word_senses
+from regard.metrics.word_analogies import Sum, WordSpace
+from regard.tasks.captioning.predict import CaptionGenerator
+from regard.tasks.classification.inspect import document_of, reads_documents
+from regard.tasks.classification.predict import Regressor, TextClassifier
+from regard.tasks.dialogue.predict import as_writer
+from regard.tasks.language_model.predict import TextGenerator
+from regard.tasks.limits import LONGEST_TURN, check_length
+from regard.tasks.notices import telling_unknown, told_of_text
+from regard.tasks.registry import open_run
+from regard.tasks.translation.predict import Translator
+from regard.tasks.word_vectors.predict import WordVectorModel, vectors_of
+
+PARTS = ("cross", "decoder", "encoder")
+NEAREST = 8  # words, to those of static vectors
+
+
+def look(
+    run: str, text: str, part: str | None, out: Path | None, device: str | None, settings: Sequence[str] = ()
+) -> Iterator[str]:
+    """Checks first: nobody should wait for a model to hear that a file's name is wrong."""
+    if part is not None and part not in PARTS:
+        raise UserError(f"--part {part} is not a part of the model{nearest(part, PARTS)}")
+    if not text.strip():
+        raise UserError("the text is empty; give a sentence to look into.")
+    check_length(text, "the text", LONGEST_TURN)
+    _check_out(out)
+    answers = as_writer(open_run(run, device, settings))
+    if isinstance(answers, CaptionGenerator):
+        yield from _image(answers.heat(text), part, out)
+        return
+    if isinstance(answers, TextClassifier | Regressor) and reads_documents(answers):
+        if part is not None:
+            raise UserError(f"--part {part} is for models that write; this one reads, and all of its attention is drawn.")
+        yield from _document(document_of(answers, text), out)
+        return
+    if isinstance(answers, WordVectorModel):
+        raise UserError(f"{run} holds word vectors, which look at nothing; see where words lie by --show map.")
+    if not isinstance(answers, (Translator, TextGenerator)):
+        raise UserError(
+            f"{run} does not write, and lens draws what written words attended to; see what the words that it reads look at by "
+            "--show weights, or give a translator or a language model."
+        )
+    with telling_unknown(answers):
+        written, alignment = answers.attention(text, part) if part else answers.attention(text)
+    if whole := told_of_text(answers, text):
+        aside(whole)
+    yield written
+    yield save.text(alignment)
+    if out is not None:
+        save.save(alignment, out)
+        yield f"drawn: {out}"
+
+
+def _document(document: Document, out: Path | None) -> Iterator[str]:
+    """On shades, where whoever reads it can see them."""
+    colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    yield from document.shaded(shutil.get_terminal_size().columns) if colours else document.lines()
+    if out is not None:
+        result.save(document, out)
+        yield f"drawn: {out}"
+
+
+def _image(found: image_heat.Heat, part: str | None, out: Path | None) -> Iterator[str]:
+    if part not in (None, "cross"):
+        raise UserError(f"--part {part} is of texts; of an image what words looked at is drawn. Leave it out.")
+    yield image_heat.text(found)
+    if out is not None:
+        image_heat.save(found, out)
+        yield f"drawn: {out}"
+
+
+def look_at_word(
+    run: str,
+    word: str,
+    texts: Sequence[str],
+    file: Path | None,
+    layer: int | None,
+    out: Path | None,
+    device: str | None,
+    beside: str | None = None,
+) -> Iterator[str]:
+    """The uses of a word in these texts or in the lines of a file; the picture's matrix is that of `layer`, the last if None.
+
+    Word vectors `beside` them have one for all uses: what is near that one is told.
+    """
+    _check_out(out)
+    if file is not None and texts:
+        raise UserError(f"both sentences and --file {file} were given; give one of them.")
+    if file is None and not texts:
+        raise UserError(f"--word {word} needs sentences to look for it in; type them, or give --file FILE with one on each line.")
+    if layer is not None and layer < 0:
+        raise UserError(f"--layer {layer} is not a layer; 0 is the embedding with its positions, 1 the first layer above it.")
+    uses = find_uses(word, typed_sentences(texts) if file is None else read_sentences(file))
+    if len(names := several(run)) > 1:
+        if beside is not None:
+            raise UserError(f"--beside {beside} is for one run; name it among the others: {run},{beside}.")
+        yield from _drawn(side_by_side(names, word, uses, layer, device), out)
+        return
+    static = [] if beside is None else [_static(beside, word)]
+    found = read_uses(run, word, uses, device)
+    found = replace(found, notes=(*found.notes, *static))
+    last = len(found.layers) - 2
+    if layer is not None and layer > last:
+        raise UserError(f"--layer {layer}: this model has {last}; give a number from 0, its embedding, to {last}.")
+    matrix = 1 + (last if layer is None else layer)
+    yield word_senses.text(found, matrix)
+    if out is not None:
+        word_senses.save(found, out, matrix)
+        yield f"drawn: {out}"
+
+
+def _drawn(found: result.LensResult, out: Path | None) -> Iterator[str]:
+    yield from found.lines()
+    if out is not None:
+        result.save(found, out)
+        yield f"drawn: {out}"
+
+
+def _static(name: str, word: str) -> str:
+    space = WordSpace(vectors_of(name))
+    known = word if word in space.vectors.numbers else word.lower()
+    near = ", ".join(near.word for near in space.nearest(Sum((known,), ()), NEAREST))
+    return f"{name} has one vector for {known!r}, whatever stands around it; nearest to that are {near}"
+
+
+def _check_out(out: Path | None) -> None:
+    if out is not None:
+        save.check_suffix(out)
+        check_place(out, "--out")

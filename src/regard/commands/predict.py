@@ -1,0 +1,102 @@
+"""`regard predict`: texts, a file, a table or standard input in; what the run was trained for out, as it is ready."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from io import BufferedReader
+from pathlib import Path
+
+from regard.core.atomic import growing
+from regard.core.errors import UserError
+from regard.core.terminal import Emit
+from regard.runs.protocols import Predictor
+from regard.tasks.limits import LONGEST, check_length
+from regard.tasks.notices import telling_unknown
+from regard.tasks.registry import open_run
+
+CHUNK = 64  # lines answered together: enough to sort by length, few enough to watch
+BLOCK = 1 << 16  # bytes
+MOST_BYTES = 4  # of a character
+
+Lines = Iterable[Sequence[str]]  # a few at a time
+
+
+def predict(
+    run: str,
+    texts: Sequence[str] | None,
+    input: Path | None,
+    output: Path | None,
+    settings: Sequence[str],
+    device: str | None,
+    as_json: bool,
+    emit: Emit,
+    weights: str = "",
+) -> None:
+    """Tell what the run answers; with `output`, tell it to that file instead."""
+    with ExitStack() as opened:
+        table = input if input is not None and _is_table(input) else None
+        sources = _sources(texts, input, opened) if table is None else []
+        if output is not None:
+            emit = opened.enter_context(growing(output, "--output")).write
+        answers, number = open_run(run, device, settings, weights), 0
+        opened.enter_context(telling_unknown(answers))
+        if table is not None:
+            _predict_table(table, output, answers, as_json, emit)
+        for some in sources:
+            answers.predict(some, None if texts else number, as_json, emit)
+            number += len(some)
+
+
+def _is_table(path: Path) -> bool:
+    from regard.commands.predict_table import is_table  # here and below: readers of all tables, which a text does not need
+
+    return is_table(path)
+
+
+def _predict_table(path: Path, output: Path | None, answers: Predictor, as_json: bool, emit: Emit) -> None:
+    from regard.commands.predict_table import predict_table
+
+    predict_table(path, output, answers, as_json, emit)
+
+
+def _sources(texts: Sequence[str] | None, input: Path | None, opened: ExitStack) -> Lines:
+    if texts:
+        return [[check_length(text, f"text {number:,}") for number, text in enumerate(texts, 1)]]
+    if input is None:
+        return _arriving(sys.stdin.buffer, "standard input")  # type: ignore[arg-type]
+    try:
+        return _arriving(opened.enter_context(input.open("rb")), f"--input {input}")
+    except FileNotFoundError:
+        raise UserError(f"--input {input} does not exist; give a file with one text on each line.") from None
+    except IsADirectoryError:
+        raise UserError(f"--input {input} is a folder; give a file with one text on each line.") from None
+    except OSError as error:
+        raise UserError(f"--input {input} cannot be read: {error.strerror}. Check who may read it.") from None
+
+
+def _arriving(file: BufferedReader, name: str) -> Lines:
+    """Whole lines as soon as they are there: whoever types or pipes need not close the stream to see results."""
+    rest, number = b"", 0
+    while block := file.read1(BLOCK):
+        *whole, rest = (rest + block).split(b"\n")
+        for start in range(0, len(whole), CHUNK):
+            chunk = whole[start : start + CHUNK]
+            yield [_decoded(line, name, number + n) for n, line in enumerate(chunk, 1)]
+            number += len(chunk)
+        if len(rest) > LONGEST * MOST_BYTES:  # no line end comes, and what is held should not grow for ever
+            raise UserError(f"{name}, line {number + 1:,} has more than the {LONGEST:,} characters of one text; split it.")
+    if rest:
+        yield [_decoded(rest, name, number + 1)]
+
+
+def _decoded(line: bytes, name: str, number: int) -> str:
+    try:
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{name}, line {number:,}: byte {error.start + 1} (0x{line[error.start]:02X}) is not UTF-8; convert the text first, "
+            "for instance with iconv -f LATIN1 -t UTF-8."
+        ) from None
+    return check_length(text, f"{name}, line {number:,}")

@@ -1,0 +1,219 @@
+"""`regard train`: a recipe and a folder become a run. The same call again continues it; once more, and there is nothing to do.
+
+What a training is told to be, in a few lines: the recipe's title, and what the command changed in it.
+
+What to type next, once a run is there: every kind is asked, and looked into, in its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from regard.core.config import as_typed
+from regard.core.errors import UserError
+from regard.data.loader import Loader, Source, bounded
+from regard.runs.auto_settings import as_begun, with_metric, with_precision
+from regard.runs.cost import estimate, must_fit_memory
+from regard.runs.cost_report import grams_per_kwh
+from regard.runs.folder import Run, Say
+from regard.runs.lock import check_data, check_folder, claimed, must_fit_disk
+from regard.runs.model_card import write_card
+from regard.runs.protocols import Prepared, Result
+from regard.runs.recipe import Recipe, named_tables
+from regard.tasks.notices import told_whole
+from regard.tasks.registry import TASKS
+from regard.tasks.word_init import check_vectors, fill_vectors
+from regard.training.data_parallel import ParallelModel
+from regard.training.distributed import ALONE, Mute, World
+from regard.training.interrupt import Interrupt, interruptible
+from regard.training.logging import RunLog, clock
+from regard.training.loop import train
+from regard.training.progress import Progress, done
+from regard.training.resume import average, resume
+
+
+@dataclass(frozen=True)
+class Outcome:
+    run: Run
+    progress: Progress
+    result: Result | None
+    prepared: Prepared
+    interrupted: int = 0  # exit code of the signal that stopped it
+
+
+def train_run(recipe: Recipe, folder: Path, device: torch.device, say: Say) -> Outcome:
+    return train_prepared(prepare_run(recipe, folder, device, say), folder, device, say)
+
+
+def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, world: World = ALONE) -> Prepared:
+    """All that can be refused is refused here, before anything is written."""
+    recipe = as_begun(recipe, folder)
+    with world.as_one():
+        if world.leads:
+            check_folder(recipe, folder)
+    grams_per_kwh()
+    prepared = _prepared(recipe, None if Run(folder).never_saved else folder, device, say)
+    world.must_agree(
+        str(prepared.fingerprints()), "the processes do not read the same training data; put it where all machines see it."
+    )
+    check_vectors(prepared)
+    if TASKS[recipe.task.name].trainer is None:
+        say(_plan(prepared, device))
+    if not (recipe.train.shard and world.size > 1):
+        must_fit_memory(prepared, device)
+    if world.leads:
+        must_fit_disk(prepared, folder)
+    return prepared
+
+
+def _prepared(recipe: Recipe, folder: Path | None, device: torch.device, say: Say) -> Prepared:
+    """With epochs as steps, which are known only now, and with what the recipe leaves to be chosen."""
+    recipe = with_precision(recipe, device, say)
+    task = TASKS[recipe.task.name]
+    prepared = task.prepare(recipe, folder, say)
+    if task.trainer is not None:
+        return prepared
+    recipe = with_metric(recipe, prepared.metric)
+    if recipe.train.epochs:
+        batches = len(_source(prepared, device).plan(0))
+        recipe = replace(recipe, train=replace(recipe.train, steps=recipe.train.steps_of(batches)))
+    return replace(prepared, recipe=recipe)  # type: ignore[type-var]
+
+
+def _plan(prepared: Prepared, device: torch.device) -> str:
+    """How long the training is, in a line; a warm-up that was shortened to fit says so."""
+    train, batches = prepared.recipe.train, len(_source(prepared, device).plan(0))
+    warmup = f"{train.warmup_steps:,} of warm-up" if train.warmup_steps else "no warm-up"
+    if train.decays and train.warmup >= 1 and train.warmup_steps < train.warmup:
+        warmup += f" (train.warmup={train.warmup:g} is more than {train.warmup_limit:g} of the steps)"
+    epochs = f"{train.steps / max(1, batches):.1f} epochs of {batches:,} batches"
+    return f"plan: {train.steps:,} steps, {epochs}; {warmup}; best by {train.best}; {train.precision} on {device}"
+
+
+def train_prepared(prepared: Prepared, folder: Path, device: torch.device, say: Say, world: World = ALONE) -> Outcome:
+    """All of `world` train; the first process alone writes the run and, when they are done, scores it."""
+    recipe = prepared.recipe
+    with claimed(recipe, folder, prepared, say, world) as run:
+        with interruptible() as interrupt:
+            if (trainer := TASKS[recipe.task.name].trainer) is not None:
+                progress = trainer.train(prepared, run, say, interrupt)
+            else:
+                progress = _looped(prepared, run, device, say, world, interrupt)
+        if interrupt or not world.leads:
+            return Outcome(run, progress, None, prepared, interrupt.exit_code if interrupt else 0)
+        steps = f"{progress.step:,} step{'s' * (progress.step != 1)}"
+        say(f"trained {steps}, {progress.tokens:,} {prepared.unit}, in {clock(progress.seconds)}")
+        if recipe.train.average > 1:
+            average(run.store(say), recipe.train.average, progress.step)
+        result = _scored(run, prepared, device) if prepared.test else None
+        write_card(run, progress, result, prepared, device)
+        return Outcome(run, progress, result, prepared)
+
+
+def _looped(prepared: Prepared, run: Run, device: torch.device, say: Say, world: World, interrupt: Interrupt) -> Progress:
+    """By the loop that trains nearly everything."""
+    config, model, store = prepared.recipe.train, prepared.model(), run.store(say)
+    if prepared.recipe.text.vectors:
+        fill_vectors(model, prepared, say)
+    spread = ParallelModel(model, world, config.shard, device)
+    optimizer, progress = resume(store, config, model, spread)
+    _must_not_start_over(run, progress)
+    if done(config, progress):
+        say(f"{run.folder} is trained to step {progress.step:,}; nothing left to train, only to score")
+    elif progress.step:
+        say(f"continuing from step {progress.step:,} of {config.steps:,}")
+    log = RunLog(run.folder, config.steps, progress.step, prepared.unit) if world.leads else Mute()
+    objective, accumulate = prepared.objective(), max(config.accumulate, progress.accumulate)
+    source, pin = _source(prepared, device), device.type == "cuda"
+    loader = Loader(source, accumulate=accumulate, rank=world.rank, world=world.size, pin=pin)
+    validate = prepared.validator(objective)
+    return train(model, objective, loader, validate, config, store, log, progress, optimizer, interrupt, spread)
+
+
+def _scored(run: Run, prepared: Prepared, device: torch.device) -> Result:
+    """On the test set, and beside what the run was trained after, if it was."""
+    task = TASKS[prepared.recipe.task.name]
+    answers = task.open(run, prepared.recipe, device)
+    result = answers.evaluate(prepared.test)
+    return result if task.compare is None else task.compare(prepared, answers, result, device)
+
+
+def _source(prepared: Prepared, device: torch.device) -> Source:
+    """On a GPU in half precision texts are packed without padding, where there is a kernel for the model's visibility."""
+    recipe = prepared.recipe
+    packed = device.type == "cuda" and recipe.train.precision == "bf16" and recipe.model.packable
+    return bounded(prepared.source(packed=packed), recipe.train.examples_per_batch)
+
+
+def dry_run_lines(recipe: Recipe, device: torch.device, say: Say, folder: Path | None = None) -> list[str]:
+    """What a training would read, hold and cost. Nothing is written, and what a training in `folder` would be refused for, is."""
+    if folder is None:
+        prepared = _prepared(recipe, None, device, say)
+        must_fit_memory(prepared, device)
+    else:
+        prepared = prepare_run(recipe, folder, device, say)
+        check_data(folder, prepared)
+    trainer = TASKS[recipe.task.name].trainer
+    lines = estimate(prepared, device).lines() if trainer is None else trainer.estimate(prepared)
+    whole = told_whole(recipe.model)
+    return [*lines, f"visibility        {whole}"] if whole else lines
+
+
+def _must_not_start_over(run: Run, progress: Progress) -> None:
+    """Hours of training are not thrown away without a word."""
+    if not progress.step and (damaged := sorted(path.name for path in run.checkpoints())):
+        raise UserError(
+            f"none of the checkpoints in {run.folder} can be read ({', '.join(damaged)}); copy them again from where they were "
+            f"made, delete {run.folder / 'checkpoints'} to start over, or give another --out."
+        )
+
+
+def summary_lines(name: str, settings: Sequence[str], recipe: Recipe) -> list[str]:
+    """The recipe `name` with these settings typed, which made `recipe`; each setting beside what the recipe has."""
+    before = named_tables(name)
+    keys = dict.fromkeys(setting.partition("=")[0].strip() for setting in settings)
+    title = f": {recipe.recipe.title}" if recipe.recipe.title else ""
+    return [f"recipe {recipe.recipe.name}{title}", *(f"  {_change(key, before, recipe)}" for key in keys)]
+
+
+def _change(key: str, before: dict[str, dict[str, object]], recipe: Recipe) -> str:
+    section, _, field = key.partition(".")
+    now = f"{key}={_shown(getattr(getattr(recipe, section), field))}"
+    return f"{now} (the recipe has {_shown(before[section][field])})" if field in before[section] else now
+
+
+def _shown(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else as_typed(value)
+
+
+TEXT = '"..."'
+ASKED = {
+    "answer": "$'QUESTION\\tTEXT'",
+    "masked": '"... [MASK] ..."',
+    "caption": "IMAGE.png",
+    "words": "WORD",
+}  # by task or objective
+WRITES = ("translate", "reply", "write", "caption")
+READS = ("classify", "tag", "fill", "answer")
+
+
+def to_try(recipe: Recipe, folder: Path) -> str:
+    return f"regard predict {folder} {_asked(recipe)}"
+
+
+def to_look(recipe: Recipe, folder: Path) -> str | None:
+    """None where lens has nothing to draw for a single text."""
+    task, look = recipe.task.name, f"regard lens {folder} {_asked(recipe)}"
+    if getattr(recipe.model, "attention", None) == "none" or recipe.model.family == "elmo":
+        return None
+    if task in WRITES or recipe.model.family == "hierarchical":
+        return look
+    return f"{look} --show weights" if task in READS else None
+
+
+def _asked(recipe: Recipe) -> str:
+    return ASKED.get(recipe.task.name) or ASKED.get(recipe.objective.name, TEXT)

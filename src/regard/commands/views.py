@@ -1,0 +1,281 @@
+"""What `regard lens --show` is made of: a question that was typed, and a way of looking that answers it.
+
+Every way of looking that `regard lens --show` knows, by its name, and how one is asked for.
+
+Ways of looking that change nothing: what heads attend to, and what kind of looking that is.
+
+Ways of looking that change the model, or its input, to find out what matters.
+
+`regard lens RUN --show map`: words of a run, or of a file of vectors, on a picture of two axes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from regard.commands.baselines import fresh, repeated, trees
+from regard.commands.subjects import recipe_with_data, subject_of, subjects
+from regard.core.atomic import check_place
+from regard.core.errors import UserError, nearest
+from regard.core.terminal import aside
+from regard.data.sources.conllu import read_conllu
+from regard.data.sources.files import numbered_lines
+from regard.lens.analyses.ablation import ablation
+from regard.lens.analyses.deletion import Deletion, deletion
+from regard.lens.analyses.gradients import gradient_times_input, integrated_gradients
+from regard.lens.analyses.head_statistics import head_statistics
+from regard.lens.analyses.importance import Importance, importance
+from regard.lens.analyses.logit_lens import logit_lens
+from regard.lens.analyses.positions import PositionAnalysis, positions_of
+from regard.lens.analyses.rank_collapse import rank_collapse
+from regard.lens.analyses.relations import relation_scores
+from regard.lens.analyses.roles import Roles, tallied
+from regard.lens.analyses.rollout import flow, rollout
+from regard.lens.analyses.weights import Attended, Choice, attended
+from regard.lens.analyses.word_map import WordMap, word_map
+from regard.lens.result import LensResult, check_suffix, save
+from regard.lens.subject import Subject
+from regard.runs.protocols import Predictor
+from regard.tasks.dialogue.predict import as_writer
+from regard.tasks.limits import LONGEST_TURN, check_length
+from regard.tasks.notices import telling_unknown, told_of_text
+from regard.tasks.registry import open_run
+from regard.tasks.translation.predict import Translator
+from regard.tasks.word_vectors.predict import WordVectorModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewRequest:
+    """What was typed beside the name of the view. None, or False, where nothing was."""
+
+    run: str
+    device: str | None = None
+    settings: tuple[str, ...] = ()  # of the run, such as decode.beam=8
+    text: str | None = None
+    target: str | None = None  # what the model is scored on
+    hypothesis: int | None = None  # of its own outputs, the best is 0
+    data: Path | None = None
+    layer: int | None = None
+    head: int | None = None
+    part: str | None = None  # cross, decoder or encoder
+    words: bool = False  # pieces of a word are taken together
+    values: bool = False  # weights times the length of what they bring
+    specials: str | None = None  # keep, hide or renormalise
+
+    def subject(self, answers: Predictor) -> Subject:
+        assert self.text is not None
+        return subject_of(answers, self.text, self.target, self.hypothesis)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LensView:
+    """A way of looking: what it needs and what it takes, by the names of `ViewRequest`, and what it makes of them."""
+
+    help: str  # one line
+    compute: Callable[[Predictor, ViewRequest], LensResult]
+    needs: tuple[str, ...] = ("text",)
+    takes: tuple[str, ...] = ("target", "hypothesis")
+
+    def check(self, name: str, asked: ViewRequest) -> None:
+        """Before a model is loaded: is all there that is needed, and nothing else?"""
+        for need in self.needs:
+            if getattr(asked, need) in (None, False):
+                missing = "a text to look into" if need == "text" else f"--{need} {need.upper()}"
+                raise UserError(f"--show {name} needs {missing}: {self.help}.")
+        for field in fields(asked):
+            given = getattr(asked, field.name)
+            if field.name in ("run", "device", "settings", *self.needs, *self.takes) or given in (None, False):
+                continue
+            option = f"the text {given[:40]!r}" if field.name == "text" else f"--{field.name}"
+            taken = ", ".join(f"--{taken}" for taken in (*self.needs, *self.takes) if taken != "text")
+            alone = "a text alone" if "text" in self.needs else "no text"
+            raise UserError(f"{option} is not for --show {name}, which takes {taken or alone}; leave it out.")
+
+
+def show(name: str, asked: ViewRequest, out: Path | None) -> Iterator[str]:
+    """The lines of a view, and its picture in a file."""
+    if out is not None:
+        check_suffix(out)
+        check_place(out, "--out")
+    shown = computed(name, asked)
+    yield from shown.lines()
+    if out is not None:
+        save(shown, out)
+        yield f"drawn: {out}"
+
+
+def computed(name: str, asked: ViewRequest) -> LensResult:
+    """Checks first: nobody should wait for a model to hear of a wrong name."""
+    if name not in SHOWS:
+        raise UserError(f"--show {name} is not a way of looking{nearest(name, SHOWS)}")
+    SHOWS[name].check(name, asked)
+    if asked.text is not None and not asked.text.strip():
+        raise UserError("the text is empty; give a sentence to look into.")
+    check_length(asked.text or "", "the text", LONGEST_TURN)
+    answers = as_writer(open_run(asked.run, asked.device, asked.settings))
+    with telling_unknown(answers):
+        found = SHOWS[name].compute(answers, asked)
+    if asked.text is not None and (whole := told_of_text(answers, asked.text)):
+        aside(whole)
+    return found
+
+
+SENTENCES = 500  # of a treebank
+TEXTS = 50  # of these, where no text is given, are looked at for roles
+
+
+def weights(answers: Predictor, asked: ViewRequest) -> Attended:
+    choice = Choice(
+        part=asked.part,
+        layer=asked.layer,
+        head=asked.head,
+        words=asked.words,
+        values=asked.values,
+        specials=asked.specials or "keep",
+    )
+    return attended(asked.subject(answers), choice)
+
+
+def roles(answers: Predictor, asked: ViewRequest) -> Roles:
+    """Of a text, of the sentences of a treebank, or of both; beside the same model with random weights."""
+    if asked.text is None and asked.data is None:
+        raise UserError("--show roles needs a text, or --data FILE.conllu with sentences and their trees.")
+    sentences = [] if asked.data is None else read_conllu(asked.data, SENTENCES)
+    other = fresh(answers)
+    subjects, theirs = list[Subject](), list[Subject]()
+    if asked.text is not None:
+        subjects = [asked.subject(answers)]
+        written = subjects[0].title.partition(" → ")[2] if isinstance(answers, Translator) else asked.target
+        theirs = [subject_of(other, asked.text, written or None)]
+    relations, title = None, subjects[0].title if subjects else f"{asked.data}"
+    if sentences:
+        known, random = list(trees(answers, sentences)), list(trees(other, sentences))
+        left = len(sentences) - len(known)
+        told = f" ({left} of {len(sentences)} left out, which this model cannot read)" if left else ""
+        relations = relation_scores(f"{asked.data}{told}", known, random)
+        subjects += [] if subjects else [tree.subject for tree in known[:TEXTS]]
+        theirs += [] if theirs else [tree.subject for tree in random[:TEXTS]]
+    return Roles(title, tallied(subjects, repeated(answers)), tallied(theirs, repeated(other)), relations)
+
+
+OBSERVED: dict[str, LensView] = {
+    "heads": LensView(
+        help="of every head, how spread, how far and on what it looks",
+        compute=lambda answers, asked: head_statistics(asked.subject(answers)),
+    ),
+    "weights": LensView(
+        help="what was looked at, by any layer and head, by words, by what it brings, of any output of a search",
+        compute=weights,
+        takes=("target", "hypothesis", "part", "layer", "head", "words", "values", "specials"),
+    ),
+    "roles": LensView(
+        help="what each head is for, beside random weights; with --data FILE.conllu also which grammar it knows",
+        compute=roles,
+        needs=(),
+        takes=("text", "target", "hypothesis", "data"),
+    ),
+}
+
+
+CHANGED_TEXTS, DELETED = 200, 20  # of a file, how many are looked at
+
+
+def _importance(answers: Predictor, asked: ViewRequest) -> Importance:
+    """Of one text, or of many: those of a file, or else of the run's test set."""
+    if asked.text is not None:
+        return importance([asked.subject(answers)])
+    return importance(subjects(answers, recipe_with_data(asked.run, asked.data), CHANGED_TEXTS))
+
+
+def _deletion(answers: Predictor, asked: ViewRequest) -> Deletion:
+    if asked.text is not None:
+        return deletion([asked.subject(answers)])
+    return deletion(list(subjects(answers, recipe_with_data(asked.run, asked.data), DELETED)))
+
+
+def _positions(answers: Predictor, asked: ViewRequest) -> PositionAnalysis:
+    return positions_of(answers.model, asked.run)
+
+
+MANY = ("text", "data", "target", "hypothesis")
+CAUSES: dict[str, LensView] = {
+    "ablation": LensView(
+        help="what is lost when each head alone is switched off",
+        compute=lambda answers, asked: ablation(asked.subject(answers)),
+    ),
+    "importance": LensView(
+        help="how much the loss hangs on each head; of a text, of --data FILE, or of the test set",
+        compute=_importance,
+        needs=(),
+        takes=MANY,
+    ),
+    "rollout": LensView(
+        help="the share of each word in each place after all layers",
+        compute=lambda answers, asked: rollout(asked.subject(answers)),
+    ),
+    "flow": LensView(
+        help="the most that can flow from each word to each place through all layers",
+        compute=lambda answers, asked: flow(asked.subject(answers)),
+    ),
+    "gradients": LensView(
+        help="what each word adds to each prediction, by gradient times input",
+        compute=lambda answers, asked: gradient_times_input(asked.subject(answers)),
+    ),
+    "integrated": LensView(
+        help="what each word adds to each prediction, by integrated gradients",
+        compute=lambda answers, asked: integrated_gradients(asked.subject(answers)),
+    ),
+    "logits": LensView(
+        help="what the model would say if it stopped at each layer",
+        compute=lambda answers, asked: logit_lens(asked.subject(answers)),
+    ),
+    "deletion": LensView(
+        help="which explanation predicts the model when words are taken away; of a text, of --data FILE, or of the test set",
+        compute=_deletion,
+        needs=(),
+        takes=MANY,
+    ),
+    "rank": LensView(
+        help="how different tokens are by depth, with and without skip connections and feed-forward layers",
+        compute=lambda answers, asked: rank_collapse(asked.subject(answers)),
+    ),
+    "positions": LensView(
+        help="how alike positions are by distance, and whether a shift is a linear map",
+        compute=_positions,
+        needs=(),
+        takes=(),
+    ),
+}
+
+
+FREQUENT = 100  # words, where none are named
+
+
+def mapped(answers: Predictor, asked: ViewRequest) -> WordMap:
+    """The words that are typed, those of a file, or the most frequent ones."""
+    if not isinstance(answers, WordVectorModel):
+        raise UserError(f"--show map draws word vectors, and {asked.run} has none of its own; give a run of them, or a file.")
+    if asked.text is not None and asked.data is not None:
+        raise UserError(f"both words and --data {asked.data} were given; give one of them.")
+    if asked.data is not None:
+        lines = [line for _, line in numbered_lines(asked.data)]
+    else:
+        lines = [asked.text] if asked.text is not None else list(answers.vectors.words[:FREQUENT])
+    words = list(dict.fromkeys(word for line in lines for word in re.split(r"[\s,]+", line) if word))
+    return word_map(words, answers.vectors.vectors_VD[[answers.number(word) for word in words]])
+
+
+MAPPED = {
+    "map": LensView(
+        help="words of word vectors on two axes: those typed, those in a file, or the most frequent ones",
+        compute=mapped,
+        needs=(),
+        takes=("text", "data"),
+    )
+}
+
+
+SHOWS: dict[str, LensView] = {**OBSERVED, **CAUSES, **MAPPED}

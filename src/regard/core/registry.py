@@ -1,0 +1,30 @@
+"""A table whose entries are imported when they are asked for, so that a command waits only for what it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TypeVar
+
+Entry = TypeVar("Entry")
+
+
+class LazyRegistry(Mapping[str, Entry]):
+    """From a name to an object of a module, written `module:attribute`. Names are listed and compared without any import."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = dict(places)
+
+    def __getitem__(self, name: str) -> Entry:
+        module, _, attribute = self._places[name].partition(":")
+        found: Entry = getattr(import_module(module), attribute)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)

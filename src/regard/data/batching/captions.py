@@ -1,0 +1,99 @@
+"""Images and captions become batches: every caption with its image, those of like length together.
+
+An image stays bytes until the model reads it, and is kept once however many captions it has.
+
+Dims: N images, B batch, L caption length, Y X rows and columns, C colours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.core.packing import moved
+from regard.data.batching.pairs import Encode, Ragged, cuts, ended, padded, plan_by_length, started
+from regard.data.sources.captions import CaptionedImages
+
+
+@dataclass(frozen=True)
+class ImageBatch:
+    """What `Batch` is to sentences, to images."""
+
+    image_BYXC: Tensor  # bytes
+    target_in_BL: Tensor
+    target_out_BL: Tensor
+    tokens: int  # words to predict, <eos> included; known to the host
+
+    def to(self, device: torch.device) -> ImageBatch:
+        return moved(self, device)
+
+    @property
+    def inputs(self) -> tuple[Tensor, Tensor]:
+        return self.image_BYXC, self.target_in_BL
+
+    def twice(self) -> ImageBatch:
+        image, target_in, target_out = (torch.cat([p, p]) for p in (self.image_BYXC, self.target_in_BL, self.target_out_BL))
+        return ImageBatch(image, target_in, target_out, 2 * self.tokens)
+
+
+@dataclass(frozen=True)
+class EncodedCaptions:
+    images_NYXC: np.ndarray
+    owner: np.ndarray  # of each caption, the number of its image
+    words: Ragged
+    dropped: int = 0  # captions left out because they were too long
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def digest(self) -> str:
+        found = sha256(np.ascontiguousarray(self.images_NYXC).data)
+        for part in (self.owner, self.words.offsets, self.words.flat):
+            found.update(part.tobytes())
+        return found.hexdigest()
+
+
+@dataclass(frozen=True)
+class CaptionBatches:
+    """Captions as a source of batches: what the loader draws from."""
+
+    data: EncodedCaptions
+    tokens: int  # of a batch, padding counted
+    seed: int
+    fixed_shapes = False
+
+    def plan(self, epoch: int) -> list[np.ndarray]:
+        return plan_by_length(self.data.words.lengths + 1, self.tokens, self.seed, epoch)
+
+    def count(self, rows: np.ndarray) -> int:
+        return int(self.data.words.lengths[rows].sum()) + len(rows)
+
+    def batch(self, rows: np.ndarray, epoch: int) -> ImageBatch:
+        return make_batch(self.data, rows)
+
+
+def encode_captions(data: CaptionedImages, encode: Encode, maximum: int | None = None) -> EncodedCaptions:
+    """With `maximum`, longer captions (their <eos> counted) are dropped and counted."""
+    owner = np.repeat(np.arange(len(data)), [len(example.captions) for example in data.examples])
+    words = encode([caption for example in data.examples for caption in example.captions])
+    kept = [n for n, ids in enumerate(words) if maximum is None or len(ids) < maximum]
+    return EncodedCaptions(data.images_NYXC, owner[kept], Ragged([words[n] for n in kept]), len(words) - len(kept))
+
+
+def make_batch(data: EncodedCaptions, rows: np.ndarray) -> ImageBatch:
+    target_in_BL, _ = padded(*started(*data.words.take(rows)))
+    target_out_BL, _ = padded(*ended(*data.words.take(rows)))
+    image_BYXC = torch.from_numpy(data.images_NYXC[data.owner[rows]])
+    return ImageBatch(image_BYXC, target_in_BL, target_out_BL, int(data.words.lengths[rows].sum()) + len(rows))
+
+
+def in_order(data: EncodedCaptions, tokens: int) -> list[ImageBatch]:
+    """All of them once, the short ones first."""
+    lengths = data.words.lengths + 1
+    order = np.argsort(lengths, kind="stable")
+    return [make_batch(data, order[a:b]) for a, b in cuts(lengths[order], tokens)]

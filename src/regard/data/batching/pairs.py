@@ -1,0 +1,259 @@
+"""Pairs of sentences become batches of numbers, in six steps (lecture row R4):
+
+1. sample pairs                                     `plan`: shuffled, of similar length, up to a token budget
+2. append <eos> to the source                       `make_batch`
+3. target input = <sos> + target,
+   target output = target + <eos>                   `make_batch`
+4. pad to the longest of the batch                  `padded`
+5. encode words as numbers, unknown ones as <unk>   `encode_pairs`, once, before the first batch
+6. keep the lengths                                 `Batch`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.core.packing import Packing, behind, fillers, moved
+from regard.core.rng import generator
+from regard.data.pair import Pair
+from regard.text.specials import EOS, PAD, SOS
+
+Encode = Callable[[Sequence[str]], list[list[int]]]
+
+
+class Ragged:
+    """Many number sequences in one flat array: millions of sentences cost no Python objects."""
+
+    def __init__(self, sequences: Sequence[Sequence[int]]) -> None:
+        self.lengths = np.fromiter((len(s) for s in sequences), np.int64, len(sequences))
+        self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
+        self.flat = np.fromiter((n for s in sequences for n in s), np.int32, int(self.offsets[-1]))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __add__(self, more: Ragged) -> Ragged:
+        made = Ragged([])
+        made.lengths = np.concatenate([self.lengths, more.lengths])
+        made.flat = np.concatenate([self.flat, more.flat])
+        made.offsets = np.concatenate([[0], np.cumsum(made.lengths)])
+        return made
+
+    def __getitem__(self, n: int) -> np.ndarray:
+        return self.flat[self.offsets[n] : self.offsets[n + 1]]
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """These sequences one after the other, and their lengths. No Python runs for each, since training waits meanwhile."""
+        lengths = self.lengths[rows]
+        starts = np.cumsum(lengths) - lengths
+        return self.flat[np.arange(lengths.sum()) + np.repeat(self.offsets[rows] - starts, lengths)], lengths
+
+
+@dataclass(frozen=True)
+class EncodedPairs:
+    source: Ragged
+    target: Ragged
+    dropped: int = 0  # pairs left out because a side was too long
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+@dataclass(frozen=True)
+class Batch:
+    source_BM: Tensor
+    source_lengths_B: Tensor
+    target_in_BL: Tensor
+    target_out_BL: Tensor
+    target_lengths_B: Tensor
+    tokens: int  # target words to predict, <eos> included; known to the host
+
+    def to(self, device: torch.device) -> Batch:
+        return moved(self, device)
+
+    @property
+    def inputs(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.source_BM, self.source_lengths_B, self.target_in_BL
+
+    def twice(self) -> Batch:
+        source, lengths, target_in, target_out, target_lengths = (
+            torch.cat([part, part])
+            for part in (self.source_BM, self.source_lengths_B, self.target_in_BL, self.target_out_BL, self.target_lengths_B)
+        )
+        return Batch(source, lengths, target_in, target_out, target_lengths, 2 * self.tokens)
+
+
+@dataclass(frozen=True)
+class PackedBatch:
+    """The same pairs without padding: all sources in one row, all targets in another."""
+
+    source_BM: Tensor
+    source: Packing
+    target_in_BL: Tensor
+    target_out_BL: Tensor
+    target: Packing
+    tokens: int
+
+    def to(self, device: torch.device) -> PackedBatch:
+        return moved(self, device)
+
+    @property
+    def inputs(self) -> tuple[Tensor, Packing, Tensor, Packing]:
+        return self.source_BM, self.source, self.target_in_BL, self.target
+
+    def twice(self) -> PackedBatch:
+        source, target_in, target_out = (torch.cat([p, p], 1) for p in (self.source_BM, self.target_in_BL, self.target_out_BL))
+        return PackedBatch(source, self.source.twice(), target_in, target_out, self.target.twice(), 2 * self.tokens)
+
+
+@dataclass(frozen=True)
+class PairBatches:
+    """Pairs as a source of batches: what the loader draws from."""
+
+    data: EncodedPairs
+    tokens: int  # of a batch, on its longer side, padding counted
+    seed: int
+    packed: bool = False
+    fixed_shapes = False
+
+    def plan(self, epoch: int) -> list[np.ndarray]:
+        return plan(self.data, self.tokens, self.seed, epoch)
+
+    def count(self, rows: np.ndarray) -> int:
+        return int(self.data.target.lengths[rows].sum()) + len(rows)
+
+    def batch(self, rows: np.ndarray, epoch: int) -> Batch | PackedBatch:
+        return pack_batch(self.data, rows) if self.packed else make_batch(self.data, rows)
+
+
+def encode_pairs(pairs: Sequence[Pair], source: Encode, target: Encode, maximum: int | None = None) -> EncodedPairs:
+    """Step 5. With `maximum`, pairs with a longer side (its <eos> counted) are dropped and counted."""
+    sources = source([pair.source for pair in pairs])
+    targets = target([pair.target for pair in pairs])
+    kept = [n for n in range(len(pairs)) if maximum is None or max(len(sources[n]), len(targets[n])) < maximum]
+    return EncodedPairs(Ragged([sources[n] for n in kept]), Ragged([targets[n] for n in kept]), len(pairs) - len(kept))
+
+
+def plan(data: EncodedPairs, tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
+    """Step 1: the batches of an epoch as arrays of pair numbers, each at most `tokens` wide on its longer side.
+
+    Sentences of the same length are shuffled among themselves and batches among each other. Where the cuts fall depends on
+    the lengths alone, so every epoch has the same number of batches and a step number alone says where a run stands.
+    """
+    random = generator(seed, "shuffle", epoch)
+    longest = np.maximum(data.source.lengths, data.target.lengths) + 1
+    order = np.lexsort((random.random(len(data)), data.source.lengths, longest))
+    batches = [order[start:end] for start, end in cuts(longest[order], tokens)]
+    return [batches[n] for n in random.permutation(len(batches))]
+
+
+class OfTexts(Protocol):
+    @property
+    def ids(self) -> Ragged: ...
+
+
+Data = TypeVar("Data", bound=OfTexts)
+
+
+@dataclass(frozen=True)
+class TextBatches(Generic[Data]):
+    """Of texts, as a source of batches: what the loader draws from. Who inherits it says how a batch is made."""
+
+    data: Data
+    tokens: int  # of a batch, padding counted
+    seed: int
+    packed: bool = False
+    fixed_shapes = False
+
+    def plan(self, epoch: int) -> list[np.ndarray]:
+        plan = plan_of_all_lengths if self.packed else plan_by_length
+        return plan(self.data.ids.lengths, self.tokens, self.seed, epoch)
+
+    def count(self, rows: np.ndarray) -> int:
+        return len(rows)
+
+
+def plan_by_length(lengths: np.ndarray, tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
+    """The same for single texts: batches of like length, as many in every epoch."""
+    random = generator(seed, "shuffle", epoch)
+    order = np.lexsort((random.random(len(lengths)), lengths))
+    batches = [order[start:end] for start, end in cuts(lengths[order], tokens)]
+    return [batches[n] for n in random.permutation(len(batches))]
+
+
+def plan_of_all_lengths(lengths: np.ndarray, tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
+    """For texts that are packed, so that unlike ones together cost no padding: what is learned from a batch is of all lengths.
+
+    There are as many batches as of padded texts, so that an epoch is as many steps on every device. From the longest to the
+    shortest, texts are dealt like cards, one to every batch before any gets another: batches have about as many tokens each.
+    """
+    if not len(lengths):
+        return []
+    random = generator(seed, "shuffle", epoch)
+    batches = len(cuts(np.sort(lengths), tokens))
+    order = np.lexsort((random.random(len(lengths)), -lengths))
+    to = np.concatenate([random.permutation(batches) for _ in range(0, len(lengths), batches)])[: len(lengths)]
+    return np.split(order[np.argsort(to, kind="stable")], np.cumsum(np.bincount(to))[:-1])
+
+
+def cuts(lengths: np.ndarray, tokens: int) -> list[tuple[int, int]]:
+    """Cut ascending lengths into runs whose padded size, count times longest, fits the budget; a run has at least one."""
+    found, start = [], 0
+    for end in range(1, len(lengths) + 1):
+        if end == len(lengths) or (end + 1 - start) * lengths[end] > tokens:
+            found.append((start, end))
+            start = end
+    return found
+
+
+def make_batch(data: EncodedPairs, rows: np.ndarray) -> Batch:
+    """Steps 2, 3, 4 and 6 for these pairs."""
+    source_BM, source_lengths_B = padded(*ended(*data.source.take(rows)))
+    target_in_BL, target_lengths_B = padded(*started(*data.target.take(rows)))
+    target_out_BL, _ = padded(*ended(*data.target.take(rows)))
+    tokens = int(data.target.lengths[rows].sum()) + len(rows)
+    return Batch(source_BM, source_lengths_B, target_in_BL, target_out_BL, target_lengths_B, tokens)
+
+
+def pack_batch(data: EncodedPairs, rows: np.ndarray) -> PackedBatch:
+    """Steps 2, 3 and 6; what is filled up has a source to look at, and no target."""
+    source, source_lengths = ended(*data.source.take(rows))
+    target_in, target_lengths = started(*data.target.take(rows))
+    target_out, _ = ended(*data.target.take(rows))
+    pieces = max(fillers(source_lengths), fillers(target_lengths))
+    sources, targets = Packing.filled(source_lengths, pieces), Packing.filled(target_lengths, pieces)
+    source_BM = behind(source, sources.tokens, PAD)[None]
+    target_in_BL, target_out_BL = (behind(part, targets.tokens, PAD)[None] for part in (target_in, target_out))
+    return PackedBatch(source_BM, sources, target_in_BL, target_out_BL, targets, len(target_out))
+
+
+def ended(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sequences one after the other, each followed by <eos>; and their lengths then."""
+    made = np.full(len(flat) + len(lengths), EOS, np.int64)
+    made[np.arange(len(flat)) + np.repeat(np.arange(len(lengths)), lengths)] = flat
+    return made, lengths + 1
+
+
+def started(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same with <sos> before each."""
+    made = np.full(len(flat) + len(lengths), SOS, np.int64)
+    made[np.arange(len(flat)) + np.repeat(np.arange(len(lengths)), lengths) + 1] = flat
+    return made, lengths + 1
+
+
+def padded(flat: np.ndarray, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Step 4: one rectangle as wide as the longest, filled up with <pad>, and the lengths."""
+    made = np.full((len(lengths), lengths.max()), PAD, np.int64)
+    made[np.arange(made.shape[1]) < lengths[:, None]] = flat
+    return torch.from_numpy(made), torch.from_numpy(lengths)
+
+
+def pad(sequences: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Step 4, for sequences that come one by one."""
+    return padded(np.concatenate(sequences), np.array([len(s) for s in sequences]))

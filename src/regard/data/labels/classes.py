@@ -1,0 +1,119 @@
+"""The classes that texts are sorted into: learned from the training texts, kept with the run, looked at in advance."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from regard.core.errors import UserError, nearest
+from regard.core.files import read_bounded, write_whole
+from regard.data.lra.sequences import Sequences
+from regard.data.sources.columns import is_number
+from regard.data.sources.labelled import Example
+
+MANY, SHARED = 10, 0.5  # more labels than this, and more than this share of the texts, and they are none
+RARE = 10  # texts of a class that are too few to learn it from
+LOPSIDED = 0.8  # of all texts in one class: a score that says little
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a text may be called, in the order of the model's scores, which mean nothing without it."""
+
+    names: tuple[str, ...]
+    texts: int  # that have one label together: 1, or 2 of a pair; 0: either
+
+    @classmethod
+    def of(cls, examples: Sequence[Example]) -> Labels:
+        """Numbers in the order of their size, all else as in a dictionary; a set of sequences knows all that it may have."""
+        found = Counter(example.label for example in examples)
+        if len(found) < 2:
+            raise UserError(
+                f"data.train has one label only, {examples[0].label!r}, so there is nothing to tell apart. Check data.columns "
+                "(text,label), and data.limit if the file is sorted by label."
+            )
+        if len(found) > max(MANY, SHARED * len(examples)):
+            if all(is_number(label) for label in found):
+                raise UserError(
+                    f"data.train has {len(found):,} labels for {len(examples):,} texts, and all are numbers, such as "
+                    f"{examples[0].label!r}. To predict numbers, set objective.name=regression."
+                )
+            raise UserError(
+                f"data.train has {len(found):,} labels for {len(examples):,} texts, such as {examples[0].label[:40]!r}; are the "
+                "columns swapped? Give data.columns=TEXT,LABEL."
+            )
+        if isinstance(examples, Sequences):
+            return cls(examples.names, 1)
+        by_size = all(label.isascii() and label.removeprefix("-").isdecimal() for label in found)
+        names = sorted(found, key=lambda label: (int(label) if by_size else 0, label))
+        return cls(tuple(names), len(examples[0].texts))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def told(self) -> str:
+        return f"{len(self)} labels"
+
+    @property
+    def meaning(self) -> str:
+        """Other than before if the same numbers would mean something else."""
+        return "\0".join(self.names)
+
+    def numbers(self, examples: Sequence[Example], split: str) -> np.ndarray:
+        """Each example's label as a number; one that training does not have is refused."""
+        number = {name: n for n, name in enumerate(self.names)}
+        for example in examples:
+            if example.label not in number:
+                raise UserError(
+                    f"data.{split}: {example.place}: the label {example.label!r} is not one that training knows"
+                    f"{nearest(example.label, self.names)}"
+                )
+            if self.texts and len(example.texts) != self.texts:
+                raise UserError(f"data.{split}: {example.place}: texts found: {len(example.texts)}, in training: {self.texts}.")
+        return np.array([number[example.label] for example in examples], np.int64)
+
+    def weights(self, numbers: np.ndarray) -> np.ndarray:
+        """What a text of each class must count for so that all classes count the same, and a text of training counts 1."""
+        return len(numbers) / (len(self) * np.bincount(numbers, minlength=len(self)))
+
+    def save(self, path: Path) -> None:
+        write_whole(path, json.dumps({"texts": self.texts, "labels": self.names}, indent=1, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Labels:
+        if not path.is_file():
+            raise UserError(f"There are no labels at {path}. Copy it back, or make it again by the same 'regard train' command.")
+        try:
+            found = json.loads(read_bounded(path, within=path.parent).decode())
+            names, texts = tuple(found["labels"]), found["texts"]
+        except (ValueError, RecursionError, TypeError, KeyError):
+            names, texts = (), 0
+        if len(names) < 2 or texts not in (0, 1, 2) or not all(isinstance(name, str) for name in names):
+            raise UserError(f"{path} is damaged; copy it again from where the run was made, or train another run.")
+        return cls(names, texts)
+
+
+def described(examples: Sequence[Example], shown: int = 6) -> list[str]:
+    """How often each label is met, the most frequent first, what it scores to always say that one, and what looks odd."""
+    total, counts = len(examples), Counter(example.label for example in examples).most_common()
+    (most, often), dots = counts[0], ", ..." if len(counts) > shown else ""
+    listed = ", ".join(f"{label} {count / total:.1%}" for label, count in counts[:shown])
+    lines = [f"{listed}{dots}; always saying {most!r} scores {often / total:.1%}"]
+    if often > LOPSIDED * total:
+        lines.append(f"warning: {often / total:.1%} are {most!r}, so accuracy will flatter; macro F1 and MCC tell more.")
+    if rare := [label for label, count in counts if count < RARE]:
+        lines.append(f"warning: {len(rare)} labels have fewer than {RARE} texts each, such as {rare[0]!r}; more would help.")
+    if unsure := _contradictions(examples):
+        lines.append(f"warning: {unsure} texts stand there with two labels or more, so nobody can be right about all of them.")
+    return lines
+
+
+def _contradictions(examples: Sequence[Example]) -> int:
+    seen = {(example.key, example.label) for example in examples}
+    return sum(count > 1 for count in Counter(key for key, _ in seen).values())

@@ -1,0 +1,232 @@
+"""The columns of a labelled table that are read: those that were asked for, or those that its header names for sure.
+
+    data.columns=TEXT,LABEL      asked for, by the names in the first row, or by number from 0
+    Review text,sentiment,id     a header that is understood (see `columns`): these are taken, and it is said
+    no header                    two columns are text and label, three are two texts and their label
+
+What is not sure is refused, with a choice that can be typed as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.core.errors import UserError
+from regard.data.sources.columns import (
+    SAMPLE,
+    Choice,
+    Rows,
+    is_header,
+    is_header_of_texts,
+    is_name,
+    is_number,
+    labelled,
+    listed,
+    numbers_rows,
+    plausible,
+    role,
+    setting,
+    source,
+    text_columns,
+)
+from regard.data.sources.records import Record, parted_otherwise, table_rows
+
+NAMED = ("text", "label")
+LISTED = "sentences"  # the column that holds a text as a list
+OR_LISTED = (f"text|{LISTED}", "label")
+SHOWN = 8  # columns of a complaint
+
+
+class Chosen(NamedTuple):
+    columns: tuple[str, ...]  # names or numbers; the label's is the last
+    called: tuple[str, ...]  # what the file calls them: the same, but for numbers under a header
+    others: tuple[str, ...] = ()  # that are not read
+    guessed: bool = False  # by the header
+    headed: bool = False  # is there a header above columns that are chosen by number?
+
+    def told(self, where: str, names: str) -> str:
+        """Which columns were taken without having been asked for, and how to take others; `names` says what told so."""
+        *texts, label = self.called
+        pair = "texts" if len(texts) > 1 else "text"
+        unread = f"; not read: {', '.join(map(repr, self.others))}" if self.others else ""
+        others = "TEXT,SECOND,LABEL" if len(texts) > 1 else "TEXT,LABEL"
+        return f"{where}: {pair} {listed(texts)}, label {label!r}, by its {names}{unread}. For others: data.columns={others}"
+
+
+def in_table(path: Path, columns: tuple[str, ...]) -> Chosen:
+    rows = table_rows(path)
+    start, first = next(rows)
+    below, place = [row for _, row in islice(rows, SAMPLE)], f"{path}, line {start}"
+    guess = labelled(first)
+    headed = bool(guess.columns) and is_header(first, below, guess.columns)
+    if not columns:
+        columns = guess.columns if headed else _numbers(place, first, below, guess, parted_otherwise(path))
+        return _checked(place, first, below, columns, guessed=headed)
+    return _checked(place, first, below, columns, headed=headed and all(column.isdecimal() for column in columns))
+
+
+def in_records(place: str, records: Iterable[Record], columns: tuple[str, ...]) -> Chosen:
+    """Of records that name their columns themselves, such as JSON lines."""
+    found = [values for _, values in islice(records, SAMPLE)]
+    names = [name for name, value in found[0].items() if isinstance(value, str | int | float)] if found else []
+    rows = [[str(values.get(name, "")) for name in names] for values in found]
+    if columns:
+        return _checked(place, names, rows, columns, named=True)
+    if not found or (NAMED[1] in found[0] and {NAMED[0], LISTED} & set(found[0])):
+        return Chosen(OR_LISTED, OR_LISTED)
+    guess = labelled(names)
+    if not guess.columns:
+        raise _unsure(place, "the keys", names, rows, guess)
+    return _checked(place, names, rows, guess.columns, guessed=True, named=True)
+
+
+class Texts(NamedTuple):
+    """Where the texts of a table stand that need no labels."""
+
+    columns: tuple[str, ...]  # names or numbers
+    names: tuple[str, ...] = ()  # of all columns; none: the table has no header
+    guessed: bool = False
+
+    @property
+    def headed(self) -> bool:
+        """Is there a header above columns that are chosen by number?"""
+        return bool(self.names) and all(column.isdecimal() for column in self.columns)
+
+
+def texts_in_table(path: Path, columns: tuple[str, ...], texts: int) -> Texts:
+    """Of so many texts to a row; 0: as many as its header has. `columns` are theirs alone, where somebody chose."""
+    rows = table_rows(path)
+    start, first = next(rows)
+    below, place = [row for _, row in islice(rows, SAMPLE)], f"{path}, line {start}"
+    guess = text_columns(first).columns or source(first)
+    sure = labelled(first).columns or guess
+    headed = bool(guess) and (is_header_of_texts(first, below, guess) or (sure != guess and is_header(first, below, sure)))
+    names = tuple(first) if headed else ()
+    if columns:
+        by_number = all(column.isdecimal() for column in columns)
+        return Texts(columns, names if by_number else tuple(first))
+    if headed and len(guess) == (texts or len(guess)):
+        return Texts(guess, names, guessed=True)
+    count, numbers = texts or 1, tuple(map(str, range(len(first))))
+    headed = headed or (len(first) > 1 and bool(named := _names(first)) and is_header(first, below, named))
+    if not headed and len(first) in (count, count + 1):
+        _must_be_texts_first(place, [first, *below], numbers, count)
+        return Texts(numbers[:count])
+    shown = ", ".join(value[:20] for value in first[:SHOWN])
+    advised = _to_type(first if headed else numbers, below if headed else [first, *below], count)
+    raise UserError(
+        f"{place}: columns found: {len(first)} ({shown}), expected: {count}, or one more for a label. Type the names of their "
+        f"columns, with one for the label behind them, such as {advised}."
+        f"{parted_otherwise(path)}"
+    )
+
+
+def _must_be_texts_first(place: str, rows: Rows, numbers: tuple[str, ...], count: int) -> None:
+    """Labels, or the numbers of rows, are no texts."""
+    whole = [row for row in rows if len(row) == len(numbers)]
+    front, last = ([row[column].strip() for row in whole] for column in (0, -1))
+    counted = len(numbers) > 1 and numbers_rows("0", front)
+    if counted or (len(numbers) > count and _few(front) and not _few(last)):
+        what = "numbers the rows" if counted else f"has {len(set(front)):,} values in {len(front):,} rows, as labels do"
+        advised = setting((*numbers[1:], numbers[0]))
+        raise UserError(f"{place}: column '0' {what}, and is no text. If the texts come behind it, type {advised}.")
+
+
+def _to_type(header: Sequence[str], rows: Rows, count: int) -> str:
+    """A label that nobody asks for may have any name."""
+    advised = plausible(header, rows, count) or plausible([*header, "label"], [[*row, ""] for row in rows], count)
+    return setting(advised or (*("TEXT", "SECOND")[:count], "LABEL"))
+
+
+def _numbers(place: str, first: Sequence[str], below: Rows, guess: Choice, otherwise: str) -> tuple[str, ...]:
+    """Of a table whose first row is no header that is understood; refused where it is a header, or says too little."""
+    names = _names(first)
+    if names and is_header(first, below, names) and len(first) > 1:
+        raise _unsure(place, "a header", first, below, guess)
+    numbers = tuple(map(str, range(len(first))))
+    rows = [first, *below]
+    if len(first) not in (2, 3):
+        advised = plausible(numbers, rows)
+        cure = f"For instance: {setting(advised)}" if advised else "Write a text, a tab and its label on each line"
+        shown = ", ".join(value[:20] for value in first[:SHOWN])
+        raise UserError(
+            f"{place}: columns found: {len(first)} ({shown}), expected: text and label, or two texts and their label. Choose by "
+            f"number, data.columns=TEXT,LABEL, or by the names in the first row. {cure}.{otherwise}"
+        )
+    _must_have_no_header(place, first, below, numbers)
+    return numbers
+
+
+def _must_have_no_header(place: str, first: Sequence[str], below: Rows, numbers: tuple[str, ...]) -> None:
+    """A label that stands in the first row and nowhere else is the name of a column, where others are numbers or come again."""
+    whole = [row for row in below if len(row) == len(first)]
+    last, front = ([row[column].strip() for row in whole] for column in (-1, 0))
+    swapped = not _few(last) and _few(front) and not all(map(is_number, last))
+    labels, name = (front, first[0].strip()) if swapped else (last, first[-1].strip())
+    different = set(labels)
+    alike = len(different) < len(labels) or all(map(is_number, different))
+    if len(different) > 1 and name not in different and not is_number(name) and alike:
+        by_number = ",".join((*numbers[1:], numbers[0]) if swapped else numbers)
+        advised = plausible(first, below, sum(not numbers_rows(*both) for both in _columns(first, whole)) - 1)
+        raise UserError(
+            f"{place} looks like a header: its label {name[:40]!r} is nowhere else. Choose by its names, "
+            f"{setting(advised or first)}; or, if it is an example, by numbers, data.columns={by_number}."
+        )
+    if swapped:
+        raise UserError(
+            f"{place}: {len({first[-1], *last}):,} labels for {len(last) + 1:,} texts, such as {first[-1][:40]!r}; are the "
+            f"columns swapped? If the label comes first, type {setting((*numbers[1:], numbers[0]))}."
+        )
+
+
+def _checked(
+    place: str,
+    first: Sequence[str],
+    below: Rows,
+    columns: tuple[str, ...],
+    *,
+    guessed: bool = False,
+    headed: bool = False,
+    named: bool = False,
+) -> Chosen:
+    """A column that numbers the rows is taken for a text by nobody."""
+    by_number = not named and all(column.isdecimal() for column in columns)
+    header = [str(n) for n in range(len(first))] if by_number else list(first)
+    rows = below if headed or not by_number else [first, *below]
+    places = [header.index(column) if column in header else None for column in columns]
+    called = tuple(column if n is None or not headed else first[n] for column, n in zip(columns, places))
+    for column, name, n in zip(columns[:-1], called, places):
+        if n is not None and numbers_rows(name, [row[n] for row in rows if len(row) == len(header)]):
+            others = tuple(other for other in columns if other != column)
+            pair = f"each example would be a PAIR of texts, {listed(called[:-1])}" if len(columns) > 2 else "it is no text"
+            advised = others if len(others) > 1 else plausible(header, rows)
+            cure = f"For the text alone, type {setting(advised)}." if advised else "Choose with data.columns=TEXT,LABEL."
+            raise UserError(f"{place}: column {name!r} numbers the rows, and {pair}. {cure}")
+    taken = set(places)
+    others = tuple((first if headed else header)[n] for n in range(len(first)) if n not in taken)
+    return Chosen(columns, called, others, guessed, headed)
+
+
+def _unsure(place: str, what: str, names: Sequence[str], rows: Rows, guess: Choice) -> UserError:
+    advised, pair = plausible(names, rows), plausible(names, rows, texts=2)
+    shown = f"{', '.join(name[:20] for name in names[:SHOWN])}{', ...' if len(names) > SHOWN else ''}"
+    if not advised:
+        return UserError(f"{place} has {what} ({shown}), and {guess.doubt}. Choose with data.columns=TEXT,LABEL.")
+    both = sum(role(name) == "text" for name in names) > 1
+    or_both = f"; for both as a PAIR of texts, {setting(pair)}" if pair and both else ""
+    return UserError(f"{place} has {what} ({shown}), but {guess.doubt}. Choose, for instance {setting(advised)}{or_both}.")
+
+
+def _names(first: Sequence[str]) -> list[str]:
+    return [name for name in first if is_name(name)]
+
+
+def _columns(first: Sequence[str], rows: Rows) -> list[tuple[str, list[str]]]:
+    return [(name, [row[n] for row in rows]) for n, name in enumerate(first)]
+
+
+def _few(values: Sequence[str]) -> bool:
+    return len(set(values)) <= max(10, len(values) // 2)

@@ -1,0 +1,308 @@
+"""Texts, or pairs of texts, each with a label, from whatever people have: tables, JSON lines, the hub, or what comes along.
+
+    "train.tsv" "train.csv"      a table: text and label, or text, second text and label
+    "train.jsonl"                one object on each line (.ndjson too)
+    "train.txt"                  a table with tabs, if its columns are chosen or its header says which they are
+    "builtin:remarks/train"      needs no network; "builtin:inference/..." and "builtin:similarity/..." have pairs
+    "builtin:reviews/train"      of several sentences each
+    "builtin:listops/train"      sequences of symbols, drawn by rule (see `arena`)
+    "photos/" "photos.tar.gz"    pictures, pixel by pixel (see `arena/pictures.py`)
+    "hf:NAME@CONFIG:SPLIT"       `datasets` opens NAME; @CONFIG and :SPLIT (train) may be left out
+
+Every file may be gzipped (.gz), and several of these may be given, to be read one after the other. `columns` names two columns,
+text and label, or three, with a second text between them: by name, or of tables by number ("0", "1"). Not at all means that the
+names are told by the header, or the keys, where these leave no doubt (see `chosen`); a table without a header has just two or
+three. A column that files call differently has all its names: sentence|content. A label is text; a number or true or false is
+taken as it is written. Where "sentences" is a list of strings, that is the text, sentence by sentence.
+
+Texts, or pairs of texts, that nobody has labelled: for a student whose teacher says what they are.
+
+    "more.txt"                   a text on each line; of a pair, the two with a tab between them
+    "more.tsv" "more.csv"        a table: the text columns of data.columns; not chosen, those that its header names, or without a
+                                 header all it has, or all but a label behind them
+    "more.jsonl"                 one object on each line (.ndjson too), the text in "text" unless data.columns says otherwise
+    "builtin:..." "hf:..."       as labelled texts are, their labels left unread
+
+Every file may be gzipped (.gz). What is nothing but white space is no text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.core.errors import UserError
+from regard.data.builtin import rows_of
+from regard.data.builtin.inference import inferences
+from regard.data.builtin.remarks import remarks
+from regard.data.builtin.reviews import reviews
+from regard.data.builtin.similarity import likenesses
+from regard.data.lra import SETS, draw_sequences, is_drawn
+from regard.data.lra.images import is_pictures, read_pictures
+from regard.data.lra.sequences import Sequences, joined
+from regard.data.sources.column_choice import LISTED, NAMED, Chosen, Texts, in_records, in_table, texts_in_table
+from regard.data.sources.columns import is_header, labelled, role
+from regard.data.sources.files import must_be_file, numbered_lines
+from regard.data.sources.records import Record, Row, hub_records, json_records, table_records, table_rows, text_of
+from regard.text.sentences import SENTENCE_END
+
+BUILTIN: dict[str, Callable[[str], Sequence[tuple[str, ...]]]] = {
+    "remarks": remarks,
+    "reviews": reviews,
+    "inference": inferences,
+    "similarity": likenesses,
+}
+TABLES, JSON_LINES = (".tsv", ".csv"), (".jsonl", ".ndjson")
+PLAIN = ".txt"  # anything; a table where somebody knows its columns
+CHOOSE = "data.columns=TEXT,LABEL or data.columns=TEXT,SECOND,LABEL"
+
+
+class Example(NamedTuple):
+    text: str
+    second: str | None  # of a pair
+    label: str
+    place: str  # where it stands, for complaints
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text,) if self.second is None else (self.text, self.second)
+
+    @property
+    def key(self) -> Hashable:
+        """The same for the same texts."""
+        return self.texts
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """For people who look through many."""
+        return tuple(text.replace(SENTENCE_END, " ") for text in self.texts)
+
+
+def read_labelled(where: tuple[str, ...], columns: tuple[str, ...] = (), limit: int | None = None) -> Sequence[Example]:
+    """All examples, or the first `limit`; all of them texts, or all of them pairs, or all of them sequences of symbols."""
+    if any(map(_is_numbered, where)):
+        return _numbered(where, limit)
+    found = list(islice(chain.from_iterable(_examples(entry, columns) for entry in where), limit))
+    if not found:
+        raise UserError(f"{' and '.join(where)}: there are no texts in it. Give data with at least one.")
+    for example in found:
+        if len(example.texts) != len(found[0].texts):
+            raise UserError(
+                f"{example.place} has {_kind(example)}, but {found[0].place} has {_kind(found[0])}. Choose the same columns in "
+                f"both: {CHOOSE}."
+            )
+    return found
+
+
+def _is_numbered(entry: str) -> bool:
+    return is_drawn(entry) or is_pictures(entry)
+
+
+def _numbered(where: tuple[str, ...], limit: int | None) -> Sequences:
+    if others := [entry for entry in where if not _is_numbered(entry)]:
+        raise UserError(
+            f"{others[0]} holds texts, but others of {' and '.join(where)} hold symbols; give them to different runs."
+        )
+    return joined([draw_sequences(entry, limit) if is_drawn(entry) else read_pictures(entry, limit) for entry in where], limit)
+
+
+def _kind(example: Example) -> str:
+    return "one text and its label" if example.second is None else "two texts and their label"
+
+
+def chosen(entry: str, columns: tuple[str, ...]) -> Chosen | None:
+    """The columns of this that are read; None where it has none."""
+    if entry.startswith("builtin:") or _is_numbered(entry):
+        return None
+    if entry.startswith("hf:"):
+        return in_records(entry, hub_records(entry), columns)
+    path = Path(entry).expanduser()
+    must_be_file(path)
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    if _is_json(path):
+        return in_records(f"{path}, line 1", json_records(path, json.dumps(dict.fromkeys(columns or NAMED, "..."))), columns)
+    if suffix in TABLES or (suffix == PLAIN and (columns or _is_headed(path))):
+        return in_table(path, columns)
+    raise UserError(
+        f"{path} is no table: texts and their labels come in files named *{', *'.join(TABLES + JSON_LINES)} (or .gz of them). "
+        "Write a text, a tab and its label on each line, and name the file *.tsv."
+    )
+
+
+def told_columns(where: tuple[str, ...], columns: tuple[str, ...]) -> list[str]:
+    """For people: which columns are read of files that were not told."""
+    found = {entry: chosen(entry, columns) for entry in where}
+    names = {entry: "keys" if entry.startswith("hf:") or _is_json(Path(entry)) else "header" for entry in where}
+    return [choice.told(entry, names[entry]) for entry, choice in found.items() if choice is not None and choice.guessed]
+
+
+def lacks_labels(where: tuple[str, ...], columns: tuple[str, ...]) -> bool:
+    """Has none of these a label, as GLUE's test files have none: no column of labels, or nothing in it, or -1 throughout?"""
+    try:
+        return bool(where) and all(_lacks_labels(entry, columns) for entry in where)
+    except UserError:
+        return False  # whoever reads it says what is wrong with it
+
+
+def _lacks_labels(entry: str, columns: tuple[str, ...]) -> bool:
+    if entry.startswith(("builtin:", "hf:")) or _is_numbered(entry):
+        return False
+    path = Path(entry).expanduser()
+    if _is_json(path):
+        records = json_records(path, json.dumps(dict.fromkeys(columns or NAMED, "...")))
+        (first,) = islice(records, 1)
+        label, labels = _label_of(tuple(first[1]), columns), chain([first], records)
+        return not label or all(_is_no_label(values.get(called((place, values), label))) for place, values in labels)
+    found = texts_in_table(path, columns[:-1], 0)
+    rows = (row for _, row in islice(table_rows(path), bool(found.names), None))
+    width = len(next(table_rows(path))[1])
+    if found.names and not (columns and columns[-1].isdecimal()):
+        label = _label_of(found.names, columns)
+        number = found.names.index(label) if label in found.names else width
+    else:
+        number = int(columns[-1]) if columns else max(1, width - 1)
+    return number >= width or all(len(row) == width and _is_no_label(row[number]) for row in rows)
+
+
+def _label_of(names: tuple[str, ...], columns: tuple[str, ...]) -> str:
+    """What the column of labels is called here; nothing: there is none."""
+    if columns:
+        return next((name for name in (columns[-1], *columns[-1].split("|")) if name in names), "")
+    return next((name for name in names if role(name) == "label"), "")
+
+
+def _is_no_label(value: object) -> bool:
+    return value is None or str(value).strip() in ("", "-1")
+
+
+def _is_headed(path: Path) -> bool:
+    """A table that people called .txt, as MRPC's are, has names in its first row that leave no doubt."""
+    (_, first), *below = islice(table_rows(path), 2)
+    return is_header(first, [row for _, row in below], first) and bool(labelled(first).columns)
+
+
+def _is_json(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(JSON_LINES)
+
+
+def _examples(entry: str, columns: tuple[str, ...]) -> Iterator[Example]:
+    found = chosen(entry, columns)
+    if found is None:
+        return _from_builtin(entry)
+    if entry.startswith("hf:"):
+        records = hub_records(entry)
+    else:
+        records = _records(Path(entry).expanduser(), found)
+    return (_example(record, found.columns) for record in records)
+
+
+def _records(path: Path, found: Chosen) -> Iterator[Record]:
+    if _is_json(path):
+        return json_records(path, json.dumps(dict.fromkeys(found.columns, "...")))
+    return table_records(path, islice(table_rows(path), found.headed, None), found.columns)
+
+
+def _from_builtin(where: str) -> Iterator[Example]:
+    rows = enumerate(rows_of(where, BUILTIN, "labelled texts", SETS), start=1)
+    return (Example(row[0], row[1] if len(row) > 2 else None, row[-1], f"{where}, text {number}") for number, row in rows)
+
+
+def _example(record: Record, columns: tuple[str, ...]) -> Example:
+    *texts, label = (called(record, column) for column in columns)
+    first, *others = (written(record, column) for column in texts)
+    return Example(first, others[0] if others else None, _label(record, label), record[0])
+
+
+def called(record: Record, column: str) -> str:
+    """Which of a column's names it has here."""
+    names = [column, *column.split("|")]
+    return next((name for name in names if name in record[1]), names[1])
+
+
+def written(record: Record, column: str) -> str:
+    listed = record[1].get(column) if column == LISTED else None
+    text = _joined(listed, record[0]) if isinstance(listed, list) else text_of(record, column, CHOOSE)
+    if not text.strip():
+        raise UserError(f"{record[0]}: column {column!r} is empty, but a text is needed. Fill it in, or take the line out.")
+    return text
+
+
+def _joined(listed: list[object], place: str) -> str:
+    """Sentences that were given one by one: none of them is cut again."""
+    if others := [sentence for sentence in listed if not isinstance(sentence, str)]:
+        what = type(others[0]).__name__
+        raise UserError(f"{place}: the list in column {LISTED!r} holds {what}, but texts are needed. Put each in quotes.")
+    return "".join(f"{text_of((place, {LISTED: sentence}), LISTED, CHOOSE)}{SENTENCE_END}" for sentence in listed)
+
+
+def _label(record: Record, column: str) -> str:
+    place, values = record
+    if isinstance(value := values.get(column), bool | int | float):
+        return json.dumps(value)
+    label = text_of(record, column, CHOOSE).strip()
+    if not label or not label.isprintable():
+        what = "is empty" if not label else "holds a line end, a tab or another character that cannot be seen"
+        raise UserError(f"{place}: the label in column {column!r} {what}. Write one word or a few, or take the line out.")
+    return label
+
+
+NONE = ""  # the label
+
+
+def read_unlabelled(where: tuple[str, ...], columns: tuple[str, ...], texts: int) -> list[Example]:
+    """All of them, with `texts` to an example; `columns` are those of labelled data, the label's the last."""
+    found = list(chain.from_iterable(_unlabelled_examples(entry, columns[:-1], texts) for entry in where))
+    if not found:
+        raise UserError(f"{' and '.join(where)}: there are no texts in it. Give data with at least one.")
+    for example in found:
+        if len(example.texts) != texts:
+            raise UserError(f"{example.place}: texts found: {len(example.texts)}, expected: {texts}, as in the labelled data.")
+    return found
+
+
+def _unlabelled_examples(entry: str, columns: tuple[str, ...], texts: int) -> Iterator[Example]:
+    if entry.startswith("builtin:"):
+        return (Example(example.text, example.second, NONE, example.place) for example in read_labelled((entry,)))
+    if entry.startswith("hf:"):
+        return (_unlabelled_example(record, columns or NAMED[:1]) for record in hub_records(entry))
+    path = Path(entry).expanduser()
+    must_be_file(path)
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    if suffix == PLAIN:
+        return _from_lines(path)
+    if suffix in TABLES:
+        return _from_table(path, columns, texts)
+    if suffix in JSON_LINES:
+        names = columns or NAMED[:1]
+        return (_unlabelled_example(record, names) for record in json_records(path, json.dumps(dict.fromkeys(names, "..."))))
+    raise UserError(
+        f"{path} is neither text nor a table: unlabelled texts come in files named *{', *'.join((PLAIN, *TABLES, *JSON_LINES))} "
+        "(or .gz of them). Write a text on each line, and name the file *.txt."
+    )
+
+
+def _from_lines(path: Path) -> Iterator[Example]:
+    for number, line in numbered_lines(path):
+        if line.strip():
+            first, tab, second = line.partition("\t")
+            yield Example(first, second if tab else None, NONE, f"{path}, line {number}")
+
+
+def _from_table(path: Path, columns: tuple[str, ...], texts: int) -> Iterator[Example]:
+    found = texts_in_table(path, columns, texts)
+    return (
+        _unlabelled_example(record, found.columns) for record in table_records(path, below_header(path, found), found.columns)
+    )
+
+
+def below_header(path: Path, found: Texts) -> Iterator[Row]:
+    """The rows of a table, without a header that nobody asks for."""
+    return islice(table_rows(path), found.headed, None)
+
+
+def _unlabelled_example(record: Record, columns: tuple[str, ...]) -> Example:
+    first, *others = (written(record, called(record, column)) for column in columns)
+    return Example(first, others[0] if others else None, NONE, record[0])

@@ -1,0 +1,163 @@
+"""Pairs of texts from whatever people have: aligned files, tables, JSON lines, the hub, or a corpus that comes along.
+
+    ("train.en", "train.de")          two text files; line n of one belongs to line n of the other
+    ("train.tsv",) ("train.csv",)     a table; TSV is split at tabs and nothing else, CSV may quote
+    ("train.jsonl",)                  one object on each line (.ndjson too)
+    ("builtin:english-french/train",) a corpus that needs no network
+    ("hf:NAME@CONFIG:SPLIT",)         `datasets` opens NAME; @CONFIG and :SPLIT may be left out, SPLIT is then train
+
+Every file may be gzipped (.gz). `columns` says which two columns hold source and target. By name, the table's first row is its
+header; by number ("0", "1") it has none. Not at all means that the first row names them (source and target, or two languages),
+or else that there are just two and no header. JSON lines and the hub have names only: "source" and "target" unless told
+otherwise, also inside a "translation" as the hub likes to have it. Aligned files and built-in corpora have no columns and pay
+no heed to them, so that one recipe can mix sources.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import islice, zip_longest
+from pathlib import Path
+
+from regard.core.errors import UserError, nearest
+from regard.data.builtin.dates import dates
+from regard.data.builtin.english_french import english_french
+from regard.data.pair import Pair
+from regard.data.sources.columns import SAMPLE, is_header, sides
+from regard.data.sources.files import must_be_file, numbered_lines
+from regard.data.sources.records import Record, hub_records, json_records, parted_otherwise, table_records, table_rows, text_of
+
+Columns = tuple[str, str]
+BUILTIN = {"english-french": english_french, "dates": dates}
+NAMED = ("source", "target")
+TABLES = (".tsv", ".csv", ".jsonl", ".ndjson")
+
+
+def read_pairs(where: tuple[str, ...], columns: Columns | None = None, limit: int | None = None) -> list[Pair]:
+    """All pairs, or the first `limit`."""
+    if limit is not None and limit < 1:
+        raise UserError(f"A limit of {limit} pairs leaves nothing to read. Give 1 or more, or none.")
+    pairs = list(islice(_pairs(where, columns), limit))
+    if not pairs:
+        raise UserError(f"{' and '.join(where)}: there are no pairs in it. Give data with at least one.")
+    return pairs
+
+
+def _pairs(where: tuple[str, ...], columns: Columns | None) -> Iterator[Pair]:
+    match where:
+        case (name,) if name.startswith("builtin:"):
+            return _from_builtin(name)
+        case (name,) if name.startswith("hf:"):
+            return (_pick(record, columns or NAMED) for record in hub_records(name))
+        case (name,):
+            return _from_table(Path(name).expanduser(), columns)
+        case (source, target):
+            return _from_aligned(Path(source).expanduser(), Path(target).expanduser())
+        case _:
+            raise UserError(
+                f"Data is one table (train.tsv) or two aligned text files (train.en,train.de), but this was given: {where!r}."
+            )
+
+
+def _from_builtin(where: str) -> Iterator[Pair]:
+    name, _, split = where.removeprefix("builtin:").partition("/")
+    if name not in BUILTIN:
+        raise UserError(f"There is no built-in corpus {name!r}{nearest(name, BUILTIN)}")
+    if not split:
+        raise UserError(f"{where} lacks a split. Type builtin:{name}/train, or /valid, or /test.")
+    return iter(BUILTIN[name](split))
+
+
+def _from_aligned(source: Path, target: Path) -> Iterator[Pair]:
+    for path in (source, target):
+        must_be_file(path)
+        if _suffix(path) in TABLES:
+            raise UserError(
+                f"{path} is a table, which holds both sides, but two files were given: {source} and {target}. Give one table "
+                "alone, or two text files in which line n of one belongs to line n of the other."
+            )
+    for left, right in zip_longest(numbered_lines(source), numbered_lines(target)):
+        if left is None or right is None:
+            counts = [sum(1 for _ in numbered_lines(path)) for path in (source, target)]
+            raise UserError(
+                f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}, but line n of one must belong to line n "
+                f"of the other. Look for a missing or extra line up to line {min(counts) + 1:,}."
+            )
+        (number, source_text), (_, target_text) = left, right
+        for path, text in ((source, source_text), (target, target_text)):
+            _must_have_text(text, f"{path}, line {number}", "this line")
+        yield Pair(source_text, target_text)
+
+
+def _from_table(path: Path, columns: Columns | None) -> Iterator[Pair]:
+    must_be_file(path)
+    match _suffix(path):
+        case ".tsv" | ".csv":
+            return _from_rows(path, columns)
+        case ".jsonl" | ".ndjson":
+            example = json.dumps(dict.fromkeys(columns or NAMED, "..."))
+            return (_pick(record, columns or NAMED) for record in json_records(path, example))
+        case _:
+            raise UserError(
+                f"{path} is one file of plain text, but pairs need two: {path},OTHER with line n of one belonging to line n "
+                f"of the other. A file with both sides must be named *{', *'.join(TABLES)}."
+            )
+
+
+def _suffix(path: Path) -> str:
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def _from_rows(path: Path, columns: Columns | None) -> Iterator[Pair]:
+    names = columns or header_sides(path) or _two(path)
+    for record in table_records(path, table_rows(path), names):
+        yield _pick(record, names)
+
+
+def header_sides(path: Path) -> Columns | None:
+    """Source and target of a table whose first row names them for sure."""
+    (_, first), *below = islice(table_rows(path), SAMPLE)
+    found = sides(first).columns
+    return (found[0], found[1]) if found and is_header(first, [row for _, row in below], found) else None
+
+
+def _two(path: Path) -> Columns:
+    start, first = next(table_rows(path))
+    if len(first) != 2:
+        raise UserError(
+            f"{path}, line {start}: columns found: {len(first)}, expected: 2. Choose two by number, data.columns=0,1, or by the "
+            f"names in the first row, for instance data.columns=en,de.{parted_otherwise(path)}"
+        )
+    return ("0", "1")
+
+
+def told_columns(where: tuple[str, ...], columns: Columns | None) -> list[str]:
+    """For people: which columns are read of a table that was not told."""
+    if columns or len(where) != 1 or where[0].startswith(("builtin:", "hf:")):
+        return []
+    if _suffix(path := Path(where[0]).expanduser()) not in (".tsv", ".csv") or not (found := header_sides(path)):
+        return []
+    return [f"{path}: source {found[0]!r}, target {found[1]!r}, by its header. For others: data.columns=SOURCE,TARGET"]
+
+
+def _pick(record: Record, columns: Columns) -> Pair:
+    place, values = record
+    inner = values.get("translation")
+    values = inner if isinstance(inner, Mapping) else values
+    return Pair(*(_text((place, values), column) for column in columns))
+
+
+def _text(record: Record, column: str) -> str:
+    text = text_of(record, column, "data.columns=NAME,NAME")
+    _must_have_text(text, record[0], f"column {column!r}")
+    return text
+
+
+def _must_have_text(text: str, place: str, what: str) -> None:
+    if not text.strip():
+        raise UserError(f"{place}: {what} is empty, but both sides need text. Fill it in, or take it out on both sides.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(f"{place}: {what} holds half a character (a lone surrogate). Take it out.") from error

@@ -1,0 +1,158 @@
+"""Records, each a mapping from column to value, from JSON lines or from the hub; each with its place, for complaints.
+
+Tables as records: TSV is split at tabs and nothing else, CSV may quote; every row with its place, for complaints.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from regard.core.errors import UserError, nearest
+from regard.data.sources.files import numbered_lines
+
+Record = tuple[str, Mapping[str, object]]
+HUB = re.compile(r"hf:(?P<name>[^@:]+)(@(?P<config>[^:]+))?(:(?P<split>.+))?")
+
+HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def json_records(path: Path, example: str) -> Iterator[Record]:
+    """One object on each line. `example` shows whoever wrote something else what a line should look like."""
+    for number, line in numbered_lines(path):
+        place = f"{path}, line {number}"
+        record = parsed(line, place, "Write one whole object on each line.")
+        if not isinstance(record, dict):
+            raise UserError(f"{place}: {type(record).__name__} found, object expected. Write lines like {example}.")
+        yield place, record
+
+
+def parsed(text: str, place: str, cure: str) -> Any:
+    """JSON whose texts are all text: it can also name halves of characters, which no file and no terminal can take."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{place}: this is not JSON ({error}). {cure}") from error
+    if HALF.search(text):  # two halves may make one character
+        try:
+            json.dumps(found, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise UserError(f"{place}: a text holds half a character (a lone surrogate). Take it out.") from None
+    return found
+
+
+def hub_records(where: str) -> Iterator[Record]:
+    """hf:NAME@CONFIG:SPLIT, where @CONFIG and :SPLIT (train) may be left out. `datasets` maps it into memory, and keeps it."""
+    parts = HUB.fullmatch(where)
+    if parts is None:
+        raise UserError(
+            f"{where} is not hf:NAME, hf:NAME:SPLIT or hf:NAME@CONFIG:SPLIT. Type, for instance, hf:wmt14@de-en:test."
+        )
+    try:
+        from datasets import load_dataset
+    except ImportError as error:
+        raise UserError(f'{where} needs the package `datasets`. Type: pip install "regard[data]"') from error
+    try:
+        rows = load_dataset(parts["name"], parts["config"], split=parts["split"] or "train")
+    except Exception as error:  # no network, no such name, no such split, ...: `datasets` raises many things and says which
+        raise UserError(
+            f"{where} could not be opened: {error}. Check name, configuration and split (hf:NAME@CONFIG:SPLIT) and the network."
+        ) from error
+    named = _named_lists(rows)
+    for number, record in enumerate(rows):
+        told = {column: [names[n] if n in range(len(names)) else n for n in record[column]] for column, names in named.items()}
+        yield f"{where}, row {number}", {**record, **told}
+
+
+def _named_lists(rows: Any) -> dict[str, list[str]]:
+    """Columns that hold lists of numbers which the data set has names for, such as the tags of a sentence's words."""
+    features = getattr(rows, "features", None) or {}
+    lists = {column: getattr(feature, "feature", None) for column, feature in features.items()}
+    return {column: names for column, inner in lists.items() if (names := getattr(inner, "names", None))}
+
+
+def text_of(record: Record, column: str, choose: str) -> str:
+    """The text in this column; `choose` is what to type to name another."""
+    place, values = record
+    if column not in values:
+        raise UserError(f"{place}: there is no column {column!r}{nearest(column, values)} Choose with {choose}.")
+    text = values[column]
+    if not isinstance(text, str):
+        raise UserError(f"{place}: column {column!r} holds {type(text).__name__}, but text is needed. Put it in quotes.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(f"{place}: column {column!r} holds half a character (a lone surrogate). Take it out.") from error
+    return text
+
+
+Row = tuple[int, list[str]]  # and the number of its first line
+LONGEST = 2**24  # characters of a value; without a limit, a quote that is never closed would take in the rest of any file
+WIDEST = 10_000  # columns
+
+
+def table_rows(path: Path) -> Iterator[Row]:
+    for number, values in _csv_rows(path) if is_csv(path) else _tsv_rows(path):
+        if len(values) > WIDEST:
+            raise UserError(
+                f"{path}, line {number}: there are more than {WIDEST:,} columns. Is it a table? Check what parts its columns."
+            )
+        yield number, values
+
+
+def _tsv_rows(path: Path) -> Iterator[Row]:
+    return ((number, line.split("\t", WIDEST)) for number, line in numbered_lines(path))
+
+
+def is_csv(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(".csv")
+
+
+def table_records(path: Path, rows: Iterator[Row], columns: tuple[str, ...]) -> Iterator[Record]:
+    """Of a table whose columns are chosen by the names in its first row; or by numbers ("0", "1"), and there is no such row."""
+    start, first = next(rows)
+    by_name = not all(column.isdecimal() for column in columns)
+    header = first if by_name else [str(n) for n in range(len(first))]
+    if twice := [name for name in columns if header.count(name) > 1]:
+        raise UserError(f"{path}, line {start}: two columns are named {twice[0]!r}. Choose by number: data.columns=0,1.")
+    for number, row in rows if by_name else chain([(start, first)], rows):
+        if len(row) != len(header):
+            raise UserError(
+                f"{path}, line {number}: columns found: {len(row)}, expected: {len(header)} as in line {start}. "
+                f"Mend the line: a separator too many, or one missing.{parted_otherwise(path)}"
+            )
+        yield f"{path}, line {number}", dict(zip(header, row))
+
+
+def parted_otherwise(path: Path) -> str:
+    """What a complaint ends with where columns are parted by semicolons, as spreadsheets of many countries write CSV; else ""."""
+    if not is_csv(path):
+        return ""
+    lines = [line for _, line in islice(numbered_lines(path), 5)]
+    try:
+        counts = {len(row) for row in csv.reader(lines, delimiter=";")}
+    except csv.Error:
+        return ""
+    return " Its columns look parted by semicolons: save it with commas, or as .tsv." if min(counts) == max(counts) > 1 else ""
+
+
+def _csv_rows(path: Path) -> Iterator[Row]:
+    """A quoted value may go on over several lines."""
+    csv.field_size_limit(LONGEST)
+    rows = csv.reader((line + "\n" for _, line in numbered_lines(path)), strict=True)
+    while True:
+        number = rows.line_num + 1
+        try:
+            yield number, next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise UserError(
+                f"{path}, line {number}: this is not CSV ({error}). Close every quote and write a quote inside a quoted value "
+                f'twice (""), or save the table as .tsv, where quotes mean nothing.{parted_otherwise(path)}'
+            ) from error

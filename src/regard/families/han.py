@@ -1,0 +1,123 @@
+"""The hierarchical attention network: words make sentences, sentences make a document, and at both levels some matter more.
+
+Yang et al. 2016, sections 2.1 and 2.2:
+
+    words        h_it = GRU both ways (w_it);   s_i = sum of a_it h_it    what matters in a sentence, asked by a learned vector
+    sentences    h_i  = GRU both ways (s_i);    v   = sum of a_i h_i      what matters in a document, asked by another
+
+`encoder` chooses what reads: gru as in the paper, lstm, or transformer, blocks with attention of their own in place of the cells.
+Behind v comes whatever a text is asked for (`families/classifier.py`). Documents come as rows of tokens with <eos> around their
+sentences (`model/hierarchy.py`), so that nothing between the data and here knows of the hierarchy.
+
+Differs from the paper in: words are as wide as all else; dropout stands before each level and before the scores.
+
+Dims: B documents, L tokens of one, S sentences of all, M words of a sentence, N sentences of a document, D width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+
+from regard.core.packing import Words
+from regard.model.block import BlockConfig
+from regard.model.embedding import Embed
+from regard.model.flops import Part, embedding, linear
+from regard.model.hierarchy import Encoder, Level, Nested, blocks_of, check_levels, count_level
+from regard.model.init import initialise
+from regard.model.learned_query import LearnedQuery
+from regard.model.probe import taken_apart
+
+TYPICAL_SENTENCE = 20  # words, where operations are counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class HANConfig:
+    family: Literal["hierarchical"] = "hierarchical"
+    encoder: Encoder = "gru"
+    width: int = 100
+    layers: int = 1  # at each level
+    heads: int = 0  # of transformer; 0: 4
+    feedforward: int = 0  # of transformer; 0: four widths
+    dropout: float = 0.1
+
+    packable = False  # what lies end to end would have to be taken apart again
+    position = "none"  # cells know the order by themselves, blocks are told within each level
+    mixer = score = "dot"  # of the learned queries
+    visibility = "full"
+    segments = 0
+    kept_of_source = carried = 0  # nothing is written
+    attention = "learned queries,"
+
+    def __post_init__(self) -> None:
+        check_levels(self.encoder, self.width, self.layers, self.heads, self.feedforward, self.dropout)
+
+    @property
+    def blocks(self) -> BlockConfig:
+        return blocks_of(self.encoder, self.width, self.heads, self.feedforward, self.dropout)
+
+    @property
+    def cell(self) -> str:
+        return self.encoder
+
+    @property
+    def depth(self) -> tuple[int, int]:
+        return 2 * self.layers, 0
+
+
+class HAN(nn.Module):
+    def __init__(self, config: HANConfig, vocabulary: int, seed: int = 0) -> None:
+        super().__init__()
+        c = self.config = config
+        self.embed = Embed(vocabulary, c.width, position="none", maximum_length=1, dropout=c.dropout)
+        self.words = Level(c.encoder, c.blocks, c.layers, "words")
+        self.of_words = LearnedQuery(c.width, name="words.query")
+        self.dropout = nn.Dropout(c.dropout)
+        self.sentences = Level(c.encoder, c.blocks, c.layers, "sentences")
+        self.of_sentences = LearnedQuery(c.width, name="sentences.query")
+        initialise(self, seed)
+
+    def forward(self, ids_BL: Tensor, lengths_B: Tensor) -> Tensor:
+        """x_BD: a vector for each document."""
+        found, x_BLD = Nested.of(ids_BL, lengths_B), self.embed(ids_BL)
+        with taken_apart(self.of_words.probe, found.sentences_B):
+            h_SMD = self.words(found.apart(x_BLD), found.words_S, found.lengths)
+            x_SD = self.of_words(h_SMD, found.words_S)
+        x_BND = found.documents(self.dropout(x_SD))
+        h_BND = self.sentences(x_BND, found.sentences_B)
+        return self.of_sentences(h_BND, found.sentences_B)
+
+    def hidden(self, ids_BL: Tensor, words: Words, segments_BL: Tensor | None = None) -> Tensor:
+        """x_B1D: the document in the place of its words, for whoever asks a body for the vectors of a text."""
+        if not isinstance(words, Tensor):
+            raise TypeError("a hierarchy reads documents side by side, so they are padded for it, not packed end to end")
+        return self(ids_BL, words)[:, None]
+
+    def pooler(self, x_B1D: Tensor, words: Words) -> Tensor:
+        """There is nothing left to pool."""
+        return x_B1D[:, 0]
+
+
+def count(config: HANConfig, vocabulary: int, tokens: int, classes: int = 0) -> Part:
+    """The model as a tree of parts with the operations of one document, in sentences of a typical length."""
+    c, sentences = config, max(1, round(tokens / TYPICAL_SENTENCE))
+    word = count_level("words", c.encoder, c.blocks, c.layers, min(tokens, TYPICAL_SENTENCE))
+    parts = [
+        embedding("embedding", vocabulary, c.width),
+        word,
+        Part("words of the other sentences", f"{sentences - 1} more", "model/hierarchy.py", 0, (sentences - 1) * word.flops),
+        _asked("words.query", c.width, tokens),
+        count_level("sentences", c.encoder, c.blocks, c.layers, sentences),
+        _asked("sentences.query", c.width, sentences),
+    ]
+    if classes:
+        size = f"D={c.width} -> {classes:,}"
+        parts += [Part("classes", size, "model/heads.py", linear(c.width, classes), 2 * c.width * classes)]
+    return Part("hierarchical", "B,L -> B,D", "families/han.py", children=tuple(parts))
+
+
+def _asked(name: str, width: int, tokens: int) -> Part:
+    own, flops = linear(width, width) + width, 2 * tokens * width * (width + 2)
+    return Part(name, f"D={width}", "model/learned_query.py", own, flops)

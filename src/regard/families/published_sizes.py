@@ -1,0 +1,201 @@
+"""The published sizes, as data: what `regard explain gpt3-175b` counts without building it.
+
+    GPT          Radford et al. 2018
+    GPT-2        Radford et al. 2019, table 2; its parameters are those of the released weights, as the paper counted too few
+    GPT-3        Brown et al. 2020, tables 2.1 (layers, width, heads) and D.1 (parameters, tokens, compute)
+    BERT         Devlin et al. 2019, section 3; counted with the head for masked words, as are
+    RoBERTa      Liu et al. 2019, table 9; its parameters as its authors give them with the weights
+    CamemBERT    Martin et al. 2020, section 4
+    DistilBERT   Sanh et al. 2019, table 3
+    ELECTRA      Clark et al. 2020, tables 1 to 3 (parameters) and 6 (shapes); counted with its generator, stated without
+    Transformer  Vaswani et al. 2017, tables 2 and 3
+
+Two rows of GPT-3's table 2.1 contradict themselves, as heads times head width is not the width: 1.3B (24 x 128, width 2,048) and
+13B (40 x 128, width 5,140). What agrees with table D.1 to its last digit is taken: 16 heads of 128, and a width of 5,120.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from regard.families import bert, electra, elmo, encoder, encoder_decoder, gpt, han
+from regard.families.bert import BERTConfig
+from regard.families.electra import ELECTRAConfig
+from regard.families.elmo import ELMoConfig
+from regard.families.encoder import EncoderConfig
+from regard.families.gpt import GPTConfig
+from regard.families.han import HANConfig
+from regard.families.hran import HRANConfig
+from regard.families.recurrent import RecurrentConfig
+from regard.families.transformer import TransformerConfig
+from regard.model.flops import Part
+
+Cells = RecurrentConfig | HANConfig | HRANConfig | ELMoConfig  # what carries vectors from word to word, in the main
+Bodies = GPTConfig | BERTConfig | TransformerConfig | EncoderConfig  # tokens that look at tokens
+Config = Bodies | Cells
+
+ROBERTA = "Liu et al. 2019, RoBERTa: a robustly optimized BERT pretraining approach"
+CAMEMBERT = "Martin et al. 2020, CamemBERT: a tasty French language model"
+PETAFLOP_DAY = 1e15 * 86_400  # operations
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    name: str
+    title: str
+    paper: str
+    config: Config
+    vocabulary: int
+    stated: float  # parameters, as published
+    tokens: float | None = None  # trained on, as published
+    petaflop_days: float | None = None  # spent on them, as published
+    note: str = ""
+
+
+def _gpt2(name: str, layers: int, width: int, heads: int, stated: float) -> Size:
+    return Size(
+        name=f"gpt2-{name}",
+        title=f"GPT-2 {name}",
+        paper="Radford et al. 2019, Language models are unsupervised multitask learners",
+        config=GPTConfig(layers=layers, width=width, heads=heads, feedforward=4 * width, maximum_length=1024),
+        vocabulary=50_257,
+        stated=stated,
+    )
+
+
+def _gpt3(name: str, layers: int, width: int, heads: int, stated: float, petaflop_days: float, note: str = "") -> Size:
+    return Size(
+        name=f"gpt3-{name}",
+        title=f"GPT-3 {name.upper()}",
+        paper="Brown et al. 2020, Language models are few-shot learners",
+        config=GPTConfig(layers=layers, width=width, heads=heads, feedforward=4 * width, maximum_length=2048, dropout=0.0),
+        vocabulary=50_257,
+        stated=stated,
+        tokens=300e9,
+        petaflop_days=petaflop_days,
+        note=note or "every other layer of the paper's is sparse, which changes no parameter; all are counted as dense here",
+    )
+
+
+def _bert(name: str, layers: int, width: int, heads: int, stated: float) -> Size:
+    return Size(
+        name=f"bert-{name}",
+        title=f"BERT {name}",
+        paper="Devlin et al. 2019, BERT: pre-training of deep bidirectional Transformers for language understanding",
+        config=BERTConfig(layers=layers, width=width, heads=heads, feedforward=4 * width),
+        vocabulary=30_522,
+        stated=stated,
+        tokens=128e9,  # a million steps of 128,000
+    )
+
+
+def _roberta(name: str, title: str, paper: str, layers: int, width: int, heads: int, vocabulary: int, stated: float) -> Size:
+    parts = BERTConfig(segments=1, first_position=2, norm_epsilon=1e-5)
+    return Size(
+        name=name,
+        title=title,
+        paper=paper,
+        config=replace(parts, layers=layers, width=width, heads=heads, feedforward=4 * width),
+        vocabulary=vocabulary,
+        stated=stated,
+    )
+
+
+def _electra(name: str, layers: int, width: int, heads: int, words: int, generator: int, stated: float) -> Size:
+    shape = ELECTRAConfig(layers=layers, width=width, heads=heads, feedforward=4 * width, generator_width=generator)
+    return Size(
+        name=f"electra-{name}",
+        title=f"ELECTRA {name}",
+        paper="Clark et al. 2020, ELECTRA: pre-training text encoders as discriminators rather than generators",
+        config=replace(shape, embedding_width=words),
+        vocabulary=30_522,
+        stated=stated,
+        note="the paper counts the discriminator alone, which is what is fine-tuned",
+    )
+
+
+def _transformer(name: str, width: int, heads: int, dropout: float, stated: float, tokens: float, flops: float) -> Size:
+    return Size(
+        name=f"transformer-{name}",
+        title=f"Transformer {name}",
+        paper="Vaswani et al. 2017, Attention is all you need",
+        config=TransformerConfig(width=width, heads=heads, feedforward=4 * width, dropout=dropout),
+        vocabulary=37_000,
+        stated=stated,
+        tokens=tokens,  # of the target: 25,000 a step
+        petaflop_days=flops / PETAFLOP_DAY,
+        note="the paper takes its operations from hours and the GPUs' sustained speed, so they are no count",
+    )
+
+
+_ALL = (
+    Size(
+        name="gpt1",
+        title="GPT",
+        paper="Radford et al. 2018, Improving language understanding by generative pre-training",
+        config=GPTConfig(norm="post", maximum_length=512),
+        vocabulary=40_478,
+        stated=117e6,
+    ),
+    _gpt2("small", 12, 768, 12, 124e6),
+    _gpt2("medium", 24, 1024, 16, 355e6),
+    _gpt2("large", 36, 1280, 20, 774e6),
+    _gpt2("xl", 48, 1600, 25, 1_558e6),
+    _gpt3("125m", 12, 768, 12, 125e6, 2.60),
+    _gpt3("350m", 24, 1024, 16, 356e6, 7.42),
+    _gpt3("760m", 24, 1536, 16, 760e6, 15.8),
+    _gpt3("1.3b", 24, 2048, 16, 1_320e6, 27.5, "table 2.1 has 24 heads of 128, which is not its width; here 16 of 128"),
+    _gpt3("2.7b", 32, 2560, 32, 2_650e6, 55.2),
+    _gpt3("6.7b", 32, 4096, 32, 6_660e6, 139),
+    _gpt3("13b", 40, 5120, 40, 12_850e6, 268, "table 2.1 has a width of 5,140, which is not 40 heads of 128; here 5,120"),
+    _gpt3("175b", 96, 12_288, 96, 174_600e6, 3_640),
+    _bert("base", 12, 768, 12, 110e6),
+    _bert("large", 24, 1024, 16, 340e6),
+    _roberta("roberta-base", "RoBERTa base", ROBERTA, 12, 768, 12, 50_265, 125e6),
+    _roberta("roberta-large", "RoBERTa large", ROBERTA, 24, 1024, 16, 50_265, 355e6),
+    _roberta("camembert-base", "CamemBERT base", CAMEMBERT, 12, 768, 12, 32_005, 110e6),
+    Size(
+        name="distilbert",
+        title="DistilBERT",
+        paper="Sanh et al. 2019, DistilBERT, a distilled version of BERT: smaller, faster, cheaper and lighter",
+        config=BERTConfig(layers=6, segments=0, pooler="relu"),
+        vocabulary=30_522,
+        stated=66e6,
+    ),
+    _electra("small", 12, 256, 4, 128, 64, 14e6),
+    _electra("base", 12, 768, 12, 0, 256, 110e6),
+    _electra("large", 24, 1024, 16, 0, 256, 335e6),
+    _transformer("base", 512, 8, 0.1, 65e6, 100_000 * 25_000, 3.3e18),
+    _transformer("big", 1024, 16, 0.3, 213e6, 300_000 * 25_000, 2.3e19),
+)
+
+SIZES: dict[str, Size] = {size.name: size for size in _ALL}
+
+
+def counted(config: Config, vocabulary: int, tokens: int) -> Part:
+    """The tree of any family, with the operations of one text of so many tokens, or of a pair with so many on each side."""
+    if isinstance(config, GPTConfig):
+        return gpt.count(config, vocabulary, tokens)
+    if isinstance(config, ELECTRAConfig):
+        return electra.count(config, vocabulary, tokens)
+    if isinstance(config, BERTConfig):
+        return bert.count(config, vocabulary, tokens)
+    if isinstance(config, EncoderConfig):
+        return encoder.count(config, vocabulary, tokens)
+    if isinstance(config, ELMoConfig):
+        return elmo.count(config, vocabulary, tokens)
+    if isinstance(config, HANConfig):
+        return han.count(config, vocabulary, tokens)
+    return encoder_decoder.count(config, vocabulary, vocabulary, tokens, tokens)
+
+
+def depth(config: Config) -> tuple[int, int]:
+    """Layers that read without writing, and layers that write and so keep what they have read."""
+    if isinstance(config, TransformerConfig | Cells):
+        return config.depth
+    return (0, config.layers) if isinstance(config, GPTConfig) else (config.layers, 0)
+
+
+def context(config: Config) -> int | None:
+    """The most tokens a text may have; None where there is no end of positions."""
+    return None if isinstance(config, Cells) or config.position != "learned" else config.maximum_length

@@ -1,0 +1,107 @@
+"""`config.json` into our settings and back, by a layout's table of keys. What the table does not know is refused by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from regard.core.errors import UserError
+from regard.interop.huggingface.mapping import Choice, Config, Ignored, Layout, Meaning, Number, Only
+
+ONLY_IN_TRAINING = ("word_dropout", "output_dropout", "deviation")  # transformers has no keys for these
+
+
+class Understood(NamedTuple):
+    config: Config
+    vocabulary: int
+    notes: tuple[str, ...]  # sentences on what does not change a prediction but is not the same in training
+
+
+def understand(raw: Mapping[str, Any], layout: Layout, where: str) -> Understood:
+    """`where` names the file in sentences."""
+    for key, value in raw.items():
+        if key not in layout.keys:
+            raise UserError(
+                f"{where} has {_said(key, value)}, which this version of Regard does not know; it may change the mathematics."
+            )
+    settings: dict[str, Any] = {}
+    notes = []
+    for key, meaning in layout.keys.items():
+        if isinstance(meaning, Only | Ignored):
+            if key in raw:
+                _check_only(meaning, key, raw[key], where)
+            continue
+        value = _value(meaning, key, raw.get(key, meaning.default), where)
+        if settings.setdefault(meaning.setting, value) != value:
+            kept = settings[meaning.setting]
+            notes.append(
+                f"{where} has {_said(key, value)}; when Regard trains, model.{meaning.setting}={kept} stands for it too."
+            )
+    given = dict(layout.ours({setting: value for setting, value in settings.items() if value is not None}))
+    vocabulary = given.pop("vocabulary")
+    try:
+        return Understood(layout.config(**{**layout.implied(given), **given}), vocabulary, tuple(notes))
+    except UserError as error:
+        raise UserError(f"{where} asks for what no model can be: {error}") from error
+
+
+def express(config: Config, vocabulary: int, layout: Layout) -> dict[str, Any]:
+    """The keys of `config.json` that say what is computed."""
+    own = {field.name: getattr(config, field.name) for field in fields(config)}
+    settings = layout.theirs(own | {"vocabulary": vocabulary})
+    # A setting that has no key must be what is implied; one that this table was written before must be at its default.
+    implied = {field.name: field.default for field in fields(config)} | dict(layout.implied(own))
+    keys = {key: meaning for key, meaning in layout.keys.items() if isinstance(meaning, Number | Choice)}
+    said = {meaning.setting for meaning in keys.values()}
+    for setting, value in settings.items():
+        if setting not in (*said, *ONLY_IN_TRAINING) and value != implied[setting]:
+            raise UserError(
+                f"model.{setting}={value} cannot be written as {layout.model_type} of transformers, "
+                f"which has only model.{setting}={implied[setting]}."
+            )
+    return {key: _their_value(meaning, key, settings[meaning.setting], layout) for key, meaning in keys.items()}
+
+
+def _value(meaning: Number | Choice, key: str, value: Any, where: str) -> Any:
+    if isinstance(meaning, Choice):
+        if not isinstance(value, str) or value not in meaning.names:
+            known = ", ".join(meaning.names)
+            raise UserError(f"{where} has {_said(key, value)}, which this version of Regard does not compute; it knows {known}.")
+        return meaning.names[value]
+    if value is None and meaning.default is None:
+        return None
+    if meaning.whole and (type(value) is not int or value < meaning.least):
+        raise UserError(f"{where} has {_said(key, value)}; a whole number of at least {meaning.least} is expected.")
+    if type(value) not in (int, float):
+        raise UserError(f"{where} has {_said(key, value)}; a number is expected.")
+    return value if meaning.whole else float(value)
+
+
+def _check_only(meaning: Meaning, key: str, value: Any, where: str) -> None:
+    if isinstance(meaning, Only) and value not in meaning.values:
+        raise UserError(f"{where} has {_said(key, value)}; this version of Regard computes only {_said(key, meaning.values[0])}.")
+
+
+def _their_value(meaning: Number | Choice, key: str, value: Any, layout: Layout) -> Any:
+    if isinstance(meaning, Number):
+        if meaning.whole and value < meaning.least:
+            raise UserError(
+                f"This model cannot be written as {layout.model_type} of transformers: it would have {_said(key, value)}, and "
+                f"{meaning.least} is the least there."
+            )
+        return value
+    for theirs, ours in meaning.names.items():
+        if ours == value:
+            return theirs
+    known = ", ".join(dict.fromkeys(meaning.names.values()))
+    raise UserError(
+        f"model.{meaning.setting}={value} cannot be written as {layout.model_type} of transformers, which has only: {known}."
+    )
+
+
+def _said(key: str, value: Any) -> str:
+    """In one line, and not a long one."""
+    name, text = key if key.isidentifier() else json.dumps(key), json.dumps(value)
+    return "=".join(part if len(part) <= 60 else f"{part[:57]}..." for part in (name, text))

@@ -1,0 +1,29 @@
+"""Every layout, by the `model_type` that transformers knows it under, and which of them a model of ours is written as."""
+
+from __future__ import annotations
+
+from regard.core.errors import UserError, nearest
+from regard.families.gpt import GPTConfig
+from regard.interop.huggingface.bert import BERT
+from regard.interop.huggingface.bert_variants import CAMEMBERT, DISTILBERT, ELECTRA, ROBERTA
+from regard.interop.huggingface.bigbird import BIGBIRD, is_bigbird
+from regard.interop.huggingface.gpt import GPT1, GPT2
+from regard.interop.huggingface.mapping import Config, Layout
+
+LAYOUTS = {layout.model_type: layout for layout in (GPT2, GPT1, BERT, ROBERTA, CAMEMBERT, DISTILBERT, ELECTRA, BIGBIRD)}
+OF_NORM = {"pre": GPT2, "post": GPT1}
+OF_POOLER = {"tanh": BERT, "relu": DISTILBERT, "gelu": ELECTRA, "gelu_tanh": BIGBIRD, "mean": BERT}
+
+
+def layout_of(config: Config, model_type: str = "") -> Layout:
+    """The one of this name; where none is given, the one whose mathematics are the model's."""
+    if model_type:
+        fitting = [name for name, layout in LAYOUTS.items() if layout.config is type(config)]
+        if model_type not in fitting:
+            raise UserError(f"A {config.family} cannot be written as {model_type!r}{nearest(model_type, fitting)}")
+        return LAYOUTS[model_type]
+    if isinstance(config, GPTConfig):
+        return OF_NORM[config.norm]
+    if is_bigbird(config):
+        return BIGBIRD
+    return ROBERTA if config.first_position and config.pooler == "tanh" else OF_POOLER[config.pooler]

@@ -1,0 +1,146 @@
+"""What the model would say if it stopped at each layer: every block's vectors, read by the head that reads the last one's.
+
+Nostalgebraist 2020, "interpreting GPT: the logit lens". Residual blocks add to one stream, so what a block leaves is in the last
+one's language to begin with; a pre-norm stack's own last norm comes before the head, a post-norm block has its own. Row 0 is the
+embedding, before any block.
+
+Dims: N layers and the embedding, L output positions, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from regard.core.errors import UserError
+from regard.lens.display import brief, sentence, visible
+from regard.lens.output.text import Cell, table
+from regard.lens.plots import charts
+from regard.lens.plots.charts import Grid
+from regard.lens.result import fragment
+from regard.lens.subject import Subject, TokenRow
+from regard.model.stack import Stack
+
+ROWS = 2**24  # logits that are made at a time
+
+
+@dataclass(frozen=True)
+class LogitLens:
+    title: str
+    stack: str
+    tokens: tuple[str, ...]  # read at each position
+    choices: tuple[tuple[str, ...], ...]  # the likeliest, by layer and position; the embedding first
+    chances_NL: np.ndarray  # its probability
+    final_NL: np.ndarray  # the probability, at each layer, of what the last one chooses
+
+    def decided(self) -> list[int]:
+        """By position, the first layer from which on the choice stays that of the last."""
+        last = self.choices[-1]
+
+        def from_here(layer: int, position: int) -> bool:
+            return all(row[position] == last[position] for row in self.choices[layer:])
+
+        return [next(n for n in range(len(self.choices)) if from_here(n, position)) for position in range(len(last))]
+
+    def lines(self) -> list[str]:
+        first = self.decided()
+        rows: list[list[Cell]] = []
+        for place, token in enumerate(self.tokens):
+            story = " → ".join(f"{visible(row[place])} {brief(p)}" for row, p in zip(self.choices, self.chances_NL[:, place]))
+            rows.append([visible(token), first[place], story])
+        names = f"the embedding and {len(self.choices) - 1} layers of the {self.stack}"
+        return [
+            sentence(self.title),
+            f"what each layer would choose, {names}; decided: the layer from which the choice stays",
+            "",
+            *table(["read", "decided", "choices from the embedding up"], rows),
+        ]
+
+    def figure(self) -> Figure:
+        layers = ["embedding", *(f"layer {n}" for n in range(1, len(self.choices)))]
+        caption = "the choice of every layer, from the embedding up, and its probability as shade"
+        inside = [[visible(word) for word in row] for row in self.choices[::-1]]
+        grid = Grid(self.chances_NL[::-1], layers[::-1], [visible(token) for token in self.tokens], inside=inside, most=1.0)
+        return charts.grid(self.title, caption, grid)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "format": "regard.logits.1",
+            "title": self.title,
+            "stack": self.stack,
+            "tokens": list(self.tokens),
+            "choices": [list(row) for row in self.choices],
+            "chances": self.chances_NL,
+            "final": self.final_NL,
+            "decided": self.decided(),
+        }
+
+    def _repr_html_(self) -> str:
+        return fragment(self)
+
+
+@torch.no_grad()
+def logit_lens(subject: Subject) -> LogitLens:
+    stack, side = written_side(subject)
+    blocks_of(subject, stack)
+    if subject.head is None or subject.outputs is None:
+        raise UserError("this model says no words, so its layers cannot be read as words; give one that writes or fills in.")
+    with layer_vectors(subject, stack) as layers:
+        (subject.hidden or subject.forward)(1)
+    last_L = subject.head(layers[-1]).argmax(-1)[0]
+    choices, chances, final = [], [], []
+    for x_1LD in layers:
+        best_L, chance_L, final_L = _read(subject, x_1LD, last_L)
+        choices.append(tuple(subject.choices(i) for i in best_L.tolist()))
+        chances.append(chance_L)
+        final.append(final_L)
+    return LogitLens(subject.title, stack, side.tokens, tuple(choices), np.stack(chances), np.stack(final))
+
+
+def written_side(subject: Subject) -> tuple[str, TokenRow]:
+    """The stack that the head reads: the one behind all others."""
+    stack = "decoder" if "decoder" in subject.sides else "encoder"
+    return stack, subject.sides[stack]
+
+
+def blocks_of(subject: Subject, stack: str) -> Stack:
+    found = getattr(subject.model, stack, None)
+    if not isinstance(found, Stack):
+        raise UserError(f"this model has no {stack} made of blocks, so there are no layers to look at.")
+    return found
+
+
+@contextmanager
+def layer_vectors(subject: Subject, stack: str) -> Iterator[list[Tensor]]:
+    """x_BLD as they enter a stack and as each of its blocks leaves them, of the pass that is made within."""
+    found = blocks_of(subject, stack)
+    layers: list[Tensor] = []
+    hooks = [found.register_forward_pre_hook(lambda module, inputs: layers.append(inputs[0]))]
+    hooks += [block.register_forward_hook(lambda module, inputs, out: layers.append(out)) for block in found.blocks]
+    try:
+        yield layers
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _read(subject: Subject, x_1LD: Tensor, last_L: Tensor) -> tuple[Tensor, np.ndarray, np.ndarray]:
+    """The best choice of each position, its probability, and that of the last layer's choice; some positions at a time."""
+    assert subject.head is not None
+    best, chance, final = [], [], []
+    step, start = 1, 0
+    while start < x_1LD.shape[1]:
+        chances_LV = subject.head(x_1LD[:, start : start + step])[0].float().softmax(-1)
+        top = chances_LV.max(-1)
+        best.append(top.indices)
+        chance.append(top.values)
+        final.append(chances_LV.gather(-1, last_L[start : start + step, None])[:, 0])
+        start, step = start + step, max(1, ROWS // chances_LV.shape[-1])
+    return torch.cat(best), torch.cat(chance).cpu().numpy(), torch.cat(final).cpu().numpy()

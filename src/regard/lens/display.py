@@ -1,0 +1,79 @@
+"""Tokens as they may be shown: nothing invisible, nothing that reorders or breaks a page, no glyph the font lacks.
+
+Numbers for people: as many places as a column has, and two digits that say something of whatever is too small for them.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+from pathlib import Path
+
+import matplotlib
+from matplotlib.font_manager import get_font
+from matplotlib.ft2font import FT2Font
+
+# matplotlib ships this font, so a picture looks the same on every machine
+FONT = Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
+POINTS_PER_INCH = 72
+_FINE = 720  # dots per inch at which type is measured, so that hinting does not round it
+
+_JOINERS = "\u200c\u200d"  # format characters that ordinary Persian, Hindi and emoji are written with
+_SHORT = {" ": "␣", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def escape(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def visible(token: str) -> str:
+    """The token with spaces, controls, direction marks, lone surrogates and unassigned characters written out."""
+    if not token:
+        return "∅"
+    return "".join(_SHORT.get(character) or _seen(character) for character in token)
+
+
+def sentence(text: str) -> str:
+    """Running text on one line: its words made visible, single spaces between them kept as spaces."""
+    return " ".join(visible(word) for word in text.split())
+
+
+def drawable(text: str, limit: int = 28) -> str:
+    """`text`, already visible, for a picture: glyphs that DejaVu Sans lacks escaped, then cut to `limit` characters."""
+    known = _characters()
+    return shorten("".join(c if ord(c) in known else escape(c) for c in text), limit)
+
+
+def shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def inches(text: str, points: float) -> float:
+    """How wide `text` is when set in DejaVu Sans at this size."""
+    font = _font()
+    font.set_size(points, _FINE)
+    font.set_text(text)
+    return font.get_width_height()[0] / 64 / _FINE  # FreeType counts in sixty-fourths of a dot
+
+
+def _seen(character: str) -> str:
+    hidden = unicodedata.category(character)[0] in "CZ" and character not in _JOINERS
+    return escape(character) if hidden else character
+
+
+def _font() -> FT2Font:
+    return get_font(FONT)
+
+
+@cache
+def _characters() -> frozenset[int]:
+    return frozenset(_font().get_charmap())
+
+
+def brief(value: float, places: int = 2, *, signed: bool = False) -> str:
+    """0.25 stays 0.25, but 0.00031 is not 0.00; a zero has no sign."""
+    if value == 0:
+        return f"{0:.{places}f}"
+    small = abs(value) < 0.95 * 10.0 ** (1 - places)
+    return f"{value:{'+' if signed else ''}.{'2g' if small else f'{places}f'}}"

@@ -1,0 +1,128 @@
+"""The two other pictures that results of lens draw: a grid of shades with names around it, and curves over a common axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from regard.lens.display import FONT, drawable, inches
+from regard.lens.plots.alignment import draw_heading
+from regard.lens.plots.atlas import DIVERGING
+from regard.lens.plots.layout import fitted
+from regard.lens.plots.matrix import FRAME, SHADES
+from regard.lens.plots.render import INK, MUTED, SMALL, blank, write
+
+COLOURS = ("#0f766e", "#c2410c", "#4a55a8", "#b08900", "#8c2d6b", "#5b6b7a")
+GRID = "#dfe3e8"
+MARGIN, TOP = 0.35, 1.15
+CELL, LEAST, MOST = 0.3, 0.012, 0.95  # inches of a cell: as it is drawn, the least, and the most where words are written inside
+LONGEST = 9.0  # inches of a side of a grid
+WIDE = 7.6  # inches of a sheet of curves
+LETTER = 7.5
+DOTTED = 40  # points of a curve, up to which each is marked
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Values by rows and columns, with the names of both, visible already; `inside` is written into cells."""
+
+    values: np.ndarray
+    rows: Sequence[str]
+    columns: Sequence[str]
+    signed: bool = False  # shaded from both sides of zero
+    inside: Sequence[Sequence[str]] | None = None
+    most: float | None = None  # the value that has the full shade; the greatest there is if None
+    parted: Sequence[int] = ()  # columns that a line stands before
+
+
+def grid(title: str, caption: str, found: Grid) -> Figure:
+    """Cells shrink until both sides fit a page; then only every so many rows and columns are named."""
+    rows, columns = ([drawable(name, 18) for name in names] if names else [""] for names in (found.rows, found.columns))
+    wide = min(LONGEST / len(columns), MOST if found.inside else CELL)
+    tall = min(LONGEST / len(rows), CELL)
+    label, above = max(inches(name, LETTER) for name in rows) + 0.12, max(inches(name, LETTER) for name in columns) * 0.8 + 0.1
+    width = max(2 * MARGIN + label + len(columns) * wide + above * 0.6, 6.4)
+    heading = fitted(title, caption, width)
+    left, top = MARGIN + label, TOP + heading.extra + above
+    figure, axes = blank(width, top + len(rows) * tall + 0.6)
+    draw_heading(axes, *heading)
+    most = found.most or float(np.nanmax(np.abs(found.values), initial=0.0)) or 1.0
+    _cells(axes, found, most, (left, left + len(columns) * wide, top + len(rows) * tall, top))
+    for column in found.parted:
+        x = left + column * wide
+        axes.plot([x, x], [top - 0.1, top + len(rows) * tall + 0.06], color=INK, linewidth=0.9, zorder=3)
+    for n in range(0, len(rows), max(1, int(0.13 / max(tall, LEAST)))):
+        write(axes, left - 0.07, top + (n + 0.5) * tall, rows[n], size=LETTER, color=INK, ha="right")
+    for n in range(0, len(columns), max(1, int(0.13 / max(wide, LEAST)))):
+        write(axes, left + (n + 0.5) * wide, top - 0.07, columns[n], size=LETTER, color=INK, turn=50)
+    least = f"{-most:.3g}" if found.signed else "0"
+    write(axes, left, top + len(rows) * tall + 0.2, f"{least} to {most:.3g}", size=SMALL, color=MUTED)
+    return figure
+
+
+def _cells(axes: Axes, found: Grid, most: float, extent: tuple[float, float, float, float]) -> None:
+    low, shades = (-most, DIVERGING) if found.signed else (0.0, SHADES)
+    image = np.ma.masked_invalid(found.values)
+    axes.imshow(image, cmap=shades, vmin=low, vmax=most, extent=extent, aspect="auto", interpolation="none", zorder=1)
+    left, right, bottom, top = extent
+    axes.plot([left, right, right, left, left], [top, top, bottom, bottom, top], color=FRAME, linewidth=0.6, zorder=2)
+    if found.inside is None:
+        return
+    down, across = (bottom - top) / len(found.inside), (right - left) / max(1, len(found.inside[0]))
+    room = max(1, int(across / 0.075))
+    if down < 0.13 or room < 2:
+        return  # nothing could be read
+    for row, words in enumerate(found.inside):
+        for column, word in enumerate(words):
+            dark = abs(float(found.values[row, column])) > 0.55 * most
+            x, y = left + (column + 0.5) * across, top + (row + 0.5) * down
+            write(axes, x, y, drawable(word, room), size=LETTER, color="white" if dark else INK, ha="center")
+
+
+@dataclass(frozen=True)
+class Curve:
+    x: Sequence[float]
+    y: Sequence[float]
+    spread: Sequence[float] | None = None  # on either side of y
+
+
+def curves(title: str, caption: str, found: Mapping[str, Curve], x: str, y: str, *, logarithmic: bool = False) -> Figure:
+    """All curves over one pair of axes; on a logarithmic scale what is zero or less is left out."""
+    heading = fitted(title, caption, WIDE)
+    high = 5.0 + heading.extra
+    figure, sheet = blank(WIDE, high)
+    draw_heading(sheet, *heading)
+    axes = figure.add_axes((0.11, 0.6 / high, 0.61, 3.2 / high))
+    for n, (name, curve) in enumerate(found.items()):
+        _curve(axes, drawable(name), curve, COLOURS[n % len(COLOURS)], "-" if n < len(COLOURS) else "--", logarithmic)
+    if logarithmic:
+        axes.set_yscale("log")
+    else:  # small numbers share a power of ten above the axis, or they would push its name off the sheet
+        axes.ticklabel_format(axis="y", scilimits=(-2, 4))
+        axes.yaxis.get_offset_text().set(color=MUTED, size=8.5)
+    if all(float(value).is_integer() for curve in found.values() for value in curve.x):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel(x, size=9, color=MUTED, font=FONT)
+    axes.set_ylabel(y, size=9, color=MUTED, font=FONT)
+    axes.legend(frameon=False, fontsize=8.5, labelcolor=INK, handlelength=1.4, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(GRID)
+    axes.tick_params(colors=MUTED, labelsize=8.5, length=0, which="both")
+    axes.set_axisbelow(True)
+    axes.grid(color=GRID, linewidth=0.8)
+    return figure
+
+
+def _curve(axes: Axes, name: str, curve: Curve, colour: str, style: str, logarithmic: bool) -> None:
+    xs, ys = np.asarray(curve.x, float), np.asarray(curve.y, float)
+    shown = ys > 0 if logarithmic else np.isfinite(ys)
+    dots = "o" if len(xs) <= DOTTED else None
+    axes.plot(xs[shown], ys[shown], style, color=colour, marker=dots, markersize=3.5, linewidth=1.6, label=name)
+    if curve.spread is not None:
+        spread = np.asarray(curve.spread, float)
+        axes.fill_between(xs[shown], (ys - spread)[shown], (ys + spread)[shown], color=colour, alpha=0.15, linewidth=0)

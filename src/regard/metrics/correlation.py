@@ -1,0 +1,88 @@
+"""How well numbers are predicted: Pearson's and Spearman's correlation with the true ones, and how far off they are.
+
+Pearson asks whether the numbers lie on a line, whichever; Spearman, who put ranks in their stead, only whether their order is
+right. Equal numbers share the mean of their ranks. A constant answer correlates with nothing: 0.
+
+Whether words that people find alike have vectors that are: how cosines and ratings correlate (WordSim-353 and others).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.data.sources.word_benchmarks import Pairs
+from regard.metrics.word_analogies import WordSpace, folded
+
+
+@dataclass(frozen=True)
+class SimilarityScores:
+    texts: int
+    pearson: float
+    spearman: float
+    off: float  # by so much, on average (mean absolute error)
+    constant: float  # the same for always saying the mean of the true ones
+
+    @classmethod
+    def of(cls, true: np.ndarray, said: np.ndarray) -> SimilarityScores:
+        off, constant = float(np.abs(said - true).mean()), float(np.abs(true - true.mean()).mean())
+        return cls(len(true), correlation(true, said), correlation(ranks(true), ranks(said)), off, constant)
+
+    def lines(self) -> list[str]:
+        """For the terminal."""
+        return [
+            f"Pearson    {self.pearson:7.4f}  {self.texts:,} texts",
+            f"Spearman   {self.spearman:7.4f}",
+            f"off by     {self.off:7.4f}  on average; one answer for all: {self.constant:.4f}",
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {name: getattr(self, name) for name in ("texts", "pearson", "spearman", "off", "constant")}
+
+
+def correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Pearson's r."""
+    if np.ptp(one) == 0 or np.ptp(other) == 0:
+        return 0.0
+    one, other = one - one.mean(), other - other.mean()
+    return float(np.clip(one @ other / np.sqrt((one @ one) * (other @ other)), -1.0, 1.0))
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """From 1 up; equal values share the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[place]
+
+
+@dataclass(frozen=True)
+class PairScores:
+    name: str
+    spearman: float
+    pearson: float
+    known: int  # pairs of which both words have vectors: only these are scored
+    asked: int
+
+    def lines(self) -> list[str]:
+        return [
+            f"similarity, {self.name}: {self.known:,} of {self.asked:,} pairs in vocabulary",
+            f"Spearman       {100 * self.spearman:6.2f}",
+            f"Pearson        {100 * self.pearson:6.2f}",
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"similarity": self.name, **{key: getattr(self, key) for key in ("spearman", "pearson", "known", "asked")}}
+
+
+def score_pairs(space: WordSpace, test: Pairs) -> PairScores:
+    """Of no pairs, or one, nothing can be said: 0."""
+    numbers = folded(space.vectors.words)
+    known = [n for n, pair in enumerate(test.pairs) if all(word.lower() in numbers for word in pair)]
+    if len(known) < 2:
+        return PairScores(test.name, 0.0, 0.0, len(known), len(test.pairs))
+    one, other = (space.unit_VD[[numbers[test.pairs[n][side].lower()] for n in known]] for side in (0, 1))
+    said, true = (one * other).sum(1).astype(np.float64), np.array([test.ratings[n] for n in known])
+    return PairScores(test.name, correlation(ranks(true), ranks(said)), correlation(true, said), len(known), len(test.pairs))

@@ -1,0 +1,171 @@
+"""How likely a model finds a text, exactly and at any length: every token is scored once, from all that a window lets it see.
+
+A text longer than the window is read in windows that move on by `stride` tokens. The first scores all its tokens; each later one
+scores the `stride` tokens that are new, and the rest of it is context. A stride of the whole window is fastest and leaves the
+first tokens of every window almost without context; a stride of 1 gives each token a full window. The first token of a text is
+predicted from a start token, so nothing goes unscored. Every token goes into the sum, in float32, whatever the model's type.
+
+Dims: B batch, L length, N scored tokens, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import exp, inf, log
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.core.errors import UserError
+from regard.model.heads import VocabularyHead
+from regard.objectives.chunked_cross_entropy import chunks
+
+Ids = Sequence[int] | np.ndarray
+TOKENS_PER_BATCH = 8192
+
+
+class Reader(Protocol):
+    """What is asked of a model: vectors that have seen only what is before them, and the head that scores words by them."""
+
+    training: bool
+    head: VocabularyHead
+
+    def hidden(self, ids_BL: Tensor) -> Tensor: ...
+
+    def train(self, mode: bool = True) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """-log p of texts, by whatever it is to be compared in: tokens are each tokenizer's own, bytes and words are everybody's."""
+
+    nats: float
+    tokens: int
+    bytes: int
+    words: int
+
+    def __post_init__(self) -> None:
+        if min(self.tokens, self.bytes, self.words) < 1:
+            found = f"{self.words} words, {self.bytes} bytes and {self.tokens} tokens"
+            raise UserError(f"there is nothing to score in {found}; give at least one word.")
+
+    @classmethod
+    def of(cls, scores: Iterable[np.ndarray], texts: Iterable[str]) -> Likelihood:
+        """From the log-probabilities of tokens and the texts they are of; words are what spaces separate."""
+        scores, texts = list(scores), list(texts)
+        return cls(
+            nats=-sum(float(score.sum(dtype=np.float64)) for score in scores),
+            tokens=sum(map(len, scores)),
+            bytes=sum(len(text.encode()) for text in texts),
+            words=sum(len(text.split()) for text in texts),
+        )
+
+    @property
+    def bits_per_byte(self) -> float:
+        return self.nats / log(2) / self.bytes
+
+    @property
+    def bits_per_token(self) -> float:
+        return self.nats / log(2) / self.tokens
+
+    @property
+    def perplexity(self) -> float:
+        """Of tokens."""
+        return _exp(self.nats / self.tokens)
+
+    @property
+    def word_perplexity(self) -> float:
+        """Of words: with a vocabulary of words as given, what papers on word-level corpora report."""
+        return _exp(self.nats / self.words)
+
+    def as_dict(self) -> dict[str, float]:
+        """For JSON."""
+        names = ("perplexity", "word_perplexity", "bits_per_byte", "bits_per_token")
+        return vars(self) | {name: getattr(self, name) for name in names}
+
+    def lines(self) -> list[str]:
+        """For the terminal."""
+        return [
+            f"perplexity       {self.perplexity:,.2f}  of {self.tokens:,} tokens",
+            f"word perplexity  {self.word_perplexity:,.2f}  of {self.words:,} words",
+            f"bits per byte    {self.bits_per_byte:.4f}  of {self.bytes:,} bytes",
+        ]
+
+
+def log_probabilities(
+    model: Reader, texts: Sequence[Ids], *, start: int, window: int, stride: int, tokens_per_batch: int = TOKENS_PER_BATCH
+) -> list[np.ndarray]:
+    """log p of every token given those before it: one float32 array for each text."""
+    if not 1 <= stride <= window:
+        raise UserError(f"a stride of {stride} does not fit a window of {window}; give 1 to {window} (no overlap).")
+    found = [np.empty(len(text), dtype=np.float32) for text in texts]
+    for span, scores in score_spans(model, texts, list(spans(map(len, texts), window, stride)), start, tokens_per_batch):
+        found[span.text][span.scored : span.end] = scores
+    return found
+
+
+class Span(NamedTuple):
+    """A window on a text: tokens from `begin` to `end` are predicted, each from the one before it, and from `scored` on count."""
+
+    text: int
+    begin: int
+    scored: int
+    end: int
+
+
+def spans(lengths: Iterable[int], window: int, stride: int) -> Iterator[Span]:
+    for text, length in enumerate(lengths):
+        scored = begin = 0
+        while scored < length:
+            end = min(begin + window, length)
+            yield Span(text, begin, scored, end)
+            scored, begin = end, begin + stride
+
+
+@torch.no_grad()
+def score_spans(
+    model: Reader, texts: Sequence[Ids], windows: Sequence[Span], start: int, tokens_per_batch: int = TOKENS_PER_BATCH
+) -> Iterator[tuple[Span, np.ndarray]]:
+    """The log-probabilities of each window's scored tokens, the longest windows first; dropout is off meanwhile."""
+    was_training = model.training
+    model.train(False)
+    try:
+        for rows in _batches(windows, tokens_per_batch):
+            yield from zip(rows, _score(model, texts, rows, start))
+    finally:
+        model.train(was_training)
+
+
+def _batches(windows: Sequence[Span], tokens: int) -> Iterator[list[Span]]:
+    """Windows of like length together, so that little is padding."""
+    ordered, done = sorted(windows, key=lambda span: span.begin - span.end), 0
+    while done < len(ordered):
+        size = max(1, tokens // (ordered[done].end - ordered[done].begin))
+        yield ordered[done : done + size]
+        done += size
+
+
+def _score(model: Reader, texts: Sequence[Ids], rows: Sequence[Span], start: int) -> list[np.ndarray]:
+    longest = max(span.end - span.begin for span in rows)
+    ids = np.full((len(rows), longest + 1), start, dtype=np.int64)  # the padding is behind all words, so no word sees it
+    scored = np.zeros((len(rows), longest), dtype=bool)
+    for row, (text, begin, first, end) in enumerate(rows):
+        ids[row, 1 if begin == 0 else 0 : end - begin + 1] = texts[text][max(0, begin - 1) : end]
+        scored[row, first - begin : end - begin] = True
+    device = model.head.project.weight.device
+    ids_BL, scored_BL = torch.from_numpy(ids).to(device), torch.from_numpy(scored).to(device)
+    x_ND, targets_N = model.hidden(ids_BL[:, :-1])[scored_BL], ids_BL[:, 1:][scored_BL]
+    parts = [
+        -F.cross_entropy(model.head(x_ND[begin:end]).float(), targets_N[begin:end], reduction="none")
+        for begin, end in chunks(x_ND, len(model.head.project.weight))
+    ]
+    return np.split(torch.cat(parts).cpu().numpy(), np.cumsum(scored.sum(1))[:-1])
+
+
+def _exp(nats: float) -> float:
+    """A text without spaces is one word of any length, so this may be beyond all numbers."""
+    return exp(nats) if nats < 700 else inf

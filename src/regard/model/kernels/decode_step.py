@@ -1,0 +1,170 @@
+"""A decoder's step, from its newest tokens' vectors to logits, in as few kernels as its rows allow.
+
+Sublayer by sublayer it follows `Stack`, `Block`, `Residual` and `Attention`, whose own forward is the definition it is tested
+against. For one row a sublayer is two products and attention, with norms and sums inside the products; for some rows products are
+the library's, and a sum and its norm are one kernel. It serves where a step waits for memory and launches: few rows on a GPU,
+nobody looking, no gradient. All else takes the modules.
+
+Dims: S sentences, W lanes, R = S W rows, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from itertools import chain
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.model.attention import Attention, KeysValues
+from regard.model.block import Residual
+from regard.model.feedforward import ACTIVATIONS, FeedForward
+from regard.model.heads import VocabularyHead
+from regard.model.linear import Linear
+from regard.model.mixers.causal_scan import Sums
+from regard.model.mixers.softmax import Softmax
+from regard.model.probe import attentions
+from regard.model.stack import Stack
+from regard.model.state.kv_cache import Cache, Slots
+from regard.model.visibility import View
+
+HAS_TRITON = find_spec("triton") is not None
+if HAS_TRITON:
+    from regard.model.kernels.add_norm import add_norm
+    from regard.model.kernels.attention import attend_memory, attend_own
+    from regard.model.kernels.linear import Pending, product
+
+MOST_ROWS = 256
+ALIGNED = 8  # columns: products that write rows of any other width are several times as slow
+OLDEST = (8, 0)  # Ampere, which brought bf16 and copies that do not wait
+TYPES = (torch.bfloat16, torch.float16, torch.float32)
+NAMES = {function: name for name, function in ACTIVATIONS.items()}
+Product = Callable[..., Tensor]
+Sublayer = tuple[Residual, Callable[[Product, "Pending"], Tensor], nn.Linear]  # what leads to its last product, and that one
+
+
+def logits(
+    stack: Stack,
+    head: VocabularyHead,
+    x_SWD: Tensor,
+    view: View,
+    memories: Sequence[KeysValues | Sums] | None,
+    memory_view: View | None,
+    caches: Sequence[Cache],
+) -> Tensor:
+    """head(stack(x_SWD, ...)), by whatever is fastest."""
+    if suits(stack, head, x_SWD) and all(isinstance(cache, Slots) for cache in caches):
+        return fused(stack, head, x_SWD, view, memories, memory_view, caches)  # type: ignore[arg-type]
+    return head(stack(x_SWD, view, memories, memory_view, caches))
+
+
+def suits(stack: Stack, head: VocabularyHead, x_SWD: Tensor) -> bool:
+    """May the kernels take this step?"""
+    if not (HAS_TRITON and x_SWD.is_cuda) or torch.compiler.is_compiling() or torch.is_autocast_enabled("cuda"):
+        return False
+    if torch.cuda.get_device_capability(x_SWD.device) < OLDEST:
+        return False
+    if torch.is_grad_enabled() or stack.training or x_SWD.shape[:2].numel() > MOST_ROWS or x_SWD.dtype not in TYPES:
+        return False
+    if head.before is not None or any(
+        a.probe is not None or not isinstance(getattr(a, "mixer", None), Softmax) for a in attentions(stack).values()
+    ):
+        return False
+    linears = [module for module in chain(stack.modules(), head.modules()) if isinstance(module, Linear)]
+    alike = all(weight.dtype == x_SWD.dtype and weight.is_contiguous() for weight in chain(stack.parameters(), head.parameters()))
+    return alike and all(linear.in_features % 16 == 0 for linear in linears)
+
+
+def fused(
+    stack: Stack,
+    head: VocabularyHead,
+    x_SWD: Tensor,
+    view: View,
+    memories: Sequence[KeysValues] | None,
+    memory_view: View | None,
+    caches: Sequence[Slots],
+) -> Tensor:
+    """logits_SWV by the kernels, on a GPU or in Triton's interpreter."""
+    x_RD, sublayers = x_SWD.flatten(0, 1), list(_sublayers(stack, view, memories, memory_view, caches))
+    logits_RV = _one_row(stack, head, x_RD, sublayers) if len(x_RD) == 1 else _some_rows(stack, head, x_RD, sublayers)
+    return logits_RV.unflatten(0, x_SWD.shape[:2])
+
+
+def _one_row(stack: Stack, head: VocabularyHead, x_1D: Tensor, sublayers: Sequence[Sublayer]) -> Tensor:
+    """A norm is left to whoever takes the sum, and the last product of a sublayer adds it."""
+    x = Pending(x_1D)
+    for residual, inner, last in sublayers:
+        given = Pending(x.x_1K, residual.norm) if residual.pre else x
+        out_1D = product(Pending(inner(product, given)), last, residual=x)
+        x = Pending(out_1D, None if residual.pre else residual.norm)
+    return product(Pending(x.x_1K, stack.norm or x.norm), head.project)
+
+
+def _some_rows(stack: Stack, head: VocabularyHead, x_RD: Tensor, sublayers: Sequence[Sublayer]) -> Tensor:
+    """Each sum is normalised for whoever comes next: before the next sublayer, or after this one."""
+    norms = [residual.norm for residual, _, _ in sublayers]
+    if stack.norm is not None:
+        normed_RD = add_norm(x_RD, None, norms[0])[1]
+        for (_, inner, last), following in zip(sublayers, [*norms[1:], stack.norm]):
+            x_RD, normed_RD = add_norm(x_RD, last(inner(_library, Pending(normed_RD))), following)
+        return _scores(head.project, normed_RD)
+    for (_, inner, last), own in zip(sublayers, norms):
+        x_RD = add_norm(x_RD, last(inner(_library, Pending(x_RD))), own)[1]
+    return _scores(head.project, x_RD)
+
+
+def _library(x: Pending, linear: nn.Linear, activation: str | None = None) -> Tensor:
+    """The same by the library, of rows past their norm."""
+    out_RN = F.linear(x.x_1K, linear.weight, linear.bias)
+    return out_RN if activation is None else ACTIVATIONS[activation](out_RN)
+
+
+def _scores(project: nn.Linear, x_RD: Tensor) -> Tensor:
+    """A vocabulary is seldom a multiple of anything, so words are multiplied with rows and the result is turned over."""
+    words, rows = len(project.weight), len(x_RD)
+    if words % ALIGNED == 0 or project.bias is not None:
+        return F.linear(x_RD, project.weight, project.bias)
+    padded_RD = F.pad(x_RD, (0, 0, 0, -rows % ALIGNED)) if rows % ALIGNED else x_RD
+    return (project.weight @ padded_RD.T).T[:rows].contiguous()
+
+
+def added(view: View) -> Tensor:
+    """The mask as what is added to scores, which on a GPU it already is."""
+    assert view.mask is not None
+    assert view.blind is None
+    mask = view.mask
+    return torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else mask
+
+
+def _sublayers(
+    stack: Stack, view: View, memories: Sequence[KeysValues] | None, memory_view: View | None, caches: Sequence[Slots]
+) -> Iterator[Sublayer]:
+    mask_S1WN, memory_mask_S11M = added(view), None if memory_view is None else added(memory_view)
+    for n, block in enumerate(stack.blocks):
+        assert isinstance(block.self_attention, Attention)  # as `suits` has seen
+        yield block.look, _look(block.self_attention, mask_S1WN, caches[n]), block.self_attention.out
+        if block.look_back is not None and block.cross_attention is not None:
+            assert memories is not None
+            assert memory_mask_S11M is not None
+            yield block.look_back, _look_back(block.cross_attention, memory_mask_S11M, memories[n]), block.cross_attention.out
+        yield block.think, _think(block.feedforward), block.feedforward.contract
+
+
+def _look(attention: Attention, mask_S1WN: Tensor, cache: Slots) -> Callable[[Product, Pending], Tensor]:
+    def inner(product: Product, x: Pending) -> Tensor:
+        return attend_own(product(x, attention.project), mask_S1WN, cache.now_2SHNK, cache.lineage.slots_W)
+
+    return inner
+
+
+def _look_back(attention: Attention, mask_S11M: Tensor, memory: KeysValues) -> Callable[[Product, Pending], Tensor]:
+    def inner(product: Product, x: Pending) -> Tensor:
+        return attend_memory(product(x, attention.query), mask_S11M, *memory)
+
+    return inner
+
+
+def _think(feedforward: FeedForward) -> Callable[[Product, Pending], Tensor]:
+    return lambda product, x: product(x, feedforward.expand, NAMES[feedforward.activation])

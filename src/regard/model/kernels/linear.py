@@ -1,0 +1,146 @@
+"""out = activation(norm(x) W^T + b) + norm(residual), for the one row of a decoding step, in one kernel.
+
+Such a product waits for memory: each weight is read once, and used once. What stands around it costs launches and waiting, so
+it is done here on the way: the norm of what comes in, and the sum that goes out. A norm is never computed by itself: a vector
+travels on with the norm it still has to pass, which makes pre-norm and post-norm the same kernel. The first weights are on their
+way before anything else is known. Dims: N outputs, K inputs.
+"""
+
+# mypy: allow-untyped-defs, allow-incomplete-defs
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor, nn
+
+from regard.model.kernels.add_norm import follow, overlapping
+
+
+class Pending(NamedTuple):
+    """A vector, and the norm that it still has to pass."""
+
+    x_1K: Tensor
+    norm: nn.LayerNorm | None = None
+
+
+class Sizes(NamedTuple):
+    """What one program computes, and by how many warps."""
+
+    outputs: int
+    inputs: int
+    warps: int = 4
+
+    @classmethod
+    def of(cls, weight_NK: Tensor) -> Sizes:
+        return cls(8 if len(weight_NK) > 8192 else 4, min(1024, triton.next_power_of_2(weight_NK.shape[1])))
+
+
+def product(
+    x: Pending, linear: nn.Linear, activation: str | None = None, residual: Pending | None = None, sizes: Sizes | None = None
+) -> Tensor:
+    """out_1N, in the type of the weights; K must be a multiple of 16."""
+    outputs, inputs = linear.weight.shape
+    blocks = sizes or Sizes.of(linear.weight)
+    out_1N = torch.empty(1, outputs, dtype=linear.weight.dtype, device=x.x_1K.device)
+    overlap = overlapping(out_1N)
+    _product[(triton.cdiv(outputs, blocks.outputs),)](
+        *(x.x_1K, *_norm(x.norm), linear.weight, linear.bias),
+        *((None, None, None, 0.0) if residual is None else (residual.x_1K, *_norm(residual.norm))),
+        *(out_1N, outputs),
+        K=inputs,
+        ACTIVATION=activation,
+        BLOCK_N=blocks.outputs,
+        BLOCK_K=blocks.inputs,
+        OVERLAP=overlap,
+        num_warps=blocks.warps,
+        launch_pdl=overlap,
+    )
+    return out_1N
+
+
+def _norm(norm: nn.LayerNorm | None) -> tuple[Tensor | None, Tensor | None, float]:
+    return (None, None, 0.0) if norm is None else (norm.weight, norm.bias, norm.eps)
+
+
+@triton.jit
+def _product(
+    x, scale, shift, epsilon, weight, bias,
+    residual, residual_scale, residual_shift, residual_epsilon,
+    out, outputs,
+    K: tl.constexpr, ACTIVATION: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, OVERLAP: tl.constexpr,
+):  # fmt: skip
+    n_N = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    weights_NK = _weights(weight, n_N, tl.arange(0, BLOCK_K), outputs, K)  # these do not depend on the kernel before this one
+    follow(OVERLAP)
+    mean, rate = _moments(x, scale, epsilon, K, BLOCK_K)
+    sum_NK = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        k_K = start + tl.arange(0, BLOCK_K)
+        ahead_NK = _weights(weight, n_N, k_K + BLOCK_K, outputs, K)
+        x_K = _part(x, scale, shift, mean, rate, k_K, K)
+        sum_NK += weights_NK.to(tl.float32) * x_K[None, :]
+        weights_NK = ahead_NK
+    sum_N = tl.sum(sum_NK, 1)
+    if bias is not None:
+        sum_N += tl.load(bias + n_N, mask=n_N < outputs, other=0.0).to(tl.float32)
+    sum_N = _activated(sum_N, ACTIVATION)
+    if residual is not None:
+        mean, rate = _moments(residual, residual_scale, residual_epsilon, outputs, BLOCK_K)
+        sum_N += _part(residual, residual_scale, residual_shift, mean, rate, n_N, outputs)
+    tl.store(out + n_N, sum_N.to(out.dtype.element_ty), mask=n_N < outputs)
+
+
+@triton.jit
+def _weights(weight, n_N, k_K, outputs, K: tl.constexpr):
+    inside_NK = (n_N < outputs)[:, None] & (k_K < K)[None, :]
+    return tl.load(weight + n_N.to(tl.int64)[:, None] * K + k_K[None, :], mask=inside_NK, other=0.0)
+
+
+@triton.jit
+def _part(x, scale, shift, mean, rate, k_K, width):
+    """x_K, past its norm if it has one; zero outside."""
+    inside_K = k_K < width
+    x_K = tl.load(x + k_K, mask=inside_K, other=0.0).to(tl.float32)
+    if scale is not None:
+        scale_K = tl.load(scale + k_K, mask=inside_K, other=0.0).to(tl.float32)
+        shift_K = tl.load(shift + k_K, mask=inside_K, other=0.0).to(tl.float32)
+        x_K = (x_K - mean) * rate * scale_K + shift_K
+    return x_K
+
+
+@triton.jit
+def _moments(x, scale, epsilon, width, BLOCK: tl.constexpr):
+    """Of the whole vector, where there is a norm: mean and 1 / deviation.
+
+    Chunk after chunk, each with its own mean (Chan et al. 1983), so that a large mean does not drown a small deviation.
+    """
+    mean = 0.0
+    rate = 0.0
+    if scale is not None:
+        squares = 0.0
+        for start in range(0, width, BLOCK):
+            k_K = start + tl.arange(0, BLOCK)
+            x_K = tl.load(x + k_K, mask=k_K < width, other=0.0).to(tl.float32)
+            count = tl.minimum(width - start, BLOCK)
+            chunk = tl.sum(x_K, 0) / count
+            off_K = tl.where(k_K < width, x_K - chunk, 0.0)
+            apart = chunk - mean
+            share = count / (start + count)
+            mean += apart * share
+            squares += tl.sum(off_K * off_K, 0) + apart * apart * (start * share)
+        rate = tl.rsqrt(squares / width + epsilon)
+    return mean, rate
+
+
+@triton.jit
+def _activated(x, ACTIVATION: tl.constexpr):
+    if ACTIVATION == "relu":
+        x = tl.maximum(x, 0.0)
+    elif ACTIVATION == "gelu":
+        x = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
+    elif ACTIVATION == "gelu_tanh":  # (1 + tanh z) / 2 is the sigmoid of 2 z
+        x = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
+    return x

@@ -1,0 +1,120 @@
+"""A convolution in an attention's place: what a word takes from its neighbours depends on how far they are, not on what they say.
+
+Wu et al. 2019, "Pay less attention with lightweight and dynamic convolutions": a gated projection, then each head adds up its
+neighbours with W weights of its own (softmax of what is learned, so that they are shares of 1), then the output projection. Where
+the view is causal the neighbours are those before. With model.dilation=2, a layer's neighbours are twice as far apart as in the
+layer below, as in ByteNet (Kalchbrenner et al. 2016), five layers long: the path between two words is logarithmic in their
+distance. Without it, as in ConvS2S (Gehring et al. 2017), it is linear.
+
+Differs from the paper in: no dropout of kernels. A probe shows weights, the same whatever is read, and may gate heads.
+
+Dims: B batch, L length, D width, H heads, K head width, W kernel width, S sentences, T tokens that are looked back.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.model.attention import KeysValues, gated
+from regard.model.linear import Linear
+from regard.model.probe import Probe, Seen
+from regard.model.state.constant import ConvState
+from regard.model.state.kv_cache import BeamAncestry, Cache, LayerCache
+from regard.model.visibility import View
+from regard.model.visibility.unmasked import UnmaskedPattern, must_be_plain
+
+
+class Convolution(nn.Module):
+    def __init__(self, width: int, heads: int, *, kernel_width: int, dilation: int, name: str) -> None:
+        super().__init__()
+        self.name, self.width, self.heads, self.head_width, self.dilation = name, width, heads, width // heads, dilation
+        self.project = Linear(width, 2 * width)
+        self.kernel_HW = nn.Parameter(torch.zeros(heads, kernel_width))
+        self.out = Linear(width, width)
+        self.probe: Probe | None = None
+
+    def forward(self, x_BLD: Tensor, view: View, memory: None = None, cache: Cache | None = None) -> Tensor:
+        v_BHLK = F.glu(self.project(x_BLD)).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        kernel_HW = self.kernel_HW.softmax(-1).to(v_BHLK.dtype)
+        if isinstance(cache, ConvState):
+            context_BHLK = (cache.append(v_BHLK[None])[:, :, :, :: self.dilation] * kernel_HW[:, None, :, None]).sum(3)
+        else:
+            if cache is not None:
+                cache.append(v_BHLK[None])
+            context_BHLK = self._mixed(v_BHLK, kernel_HW, view)
+        return self.out(gated(self.probe, self.name, context_BHLK).transpose(1, 2).flatten(2))
+
+    def _mixed(self, v_BHLK: Tensor, kernel_HW: Tensor, view: View) -> Tensor:
+        sees, length = must_be_plain(view.visibility, "a convolution"), v_BHLK.shape[2]
+        if self.probe is not None and self.probe.recording:
+            fixed = Fixed(kernel_HW, self.dilation, sees.causal)
+            self.probe.seen[self.name] = Seen(fixed, *fixed.places(v_BHLK), v_BHLK, view)
+        if sees.lengths_B is not None:
+            hidden_B1L1 = torch.arange(length, device=v_BHLK.device) >= sees.lengths_B[:, None, None]
+            v_BHLK = v_BHLK.masked_fill(hidden_B1L1[..., None], 0.0)
+        before, after = reach(kernel_HW.shape[1], self.dilation, sees.causal)
+        padded_BHLK = F.pad(v_BHLK, (0, 0, before, after))
+        context_BHLK = torch.zeros_like(v_BHLK)
+        for n in range(kernel_HW.shape[1]):
+            start = n * self.dilation
+            tap_BHLK = padded_BHLK[:, :, start : start + length] * kernel_HW[:, n, None, None]
+            same = _same_document(sees, start - before)
+            context_BHLK = context_BHLK + (tap_BHLK if same is None else tap_BHLK * same)
+        return context_BHLK
+
+    def no_words(self, like: KeysValues) -> tuple[Tensor, ...]:
+        """What is looked at where nothing was read yet."""
+        return (like.k_BHMK.new_zeros(len(like.k_BHMK), self.heads, 0, self.head_width),)
+
+    @property
+    def keeps_slots(self) -> bool:
+        return False
+
+    def room(self, lineage: BeamAncestry, like_SHPK: Tensor) -> LayerCache:
+        """For what decoding keeps."""
+        return ConvState((self.kernel_HW.shape[1] - 1) * self.dilation, lineage, like_SHPK)
+
+
+class Fixed:
+    """Weights as a probe shows them. What asks, and what is asked, is a place and a head."""
+
+    folds = None
+
+    def __init__(self, kernel_HW: Tensor, dilation: int, causal: bool) -> None:
+        self.kernel_HW, self.dilation, self.causal = kernel_HW.detach().float(), dilation, causal
+
+    def places(self, v_BHLK: Tensor) -> tuple[Tensor, Tensor]:
+        """As queries and as keys."""
+        batch, heads, length, _ = v_BHLK.shape
+        place_HL, head_HL = torch.meshgrid(torch.arange(length), torch.arange(heads), indexing="xy")
+        both_BHL2 = torch.stack([place_HL, head_HL], -1).to(v_BHLK.device).expand(batch, -1, -1, -1)
+        return both_BHL2, both_BHL2
+
+    def mix(self, q_BHL2: Tensor, k_BHM2: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
+        return self.weights(q_BHL2, k_BHM2, view.rows(torch.arange(view.length, device=view.device))) @ v_BHMK
+
+    def weights(self, q_BHL2: Tensor, k_BHM2: Tensor, sees_BHLM: Tensor) -> Tensor:
+        """Of neighbours that are not there the share is lost: rows near an end add up to less than 1."""
+        width = self.kernel_HW.shape[1]
+        before, _ = reach(width, self.dilation, self.causal)
+        offset_BHLM = k_BHM2[..., None, :, 0].long() - q_BHL2[..., None, 0].long() + before
+        tap_BHLM = offset_BHLM.div(self.dilation, rounding_mode="floor")
+        reached = sees_BHLM & (offset_BHLM % self.dilation == 0) & (tap_BHLM >= 0) & (tap_BHLM < width)
+        return self.kernel_HW[q_BHL2[..., None, 1].long(), tap_BHLM.clamp(0, width - 1)].masked_fill(~reached, 0.0)
+
+
+def reach(kernel_width: int, dilation: int, causal: bool) -> tuple[int, int]:
+    """How many places before and after its own a word sees."""
+    span = (kernel_width - 1) * dilation
+    return (span, 0) if causal else (span // 2, span // 2)
+
+
+def _same_document(sees: UnmaskedPattern, offset: int) -> Tensor | None:
+    """Where a neighbour so many places on is of the same one."""
+    if sees.documents_BL is None or not offset:
+        return None
+    length = sees.documents_BL.shape[1]
+    shifted_BL = F.pad(sees.documents_BL, (max(0, -offset), max(0, offset)), value=-1)[:, max(0, offset) :][:, :length]
+    return (shifted_BL == sees.documents_BL)[:, None, :, None]

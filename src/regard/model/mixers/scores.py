@@ -1,0 +1,128 @@
+"""Two scores of Luong et al. 2015, equation 8: `dot`, s^T h, and `bilinear`, s^T W h, which the paper calls general.
+
+Neither divides by sqrt(K) as `softmax` does. So queries are multiplied by what it will divide by, and every kernel and every
+visibility that serves it serves these.
+
+Differs from the paper in nothing for one head; several share a W, since what a head has of its own are its projections.
+
+The score of Bahdanau et al. 2015, section A.1.2: w^T tanh(W s + U h), a network with one hidden layer.
+
+W and U are projections of queries and of keys, which are made outside, once for each of them; here they meet. Where the other
+scores multiply two vectors this adds them, so no product of matrices does the work: every pair costs K tangents.
+
+Differs from the paper in nothing for one head; several share a w, since what a head has of its own are its projections.
+
+Dims: B batch, H heads, L query length, M memory length, K head width.
+
+Weights that are known already: a query is a row of them.
+
+For attention that was computed piece by piece, of which no query and key would say in one product what was looked at.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from regard.model.mixers.softmax import Softmax
+from regard.model.visibility import View
+
+
+class Dot:
+    folds = None
+
+    def __init__(self) -> None:
+        self.softmax = Softmax()
+
+    def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
+        return self.softmax.mix(_undivided(q_BHLK), k_BHMK, v_BHMK, view, dropout)
+
+    def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor) -> Tensor:
+        return self.softmax.weights(_undivided(q_BHLK), k_BHMK, sees_BHLM)
+
+
+class Bilinear(nn.Module):
+    folds = None
+
+    def __init__(self, head_width: int) -> None:
+        super().__init__()
+        self.between_KK = nn.Parameter(torch.empty(head_width, head_width))
+        self.dot = Dot()
+
+    def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
+        return self.dot.mix(self._turned(q_BHLK), k_BHMK, v_BHMK, view, dropout)
+
+    def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor) -> Tensor:
+        return self.dot.weights(self._turned(q_BHLK), k_BHMK, sees_BHLM)
+
+    def _turned(self, q_BHLK: Tensor) -> Tensor:
+        return q_BHLK @ self.between_KK.to(q_BHLK.dtype)
+
+
+def _undivided(q_BHLK: Tensor) -> Tensor:
+    return q_BHLK * q_BHLK.shape[-1] ** 0.5
+
+
+AT_A_TIME = 2**27  # bytes of tangents; what needs more comes in parts, which are computed again for their gradient
+
+
+class Additive(nn.Module):
+    folds = None
+
+    def __init__(self, head_width: int) -> None:
+        super().__init__()
+        self.weight_K = nn.Parameter(torch.empty(head_width))
+
+    def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
+        if view.mask is None and (view.causal or view.blocks is not None or view.packed is not None):
+            view = view.rendered()
+        scores_BHLM = masked(self.scores(q_BHLK, k_BHMK), view.mask)
+        weights_BHLM = F.dropout(scores_BHLM.softmax(-1), dropout).to(v_BHMK.dtype)
+        context_BHLK = weights_BHLM @ v_BHMK
+        return context_BHLK if view.blind is None else context_BHLK.masked_fill(view.blind, 0.0)
+
+    def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor) -> Tensor:
+        """Of keys that are seen more than once, sees_BHLM says how many times, as in `softmax`."""
+        scores_BHLM = self.scores(q_BHLK, k_BHMK)
+        if sees_BHLM.dtype != torch.bool:
+            scores_BHLM = scores_BHLM + sees_BHLM.clamp(min=1).log().to(scores_BHLM.dtype)
+        weights_BHLM = masked(scores_BHLM, sees_BHLM != 0).softmax(-1)
+        return weights_BHLM.masked_fill(~sees_BHLM.any(-1, keepdim=True), 0.0)
+
+    def of_one(self, k_BMK: Tensor, q_BK: Tensor) -> Tensor:
+        """scores_BM of one query each."""
+        return _scores(q_BK[:, None, None], k_BMK[:, None], self.weight_K.to(q_BK.dtype))[:, 0, 0]
+
+    def scores(self, q_BHLK: Tensor, k_BHMK: Tensor) -> Tensor:
+        weight_K = self.weight_K.to(q_BHLK.dtype)
+        rows = max(1, AT_A_TIME // (k_BHMK.numel() * k_BHMK.itemsize))
+        if q_BHLK.shape[2] <= rows:
+            return _scores(q_BHLK, k_BHMK, weight_K)
+        parts = [
+            checkpoint(_scores, part_BHLK, k_BHMK, weight_K, use_reentrant=False, preserve_rng_state=False)
+            for part_BHLK in q_BHLK.split(rows, 2)
+        ]
+        return torch.cat(parts, 2)
+
+
+def _scores(q_BHLK: Tensor, k_BHMK: Tensor, weight_K: Tensor) -> Tensor:
+    return (q_BHLK[:, :, :, None] + k_BHMK[:, :, None]).tanh_() @ weight_K
+
+
+def masked(scores_BHLM: Tensor, mask: Tensor | None) -> Tensor:
+    """What a mask hides is never seen; one of numbers is added."""
+    if mask is None:
+        return scores_BHLM
+    return scores_BHLM.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores_BHLM + mask
+
+
+class FixedWeights:
+    folds = None
+
+    def mix(self, q_BHLM: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
+        return q_BHLM.to(v_BHMK.dtype) @ v_BHMK
+
+    def weights(self, q_BHLM: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor) -> Tensor:
+        return q_BHLM

@@ -1,0 +1,94 @@
+"""The alignment model: a recurrent decoder looks back at every word of the source, and takes from each as much as it scores.
+
+Bahdanau et al. 2015; Luong et al. 2015. What is looked at are the encoder's vectors as they are: no projection of values, none of
+the result, one head. How a state s and a vector h are compared is the mixer's affair. What a score multiplies the source by is
+here, since that is done once for all words: U h of the additive one, and W h of the bilinear one, which is then a dot product.
+
+Dims: B batch, L target words, M source words, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from regard.model.attention import KeysValues, attend
+from regard.model.linear import Linear
+from regard.model.mixers import SCORES, Mixer
+from regard.model.mixers.scores import Additive, Dot
+from regard.model.mixers.softmax import Softmax
+from regard.model.probe import Probe, Seen
+from regard.model.recurrent.deferred_grad import Late, LateTangents, OneByOne
+from regard.model.visibility import View
+
+
+class Aligner(nn.Module):
+    heads = 1
+
+    def __init__(self, width: int, *, mixer: str, name: str) -> None:
+        super().__init__()
+        self.name, self.mixer = name, SCORES["dot" if mixer == "bilinear" else mixer](width)
+        self.query = Linear(width, width, bias=False) if mixer == "additive" else None
+        self.keys = Linear(width, width, bias=False) if mixer in ("additive", "bilinear") else None
+        self.out = nn.Identity()  # where an attention has its output projection, and where some look for what was found
+        self.probe: Probe | None = None
+
+    def remember(self, memory_BMD: Tensor) -> KeysValues:
+        """What is looked at: made once for all words that will be written."""
+        keys_BMD = memory_BMD if self.keys is None else self.keys(memory_BMD)
+        return KeysValues(keys_BMD[:, None], memory_BMD[:, None])
+
+    def remembering(self) -> Callable[[Tensor], KeysValues]:
+        """The same of what there is anew for every word, for one pass."""
+        if self.keys is None:
+            return self.remember
+        project = Late(self.keys.weight)
+        return lambda h_BMD: KeysValues(project(h_BMD.flatten(0, 1)).view_as(h_BMD)[:, None], h_BMD[:, None])
+
+    def forward(self, s_BLD: Tensor, memory: KeysValues, view: View) -> Tensor:
+        """context_BLD of states that are all there."""
+        return self.out(self.look(s_BLD if self.query is None else self.query(s_BLD), memory, view))
+
+    def look(self, q_BLD: Tensor, memory: KeysValues, view: View, mixer: Mixer | None = None) -> Tensor:
+        """With queries, by another form of the mixer where one is given."""
+        q_B1LD = q_BLD[:, None].to(memory.k_BHMK.dtype)
+        return attend(self.probe, self.name, mixer or self.mixer, q_B1LD, *memory, view, 0.0).squeeze(1)
+
+    def asking(self) -> Callable[[Tensor], Tensor]:
+        """What makes queries of states that come one by one, for one pass."""
+        return (lambda s_BD: s_BD) if self.query is None else Late(self.query.weight)
+
+    def comparing(self, memory: KeysValues) -> Mixer:
+        """The mixer for queries that come one by one, for one pass."""
+        k_BMD, v_B1MD = memory.k_BHMK[:, 0], memory.v_BHMK
+        match self.mixer:
+            case Dot():
+                return OneByOne(self.mixer, Late(k_BMD), v_B1MD)
+            case Softmax():
+                return OneByOne(self.mixer, Late(k_BMD * k_BMD.shape[-1] ** -0.5), v_B1MD)
+            case Additive() as additive:
+                plain = k_BMD.device.type == "cpu" and k_BMD.dtype == additive.weight_K.dtype
+                late = plain and not torch.compiler.is_compiling()
+                score = LateTangents(k_BMD, additive.weight_K) if late else partial(additive.of_one, k_BMD)
+                return OneByOne(additive, score, v_B1MD)
+            case _:
+                return self.mixer
+
+    def tell(self, q_BLD: Tensor, context_BLD: Tensor, memory: KeysValues, view: View) -> Tensor:
+        """After the last of many looks: whoever looks in sees them as one."""
+        if self.probe is not None and self.probe.recording:
+            self.probe.seen[self.name] = Seen(self.mixer, q_BLD[:, None], *memory, view)
+        return self.out(context_BLD)
+
+
+def of_word(view: View, t: int) -> View:
+    """What of a view over all target words is one word's."""
+
+    def row(part: Tensor | None) -> Tensor | None:
+        return part if part is None or part.shape[2] == 1 else part[:, :, t : t + 1]
+
+    return replace(view, length=1, offset=t, mask=row(view.mask), blind=row(view.blind))

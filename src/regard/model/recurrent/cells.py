@@ -1,0 +1,190 @@
+"""Recurrent cells word by word, for decoders that must know what they looked at before they read on.
+
+LSTM (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000) and GRU (Cho et al. 2014), in the letters and the
+order of gates of torch.nn:
+
+    LSTM   i, f, o = sigmoid, g = tanh of (W x + U h + b);   c' = f c + i g;   h' = o tanh(c')
+    GRU    r, z = sigmoid(W x + U h + b);   n = tanh(W_n x + b_n + r (U_n h + b'_n));   h' = (1 - z) n + z h
+
+What of a word's input is known before the loop is multiplied before it, all words at once; only the rest waits for its turn.
+
+Dims: R rows, I inputs of a step that are not known before, D width, G gates side by side.
+
+What the gates of an LSTM and of a GRU do, on a CPU, with their gradients written down.
+
+Of a step's small operations autograd would make a node each, and fill a gradient as wide as all gates with zeros for every part
+that is cut out of them. Here a step is one node, and each part is written to its place. The formulas are those of `cells.py`;
+a sigmoid s has the slope s (1 - s), a tanh t the slope 1 - t^2.
+
+Dims: R rows, D width, G gates side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.model.recurrent.deferred_grad import Late
+
+Carried = tuple[Tensor, ...]  # of one layer: h_RD, and of an LSTM c_RD
+
+
+class Own(NamedTuple):
+    """What a layer has learned, for all gates side by side."""
+
+    inputs_GI: Tensor
+    carried_GD: Tensor
+    inputs_bias_G: Tensor
+    carried_bias_G: Tensor
+
+
+def own(layer: nn.LSTM | nn.GRU) -> Own:
+    return Own(*layer.all_weights[0])
+
+
+class Cells:
+    """The layers of a recurrence as steps of one pass. Of each input of the first layer, the first `known` numbers come early."""
+
+    def __init__(self, layers: Sequence[nn.LSTM | nn.GRU], known: int, dropout: nn.Dropout) -> None:
+        self.dropout = dropout
+        early = [known] + [0] * (len(layers) - 1)
+        self.cells = [_LSTM(layer, n) if isinstance(layer, nn.LSTM) else _GRU(layer, n) for layer, n in zip(layers, early)]
+
+    def known(self, x_LRE: Tensor) -> Tensor:
+        """known_LRG: what of the first layer's gates comes from what is known of all words."""
+        return self.cells[0].known(x_LRE)
+
+    def __call__(self, known_RG: Tensor | None, x_RI: Tensor, carried: Sequence[Carried]) -> list[Carried]:
+        """Nothing is known where nothing comes early."""
+        found: list[Carried] = []
+        for n, (cell, before) in enumerate(zip(self.cells, carried)):
+            if n:
+                known_RG, x_RI = None, self.dropout(found[-1][0])
+            found.append(cell(known_RG, x_RI, before))
+        return found
+
+
+class _LSTM:
+    def __init__(self, layer: nn.LSTM, known: int) -> None:
+        inputs_GI, carried_GD, *biases = own(layer)
+        self.early_GE, late_GI = inputs_GI.tensor_split([known], 1)
+        self.bias_G = biases[0] + biases[1]
+        self.product = Late(torch.cat([late_GI, carried_GD], 1))
+
+    def known(self, x_LRE: Tensor) -> Tensor:
+        return F.linear(x_LRE, self.early_GE, self.bias_G)
+
+    def __call__(self, known_RG: Tensor | None, x_RI: Tensor, carried: Carried) -> Carried:
+        h_RD, c_RD = carried
+        known_RG = self.bias_G if known_RG is None else known_RG
+        return lstm(known_RG.to(c_RD.dtype), self.product(torch.cat([x_RI, h_RD], 1)).to(c_RD.dtype), c_RD)
+
+
+class _GRU:
+    def __init__(self, layer: nn.GRU, known: int) -> None:
+        inputs_GI, carried_GD, bias_G, carried_bias_G = own(layer)
+        self.early_GE, late_GI = inputs_GI.tensor_split([known], 1)
+        self.early_bias_G = bias_G if known else None
+        self.product, self.carried = Late(late_GI, None if known else bias_G), Late(carried_GD, carried_bias_G)
+
+    def known(self, x_LRE: Tensor) -> Tensor:
+        return F.linear(x_LRE, self.early_GE, self.early_bias_G)
+
+    def __call__(self, known_RG: Tensor | None, x_RI: Tensor, carried: Carried) -> Carried:
+        (h_RD,) = carried
+        given_RG, carried_RG = self.product(x_RI, known_RG), self.carried(h_RD)
+        return (gru(given_RG.to(h_RD.dtype), carried_RG.to(h_RD.dtype), h_RD),)
+
+
+def lstm(given_RG: Tensor, carried_RG: Tensor, c_RD: Tensor) -> Carried:
+    """h and c, by one kernel where there is one."""
+    given_RG = given_RG.expand_as(carried_RG)
+    if torch.compiler.is_compiling():
+        i_RD, f_RD, g_RD, o_RD = (given_RG + carried_RG).chunk(4, 1)
+        next_RD = f_RD.sigmoid() * c_RD + i_RD.sigmoid() * g_RD.tanh()
+        return o_RD.sigmoid() * next_RD.tanh(), next_RD
+    if c_RD.is_cuda:
+        return torch.ops.aten._thnn_fused_lstm_cell(given_RG.contiguous(), carried_RG, c_RD)[:2]
+    return LSTMGates.apply(given_RG, carried_RG, c_RD)
+
+
+def gru(given_RG: Tensor, carried_RG: Tensor, h_RD: Tensor) -> Tensor:
+    if torch.compiler.is_compiling():
+        (r_RD, z_RD, n_RD), (r_carried_RD, z_carried_RD, n_carried_RD) = given_RG.chunk(3, 1), carried_RG.chunk(3, 1)
+        n_RD = (n_RD + (r_RD + r_carried_RD).sigmoid() * n_carried_RD).tanh()
+        return torch.lerp(n_RD, h_RD, (z_RD + z_carried_RD).sigmoid())
+    if h_RD.is_cuda:
+        return torch.ops.aten._thnn_fused_gru_cell(given_RG.contiguous(), carried_RG, h_RD)[0]
+    return GRUGates.apply(given_RG, carried_RG, h_RD)
+
+
+def read_gru(layer: nn.GRU, x_BLI: Tensor, h_BD: Tensor | None) -> Tensor:
+    """h_BLD at every word of inputs that are all known; it begins with zeros, where nothing else is said."""
+    inputs_GI, carried_GD, inputs_bias_G, carried_bias_G = own(layer)
+    h_BD = x_BLI.new_zeros(len(x_BLI), layer.hidden_size) if h_BD is None else h_BD
+    carry, found = Late(carried_GD, carried_bias_G), []
+    for known_BG in F.linear(x_BLI.transpose(0, 1), inputs_GI, inputs_bias_G).unbind(0):
+        h_BD = gru(known_BG.to(h_BD.dtype), carry(h_BD).to(h_BD.dtype), h_BD)
+        found.append(h_BD)
+    return torch.stack(found, 1)
+
+
+_sigmoid_slope, _tanh_slope = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
+
+
+class LSTMGates(torch.autograd.Function):
+    """h and c, of what is given and what is carried, each i, f, g, o side by side, and of the c before."""
+
+    @staticmethod
+    def forward(ctx: Any, given_RG: Tensor, carried_RG: Tensor, c_RD: Tensor) -> tuple[Tensor, Tensor]:
+        gates_RG, width = given_RG + carried_RG, c_RD.shape[1]
+        gates_RG[:, : 2 * width].sigmoid_(), gates_RG[:, 2 * width : 3 * width].tanh_(), gates_RG[:, 3 * width :].sigmoid_()
+        i_RD, f_RD, g_RD, o_RD = gates_RG.chunk(4, 1)
+        next_RD = (f_RD * c_RD).addcmul_(i_RD, g_RD)
+        tanh_RD = next_RD.tanh()
+        ctx.save_for_backward(gates_RG, c_RD, tanh_RD)
+        return o_RD * tanh_RD, next_RD
+
+    @staticmethod
+    def backward(ctx: Any, h_RD: Tensor, next_RD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        gates_RG, c_RD, tanh_RD = ctx.saved_tensors
+        i_RD, f_RD, g_RD, o_RD = gates_RG.chunk(4, 1)
+        next_RD = next_RD + _tanh_slope(h_RD * o_RD, tanh_RD)
+        to_gates_RG = torch.empty_like(gates_RG)
+        to_i_RD, to_f_RD, to_g_RD, to_o_RD = to_gates_RG.chunk(4, 1)
+        _sigmoid_slope(next_RD * g_RD, i_RD, grad_input=to_i_RD)
+        _sigmoid_slope(next_RD * c_RD, f_RD, grad_input=to_f_RD)
+        _tanh_slope(next_RD * i_RD, g_RD, grad_input=to_g_RD)
+        _sigmoid_slope(h_RD * tanh_RD, o_RD, grad_input=to_o_RD)
+        return to_gates_RG, to_gates_RG, next_RD * f_RD
+
+
+class GRUGates(torch.autograd.Function):
+    """h of what is given and what is carried, each r, z, n side by side, and of the h before."""
+
+    @staticmethod
+    def forward(ctx: Any, given_RG: Tensor, carried_RG: Tensor, h_RD: Tensor) -> Tensor:
+        width = h_RD.shape[1]
+        r_z_RE = (given_RG[:, : 2 * width] + carried_RG[:, : 2 * width]).sigmoid_()
+        r_RD, z_RD = r_z_RE.chunk(2, 1)
+        n_RD = torch.addcmul(given_RG[:, 2 * width :], r_RD, carried_RG[:, 2 * width :]).tanh_()
+        ctx.save_for_backward(r_z_RE, n_RD, carried_RG, h_RD)
+        return torch.lerp(n_RD, h_RD, z_RD)
+
+    @staticmethod
+    def backward(ctx: Any, next_RD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        r_z_RE, n_RD, carried_RG, h_RD = ctx.saved_tensors
+        r_RD, z_RD = r_z_RE.chunk(2, 1)
+        width, to_h_RD = h_RD.shape[1], next_RD * z_RD
+        given_RG, to_carried_RG = torch.empty_like(carried_RG), torch.empty_like(carried_RG)
+        to_r_RD, to_z_RD, to_n_RD = given_RG.chunk(3, 1)
+        _tanh_slope(next_RD - to_h_RD, n_RD, grad_input=to_n_RD)
+        _sigmoid_slope((h_RD - n_RD).mul_(next_RD), z_RD, grad_input=to_z_RD)
+        _sigmoid_slope(to_n_RD * carried_RG[:, 2 * width :], r_RD, grad_input=to_r_RD)
+        to_carried_RG[:, : 2 * width] = given_RG[:, : 2 * width]
+        torch.mul(to_n_RD, r_RD, out=to_carried_RG[:, 2 * width :])
+        return given_RG, to_carried_RG, to_h_RD

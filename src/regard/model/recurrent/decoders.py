@@ -1,0 +1,173 @@
+"""Three recurrent decoders, by when they look back at the source: never, before their cells take a word, or after.
+
+    none       h_t = cell(y_t, h_t-1)                                                   Sutskever et al. 2014, Cho et al. 2014
+    Bahdanau   c_t = look(h_t-1);  h_t = cell([y_t; c_t], h_t-1);  out = maxout W [h_t; y_t; c_t]   Bahdanau et al. 2015, A.2.2
+    Luong      h_t = cell([y_t; o_t-1], h_t-1);  c_t = look(h_t);  o_t = tanh W [c_t; h_t]          Luong et al. 2015, 3.3
+
+Luong's o_t-1 is input feeding: the decoder is told what it looked at before. With it, and with Bahdanau's c_t, a word cannot be
+taken before the word before it is done with, so training goes word by word too. Without, all cells run as one kernel and the
+look back is one call of the seam.
+
+Differs from the papers in: Bahdanau's output takes h_t where appendix A.2.2 writes the state before it. With several layers, the
+last one looks. Dims: B batch, L words, D width, N layers, P parts of what a cell carries, S sentences, W lanes, R = S W rows.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.model.attention import KeysValues
+from regard.model.linear import Linear
+from regard.model.recurrent.alignment import Aligner, of_word
+from regard.model.recurrent.cells import Carried, Cells
+from regard.model.recurrent.deferred_grad import Late
+from regard.model.recurrent.encoder import CellKind, Recurrence
+from regard.model.visibility import View
+
+Kind = Literal["none", "bahdanau", "luong"]
+
+
+class Turns(NamedTuple):
+    """Of a dialogue, how many turns came after that of each source word; -1 where there is no word."""
+
+    of_SM: Tensor
+    most: int  # no dialogue has more turns
+    longest: int  # no turn has more words
+
+
+class Source(NamedTuple):
+    """What a decoder may look back at."""
+
+    memory: KeysValues | None
+    view: View | None
+    turns: Turns | None = None
+
+    @property
+    def seen(self) -> tuple[KeysValues, View]:
+        assert self.memory is not None
+        assert self.view is not None
+        return self.memory, self.view
+
+    def to(self, dtype: torch.dtype) -> Source:
+        memory, _ = self.seen
+        return self._replace(memory=KeysValues(*(part.to(dtype) for part in memory)))
+
+
+class Now(NamedTuple):
+    """Where a decoder stands between two words."""
+
+    carried_NPSWD: Tensor
+    fed_SWD: Tensor  # of no width, where nothing is fed back
+
+
+class WithoutAttention(nn.Module):
+    """All that is known of the source is what the cells began with."""
+
+    aligner = None
+    fed = 0
+
+    def __init__(self, cell: CellKind, width: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        self.recurrence = Recurrence(cell, width, width, layers, dropout)
+
+    def forward(self, y_BLD: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
+        return self.recurrence(y_BLD, begin_NPBD)
+
+    def step(self, y_SWD: Tensor, now: Now, source: Source) -> tuple[Tensor, Now]:
+        h_SWD, carried = one_more(self.recurrence, y_SWD, now.carried_NPSWD)
+        return h_SWD, Now(carried, now.fed_SWD)
+
+
+class Bahdanau(nn.Module):
+    """Looks with the state it has, then takes the word together with what it found."""
+
+    fed = 0
+
+    def __init__(self, cell: CellKind, width: int, layers: int, dropout: float, mixer: str) -> None:
+        super().__init__()
+        self.aligner = Aligner(width, mixer=mixer, name="decoder.0.cross")
+        self.recurrence = Recurrence(cell, 2 * width, width, layers, dropout)
+        self.deep = Linear(3 * width, 2 * width)
+
+    def forward(self, y_BLD: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
+        memory, view = source.seen
+        cells, ask = Cells(self.recurrence.layers, y_BLD.shape[2], self.recurrence.dropout), self.aligner.asking()
+        mixer = self.aligner.comparing(memory)
+        carried, q, c, h = begun(begin_NPBD), [], [], []
+        for t, known_BG in enumerate(cells.known(y_BLD.transpose(0, 1)).unbind(0)):
+            q.append(ask(carried[-1][0])[:, None])
+            c.append(self.aligner.look(q[-1], memory, of_word(view, t), mixer))
+            carried = cells(known_BG, c[-1].squeeze(1), carried)
+            h.append(carried[-1][0])
+        c_BLD = self.aligner.tell(torch.cat(q, 1), torch.cat(c, 1), memory, view)
+        return deepened(self.deep, torch.stack(h, 1), y_BLD, c_BLD)
+
+    def step(self, y_SWD: Tensor, now: Now, source: Source) -> tuple[Tensor, Now]:
+        c_SWD = self.aligner(now.carried_NPSWD[-1, 0], *source.seen)
+        h_SWD, carried = one_more(self.recurrence, torch.cat([y_SWD, c_SWD.to(y_SWD.dtype)], -1), now.carried_NPSWD)
+        return deepened(self.deep, h_SWD, y_SWD, c_SWD), Now(carried, now.fed_SWD)
+
+
+class Luong(nn.Module):
+    """Takes the word, then looks with the state that it made; the result is what words are scored by."""
+
+    def __init__(self, cell: CellKind, width: int, layers: int, dropout: float, mixer: str, input_feeding: bool) -> None:
+        super().__init__()
+        self.fed = width if input_feeding else 0
+        self.aligner = Aligner(width, mixer=mixer, name=f"decoder.{layers - 1}.cross")
+        self.recurrence = Recurrence(cell, width + self.fed, width, layers, dropout)
+        self.combine = Linear(2 * width, width)
+
+    def forward(self, y_BLD: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
+        if self.fed:
+            return self._word_by_word(y_BLD, begin_NPBD, source)
+        h_BLD = self.recurrence(y_BLD, begin_NPBD)
+        return self._out(self.aligner(h_BLD, *source.seen), h_BLD)
+
+    def _word_by_word(self, y_BLD: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
+        memory, view = source.seen
+        cells, ask = Cells(self.recurrence.layers, y_BLD.shape[2], self.recurrence.dropout), self.aligner.asking()
+        mixer, combine = self.aligner.comparing(memory), Late(self.combine.weight, self.combine.bias)
+        carried, q, c, o_BD = begun(begin_NPBD), [], [], torch.zeros_like(begin_NPBD[0, 0])
+        out = []
+        for t, known_BG in enumerate(cells.known(y_BLD.transpose(0, 1)).unbind(0)):
+            carried = cells(known_BG, o_BD, carried)
+            h_BD = carried[-1][0]
+            q.append(ask(h_BD)[:, None])
+            c.append(self.aligner.look(q[-1], memory, of_word(view, t), mixer))
+            o_BD = combine(torch.cat([c[-1].squeeze(1).to(h_BD.dtype), h_BD], 1)).tanh()
+            out.append(o_BD)
+        if self.aligner.probe is not None:
+            self.aligner.tell(torch.cat(q, 1), torch.cat(c, 1), memory, view)
+        return torch.stack(out, 1)
+
+    def step(self, y_SWD: Tensor, now: Now, source: Source) -> tuple[Tensor, Now]:
+        given_SWI = torch.cat([y_SWD, now.fed_SWD.to(y_SWD.dtype)], -1)
+        h_SWD, carried = one_more(self.recurrence, given_SWI, now.carried_NPSWD)
+        o_SWD = self._out(self.aligner(h_SWD, *source.seen), h_SWD)
+        return o_SWD, Now(carried, o_SWD if self.fed else now.fed_SWD)
+
+    def _out(self, c_BLD: Tensor, h_BLD: Tensor) -> Tensor:
+        return self.combine(torch.cat([c_BLD.to(h_BLD.dtype), h_BLD], -1)).tanh()
+
+
+Decoder = WithoutAttention | Bahdanau | Luong
+
+
+def deepened(deep: Linear, h_BLD: Tensor, y_BLD: Tensor, c_BLD: Tensor) -> Tensor:
+    """Of every two numbers the larger (Goodfellow et al. 2013)."""
+    return deep(torch.cat([part.to(y_BLD.dtype) for part in (h_BLD, y_BLD, c_BLD)], -1)).unflatten(-1, (-1, 2)).amax(-1)
+
+
+def begun(begin_NPBD: Tensor) -> list[Carried]:
+    return [tuple(begin_PBD.unbind()) for begin_PBD in begin_NPBD.unbind()]
+
+
+def one_more(recurrence: Recurrence, y_SWI: Tensor, carried_NPSWD: Tensor) -> tuple[Tensor, Tensor]:
+    """h_SWD of the last layer and what all carry after one more word in every lane."""
+    carried_NPRD = recurrence.step(y_SWI.flatten(0, 1), carried_NPSWD.flatten(2, 3))
+    carried_NPSWD = carried_NPRD.unflatten(2, y_SWI.shape[:2])
+    return carried_NPSWD[-1, 0], carried_NPSWD

@@ -1,0 +1,163 @@
+"""What a recurrent decoder keeps between words: a few vectors a lane, however much it has written; and the source.
+
+The same two classes as in `past.py`, for the same searches. What a lane carries lies in buffers that stay where they are, so a
+search may record a step; choosing lanes moves vectors, which are few.
+
+Dims: S sentences, W lanes, M source length, N layers, P parts of what a cell carries, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from regard.model.attention import KeysValues
+from regard.model.embedding import Embed
+from regard.model.heads import VocabularyHead
+from regard.model.probe import attentions
+from regard.model.recurrent.decoders import Decoder, Now, Source, Turns
+from regard.model.recurrent.hran_decoder import ByTurns
+from regard.model.state.decoder import Memory
+from regard.model.state.kv_cache import roomy
+from regard.model.state.protocol import RowCompaction
+from regard.model.visibility import Full, View, Visibility, given
+
+
+class Writes(Protocol):
+    """A model with these parts: what was written last goes in, a decoder takes it, and out comes what may be next."""
+
+    @property
+    def target(self) -> Embed: ...
+    @property
+    def decoder(self) -> Decoder | ByTurns: ...
+    @property
+    def head(self) -> VocabularyHead: ...
+    @property
+    def visibility(self) -> Visibility: ...
+
+
+@dataclass(frozen=True, eq=False)
+class RecurrentPrompt:
+    """A source that was read."""
+
+    model: Writes
+    begin_NPSD: Tensor
+    words_S: Tensor
+    memory: KeysValues | None  # where a decoder looks back
+    turns: Turns | None = None  # of a dialogue
+
+    @property
+    def device(self) -> torch.device:
+        return self.words_S.device
+
+    @property
+    def watched(self) -> bool:
+        assert isinstance(self.model, nn.Module)
+        return any(aligner.probe is not None for aligner in attentions(self.model).values())
+
+    @property
+    def likeness(self) -> Hashable:
+        """The model, where its weights lie, and the size of what it looks at as `room` rounds it."""
+        assert isinstance(self.model, nn.Module)
+        size = 0 if self.memory is None else roomy(self.memory.k_BHMK.shape[2])
+        weights = tuple(weight.data_ptr() for weight in self.model.parameters())
+        turns = (self.turns.most, roomy(self.turns.longest)) if self.turns else None
+        return id(self.model), weights, size, turns, self.begin_NPSD.dtype
+
+    def room(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> RecurrentDecoderState:
+        return RecurrentDecoderState(self, sentences, lanes, fixed)
+
+
+class RecurrentDecoderState:
+    def __init__(self, read: RecurrentPrompt, sentences: int, lanes: int, fixed: bool) -> None:
+        self.model, decoder, like = read.model, read.model.decoder, read.begin_NPSD
+        layers, parts, _, width = like.shape
+        self.lanes, self.sentences = lanes, sentences
+        self.carried_SWNPD = like.new_zeros(sentences, lanes, layers, parts, width)
+        self.fed_SWD = like.new_zeros(sentences, lanes, decoder.fed)
+        self.position_1 = torch.zeros(1, dtype=torch.long, device=like.device)
+        self.memory: Memory | None = None
+        self.turns: Turns | None = None
+        if read.memory is not None and decoder.aligner is not None:
+            length = read.memory.k_BHMK.shape[2]
+            length = roomy(length) if fixed else length
+            self.memory = Memory([decoder.aligner], [read.memory], sentences, length)
+            if read.turns is not None:
+                longest = roomy(read.turns.longest) if fixed else read.turns.longest
+                self.turns = Turns(read.turns.of_SM.new_full((sentences, length), -1), read.turns.most, longest)
+
+    @property
+    def shape(self) -> Hashable:
+        return self.sentences
+
+    @property
+    def now(self) -> Now:
+        return Now(self.carried_SWNPD[: self.sentences].permute(2, 3, 0, 1, 4), self.fed_SWD[: self.sentences])
+
+    @property
+    def source(self) -> Source:
+        if self.memory is None:
+            return Source(None, None)
+        (part,) = self.memory.parts
+        assert isinstance(part, KeysValues)
+        turns = self.turns and self.turns._replace(of_SM=self.turns.of_SM[: self.sentences])
+        return Source(part, self._view(self.memory), turns)
+
+    def _view(self, memory: Memory) -> View:
+        """Of the source's words, those that may be seen from where the lanes stand."""
+        if isinstance(self.model.visibility, Full):
+            return memory.view
+        words_S, length = memory.words_S[: self.sentences], memory.view.memory
+        zero, place_M = torch.zeros_like(self.position_1), torch.arange(length, device=words_S.device)
+        sees_SM = self.model.visibility.sees(zero, zero, self.position_1, place_M) & (place_M < words_S[:, None])
+        blind_S1 = ~sees_SM.any(-1, keepdim=True)
+        pattern, mask_SM = given(sees_SM[:, None].expand(-1, self.lanes, -1)), sees_SM | blind_S1
+        return View(
+            pattern, self.sentences, self.lanes, length, 0, words_S.device, mask_SM[:, None, None], blind_S1[:, None, None]
+        )
+
+    @torch.no_grad()
+    def take(self, read: RecurrentPrompt, limits: Sequence[int]) -> None:
+        self.sentences = len(self.carried_SWNPD)
+        rows = read.begin_NPSD.shape[2]
+        self.carried_SWNPD.zero_()[:rows] = read.begin_NPSD.permute(2, 0, 1, 3)[:, None]
+        self.fed_SWD.zero_()
+        self.position_1.zero_()
+        if self.memory is not None and read.memory is not None:
+            self.memory.take([read.memory], read.words_S)
+        if self.turns is not None and read.turns is not None:
+            assert read.turns.most <= self.turns.most, "there is room for as many turns as there were at first"
+            assert read.turns.longest <= self.turns.longest, "and for turns as long as they were"
+            rows, length = read.turns.of_SM.shape
+            self.turns.of_SM.fill_(-1)[:rows, :length] = read.turns.of_SM
+
+    def reserve(self, tokens: int) -> None:
+        """Nothing grows."""
+
+    @torch.no_grad()
+    def step(self, ids_SW: Tensor) -> Tensor:
+        """logits_SWV after one more token in every lane."""
+        x_SWD, now = self.model.decoder.step(self.model.target(ids_SW), self.now, self.source)
+        self.carried_SWNPD[: self.sentences] = now.carried_NPSWD.permute(2, 3, 0, 1, 4)
+        self.fed_SWD[: self.sentences] = now.fed_SWD
+        self.position_1.add_(1)
+        return self.model.head(x_SWD)
+
+    def select(self, parents_SW: Tensor) -> None:
+        for buffer_SW in (self.carried_SWNPD, self.fed_SWD):
+            now_SW = buffer_SW[: self.sentences]
+            places_SW = parents_SW.reshape(*parents_SW.shape, *[1] * (now_SW.dim() - 2))
+            now_SW.copy_(now_SW.gather(1, places_SW.expand_as(now_SW)))
+
+    def keep(self, moves: RowCompaction) -> None:
+        for buffer_SW in (self.carried_SWNPD, self.fed_SWD):
+            moves.within(buffer_SW)
+        if self.memory is not None:
+            self.memory.keep(moves)
+        if self.turns is not None:
+            moves.within(self.turns.of_SM)
+        self.sentences = moves.stay

@@ -1,0 +1,57 @@
+"""The visibilities that need no matrix: everything, or everything before; without padding, and each document by itself.
+
+A mixer that never compares queries with keys one by one cannot leave out single pairs. What it can do is said here once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from regard.model.visibility import Both, Causal, Documents, Full, Padding, Visibility
+
+
+@dataclass(frozen=True, eq=False)
+class UnmaskedPattern:
+    causal: bool = False
+    lengths_B: Tensor | None = None  # of the keys
+    documents_BL: Tensor | None = None  # numbers of those that lie end to end, the same for queries and keys
+
+    def and_(self, other: UnmaskedPattern) -> UnmaskedPattern | None:
+        """Both at once, if they do not each say something about the same."""
+        if (self.lengths_B is not None and other.lengths_B is not None) or (
+            self.documents_BL is not None and other.documents_BL is not None
+        ):
+            return None
+        return UnmaskedPattern(
+            self.causal or other.causal,
+            other.lengths_B if self.lengths_B is None else self.lengths_B,
+            other.documents_BL if self.documents_BL is None else self.documents_BL,
+        )
+
+
+def plain(visibility: Visibility) -> UnmaskedPattern | None:
+    """None of any other pattern."""
+    match visibility:
+        case Full():
+            return UnmaskedPattern()
+        case Causal():
+            return UnmaskedPattern(causal=True)
+        case Padding(lengths_B):
+            return UnmaskedPattern(lengths_B=lengths_B)
+        case Documents(queries_BL, keys_BM) if queries_BL is keys_BM:
+            return UnmaskedPattern(documents_BL=queries_BL)
+        case Both(left, right):
+            one, two = plain(left), plain(right)
+            return None if one is None or two is None else one.and_(two)
+        case _:
+            return None
+
+
+def must_be_plain(visibility: Visibility, mixer: str) -> UnmaskedPattern:
+    """Recipes are refused before it comes to this; whoever builds models by hand is told here."""
+    found = plain(visibility)
+    if found is None:
+        raise ValueError(f"{mixer} sees everything or everything before, with padding or documents; it cannot see {visibility}")
+    return found

@@ -1,0 +1,140 @@
+"""An image becomes a grid of cells, each a vector: what attention looks at in place of words.
+
+    Patches         a square of pixels, flattened, times a matrix           Dosovitskiy et al. 2021 (ViT), section 3.1
+    Convolutions    stages that halve the image, each seeing further        LeCun et al. 1998; as encoder of Xu et al. 2015
+    GridPositions   what is added to say where a cell is
+
+Cells are read row by row, as text is. A convolution's cell has seen what lies around it, a patch nothing but itself: blocks that
+look at all patches follow it. Each stage's numbers are normalised in groups (Wu & He 2018), which no other image has a say in.
+
+Dims: B batch, Y X rows and columns of pixels, C colours or channels, M cells, P numbers of a patch, D width.
+
+An image read: its cells, each told where it is, and then looked at all together or thought over one by one.
+
+Patches have seen nothing but themselves, so blocks that look at all of them follow, as in a text (Dosovitskiy et al. 2021). Cells
+of convolutions have seen what lies around them; one layer takes what a cell holds and where it is together.
+
+Dims: B batch, Y X rows and columns of pixels, C colours, M cells, D width.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import gcd
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.model.block import BlockConfig
+from regard.model.feedforward import FeedForward
+from regard.model.linear import Linear
+from regard.model.norm import Norm
+from regard.model.position.absolute import PositionKind, Sinusoidal, by_row_and_column
+from regard.model.stack import Stack
+from regard.model.visibility.parse import parse_visibility
+
+COLOURS = 3
+GROUPS = 8
+NARROWEST = 16  # channels of a first stage
+KERNEL = 4  # an even number: with two pixels for one, a cell then looks from its own middle
+
+
+def as_numbers(image_BYXC: Tensor, dtype: torch.dtype) -> Tensor:
+    """Bytes from 0 to 255 as numbers from -1 to 1."""
+    return image_BYXC.to(dtype) / 127.5 - 1
+
+
+class Patches(nn.Module):
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__()
+        self.size = size
+        self.project = Linear(size * size * COLOURS, width)
+
+    def forward(self, image_BYXC: Tensor) -> Tensor:
+        """cells_BMD."""
+        rows_BYXC = image_BYXC.unflatten(2, (-1, self.size)).unflatten(1, (-1, self.size))  # B, rows, size, columns, size, C
+        patches_BMP = rows_BYXC.transpose(2, 3).flatten(3).flatten(1, 2)
+        return self.project(as_numbers(patches_BMP, self.project.weight.dtype))
+
+
+class Convolutions(nn.Module):
+    """As many stages as halve `size` pixels to one."""
+
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__()
+        channels = [COLOURS, *stage_channels(size, width)]
+        self.stages = nn.ModuleList(
+            nn.Conv2d(inputs, outputs, KERNEL, stride=2, padding=1, bias=False) for inputs, outputs in pairwise(channels)
+        )
+        self.norms = nn.ModuleList(nn.GroupNorm(gcd(GROUPS, outputs), outputs) for outputs in channels[1:])
+
+    def forward(self, image_BYXC: Tensor) -> Tensor:
+        """cells_BMD."""
+        x_BCYX = as_numbers(image_BYXC, self.norms[0].weight.dtype).permute(0, 3, 1, 2)  # type: ignore[arg-type]
+        for stage, norm in zip(self.stages, self.norms):
+            x_BCYX = F.relu(norm(stage(x_BCYX)))
+        return x_BCYX.flatten(2).mT
+
+
+def stage_channels(size: int, width: int) -> list[int]:
+    """Twice as many from stage to stage, up to the width."""
+    stages = size.bit_length() - 1
+    return [width if n == stages - 1 else max(NARROWEST, width >> (stages - 1 - n)) for n in range(stages)]
+
+
+class GridPositions(nn.Module):
+    """One vector a cell where they are learned; sinusoidal, one half of the width says the row and the other the column."""
+
+    def __init__(self, kind: PositionKind, side: int, width: int) -> None:
+        super().__init__()
+        self.side, self.kind = side, kind
+        self.table = nn.Embedding(side * side, width) if kind == "learned" else None
+        self.waves = Sinusoidal(width // 2) if kind == "sinusoidal" else None
+
+    def forward(self, cells_BMD: Tensor) -> Tensor:
+        if self.table is not None:
+            return cells_BMD + self.table.weight.to(cells_BMD.dtype)
+        if self.waves is None:
+            return cells_BMD
+        where_MD = by_row_and_column(self.waves, torch.arange(self.side**2, device=cells_BMD.device), self.side)
+        return cells_BMD + where_MD.to(cells_BMD.dtype)
+
+
+Cells = Literal["cnn", "patches"]
+
+
+class Think(nn.Module):
+    """What a cell holds and where it is, taken together: a mean of cells then still says what is where."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = Norm(width)
+        self.feedforward = FeedForward(width, 2 * width, "relu")
+
+    def forward(self, x_BMD: Tensor) -> Tensor:
+        return x_BMD + self.feedforward(self.norm(x_BMD))
+
+
+class ImageEncoder(nn.Module):
+    def __init__(
+        self, config: BlockConfig, kind: Cells, *, patch: int, side: int, layers: int, position: PositionKind, visibility: str
+    ) -> None:
+        """Of `side` x `side` cells, `patch` pixels each; `layers` and `visibility` are of the blocks that look at patches."""
+        super().__init__()
+        self.cells = Convolutions(patch, config.width) if kind == "cnn" else Patches(patch, config.width)
+        self.positions = GridPositions(position, side, config.width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.think = Think(config.width) if kind == "cnn" else None
+        self.visibility = parse_visibility(visibility)
+        self.stack = Stack(config, layers, "encoder") if kind == "patches" else None
+
+    def forward(self, image_BYXC: Tensor) -> Tensor:
+        """cells_BMD, row by row."""
+        x_BMD = self.dropout(self.positions(self.cells(image_BYXC)))
+        if self.stack is None:
+            assert self.think is not None
+            return self.think(x_BMD)
+        batch, cells, _ = x_BMD.shape
+        return self.stack(x_BMD, self.visibility.over(cells, cells, batch=batch, device=x_BMD.device))

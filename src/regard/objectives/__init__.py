@@ -1,0 +1,28 @@
+"""What is minimised. The settings of each objective, by the name a recipe uses; imported with it, when it is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.core.registry import LazyRegistry
+
+OBJECTIVES = LazyRegistry[type[Any]](
+    {
+        "translation": "regard.objectives.seq2seq:Seq2SeqConfig",
+        "contrast": "regard.objectives.contrastive:ContrastiveConfig",
+        "next_token": "regard.objectives.causal_lm:CausalLMConfig",
+        "classification": "regard.objectives.classification:ClassificationConfig",
+        "regression": "regard.objectives.regression:RegressionConfig",
+        "distillation": "regard.objectives.distillation:DistillationConfig",
+        "vectors": "regard.families.vectors:VectorsConfig",
+        "span": "regard.objectives.span:SpanConfig",
+        "tagging": "regard.objectives.tagging:TaggingConfig",
+        "masked": "regard.objectives.masked_lm:MaskedLMConfig",
+        "replaced": "regard.objectives.replaced_token:ReplacedTokenConfig",
+        "both_ways": "regard.objectives.bidirectional_lm:BidirectionalLMConfig",
+        "skipgram": "regard.objectives.negative_sampling:SkipGramConfig",
+        "cbow": "regard.objectives.negative_sampling:CBOWConfig",
+        "glove": "regard.objectives.glove:GloVeConfig",
+        "captioning": "regard.objectives.captioning:CaptioningConfig",
+    }
+)

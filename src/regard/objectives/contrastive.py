@@ -1,0 +1,55 @@
+"""Contrast: of all replies in a batch, find the one to each context (InfoNCE; van den Oord et al. 2018, Henderson et al. 2017).
+
+    L = -log exp(cos(x, y) / t) / sum over replies y' of exp(cos(x, y') / t)        and the same for each reply and all contexts
+
+The other replies are the counter-examples, so a batch of more exchanges asks more; those that say the same count for nothing.
+Dims: N exchanges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.core.errors import UserError
+from regard.data.batching.contrastive import ExchangeBatch
+from regard.families.two_tower import TwoTower
+from regard.families.vectors import Pooling
+from regard.objectives.base import Loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastiveConfig:
+    name: Literal["contrast"] = "contrast"
+    temperature: float = 0.05
+    pooling: Pooling = "mean"  # which vector stands for a text: the mean of its words, or the first one's, [CLS]
+    passes = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < float("inf"):
+            raise UserError(f"objective.temperature={self.temperature} must be above 0, such as 0.05.")
+
+
+class ContrastiveLoss:
+    def __init__(self, config: ContrastiveConfig) -> None:
+        self.temperature = config.temperature
+
+    def __call__(self, model: TwoTower, batch: ExchangeBatch) -> Loss:
+        x_ND = model(batch.contexts_BL, batch.context_lengths_B, "contexts").float()
+        y_ND = model(batch.replies_BL, batch.reply_lengths_B, "replies").float()
+        scores_NN = contrasted(x_ND @ y_ND.T / self.temperature, batch.numbers_B)
+        right_N = torch.arange(len(scores_NN), device=scores_NN.device)
+        of_contexts, of_replies = (F.cross_entropy(scores, right_N, reduction="sum") for scores in (scores_NN, scores_NN.T))
+        total = (of_contexts + of_replies) / 2
+        return Loss(total, {} if model.training else {"nll": total}, batch.tokens)
+
+
+def contrasted(scores_NN: Tensor, numbers_N: Tensor) -> Tensor:
+    """Without those that are right too: the same reply, given to another context."""
+    same_NN = numbers_N[:, None] == numbers_N
+    others_NN = ~torch.eye(len(numbers_N), dtype=torch.bool, device=numbers_N.device)
+    return scores_NN.masked_fill(same_NN & others_NN, -torch.inf)

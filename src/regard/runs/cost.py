@@ -1,0 +1,179 @@
+"""What a recipe costs, before it runs and after: parameters, operations, memory, time, energy."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+import torch
+
+from regard.core.errors import UserError
+from regard.data.loader import Source, bounded
+from regard.families import captioner, two_tower, word2vec
+from regard.families.captioner import CaptionerConfig
+from regard.families.encoder_decoder import EncoderDecoderConfig, count
+from regard.families.published_sizes import Cells, context, counted, depth
+from regard.families.word2vec import Word2VecConfig
+from regard.model.flops import Part
+from regard.objectives.chunked_cross_entropy import CHUNK_BYTES
+from regard.runs.cost_report import CostReport, grams_per_kwh, peak_flops
+from regard.runs.protocols import Prepared
+from regard.runs.recipe import Recipe
+from regard.text.training import BYTE_SIZE
+from regard.training.energy import planned
+from regard.training.logging import duration
+from regard.training.optimizers import make_optimizer
+from regard.training.progress import Progress
+
+BYTES_TO_TRAIN = 16  # a parameter, its gradient and two moments, four bytes each
+TYPICAL = 25  # tokens in a sentence, where no data says otherwise
+
+
+def typical(recipe: Recipe) -> int:
+    """Tokens of a text to count operations for: a sentence; a whole window, where a model reads those; the most that is read."""
+    if isinstance(recipe.model, EncoderDecoderConfig | Word2VecConfig | CaptionerConfig):
+        return TYPICAL
+    most = getattr(recipe.data, "maximum_tokens", 0) if recipe.task.name == "classify" else 0
+    return getattr(recipe.data, "window", 0) or context(recipe.model) or most or TYPICAL
+
+
+def model_tree(recipe: Recipe, *sizes: int) -> Part:
+    """The model as a tree; without the sizes of its vocabularies, their planned size is taken."""
+    sizes = sizes or (recipe.text.size or BYTE_SIZE,)
+    if isinstance(recipe.model, EncoderDecoderConfig):
+        return count(recipe.model, sizes[0], sizes[-1], TYPICAL, TYPICAL)
+    if isinstance(recipe.model, CaptionerConfig):
+        return captioner.count(recipe.model, sizes[0], TYPICAL)
+    if recipe.task.name == "retrieve":
+        return two_tower.count(recipe.model, sizes[0], TYPICAL, TYPICAL)
+    if isinstance(recipe.model, Word2VecConfig):
+        return word2vec.count(
+            recipe.model, sizes[0], products=recipe.objective.products, counted=recipe.objective.name == "glove"
+        )
+    return counted(recipe.model, sizes[0], typical(recipe))
+
+
+def training_flops(prepared: Prepared, tokens: int) -> float:
+    """A backward pass costs twice a forward one; an objective may pass every batch more than once."""
+    tree, counted_tokens = prepared.example()
+    return 3 * prepared.recipe.objective.passes * tree.flops * tokens / counted_tokens
+
+
+def must_fit_memory(prepared: Prepared, device: torch.device) -> None:
+    """Refuse what could never be: weights, gradients and both Adam moments alone fill more than the whole memory."""
+    parameters = prepared.example()[0].parameters
+    if device.type == "cuda":
+        memory = torch.cuda.get_device_properties(device).total_memory
+    else:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    needed = BYTES_TO_TRAIN * parameters
+    if needed > memory:
+        raise UserError(
+            f"this model has {parameters:,} parameters, and training it needs at least {needed / 2**30:,.0f} GiB, but {device} "
+            f"has {memory / 2**30:,.0f}; lower model.width, model.feedforward, model.layers or text.size."
+        )
+
+
+def spent(prepared: Prepared, progress: Progress, device: torch.device) -> CostReport:
+    """What a run has cost so far, in all its parts; the peak is that of the device it is on now."""
+    return CostReport(
+        steps=progress.step,
+        tokens=progress.tokens,
+        seconds=progress.seconds,
+        unit=prepared.unit,
+        flops=training_flops(prepared, progress.tokens),
+        joules=progress.joules,
+        metered=progress.metered,
+        grams_per_kwh=grams_per_kwh(),
+        peak=peak_flops(device, prepared.recipe.train.precision),
+    )
+
+
+@dataclass(frozen=True)
+class Estimate:
+    parameters: int
+    bytes: int
+    precision: str
+    batches_per_epoch: int
+    ledger: CostReport
+
+    def lines(self) -> list[str]:
+        ledger, epochs = self.ledger, self.ledger.steps / self.batches_per_epoch
+        return [
+            f"parameters        {self.parameters:,}",
+            f"training memory   about {self.bytes / 2**20:,.0f} MiB (weights, gradients, Adam, activations of one micro-batch)",
+            f"batches an epoch  {self.batches_per_epoch:,}; {ledger.steps:,} steps are {epochs:.1f} epochs",
+            f"{ledger.unit:<17} about {ledger.tokens:,}",
+            f"operations        about {ledger.speed()}",
+            f"time              about {duration(ledger.seconds)} in {self.precision}, from a part of a step, measured here",
+            f"energy            about {ledger.energy()}",
+        ]
+
+
+def estimate(prepared: Prepared, device: torch.device) -> Estimate:
+    """Closed forms for size; for time, two real optimizer steps on about 1,024 tokens, scaled up by the token count."""
+    recipe = prepared.recipe
+    source = bounded(prepared.source(packed=False), recipe.train.examples_per_batch)
+    batches = source.plan(0)
+    tokens = round(recipe.train.steps * sum(source.count(rows) for rows in batches) / len(batches))
+    parameters = prepared.example()[0].parameters
+    seconds = tokens * _seconds_per_token(prepared, source, device)
+    vocabulary = max(len(tokenizer) for tokenizer in prepared.vocabularies.values())
+    watts, how = planned(device)
+    return Estimate(
+        parameters=parameters,
+        bytes=BYTES_TO_TRAIN * parameters + _activations(recipe, vocabulary, device),
+        precision=recipe.train.precision,
+        batches_per_epoch=len(batches),
+        ledger=CostReport(
+            steps=recipe.train.steps,
+            tokens=tokens,
+            unit=prepared.unit,
+            seconds=seconds,
+            flops=training_flops(prepared, tokens),
+            joules=watts * seconds,
+            metered=how,
+            grams_per_kwh=grams_per_kwh(),
+            peak=peak_flops(device, recipe.train.precision),
+        ),
+    )
+
+
+def _seconds_per_token(prepared: Prepared, source: Source, device: torch.device) -> float:
+    train, rows = prepared.recipe.train, max(source.plan(0), key=len)
+    batch = source.batch(rows[: max(1, 1024 * len(rows) // source.count(rows))], 0).to(device)
+    model, objective = prepared.model().to(device), prepared.objective()
+    optimizer = make_optimizer(model, train)
+    for _ in range(2):  # the first warms up
+        began = time.perf_counter()
+        with torch.autocast(device.type, torch.bfloat16, enabled=train.precision == "bf16"):
+            total = objective(model, batch).total
+        total.backward()
+        optimizer.step()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        seconds = time.perf_counter() - began
+    return seconds / batch.tokens
+
+
+def _activations(recipe: Recipe, vocabulary: int, device: torch.device) -> int:
+    """Bytes kept for the backward pass: about 10 vectors of width D and 2 of F a sublayer pair, or a block's input alone where
+    the rest is computed again; and a chunk of logits three times.
+    """
+    model, tokens = recipe.model, recipe.objective.passes * recipe.train.tokens_per_batch // recipe.train.accumulate
+    if isinstance(model, CaptionerConfig):  # those of words, and of as many images as have captions of a typical length
+        numbers = tokens * (26 * model.width + 2 * model.feedforward) + tokens // TYPICAL * model.kept_of_an_image
+        return 4 * numbers + 3 * min(tokens * vocabulary * 4, CHUNK_BYTES[device.type])
+    if isinstance(model, Word2VecConfig):  # of contexts and of replies
+        return 4 * 2 * tokens * model.width
+    encoder, decoder = depth(model)
+    if isinstance(model, Cells):  # gates and what is carried; of an additive score, tangents for each source word
+        tangents = TYPICAL if model.score == "additive" else 0
+        numbers = tokens * model.width * (20 * model.layers + tangents)
+        return 4 * numbers + 3 * min(tokens * vocabulary * 4, CHUNK_BYTES[device.type])
+    per_token = encoder * (10 * model.width + 2 * model.feedforward) + decoder * (16 * model.width + 2 * model.feedforward)
+    if recipe.train.recompute:
+        per_token = (encoder + decoder) * model.width
+    size = 2 if recipe.train.precision == "bf16" else 4
+    return tokens * per_token * size + 3 * min(tokens * vocabulary * 4, CHUNK_BYTES[device.type])

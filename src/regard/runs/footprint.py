@@ -1,0 +1,178 @@
+"""What a model of any size needs, from its settings alone: bytes to keep, to train and to write with, operations a token.
+
+Bytes and operations are counted, never measured, so GPT-3 is answered as fast as a toy. A backward pass costs two forward ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from regard.core.config import build, override
+from regard.families.han import HANConfig
+from regard.families.hran import HRANConfig
+from regard.families.published_sizes import PETAFLOP_DAY, SIZES, Cells, Config, Size, context, depth
+from regard.model.flops import Part, constant_state, keys_and_values
+from regard.model.mixers import CONVOLUTION
+from regard.runs.cost_report import amount
+from regard.text.config import TextConfig
+
+BYTES = ("B", "kB", "MB", "GB", "TB", "PB")
+WEIGHT_BYTES = {"fp32": 4, "bf16": 2, "int8": 1}
+CACHE_BYTES = {"fp32": 4, "bf16": 2}
+TRAINING_BYTES = {
+    "fp32": 16,  # weight, gradient and Adam's two moments, four bytes each
+    "bf16": 18,  # all of these, and the weight once more in bf16, as autocast keeps it for the products
+}
+OPERATIONS_PER_PARAMETER = 6  # forward 2, backward 4: the rule of Brown et al. 2020, appendix D, which leaves attention out
+
+
+def sized(name: str, settings: Sequence[str] = ()) -> tuple[Size, bool]:
+    """A published size, with `model.key=value` and `text.size=N` on top; and whether it is still as published."""
+    size = SIZES[name]
+    tables: dict[str, dict[str, Any]] = {"model": asdict(size.config), "text": {"size": size.vocabulary}}
+    override(tables, list(settings))
+    config = build(type(size.config), tables["model"], "model")
+    vocabulary = build(TextConfig, tables["text"], "text").size
+    return replace(size, config=config, vocabulary=vocabulary), not settings
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """`tree` counts one text of `tokens`: for a decoder best its full window."""
+
+    config: Config
+    tree: Part
+    tokens: int
+    published: Size | None = None
+
+    @property
+    def parameters(self) -> int:
+        return self.tree.parameters
+
+    @property
+    def flops_per_token(self) -> float:
+        """Forward, attention to all other tokens of the text included."""
+        return self.tree.flops / self.tokens
+
+    @property
+    def cached_per_token(self) -> int:
+        """Numbers that writing keeps of each token, and of each source token too where there is a source."""
+        if isinstance(self.config, Cells):
+            return self.config.kept_of_source
+        readers, writers = depth(self.config)
+        return keys_and_values(self.config, writers, source=bool(readers))
+
+    @property
+    def kept_always(self) -> int:
+        """Numbers that writing keeps of all tokens together, where a mixer is content with that."""
+        if isinstance(self.config, Cells):
+            return self.config.carried
+        readers, writers = depth(self.config)
+        return constant_state(self.config, writers, source=bool(readers))
+
+    def petaflop_days(self, tokens: float, by_rule: bool = False) -> float:
+        """To train on so many tokens."""
+        flops = OPERATIONS_PER_PARAMETER * self.parameters if by_rule else 3 * self.flops_per_token
+        return flops * tokens / PETAFLOP_DAY
+
+    def figures(self) -> dict[str, Any]:
+        """All of it as plain numbers, for machines."""
+        c, window, cached = self.config, context(self.config), self.cached_per_token
+        heads = c.blocks.heads if isinstance(c, HANConfig | HRANConfig) else c.heads
+        found: dict[str, Any] = {
+            "blocks": sum(depth(c)),
+            "heads": heads,
+            "head_width": c.width // heads,
+            "width": c.width,
+            **({"cell": c.cell} if isinstance(c, Cells) else {"feedforward": c.feedforward}),
+            "parameters": self.parameters,
+            "context": window,
+            "weight_bytes": {kind: size * self.parameters for kind, size in WEIGHT_BYTES.items()},
+            "training_bytes": {kind: size * self.parameters for kind, size in TRAINING_BYTES.items()},
+            "flops_per_token": {"forward": self.flops_per_token, "training": 3 * self.flops_per_token},
+        }
+        if cached:
+            found["cache_bytes_per_token"] = {kind: size * cached for kind, size in CACHE_BYTES.items()}
+        if self.kept_always:
+            found["state_bytes"] = 4 * self.kept_always  # sums are kept in fp32
+        if cached and window:
+            found["cache_bytes_per_window"] = {kind: size * cached * window for kind, size in CACHE_BYTES.items()}
+        return found | ({"published": self._published(self.published)} if self.published else {})
+
+    def _published(self, size: Size) -> dict[str, Any]:
+        found: dict[str, Any] = {"name": size.name, "paper": size.paper, "parameters": size.stated, "tokens": size.tokens}
+        if size.tokens:
+            counted, by_rule = self.petaflop_days(size.tokens), self.petaflop_days(size.tokens, by_rule=True)
+            found["petaflop_days"] = {"counted": counted, "by_rule": by_rule, "paper": size.petaflop_days}
+        return found | ({"note": size.note} if size.note else {})
+
+    def lines(self) -> list[str]:
+        """All of it for people."""
+        size = self.published
+        rows = [("blocks", self._shape()), ("parameters", self._parameters()), ("context", self._context())]
+        rows += [("weights", self._kinds(WEIGHT_BYTES, self.parameters)), ("to train", self._training())]
+        if self.cached_per_token:
+            rows += [("KV cache", self._cache())]
+        if self.kept_always:
+            rows += [("state", f"{amount(4 * self.kept_always, *BYTES)}, whatever the length; for each text of a batch")]
+        rows += [("operations", self._operations())]
+        if size and size.tokens:
+            rows += [("compute", self._compute(size, size.tokens))]
+        if size and size.note:
+            rows += [("note", size.note)]
+        return [f"{name:<12}{text}" for name, text in rows]
+
+    def _shape(self) -> str:
+        c, (readers, writers) = self.config, depth(self.config)
+        blocks = f"{readers} + {writers}" if readers and writers else f"{readers + writers}"
+        if isinstance(c, Cells):
+            return f"{blocks} layers of {c.cell} cells; width {c.width:,}"
+        return f"{blocks}, of {c.heads} heads of {c.width // c.heads}; width {c.width:,}, feed-forward {c.feedforward:,}"
+
+    def _parameters(self) -> str:
+        size = self.published
+        return f"{self.parameters:,}" + (f" (published: {_rounded(size.stated)})" if size else "")
+
+    def _context(self) -> str:
+        window = context(self.config)
+        if isinstance(self.config, Cells):
+            return "of any length"
+        return f"{window:,} tokens" if window else f"of any length ({self.config.position} positions)"
+
+    def _training(self) -> str:
+        each = " and ".join(map(str, TRAINING_BYTES.values()))
+        return f"{self._kinds(TRAINING_BYTES, self.parameters)} with Adam, {each} bytes a parameter; and the activations"
+
+    @staticmethod
+    def _kinds(sizes: dict[str, int], numbers: int) -> str:
+        return ", ".join(f"{amount(size * numbers, *BYTES)} in {kind}" for kind, size in sizes.items())
+
+    def _cache(self) -> str:
+        window, cached = context(self.config), self.cached_per_token
+        full = f"; {self._kinds(CACHE_BYTES, cached * window)} for a full window" if window else ""
+        of_source = self.config.mixer == CONVOLUTION or isinstance(self.config, Cells)
+        alone = "alone" if of_source else "as of the target"
+        source = f", of the source {alone}" if all(depth(self.config)) else ""
+        return f"{self._kinds(CACHE_BYTES, cached)} a token{source}{full}; for each text of a batch"
+
+    def _operations(self) -> str:
+        forward, training = (amount(n * self.flops_per_token / 1e6, "MFLOP", "GFLOP", "TFLOP") for n in (1, 3))
+        text = f"a pair of {self.tokens:,} + {self.tokens:,}" if all(depth(self.config)) else f"a text of {self.tokens:,}"
+        return f"{forward} a token forward, {training} in training, in {text} tokens"
+
+    def _compute(self, size: Size, tokens: float) -> str:
+        counted, by_rule = (_digits(self.petaflop_days(tokens, rule)) for rule in (False, True))
+        paper = f"; the paper: {_digits(size.petaflop_days)}" if size.petaflop_days else ""
+        rule = f"{OPERATIONS_PER_PARAMETER} a parameter, attention aside: {by_rule}"
+        return f"{_rounded(tokens)} tokens, as in the paper: {counted} petaflop/s-days ({rule}{paper})"
+
+
+def _rounded(number: float) -> str:
+    """175B: at most four digits in millions or billions, as papers write them."""
+    return f"{number / 1e9:.4g}B" if number >= 999.5e6 else f"{number / 1e6:.4g}M"
+
+
+def _digits(number: float) -> str:
+    return f"{number:,.0f}" if number >= 999.5 else f"{number:.3g}"

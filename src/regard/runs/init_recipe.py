@@ -1,0 +1,98 @@
+"""A recipe that does not begin with chance: what it says itself, and what is said by the checkpoint or the teacher it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from regard.core.config import Typed, as_typed
+from regard.core.errors import UserError
+from regard.runs.folder import Run
+from regard.runs.pretrained import InitCheckpoint, Settings, settings_of, start_of
+from regard.runs.recipe import Recipe, Tables, builtin_names, made, named_tables
+
+OTHER: tuple[str, ...] = ("dropout", "attention_dropout", "word_dropout", "output_dropout", "deviation", "visibility", "pooler")
+OTHER += ("mixer", "features", "redraw_every")
+MAY_BE_OTHER = tuple(f"model.{key}" for key in OTHER)  # the weights mean the same
+MAY_BE_OTHER += ("text.vectors", "text.freeze_vectors")  # which they were before training
+
+
+def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | None = None) -> Recipe:
+    """As `load_recipe`; where training begins with a checkpoint, with the model and the vocabulary that it has.
+
+    Of the model's settings some may be set anew (dropout, say), of the vocabulary's none. Where the run in `folder` has begun so,
+    it remembers them, and its start may be gone.
+    """
+    tables = named_tables(name, assignments)
+    if not (start := str(tables["task"].get("start", ""))):
+        return _of_teacher(tables) if tables["objective"].get("name") == "distillation" else made(tables)
+    settings = _remembered(folder, start) or _told(start).settings
+    if isinstance(tables["task"]["start"], Typed):
+        tables |= {section: _still_chosen(section, tables[section], settings[section]) for section in ("text", "model")}
+    recipe = made(tables | {section: settings[section] | tables[section] for section in ("text", "model")})
+    for name, value, theirs in _different(recipe, settings):
+        if name == "model.maximum_length" and recipe.model.maximum_length > settings["model"]["maximum_length"]:
+            continue
+        raise UserError(
+            f"{name}={value} cannot be set with task.start={start}, which has {theirs}; leave it out of the command and of "
+            "the recipe."
+        )
+    return recipe
+
+
+def _of_teacher(tables: Tables) -> Recipe:
+    """What a recipe does not say of a student is its teacher's, but for half of the layers; its vocabulary always is."""
+    teacher, wish = str(tables["objective"].get("teacher", "")), tables["model"]
+    if teacher and not (teacher.startswith("hf:") or Path(teacher).is_dir()):
+        known = next((name for name in builtin_names() if Path(teacher) == Path("runs", name)), None)
+        cure = f"train it first, 'regard train {known}'" if known else "give a run that classifies, or a public folder"
+        raise UserError(f"objective.teacher={teacher} does not exist; {cure}, or name a model on the hub as hf:NAME.")
+    if not teacher:
+        return made(tables)  # which refuses it
+    settings = start_of(teacher).whole().settings
+    model, text = settings["model"], settings["text"]
+    if (family := str(wish.get("family", model["family"]))) != model["family"]:
+        raise UserError(f"a {family} is to learn, but objective.teacher={teacher} is a {model['family']}; give another teacher.")
+    recipe = made(tables | {"text": text | tables["text"], "model": model | {"layers": (model["layers"] + 1) // 2} | wish})
+    for name, value, theirs in _different(recipe, settings):
+        if name.startswith("text."):
+            raise UserError(f"{name}={value}: a student has the vocabulary of its teacher, {teacher}; leave it out.")
+        if recipe.objective.inherit and (name != "model.layers" or recipe.model.layers > model["layers"]):
+            raise UserError(
+                f"{name}={value}: a student that begins with layers of its teacher, {teacher}, has {theirs} there, and no more "
+                "layers than it; leave it out, or set objective.inherit=false."
+            )
+    return recipe
+
+
+def _different(recipe: Recipe, settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """`section.key`, what it is in the recipe and what in these settings, for all that weights depend on."""
+    for section, theirs in settings.items():
+        for key, value in asdict(getattr(recipe, section)).items():
+            if value != theirs[key] and f"{section}.{key}" not in MAY_BE_OTHER:
+                yield f"{section}.{key}", as_typed(value), as_typed(theirs[key])
+
+
+def _told(name: str) -> InitCheckpoint:
+    """Whoever did not type it, because the recipe has it, should hear where it stands."""
+    try:
+        return start_of(name)
+    except UserError as error:
+        raise UserError(f"task.start={name}: {error}") from None
+
+
+def _still_chosen(section: str, table: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    """A recipe's own body and vocabulary are for training from scratch: a start that is typed is asked for in their stead.
+
+    Of what may be other, what its family has a setting for.
+    """
+    others = {key for key in theirs if f"{section}.{key}" in MAY_BE_OTHER}
+    return {key: value for key, value in table.items() if isinstance(value, Typed) or key in others}
+
+
+def _remembered(folder: Path | None, start: str) -> Settings | None:
+    if folder is None or not (folder / "recipe.toml").is_file() or (run := Run(folder)).never_saved:
+        return None
+    return settings_of(run) if run.recipe.task.start == start else None

@@ -1,0 +1,165 @@
+"""`regard studio`: the listed runs, opened when somebody looks at them, and the page served from this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import webbrowser
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+
+from torch import nn
+
+from regard.core.errors import UserError
+from regard.core.files import read_bounded
+from regard.model.packed_linear import pack
+from regard.runs.early_checks import HUB
+from regard.runs.folder import Run, Say, choose_device
+from regard.runs.protocols import Predictor
+from regard.studio.image_session import ImageSession
+from regard.studio.run_session import RunSession
+from regard.studio.session import Session
+from regard.studio.word_session import WordSession
+from regard.tasks.captioning.predict import CaptionGenerator
+from regard.tasks.dialogue.predict import as_writer
+from regard.tasks.registry import is_public, open_run
+from regard.tasks.word_vectors.predict import WordVectorModel
+from regard.training.manifest import MANIFEST
+from regard.training.snapshots import read_snapshot, snapshots
+
+
+@dataclass(frozen=True)
+class RunFolderHandle:
+    name: str  # as `open_run` takes it
+    device: str
+
+    @property
+    def folder(self) -> Path | None:
+        return None if is_public(self.name) else Path(self.name)
+
+    @property
+    def steps(self) -> Sequence[int]:
+        return () if self.folder is None else sorted(snapshots(self.folder))
+
+    def version(self) -> str | None:
+        """By what the weights and the settings are, not by when they were written: a copy in the same place is the same run."""
+        if self.name.startswith(HUB):
+            return ""
+        try:
+            content = _public_files(Path(self.name)) if is_public(self.name) else _run_files(Run.open(self.name))
+        except (OSError, UserError):
+            return None
+        return hashlib.sha256(content).hexdigest()[:20]
+
+    def open(self, step: int | None) -> Session:
+        answers = as_writer(open_run(self.name, self.device))
+        task = "public" if self.folder is None else Run.open(self.folder).recipe.task.name
+        if step is None:
+            return self._desk(answers, task, "as the run ended")
+        assert self.folder is not None
+        _rewind(answers.model, snapshots(self.folder)[step])
+        return self._desk(answers, task, f"snapshot of step {step:,}")
+
+    def _desk(self, answers: Predictor, task: str, weights: str) -> Session:
+        """What lies on it: images, words alone, or texts."""
+        if isinstance(answers, CaptionGenerator):
+            assert self.folder is not None
+            return ImageSession(answers, Run.open(self.folder).recipe, task, weights)
+        if isinstance(answers, WordVectorModel):
+            return WordSession(answers, task, weights)
+        return RunSession(self.name, answers, task, weights)
+
+
+def _run_files(run: Run) -> bytes:
+    """The settings, and the manifest of the weights that would be opened: it has the sha256 of every one of their files."""
+    saved = run.folder / "checkpoints"
+    kinds = [sorted(path.name for path in saved.glob(f"{kind}-*")) for kind in ("average", "best", "step")]
+    newest = next((names[-1] for names in kinds if names), None)
+    manifest = b"" if newest is None else read_bounded(saved / newest / MANIFEST)
+    return b"\0".join([read_bounded(run.folder / "recipe.toml"), str(newest).encode(), manifest])
+
+
+def _public_files(folder: Path) -> bytes:
+    """Hashing their weights would take minutes; they are not written while somebody looks at them, only replaced."""
+    files = sorted([*folder.glob("*.json"), *folder.glob("*.safetensors")])
+    return repr([(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]).encode()
+
+
+def _rewind(model: nn.Module, path: Path) -> None:
+    """Weights of an earlier step, for a model that was opened with those of the last."""
+    kept, own = read_snapshot(path), model.state_dict()
+    if missing := sorted(own.keys() - kept.keys()):
+        raise UserError(f"{path} has no {missing[0]}; it is from another model. Delete it, or train the run again.")
+    model.load_state_dict({name: kept[name] for name in own})
+    if next(model.parameters()).device.type == "cpu":
+        pack(model)
+
+
+def listed(names: Sequence[str], device: str) -> dict[str, RunFolderHandle]:
+    """By what people call them: the folder's name, or as it was given where two have the same. None given: all in runs/."""
+    if not names:
+        names = [str(path.parent) for path in sorted(Path("runs").glob("*/recipe.toml"))]
+        if not names:
+            raise UserError("there is no run in runs/ yet; make one with 'regard demo', or give a run: 'regard studio RUN'.")
+    for name in names:
+        if not is_public(name):
+            Run.open(name)
+    short = [name if name.startswith(HUB) else Path(name).resolve().name for name in names]
+    labels = [label if short.count(label) == 1 else name for label, name in zip(short, names)]
+    return {label: RunFolderHandle(name, device) for label, name in zip(labels, names)}
+
+
+@dataclass(frozen=True)
+class Served:
+    """How studio is to be reached, as it was typed."""
+
+    host: str = "127.0.0.1"
+    port: int = 8417
+    allow_hosts: Sequence[str] = ()
+    key_file: Path | None = None
+    browser: bool = True
+
+
+def serve(names: Sequence[str], served: Served, device: str | None, say: Say) -> None:
+    try:
+        from regard.studio import server
+        from regard.studio.app import create
+        from regard.studio.security import is_loopback
+        from regard.studio.server import Server
+        from regard.studio.worker import give_back_large_blocks
+    except ModuleNotFoundError as error:
+        raise UserError(f"studio needs {error.name}, which is not installed; type: pip install 'regard[serve]'") from None
+    hosts = server.allowed_hosts(served.host, served.port, served.allow_hosts)
+    key, made = server.find_key(served.key_file, os.environ), None
+    if key is None and not is_loopback(served.host):
+        key = made = server.make_key()
+    if served.key_file is not None and server.readable_by_others(served.key_file):
+        say(f"studio: others on this machine can read {served.key_file}; type: chmod 600 {served.key_file}")
+    runs = listed(names, str(choose_device(device)))
+    bound = _bound(served.host, served.port)
+    url = server.url(served.host, bound.getsockname()[1])
+    told = f"{len(runs)} run{'s' * (len(runs) != 1)}: {', '.join(runs)}"
+    say(f"studio: {url}{f'?key={made}' if made else ''}    {told}    stop with Ctrl-C")
+    listening = Server(create(runs, hosts, key), bound)
+    give_back_large_blocks()
+    if served.browser and made is None:  # a browser is given its address as an argument, which everybody on the machine can read
+        Timer(0.5, webbrowser.open, [url]).start()
+    listening.run()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Bound here, so that a port in use is told as a sentence."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+    except (OSError, OverflowError) as error:
+        found.close()
+        raise UserError(
+            f"studio cannot listen on {host}:{port} ({error}); give another --port, or 0 for any that is free."
+        ) from None
+    return found

@@ -1,0 +1,217 @@
+"""An input laid before a model and passed once: what each position says, and references from which every weight can be rebuilt.
+
+The pass is also checked: for some rows of every attention, the rebuilt weights times the values are compared with what the kernel
+handed to the output projection. The page shows the largest difference, so nobody has to believe that the pictures are what ran.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from threading import Lock
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.core.errors import UserError
+from regard.core.packing import IGNORED
+from regard.lens.subject import Subject, TokenRow
+from regard.model.probe import Probe, Seen, attentions, probe
+from regard.studio.session import LONGEST, Session
+
+TOP = 6  # choices told of each position
+CHECKED = 6  # rows of each attention
+TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 1e-2}
+ROOM = 300 << 20  # bytes of references kept
+KEPT = 12  # looks
+NESTED = (
+    "this model looks at the words of one sentence after the other, so no matrix holds all of its words; Run shades what it "
+    "looked at, and Ablate and Layers ask what matters."
+)
+WITHOUT = "this model has no attention, so there are no weights to draw; Run shows what it says, and Layers what its words did."
+
+
+@dataclass(frozen=True)
+class Asked:
+    run: str
+    text: str
+    target: str | None = None
+    step: int | None = None  # of a snapshot
+    version: str = ""  # of the run's files
+
+    @property
+    def id(self) -> str:
+        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True)
+class Faith:
+    """How well rebuilt weights reproduce what the kernel gave, relative to its largest number."""
+
+    largest: float
+    rows: int
+    tolerance: float
+
+    @property
+    def holds(self) -> bool:
+        return self.largest <= self.tolerance
+
+
+@dataclass(frozen=True)
+class Look:
+    asked: Asked
+    desk: Session
+    subject: Subject
+    seen: Probe
+    steps: list[dict[str, Any]]
+    faith: Faith
+    seconds: float
+
+    @property
+    def nbytes(self) -> int:
+        parts = [t.untyped_storage() for s in self.seen.seen.values() for t in (s.q_BHLK, s.k_BHMK, s.v_BHMK)]
+        return sum({part.data_ptr(): part.nbytes() for part in parts}.values())
+
+    @property
+    def why(self) -> str | None:
+        """There is no attention to draw, if there is none."""
+        return None if len(self.seen) else NESTED if self.subject.nested else WITHOUT
+
+    def attention(self, name: str) -> Seen:
+        if name not in self.seen.seen:
+            raise UserError(f"there is no attention {name[:60]!r}; there are {', '.join(self.seen)}.")
+        return self.seen[name]
+
+    def as_dict(self) -> dict[str, Any]:
+        sides = {stack: side_dict(side) for stack, side in self.subject.sides.items()}
+        shapes = {name: [s.q_BHLK.shape[1], s.q_BHLK.shape[2], s.k_BHMK.shape[2]] for name, s in self.seen.seen.items()}
+        outputs = None if self.subject.outputs is None else side_dict(self.subject.outputs)
+        scored = [step["nll"] for step in self.steps if step["nll"] is not None]
+        return {
+            "id": self.asked.id,
+            "title": self.subject.title,
+            "sides": sides,
+            "outputs": outputs,
+            "attentions": [{"name": name, "heads": h, "queries": q, "keys": k} for name, (h, q, k) in shapes.items()],
+            "why": self.why,
+            "nested": self.subject.nested,
+            "steps": self.steps,
+            "nll": float(np.mean(scored)) if scored else None,
+            "faith": {**asdict(self.faith), "holds": self.faith.holds},
+            "seconds": self.seconds,
+        }
+
+
+def side_dict(side: TokenRow) -> dict[str, Any]:
+    return {"tokens": side.tokens, "words": side.words, "special": side.special}
+
+
+def look(asked: Asked, desk: Session, alone: Lock) -> Look:
+    began = perf_counter()
+    with alone:
+        subject = desk.subject(asked.text, asked.target)
+        longest = max(len(side.tokens) for side in subject.sides.values())
+        if longest > LONGEST:
+            raise UserError(f"this text is {longest:,} tokens long, and studio looks into {LONGEST:,} at most; give less of it.")
+        with torch.no_grad(), probe(subject.model) as seen, contexts(subject.model) as given:
+            logits_LV = subject.forward(1)[0]
+    if subject.nested:  # what was seen is of single sentences, and of no side
+        seen.seen.clear()
+    faith = check(seen, given)
+    return Look(asked, desk, subject, seen, outputs_of(logits_LV, subject), faith, perf_counter() - began)
+
+
+@contextmanager
+def contexts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """What each attention's kernel handed to the output projection in the latest pass."""
+    given: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
+        return lambda _, arguments: given.update({name: arguments[0]})
+
+    handles = [found.out.register_forward_pre_hook(keep(name)) for name, found in attentions(model).items()]
+    try:
+        yield given
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@torch.no_grad()
+def check(seen: Probe, given: dict[str, Tensor]) -> Faith:
+    worst, rows, tolerance = 0.0, 0, 0.0
+    for name in seen:
+        one = seen[name]
+        length, context_BLD = one.q_BHLK.shape[2], given.get(name)
+        if context_BLD is None or context_BLD.shape[1:2] != (length,):  # it handed out weights, and one word's context at a time
+            continue
+        some = sorted({round(n * (length - 1) / max(1, CHECKED - 1)) for n in range(CHECKED)})
+        rebuilt_RD = (one.weights(rows=some)[0] @ one.v_BHMK[0].float()).transpose(0, 1).flatten(1)
+        context_RD = context_BLD[0, some].float()
+        scale = max(float(context_BLD[0].abs().max()), 1e-6)
+        worst, rows = max(worst, float((rebuilt_RD - context_RD).abs().max()) / scale), rows + len(some)
+        tolerance = max(tolerance, TOLERANCE.get(one.q_BHLK.dtype, 1e-4))
+    return Faith(worst, rows, tolerance)
+
+
+@torch.no_grad()
+def outputs_of(logits_LV: Tensor, subject: Subject) -> list[dict[str, Any]]:
+    """Of each output position: its likeliest choices, and how likely what it is scored on is."""
+    steps = []
+    for logits_RV, targets_R in zip(logits_LV.split(256), subject.targets_L.split(256)):
+        logprob_RV = logits_RV.float().log_softmax(-1).cpu()
+        likely_RK = logprob_RV.topk(min(TOP, logprob_RV.shape[1]))
+        for logprob_V, numbers, values, target in zip(
+            logprob_RV, likely_RK.indices.tolist(), likely_RK.values.exp().tolist(), targets_R.tolist()
+        ):
+            top = [{"choice": subject.choices(n), "id": n, "p": p} for n, p in zip(numbers, values)]
+            steps.append({"top": top, **_scored(logprob_V, target, subject)})
+    return steps
+
+
+def _scored(logprob_V: Tensor, target: int, subject: Subject) -> dict[str, Any]:
+    if target == IGNORED:
+        return {"target": None, "nll": None, "p": None, "rank": None}
+    logprob = float(logprob_V[target])
+    rank = 1 + int((logprob_V > logprob).sum())
+    return {"target": subject.choices(target), "nll": -logprob, "p": float(np.exp(logprob)), "rank": rank}
+
+
+class Looks:
+    """The last few, as many as fit; the newest always does."""
+
+    def __init__(self, room: int = ROOM, most: int = KEPT) -> None:
+        self.room, self.most = room, most
+        self._kept: OrderedDict[str, Look] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, id: str) -> Look | None:
+        with self._lock:
+            if (found := self._kept.get(id)) is not None:
+                self._kept.move_to_end(id)
+            return found
+
+    def keep(self, new: Look) -> Look:
+        with self._lock:
+            self._kept[new.asked.id] = new
+            self._kept.move_to_end(new.asked.id)
+            while len(self._kept) > 1 and (len(self._kept) > self.most or self._bytes() > self.room):
+                self._kept.popitem(last=False)
+            return new
+
+    def forget(self, run: str, version: str) -> None:
+        """What is of another version of this run: it would hold that one's model."""
+        with self._lock:
+            gone = [id for id, kept in self._kept.items() if kept.asked.run == run and kept.asked.version != version]
+            for id in gone:
+                del self._kept[id]
+
+    def _bytes(self) -> int:
+        return sum(kept.nbytes for kept in self._kept.values())

@@ -1,0 +1,86 @@
+"""Questions that lens answers whole: roles of heads, layers read as words, explanations held against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from fastapi import FastAPI
+from starlette.responses import Response
+
+from regard.core.errors import UserError
+from regard.lens.analyses.deletion import EXPLANATIONS, deletion
+from regard.lens.analyses.gradients import gradient_times_input, integrated_gradients
+from regard.lens.analyses.logit_lens import logit_lens
+from regard.lens.analyses.rollout import rollout
+from regard.lens.result import LensResult
+from regard.lens.subject import Subject
+from regard.studio import ablation
+from regard.studio.passes import Look
+from regard.studio.routes.weights import Id, kept
+from regard.studio.wire import Json
+
+if TYPE_CHECKING:
+    from regard.studio.app import Studio
+
+Kind = Literal["logits", "rollout", "gradient", "integrated", "deletion"]
+QUICK = {name: explain for name, explain in EXPLANATIONS.items() if name != "flow"}  # which takes longer than all others
+EXPLAINED: dict[Kind, Callable[[Subject], LensResult]] = {
+    "logits": logit_lens,
+    "rollout": rollout,
+    "gradient": gradient_times_input,
+    "integrated": lambda subject: integrated_gradients(subject, steps=32),
+    "deletion": lambda subject: deletion([subject], QUICK),
+}
+LONGEST = {"logits": 512, "rollout": 512, "gradient": 160, "integrated": 96, "deletion": 96}  # tokens: about ten seconds
+
+
+def add(app: FastAPI, studio: Studio) -> None:
+    @app.get("/api/explain")
+    async def explained(id: Id, show: Kind) -> Response:
+        return Json(await studio.passes.do(partial(_explained, studio, kept(studio, id), show)))
+
+    @app.get("/api/roles")
+    async def roles(id: Id) -> Response:
+        return Json(await studio.passes.do(partial(_roles, studio, kept(studio, id))))
+
+    @app.get("/api/document")
+    async def document(id: Id) -> Response:
+        return Json(await studio.passes.do(partial(_document, studio, kept(studio, id))))
+
+    @app.get("/api/compare")
+    async def compared(id: Id, other: Id) -> Response:
+        pair = kept(studio, id), kept(studio, other)
+        return Json(await studio.reads.do(partial(ablation.heads, *pair)))
+
+
+def _explained(studio: Studio, look: Look, show: Kind) -> dict[str, Any]:
+    longest = max(len(side) for side in look.subject.sides.values())
+    if longest > LONGEST[show]:
+        raise UserError(
+            f"this text is {longest:,} tokens long, and {show} takes {LONGEST[show]} here; 'regard lens --show' takes more."
+        )
+    with studio.runs.alone(look.desk):
+        return EXPLAINED[show](look.subject).as_dict()
+
+
+def _document(studio: Studio, look: Look) -> dict[str, Any]:
+    with studio.runs.alone(look.desk):
+        return look.desk.document(look.asked.text).as_dict()
+
+
+def _roles(studio: Studio, look: Look) -> dict[str, Any]:
+    """Of every head its main role, how well it does there, and what random weights would reach."""
+    if look.why is not None:
+        raise UserError(look.why)
+    with studio.runs.alone(look.desk):
+        found = look.desk.roles(look.asked.text, look.asked.target)
+    told: dict[str, list[dict[str, Any]]] = {}
+    for name, head in found.heads:
+        role = found.main((name, head))
+        tally = found.trained[role].get((name, head)) if role in found.trained else None
+        evidence = "" if tally is None or tally.best is None else tally.best.told(found.title)
+        score, luck = (0.0, None) if tally is None else (tally.score, found.luck(role))
+        told.setdefault(name, []).append({"role": role, "score": score, "luck": luck, "evidence": evidence})
+    return {"roles": told}

@@ -1,0 +1,231 @@
+"""An opened run as studio needs it, whatever it was trained for: see `studio/session.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.commands.subjects import subject_of, texts
+from regard.commands.views import ViewRequest, roles
+from regard.commands.word_uses import find_uses, uses_in
+from regard.core.errors import UserError
+from regard.data.sources.senses import typed_sentences
+from regard.decode.beam_trace import SearchTree
+from regard.families.elmo import ELMo
+from regard.families.published_sizes import context
+from regard.lens.analyses.document import Document
+from regard.lens.analyses.roles import Roles
+from regard.lens.analyses.word_senses import WordUses
+from regard.lens.subject import Subject
+from regard.model.embedding import Embed
+from regard.model.probe import probe
+from regard.runs.folder import Run
+from regard.runs.protocols import Predictor
+from regard.studio.facts import facts_of
+from regard.studio.session import LONGEST
+from regard.studio.vocabulary import Spelled
+from regard.tasks.classification.inspect import document_of, reads_documents
+from regard.tasks.classification.predict import Regressor, TextClassifier
+from regard.tasks.embedding.predict import Embedder
+from regard.tasks.feature_encoder import Body, open_body
+from regard.tasks.language_model.predict import LOOKED_AT, TextGenerator
+from regard.tasks.masked_lm.electra import ReplacedTokenDetector
+from regard.tasks.masked_lm.predict import FillMask
+from regard.tasks.notices import must_read_pieces
+from regard.tasks.registry import TASKS, is_public
+from regard.tasks.retrieval.predict import Retriever
+from regard.tasks.traces import must_be_pieces, of_translator, of_writer
+from regard.tasks.translation.predict import Translator
+from regard.text.blanks import TYPED
+from regard.text.specials import EOS, SOS
+from regard.text.tokenizer import Tokenizer
+
+EXAMPLES = {
+    "translate": "the animal did not cross the street because it was too tired",
+    "write": "The following example shows how a function returns a value",
+    "fill": "the man went to the [MASK] to buy milk",
+    "embed": "the man went to the bank of the river",
+    "tag": "Anna Miller works in Paris",
+    "answer": "who sleeps ?\tthe small cat sleeps and the dog barks",
+    "reply": "hello , how are you ?",
+    "retrieve": "hello , how are you ?",
+    "judge": "the man went to the house to buy milk",
+    "document": "we loved the penguins . the food was cold , and nobody came . we shall not come again .",
+    "pair": "a man is eating food\ta man is eating",
+}
+OWN = ("classify", "tag", "answer", "translate", "reply", "retrieve")  # tasks whose test sets have texts one by one
+KNOWN = "builtin:english-french"  # the sentence above is of its kind, and everybody's example
+RETRIEVES = (
+    "this model finds replies by vectors of whole texts, and studio draws what single words look at; give a bot that writes, or "
+    "see the neighbours of its words in Words."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RunSession:
+    """`name` is what `open_run` took, for those who need the run's body besides."""
+
+    name: str
+    answers: Predictor
+    task: str
+    weights: str  # where they come from, for people
+    gallery = None
+
+    @property
+    def model(self) -> nn.Module:
+        found: nn.Module = self.answers.model
+        return found
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        return facts_of(self.model, self.task, self.weights)
+
+    @property
+    def example(self) -> str:
+        """Of what the run was tested on, or one that such models are shown with."""
+        if self._first_tested is not None:
+            return self._first_tested
+        match self.answers:
+            case TextClassifier(labels=asked) | Regressor(scale=asked) if asked.texts == 2:
+                return EXAMPLES["pair"]
+            case TextClassifier() | Regressor() if reads_documents(self.answers):
+                return EXAMPLES["document"]
+            case ReplacedTokenDetector():
+                return EXAMPLES["judge"]
+        return EXAMPLES.get(self.task, "the small cat sees the red house")
+
+    @cached_property
+    def _first_tested(self) -> str | None:
+        """Where that comes along with the package: people's own files may be large, or gone."""
+        if is_public(self.name) or self.task not in OWN:
+            return None
+        recipe = Run.open(self.name).recipe
+        where = recipe.data.test[0] if recipe.data.test else ""
+        if not where.startswith("builtin:") or where.startswith(KNOWN):
+            return None
+        return next(texts(self.answers, TASKS[self.task].read_test(recipe)))[0]
+
+    def subject(self, text: str, target: str | None) -> Subject:
+        if isinstance(getattr(self.model, "body", self.model), ELMo):
+            raise UserError("an ELMo reads by two LSTMs and attends to nothing; Words shows what it makes of words in context.")
+        if isinstance(self.answers, Retriever):
+            raise UserError(RETRIEVES)
+        self._must_fit(text)
+        return subject_of(self.answers, text, target)
+
+    def answer(self, text: str) -> str:
+        """As `regard predict` says it, but of a language model no more than a line of it, and of vectors only their size."""
+        if isinstance(self.answers, Embedder):
+            return f"a vector of {self.answers.model.config.width} numbers"
+        answers: Predictor = self.answers
+        if isinstance(answers, TextGenerator):
+            room = max(1, answers.window + 1 - len(answers.tokenizer.encode(text)))
+            decode = replace(answers.decode, maximum_length=min(LOOKED_AT, room), minimum_length=0, samples=1)
+            answers = replace(answers, decode=decode)
+        if isinstance(answers, FillMask) and not TYPED.search(text):
+            return text
+        told: list[str] = []
+        answers.predict([text], 0, False, told.append)
+        return "".join(told).strip("\n")
+
+    def document(self, text: str) -> Document:
+        if not isinstance(self.answers, TextClassifier | Regressor) or not reads_documents(self.answers):
+            raise UserError("this model does not read sentence by sentence; Head shows what its tokens look at.")
+        return document_of(self.answers, text)
+
+    def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
+        self._must_fit(text)
+        if isinstance(self.answers, Translator):
+            return of_translator(self.answers, text, beam, forced)
+        if isinstance(self.answers, TextGenerator):
+            return of_writer(self.answers, text, beam, forced)
+        raise UserError("this model does not write, so there is no search to see; give a translator or a language model.")
+
+    @torch.no_grad()
+    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[list[str], list[float]]:
+        self._must_fit(text)
+        answers = self.answers
+        if not isinstance(answers, Translator | TextGenerator):
+            raise UserError("this model does not write, so nothing is aligned; give a translator or a language model.")
+        must_be_pieces(tokens, self._target, set())
+        *before, _ = tokens
+        with probe(self.model) as seen:
+            if isinstance(answers, Translator):
+                read = [*answers.tokenizers.source.encode(text), EOS]
+                ids_1M, lengths_1 = (torch.tensor(part, device=answers.device) for part in ([read], [len(read)]))
+                answers.model(ids_1M, lengths_1, torch.tensor([[SOS, *before]], device=answers.device))
+            else:
+                read = [*(answers.tokenizer.encode(text) or [answers.start]), *before]
+                answers.model(torch.tensor([read], device=answers.device))
+        names = [name for name in seen if name.endswith(".cross") or not isinstance(answers, Translator)]
+        if not names:
+            raise UserError("this model looks at nothing of its source (model.attention=none), so nothing is aligned.")
+        last = seen[names[-1]]
+        weights_M = last.weights(rows=[last.q_BHLK.shape[2] - 1])[0].mean(0)[0]
+        tokenizer = answers.tokenizers.source if isinstance(answers, Translator) else answers.tokenizer
+        return tokenizer.tokens(read), weights_M.tolist()
+
+    def spell(self, word: str) -> list[int]:
+        return self._target.encode(word)
+
+    def roles(self, text: str, target: str | None) -> Roles:
+        found = roles(self.answers, ViewRequest(run=self.name, text=text, target=target))
+        assert isinstance(found, Roles)
+        return found
+
+    def written(self, token: int) -> str:
+        return self._target.tokens([token])[0]
+
+    def told(self, tokens: Sequence[int]) -> str:
+        return self._target.decode(tokens)
+
+    def spelled(self) -> Spelled:
+        tokenizer, embed = must_read_pieces(self.answers), self._embed
+        reads: Any = getattr(self.model, "body", self.model)
+        return Spelled(
+            encode=tokenizer.encode,
+            piece=lambda i: tokenizer.tokens([i])[0],
+            unknown=tokenizer.roles.unk,
+            size=len(tokenizer),
+            vectors_VD=embed.weight if isinstance(embed, nn.Embedding) else embed.tokens.weight,
+            positions=(lambda _: None) if isinstance(embed, nn.Embedding) else embed.positions,
+            furthest=context(reads.config),
+        )
+
+    def uses(self, word: str, sentences: Sequence[str]) -> WordUses:
+        return uses_in(self._body, word, find_uses(word, typed_sentences(sentences)))
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @cached_property
+    def _body(self) -> Body:
+        return open_body(self.name, str(self._device))
+
+    @cached_property
+    def _embed(self) -> Embed | nn.Embedding:
+        """What its words begin as: a table and their places, or of a bag of words the table alone."""
+        found = [module for module in self.model.modules() if isinstance(module, Embed | nn.Embedding)]
+        return next((module for module in found if isinstance(module, Embed)), found[0])
+
+    @property
+    def _target(self) -> Tokenizer:
+        if isinstance(self.answers, Translator):
+            return self.answers.tokenizers.target
+        if not isinstance(self.answers, TextGenerator):
+            raise UserError("this model does not write; give a translator or a language model.")
+        return self.answers.tokenizer
+
+    def _must_fit(self, text: str) -> None:
+        """Before a pass that would take minutes: no text has more pieces than letters."""
+        if len(text) <= LONGEST:
+            return
+        pieces = len(must_read_pieces(self.answers).encode(text))
+        if pieces > LONGEST:
+            raise UserError(f"this text is {pieces:,} tokens long, and studio looks into {LONGEST:,} at most; give less of it.")

@@ -1,0 +1,173 @@
+"""What the page needs of an opened run. Studio looks left only, so whoever opens runs (`tasks.desks`) hands these in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple, Protocol
+
+from torch import nn
+
+from regard.core.errors import UserError, nearest
+from regard.decode.beam_trace import SearchTree
+from regard.lens.analyses.document import Document
+from regard.lens.analyses.roles import Roles
+from regard.lens.analyses.word_senses import WordUses
+from regard.lens.subject import Subject
+from regard.studio.gallery import Gallery
+from regard.studio.vocabulary import Spelled
+
+LONGEST = 8192  # tokens of a text that is looked into
+
+
+class Session(Protocol):
+    """One run, opened: a model, and what can be laid before it."""
+
+    @property
+    def model(self) -> nn.Module: ...
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """For people: family, layers, parameters, where the weights come from."""
+        ...
+
+    @property
+    def example(self) -> str:
+        """A text to begin with; where it reads images, the name of one."""
+        ...
+
+    @property
+    def gallery(self) -> Gallery | None:
+        """The images that can be laid before it; None where it reads text."""
+        ...
+
+    def subject(self, text: str, target: str | None) -> Subject: ...
+
+    def answer(self, text: str) -> str:
+        """What `regard predict` says."""
+        ...
+
+    def document(self, text: str) -> Document:
+        """Sentences and words by what was looked at; refused by those that do not read sentence by sentence."""
+        ...
+
+    def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
+        """Beam search with every step kept; refused by those that do not write."""
+        ...
+
+    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
+        """What was looked at when the last of these tokens was written, by the last layer that looks at the text."""
+        ...
+
+    def spell(self, word: str) -> list[int]:
+        """A word in pieces that it writes."""
+        ...
+
+    def roles(self, text: str, target: str | None) -> Roles: ...
+
+    def written(self, token: int) -> str:
+        """A piece of what it writes."""
+        ...
+
+    def told(self, tokens: Sequence[int]) -> str:
+        """Those pieces as text."""
+        ...
+
+    def spelled(self) -> Spelled:
+        """The vocabulary with its static vectors."""
+        ...
+
+    def uses(self, word: str, sentences: Sequence[str]) -> WordUses: ...
+
+
+class RunHandle(Protocol):
+    """A run that can be opened: as it ended, or as it was after so many steps."""
+
+    @property
+    def folder(self) -> Path | None: ...
+
+    @property
+    def steps(self) -> Sequence[int]:
+        """Of the snapshots it has."""
+        ...
+
+    def open(self, step: int | None) -> Session: ...
+
+    def version(self) -> str | None:
+        """What its files on disk are now: another text once they are those of another training; None where they are gone."""
+        ...
+
+
+class Opened(NamedTuple):
+    desk: Session
+    version: str  # of the files, when they were read
+
+
+class Runs:
+    """The listed runs, by name, opened when somebody asks. Nothing else can be opened, whatever a request says."""
+
+    def __init__(self, openings: Mapping[str, RunHandle]) -> None:
+        self.openings = dict(openings)
+        self._opened: dict[tuple[str, int | None], Opened] = {}
+        self._lock = Lock()  # held while a run is opened, which takes seconds
+        self._handing = Lock()
+        self._busy: dict[int, Lock] = {}
+
+    def opening(self, name: str) -> RunHandle:
+        if name not in self.openings:
+            raise UserError(f"there is no run {name[:80]!r} here{nearest(name[:80], self.openings)}")
+        return self.openings[name]
+
+    def desk(self, name: str, step: int | None = None) -> Session:
+        return self.opened(name, step).desk
+
+    def opened(self, name: str, step: int | None = None) -> Opened:
+        """At most one snapshot of a run is held beside it. A run stays as it was opened until it is `refreshed`."""
+        opening = self.opening(name)
+        if step is not None and step not in opening.steps:
+            raise UserError(f"{name} has no snapshot of step {step}; it has {_listed(opening.steps)}.")
+        with self._lock:
+            if (name, step) not in self._opened:
+                if step is not None:
+                    self._opened = {key: one for key, one in self._opened.items() if key[0] != name or key[1] is None}
+                version = opening.version() or ""  # before it is opened: what changes meanwhile is noticed
+                self._opened[name, step] = Opened(opening.open(step), version)
+            return self._opened[name, step]
+
+    def refreshed(self, name: str, step: int | None = None) -> Opened:
+        """As its files are now: opened again if they are no longer those that were opened."""
+        now = self.opening(name).version()
+        with self._lock:
+            self._opened = {key: one for key, one in self._opened.items() if key[0] != name or one.version == now}
+        return self.opened(name, step)
+
+    def changed(self, name: str, version: str) -> str | None:
+        """A sentence for a person who looks at this version of a run, if its files are no longer those."""
+        now = self.opening(name).version()
+        if now is None:
+            return (
+                f"The files of {name} are gone, or cannot be read any more; you see it as studio read it before. Put them back "
+                "and reload this page, or choose another run."
+            )
+        if now != version:
+            return (
+                f"The files of {name} have changed since you opened it: it was trained further, or another run took its place. "
+                "Reload this page to see it as it is now."
+            )
+        return None
+
+    def is_open(self, name: str) -> bool:
+        return (name, None) in self._opened
+
+    def alone(self, desk: Session) -> Lock:
+        """A probe is attached to the model, so one pass at a time goes through it."""
+        with self._handing:
+            return self._busy.setdefault(id(desk.model), Lock())
+
+
+def _listed(steps: Sequence[int]) -> str:
+    return f"those of steps {', '.join(map(str, steps))}" if steps else "none: train with train.snapshot_every=N"

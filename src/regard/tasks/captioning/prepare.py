@@ -1,0 +1,160 @@
+"""The task `caption`: images with captions, a vocabulary, and a model that looks at the one and writes the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard.core.errors import UserError
+from regard.data.batching.captions import CaptionBatches, EncodedCaptions, encode_captions, in_order
+from regard.data.sources.captions import CaptionedImages, read_captions
+from regard.data.valid_fraction import hint, rows_held_out, told_held_out
+from regard.decode.config import DecodeConfig
+from regard.families.captioner import Captioner, count
+from regard.model.flops import Part
+from regard.objectives.base import Objective
+from regard.objectives.captioning import CaptioningLoss
+from regard.runs.folder import Say
+from regard.runs.protocols import Task
+from regard.runs.recipe import Recipe
+from regard.tasks.captioning.predict import VOCABULARY, CaptionGenerator, longest
+from regard.text.tokenizer import Tokenizer, train_tokenizer
+from regard.training.loop import Validation
+
+SAMPLES = 4
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Prepared images with captions (see `task.Prepared`)."""
+
+    recipe: Recipe
+    tokenizer: Tokenizer
+    train: EncodedCaptions
+    valid: EncodedCaptions
+    valid_images: CaptionedImages
+    test: CaptionedImages | None
+    unit = "target tokens"
+    metric = "nll"
+
+    @property
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return {VOCABULARY: self.tokenizer}
+
+    def model(self) -> Captioner:
+        return Captioner(self.recipe.model, len(self.tokenizer), self.recipe.train.seed)
+
+    def objective(self) -> CaptioningLoss:
+        return CaptioningLoss(self.recipe.objective)
+
+    def source(self, *, packed: bool) -> CaptionBatches:
+        return CaptionBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed)
+
+    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
+        return validator(self, objective)
+
+    def example(self) -> tuple[Part, int]:
+        words = round(self.train.words.lengths.mean() + 1)
+        return count(self.recipe.model, len(self.tokenizer), words), words
+
+    def amounts(self) -> dict[str, str]:
+        parts = {"train": self.train, "valid": self.valid}
+        return {name: f"{len(part):,} captions of {len(part.images_NYXC):,} images" for name, part in parts.items()}
+
+    def fingerprints(self) -> dict[str, str]:
+        return {"train": self.train.digest, "valid": self.valid.digest}
+
+
+def read_split(recipe: Recipe, split: str) -> CaptionedImages:
+    limit = recipe.data.limit or None if split == "train" else None
+    try:
+        return read_captions(getattr(recipe.data, split), recipe.data.images, recipe.model.image_size, limit)
+    except UserError as error:
+        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
+
+
+def read_to_learn(recipe: Recipe) -> tuple[CaptionedImages, CaptionedImages]:
+    """Training and validation; of a share that is held out, images that look the same are on one side."""
+    train = read_split(recipe, "train")
+    if recipe.data.valid or not recipe.data.held_out:
+        return train, read_split(recipe, "valid")
+    looks = [sha256(image_YXC.tobytes()).digest() for image_YXC in train.images_NYXC]
+    rows = rows_held_out(looks, recipe.data.held_out, "images")
+    return train.take(rows.kept), train.take(rows.held)
+
+
+def read_listed(recipe: Recipe) -> CaptionedImages:
+    """Those it is tested on, or validated with where there are none."""
+    return read_test(recipe) if recipe.data.test else read_to_learn(recipe)[1]
+
+
+def read_test(recipe: Recipe) -> CaptionedImages:
+    return read_split(recipe, "test")
+
+
+def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pictures:
+    """Read and check the data, then take the vocabulary of the run's folder or learn it. Nothing is written."""
+    train, valid = read_to_learn(recipe)
+    test = read_split(recipe, "test") if recipe.data.test else None
+    for line in told_held_out(recipe.data):
+        say(line)
+    for name, part in (("train", train), ("valid", valid), ("test", test)):
+        if part is not None:
+            say(f"{name}: {len(part):,} images, {sum(len(e.captions) for e in part.examples):,} captions")
+    _warn_of_shared_images(train, test, say)
+    tokenizer = _tokenizer(recipe, train, folder)
+    say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")
+    room = min(recipe.data.maximum_tokens, longest(recipe.model))
+    encoded, validation = (encode_captions(part, tokenizer.encode_batch, maximum=room) for part in (train, valid))
+    for name, numbered in (("train", encoded), ("valid", validation)):
+        if not len(numbered):
+            raise UserError(f"data.{name}: all captions are longer than {room} tokens; raise data.maximum_tokens.")
+        if numbered.dropped:
+            say(f"{name}: {numbered.dropped:,} captions are longer than {room} tokens and are left out")
+    return Pictures(recipe, tokenizer, encoded, validation, valid, test)
+
+
+def _warn_of_shared_images(train: CaptionedImages, test: CaptionedImages | None, say: Say) -> None:
+    known = {image.tobytes() for image in train.images_NYXC}
+    if test is not None and (shared := sum(image.tobytes() in known for image in test.images_NYXC)):
+        say(f"warning: {shared} of {len(test)} test images are also in train, so the score will flatter.")
+
+
+def _tokenizer(recipe: Recipe, train: CaptionedImages, folder: Path | None) -> Tokenizer:
+    text = recipe.text
+    if folder is not None and (folder / VOCABULARY).exists():
+        return Tokenizer.load(folder / VOCABULARY)
+    lines = [caption for example in train.examples for caption in example.captions]
+    return train_tokenizer(text.tokenizer, lines, text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
+
+
+def validator(prepared: Pictures, objective: Objective) -> Callable[[nn.Module], Validation]:
+    """Loss on the validation captions, and the first few images described."""
+    batches = in_order(prepared.valid, prepared.recipe.train.tokens_per_batch)
+    examples, images_NYXC = prepared.valid_images.examples[:SAMPLES], prepared.valid_images.images_NYXC[:SAMPLES]
+    greedy = DecodeConfig(search="greedy")
+
+    @torch.no_grad()
+    def validate(model: nn.Module) -> Validation:
+        device = next(model.parameters()).device
+        words = sum(batch.tokens for batch in batches)
+        nll = sum(objective(model, batch.to(device)).parts["nll"].item() for batch in batches) / words
+        if not np.isfinite(nll):
+            return Validation({"nll": nll}, [])  # weights that broke cannot decode; the loop tells where the good ones are
+        found = CaptionGenerator(model, prepared.tokenizer, greedy).write(images_NYXC)  # type: ignore[arg-type]
+        lines = [
+            f"{example.name}\n  reference  {example.captions[0]}\n  model      {best[0].text}"
+            for example, best in zip(examples, found)
+        ]
+        return Validation({"nll": nll, "perplexity": float(np.exp(min(nll, 50.0)))}, lines)
+
+    return validate
+
+
+TASK = Task(prepare, read_test, CaptionGenerator.of)

@@ -1,0 +1,348 @@
+"""The task `classify`: texts, or pairs of texts, with a label each, and a body that reads with a head that tells.
+
+With objective.name=regression labels are numbers, and what is told is a number too. With objective.name=distillation a trained
+classifier teaches a smaller one, with labels or without.
+
+Labelled texts, prepared: what a training of `classify` needs to know (see `task.Prepared`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard.core.errors import UserError
+from regard.data.batching.labelled import UNLABELLED, LabelledBatches, LabelledTexts
+from regard.data.labels.classes import Labels, described
+from regard.data.labels.scale import Scale, described_numbers
+from regard.data.lra.sequences import Sequences
+from regard.data.sources.columns import listed
+from regard.data.sources.labelled import Example, chosen, lacks_labels, read_labelled, read_unlabelled, told_columns
+from regard.data.valid_fraction import held_out, hint, rows_held_out, told_held_out
+from regard.families.classifier import Classifier, classifier, count
+from regard.families.gpt import GPTConfig
+from regard.metrics.classification import ClassificationScores
+from regard.metrics.correlation import correlation
+from regard.model.flops import Part
+from regard.objectives.base import Objective
+from regard.objectives.classification import ClassificationLoss
+from regard.objectives.distillation import DistillationConfig, DistillationLoss
+from regard.objectives.regression import RegressionLoss
+from regard.runs.folder import Run, Say
+from regard.runs.load import vocabulary_of
+from regard.runs.pretrained import InitCheckpoint, frozen, start_of, vocabulary
+from regard.runs.protocols import Result, Task, Vocabulary
+from regard.runs.recipe import Recipe
+from regard.tasks.classification.distillation import Teacher, beside
+from regard.tasks.classification.predict import LABELS, VOCABULARY, Regressor, TextClassifier
+from regard.tasks.classification.reader import Reader
+from regard.tasks.results import EvaluationResult
+from regard.tasks.streaming import shown
+from regard.training.loop import Validation
+
+SHOWN = 3  # rows, as they are read
+
+
+def read_split(recipe: Recipe, split: str) -> Sequence[Example]:
+    limit = recipe.data.limit or None if split == "train" else None
+    if not getattr(recipe.data, split):
+        raise UserError(
+            f"data.{split} is empty; give a .tsv, .csv or .jsonl file with texts and labels, or hf:NAME.{hint(split)}"
+        )
+    try:
+        return read_labelled(getattr(recipe.data, split), recipe.data.columns, limit)
+    except UserError as error:
+        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
+
+
+def read_test(recipe: Recipe) -> Sequence[Example]:
+    if lacks_labels(recipe.data.test, recipe.data.columns):
+        raise UserError(f"data.test: {_unscored(recipe)}")
+    return read_split(recipe, "test")
+
+
+def _unscored(recipe: Recipe) -> str:
+    where = " and ".join(recipe.data.test)
+    return f"{where} has no labels, so there is nothing to score; 'regard predict RUN --input {recipe.data.test[0]}' answers it."
+
+
+def read_to_learn(recipe: Recipe) -> tuple[Sequence[Example], Sequence[Example]]:
+    """Training and validation; where there is nothing to validate with, a share of training, picked by a seed of its own."""
+    data = recipe.data
+    train = read_split(recipe, "train") if data.train or not data.unlabelled else []
+    if data.valid or not data.held_out:
+        return train, read_split(recipe, "valid")
+    if isinstance(train, Sequences):
+        rows = rows_held_out(range(len(train)), data.held_out, "texts")
+        return train.take(rows.kept), train.take(rows.held)
+    return held_out(train, lambda example: example.key, data.held_out, "texts")
+
+
+def words_of(examples: Sequence[Example]) -> list[str]:
+    """What a vocabulary is learned from: of symbols, one of each."""
+    if isinstance(examples, Sequences):
+        return [" ".join(examples.symbols)]
+    return [text for example in examples for text in example.texts]
+
+
+def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
+    """Read and check the data, learn its labels, and take the vocabulary of the run, of the start, or of the training texts.
+
+    Labels and vocabulary of a student are its teacher's.
+    """
+    _must_make_sense(recipe)
+    begun = folder is not None and (folder / VOCABULARY).exists()
+    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    teacher = Teacher.of(recipe.objective.teacher) if isinstance(recipe.objective, DistillationConfig) else None
+    train, valid = read_to_learn(recipe)
+    unscored = lacks_labels(recipe.data.test, recipe.data.columns)
+    test = read_split(recipe, "test") if recipe.data.test and not unscored else []
+    if unscored:
+        say(f"test: {_unscored(recipe)}")
+    labels = teacher.labels_of(train or valid) if teacher else KINDS[recipe.objective.name].labels.of(train)
+    for line in told_held_out(recipe.data):
+        say(line)
+    _tell(KINDS[recipe.objective.name], labels, {"train": train, "valid": valid, "test": test}, say)
+    _show(recipe, train, say)
+    if teacher and not (start or begun):
+        tokenizer = teacher.reader.tokenizer
+    else:
+        tokenizer = vocabulary(recipe, folder, start, lambda: words_of(train))
+    reader = Reader.of(recipe, tokenizer)
+    say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")
+    encoded = {split: _encoded(reader, labels, split, found, say) for split, found in (("train", train), ("valid", valid))}
+    if test:
+        _encoded(reader, labels, "test", test, say)  # refuses texts that will not fit
+    if recipe.data.unlabelled:
+        encoded["train"] += _unlabelled(recipe, reader, labels, say)
+    found = Labelled(recipe, reader, labels, encoded["train"], encoded["valid"], valid, test, start, teacher)
+    if teacher:
+        longest = max(int(part.ids.lengths.max()) for part in (found.train, found.valid))
+        teacher.must_suit(recipe, reader, longest, found.example()[0].parameters)
+    return found
+
+
+def _must_make_sense(recipe: Recipe) -> None:
+    if recipe.objective.language and not isinstance(recipe.model, GPTConfig):
+        raise UserError(
+            f"objective.language={recipe.objective.language} is for model.family=gpt, which reads forwards; others see the words "
+            "that they would predict. Set objective.language=0."
+        )
+    taught = isinstance(recipe.objective, DistillationConfig)
+    if recipe.data.unlabelled and not taught:
+        raise UserError(
+            "data.unlabelled is for a student, who asks a teacher what they are; take recipe distil, or leave it out."
+        )
+    if taught and recipe.task.start and recipe.objective.inherit:
+        raise UserError(
+            f"task.start={recipe.task.start} and objective.inherit=true both say what the student begins with; leave task.start "
+            "out, or set objective.inherit=false."
+        )
+
+
+def _tell(kind: Kind, labels: Labels | Scale, splits: Mapping[str, Sequence[Example]], say: Say) -> None:
+    """What the data is like; a label that training does not have is refused."""
+    for split, examples in splits.items():
+        if examples:
+            labels.numbers(examples, split)
+            say(f"{split}: {len(examples):,} {called(labels)}: {kind.described(examples)[0]}")
+    for line in kind.described(splits["train"])[1:] if splits["train"] else ():
+        say(f"  {line}")
+    if shared := _overlap(splits["train"], splits["test"]):
+        say(f"warning: {shared} of {len(splits['test'])} test texts are also in train, so the score will flatter.")
+
+
+def _show(recipe: Recipe, train: Sequence[Example], say: Say) -> None:
+    """What was read of the files that somebody brought: which columns, and the first few rows."""
+    data = recipe.data
+    for line in told_columns(data.train + data.valid, data.columns):
+        say(line)
+    if isinstance(train, Sequences) or not train or all(entry.startswith("builtin:") for entry in data.train):
+        return
+    if train[0].second is not None:
+        columns = next(
+            (found.called for entry in data.train if (found := chosen(entry, data.columns))), ("first", "second", "label")
+        )
+        say(
+            f"each example is a PAIR of texts, {listed(columns[:-1])} (recipe finetune-pair is for these); for one text, name "
+            "two columns: data.columns=TEXT,LABEL"
+        )
+    for example in train[:SHOWN]:
+        texts = " and ".join(repr(shown(text)) for text in example.shown)
+        say(f"  {texts} is {example.label!r}")
+
+
+def _unlabelled(recipe: Recipe, reader: Reader, labels: Labels | Scale, say: Say) -> LabelledTexts:
+    try:
+        found = read_unlabelled(recipe.data.unlabelled, recipe.data.columns, labels.texts)
+    except UserError as error:
+        raise UserError(f"data.unlabelled: {error}") from None
+    say(f"unlabelled: {len(found):,} {called(labels)}")
+    return _encoded(reader, None, "unlabelled", found, say)
+
+
+def _encoded(reader: Reader, labels: Labels | Scale | None, split: str, examples: Sequence[Example], say: Say) -> LabelledTexts:
+    ids, seconds, cut = reader.encode_examples(examples, split)
+    if cut:
+        say(f"{split}: {cut:,} of {len(examples):,} texts are longer than data.maximum_tokens={reader.cut} and are cut")
+    numbers = np.full(len(examples), UNLABELLED) if labels is None else labels.numbers(examples, split)
+    return LabelledTexts(ids, seconds, numbers, reader.marks.apart)
+
+
+def _overlap(train: Sequence[Example], test: Sequence[Example]) -> int:
+    seen = {example.key for example in train}
+    return sum(example.key in seen for example in test)
+
+
+def open_answers(run: Run, recipe: Recipe, device: torch.device) -> TextClassifier | Regressor:
+    return KINDS[recipe.objective.name].answers.of(run, recipe, device)
+
+
+def adopt(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> TextClassifier | Regressor:
+    """A public folder with one score a text gives numbers, whatever it calls them."""
+    return (Regressor if start.heads.classes == 1 else TextClassifier).of_start(start, recipe, device)
+
+
+def compare(prepared: Labelled, answers: TextClassifier | Regressor, result: Result, device: torch.device) -> Result:
+    """A student with its teacher."""
+    if prepared.teacher is None or not isinstance(answers, TextClassifier) or not isinstance(result, EvaluationResult):
+        return result
+    return beside(prepared.teacher, answers, result, prepared.test, device)
+
+
+def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
+    """With a score for each of the run's own labels, and without those of words."""
+    labels = KINDS[recipe.objective.name].labels.load(run.folder / LABELS)
+    (vocabulary,) = run.vocabulary_sizes()
+    return count(recipe.model, vocabulary, tokens, len(labels), bool(recipe.objective.language))
+
+
+TASK = Task(prepare, read_test, open_answers, adopt=adopt, parts=parts, compare=compare)
+
+
+SAMPLES = 6
+
+
+class Kind(NamedTuple):
+    """What texts are told to be, by the objective's name."""
+
+    labels: type[Labels] | type[Scale]
+    described: Callable[[Sequence[Example]], list[str]]
+    answers: type[TextClassifier] | type[Regressor]
+    metric: str  # of validation, that says which weights are best
+
+
+# By MCC and not by accuracy: where one label is frequent, the most accurate weights may be those that answer it for every text.
+IN_CLASSES = Kind(Labels, described, TextClassifier, "mcc")
+IN_NUMBERS = Kind(Scale, described_numbers, Regressor, "pearson")
+KINDS = {"classification": IN_CLASSES, "distillation": IN_CLASSES, "regression": IN_NUMBERS}
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Texts with their labels, of a student without them too."""
+
+    recipe: Recipe
+    reader: Reader
+    labels: Labels | Scale
+    train: LabelledTexts
+    valid: LabelledTexts
+    valid_examples: Sequence[Example]
+    test: Sequence[Example]
+    start: InitCheckpoint | None  # none too where the run has weights of its own by now
+    teacher: Teacher | None = None
+    unit = "texts"
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.recipe.objective.name]
+
+    @property
+    def metric(self) -> str:
+        return self.kind.metric
+
+    @property
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        return {VOCABULARY: self.reader.tokenizer, LABELS: self.labels}
+
+    @property
+    def _vocabulary(self) -> int:
+        return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.reader.tokenizer)
+
+    def model(self) -> Classifier:
+        model = classifier(self.recipe.model, self._vocabulary, len(self.labels), self.recipe.train.seed)
+        if self.start is not None:
+            self.start.fill(model.body)
+        elif self.teacher is not None and self.recipe.objective.inherit:
+            self.teacher.begin(model)
+        return frozen(model, self.recipe.task)
+
+    def objective(self) -> ClassificationLoss | RegressionLoss | DistillationLoss:
+        if self.teacher is not None:
+            return DistillationLoss(self.recipe.objective, self.teacher.model)
+        if isinstance(self.labels, Scale):
+            return RegressionLoss(self.labels.deviation)
+        weights = self.labels.weights(self.train.labels) if self.recipe.objective.balance == "weights" else None
+        return ClassificationLoss(self.recipe.objective, None if weights is None else torch.from_numpy(weights).float())
+
+    def source(self, *, packed: bool) -> LabelledBatches:
+        return LabelledBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
+
+    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
+        """Loss, accuracy and MCC of the validation texts, or how far off and Pearson; the first few with what the model says."""
+        batches = LabelledBatches(self.valid, self.recipe.train.tokens_per_batch, seed=0).in_order()
+        true = np.concatenate([batch.labels_N.numpy() for batch in batches])
+        samples = self.valid_examples[:SAMPLES]
+
+        @torch.no_grad()
+        def validate(model: nn.Module) -> Validation:
+            device = next(model.parameters()).device
+            losses = [objective(model, batch.to(device)) for batch in batches]
+            means = {part: sum(loss.parts[part].item() for loss in losses) / len(self.valid) for part in losses[0].parts}
+            if not np.isfinite(means["nll"]):
+                return Validation({"nll": means["nll"]}, [])  # weights that broke say nothing
+            means |= self._beyond_means(
+                true, torch.cat([loss.said_N for loss in losses if loss.said_N is not None]).cpu().numpy()
+            )
+            answers = self.kind.answers(model, self.reader, self.labels, self.recipe.decode)  # type: ignore[arg-type]
+            said = answers([e.text if e.second is None else (e.text, e.second) for e in samples])
+            told = [label if isinstance(label, str) else f"{label:.2f}" for label in said]
+            texts = [" | ".join(e.texts)[:200] for e in samples]
+            lines = [f"{t}\n  label      {e.label}\n  model      {label}" for t, e, label in zip(texts, samples, told)]
+            return Validation(means, lines)
+
+        return validate
+
+    def _beyond_means(self, true: np.ndarray, said: np.ndarray) -> dict[str, float]:
+        """Figures of all validation texts together, which are no means over them."""
+        if isinstance(self.labels, Scale):
+            return {"pearson": correlation(true, said)}
+        return {"mcc": ClassificationScores.of(self.labels.names, true, said, nll=0.0).mcc}
+
+    def example(self) -> tuple[Part, int]:
+        """A text of average length."""
+        length, language = round(self.train.ids.lengths.mean()), bool(self.recipe.objective.language)
+        whole = count(self.recipe.model, self._vocabulary, length, len(self.labels), language)
+        return (whole if self.teacher is None else self.teacher.beside(whole, length)), 1
+
+    def amounts(self) -> dict[str, str]:
+        what, bare = called(self.labels), int((self.train.labels == UNLABELLED).sum()) if self.teacher else 0
+        told = f"{self.labels.told}{f', {bare:,} of them without any' if bare else ''}"
+        return {"train": f"{len(self.train):,} {what}, {told}", "valid": f"{len(self.valid):,} {what}"}
+
+    def fingerprints(self) -> dict[str, str]:
+        """With what the labels mean: they are numbers in what was prepared."""
+        means = hashlib.sha256(self.labels.meaning.encode()).hexdigest()
+        taught = f":{self.teacher.digest()}" if self.teacher else ""
+        return {"train": f"{self.train.digest()}:{means}{taught}", "valid": self.valid.digest()}
+
+
+def called(labels: Labels | Scale) -> str:
+    return "texts" if labels.texts == 1 else "pairs of texts"

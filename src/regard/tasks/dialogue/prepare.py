@@ -1,0 +1,102 @@
+"""The task `reply`: dialogues, one vocabulary, and a model that reads the last turns and writes the next.
+
+It is `translate` but for its data: what is read are turns with __eou__ between them, which is a piece of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from regard.core.errors import UserError
+from regard.data.batching.pairs import encode_pairs
+from regard.data.checks import overlap
+from regard.data.pair import Pair
+from regard.data.sources.dialogues import Dialogue, Exchange, exchanges, read_dialogues
+from regard.data.valid_fraction import held_out, hint, told_held_out
+from regard.runs.folder import Say
+from regard.runs.protocols import Task
+from regard.runs.recipe import Recipe
+from regard.tasks.dialogue.predict import Fit, Responder
+from regard.tasks.translation.predict import Tokenizers
+from regard.tasks.translation.prepare import Pairs, must_fit, training_pairs
+from regard.text.tokenizer import train_tokenizer
+
+EXPECTED = "a .jsonl file with turns, a text file with __eou__ between them, builtin:smalltalk/SPLIT or hf:NAME"
+
+
+def read_split(recipe: Recipe, split: str) -> list[Dialogue]:
+    where = getattr(recipe.data, split)
+    if not where:
+        raise UserError(f"data.{split} is empty; give {EXPECTED}.{hint(split)}")
+    try:
+        return read_dialogues(where, recipe.data.limit or None if split == "train" else None)
+    except UserError as error:
+        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
+
+
+def read_splits(recipe: Recipe, say: Say) -> tuple[list[Dialogue], dict[str, list[Exchange]]]:
+    """The training dialogues, and of every split, test included if there is one, who replied what to what."""
+    train, data = read_split(recipe, "train"), recipe.data
+    if data.valid or not data.held_out:
+        valid = read_split(recipe, "valid")
+    else:
+        train, valid = held_out(train, lambda dialogue: dialogue.turns, data.held_out, "dialogues")
+        _must_reply(valid)
+    splits = {"train": train, "valid": valid} | ({"test": read_split(recipe, "test")} if data.test else {})
+    for line in told_held_out(recipe.data):
+        say(line)
+    found = {split: exchanges_of(recipe, dialogues) for split, dialogues in splits.items()}
+    for split, some in found.items():
+        words = np.mean([len(exchange.reply.split()) for exchange in some])
+        say(f"{split}: {len(splits[split]):,} dialogues, {len(some):,} replies of {words:.1f} words")
+    pairs = {split: [exchange.pair for exchange in some] for split, some in found.items()}
+    if shared := overlap(pairs["train"], pairs.get("test", [])):
+        say(f"warning: {shared:,} of {len(pairs['test']):,} replies of the test are also in train after the same turns.")
+    return splits["train"], found
+
+
+def _must_reply(held: Sequence[Dialogue]) -> None:
+    if not any(len(dialogue.turns) > 1 for dialogue in held):
+        raise UserError(
+            "data.held_out: nobody replies to anybody in what is held out of data.train; raise it, or give data.valid."
+        )
+
+
+def exchanges_of(recipe: Recipe, dialogues: Sequence[Dialogue]) -> list[Exchange]:
+    return exchanges(dialogues, recipe.data.turns, recipe.data.replies == "every")
+
+
+def read_test(recipe: Recipe) -> list[Pair]:
+    return [exchange.pair for exchange in exchanges_of(recipe, read_split(recipe, "test"))]
+
+
+def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
+    """Read and check the data, then take the vocabulary of the run's folder or learn it. Nothing is written."""
+    if not recipe.text.joint:
+        raise UserError("text.joint=false keeps two languages apart, but people who talk share one; leave it out.")
+    dialogues, splits = read_splits(recipe, say)
+    tokenizers = _tokenizers(recipe, dialogues, folder)
+    say(f"text: {recipe.text.tokenizer}, {len(tokenizers.source):,} tokens in the vocabulary")
+    fit = Fit.of(recipe, tokenizers.source)
+    pairs = {split: fit([exchange.pair for exchange in some]) for split, some in splits.items()}
+    encode = tokenizers.source.encode_batch
+    valid = encode_pairs(pairs["valid"], encode, encode)
+    must_fit(recipe, "valid", np.maximum(valid.source.lengths, valid.target.lengths))
+    if test := pairs.get("test", []):
+        must_fit(recipe, "test", np.array([len(ids) for ids in encode([pair.source for pair in test])]))
+    return Pairs(recipe, tokenizers, training_pairs(recipe, pairs["train"], tokenizers, say), valid, pairs["valid"], test)
+
+
+def _tokenizers(recipe: Recipe, dialogues: Sequence[Dialogue], folder: Path | None) -> Tokenizers:
+    text, files = recipe.text, Tokenizers.files(joint=True)
+    if folder is not None and all((folder / name).exists() for name in files):
+        return Tokenizers.load(folder, joint=True)
+    turns = [turn for dialogue in dialogues for turn in dialogue.turns]
+    made = train_tokenizer(text.tokenizer, turns, text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
+    return Tokenizers(made.with_turns(), made.with_turns())
+
+
+TASK = Task(prepare, read_test, Responder.of)

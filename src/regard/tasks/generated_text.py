@@ -1,0 +1,65 @@
+"""What a translator or a captioner says: a text that ends by itself, as a search finds it and as it is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from regard.core.terminal import Emit
+from regard.decode.config import DecodeConfig
+from regard.decode.cuda_graphs import CapturedGraphs
+from regard.decode.search import search
+from regard.model.state.protocol import EncodedInput
+from regard.text.specials import EOS, PAD, SOS
+from regard.text.tokenizer import Tokenizer
+
+
+class GeneratedText(NamedTuple):
+    text: str
+    score: float  # length-normalised log-probability, what the search ranks by
+    logprob: float
+    finished: bool
+    ids: list[int]
+
+
+NOTHING = GeneratedText("", 0.0, 0.0, True, [])  # what is said of nothing, in any language
+
+
+def find(
+    config: DecodeConfig,
+    reading: EncodedInput,
+    tokenizer: Tokenizer,
+    maximum: torch.Tensor,
+    numbers: Sequence[int],
+    sessions: CapturedGraphs | None,
+) -> list[list[GeneratedText]]:
+    """The n_best or the samples of each row that was read; `numbers` says which of all each row is, `maximum` ends it."""
+    encode, rows = tokenizer.encode, len(numbers)
+    found = search(
+        config,
+        reading,
+        rows,
+        sos=SOS,
+        eos=EOS,
+        maximum=maximum,
+        banned=(PAD, SOS),
+        banned_sequences=[ids for word in config.banned if (ids := encode(word))],
+        forced=[encode(config.prefix)] * rows if config.prefix else None,
+        numbers=numbers,
+        sessions=sessions,
+    )
+    return [[GeneratedText(tokenizer.decode(h.ids), h.score, h.logprob, h.finished, h.ids) for h in best] for best in found]
+
+
+def tell(asked: dict[str, str], found: Sequence[GeneratedText], config: DecodeConfig, as_json: bool, emit: Emit) -> None:
+    """A line, or one for each of several with its score; in JSON with what was asked."""
+    if as_json:
+        outputs = [{key: getattr(one, key) for key in ("text", "score", "logprob", "finished")} for one in found]
+        emit(json.dumps({**asked, "outputs": outputs}, ensure_ascii=False) + "\n")
+    elif config.n_best == config.samples == 1:
+        emit(f"{found[0].text}\n")
+    else:
+        emit("".join(f"{one.score:.4f}\t{one.text}\n" for one in found))

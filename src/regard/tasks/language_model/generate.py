@@ -1,0 +1,196 @@
+"""Texts being written: all drafts of a batch go on together; where the window ends, they may go on from its second half.
+
+A draft is one continuation of one prompt. What is drawn for it depends on the seed, its prompt's number, its own and the round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from regard.core.errors import UserError
+from regard.core.rng import counted
+from regard.data.batching.pairs import pad
+from regard.decode.beam import beam_search
+from regard.decode.config import DecodeConfig
+from regard.decode.cuda_graphs import CapturedGraphs
+from regard.decode.hypothesis import Hypothesis
+from regard.decode.search import sample
+from regard.families.gpt import GPT
+from regard.model.state.protocol import EncodedInput
+from regard.tasks.language_model.banned_words import spellings
+from regard.tasks.streaming import StreamedText
+from regard.text.tokenizer import Tokenizer
+
+LENGTH = 256  # tokens written where decode.maximum_length says nothing
+NEVER = -1  # no token: the end of a model that has none
+
+
+@dataclass
+class Continuation:
+    number: int  # of its prompt
+    nth: int  # of that prompt's drafts
+    prompt: list[int]
+    telling: StreamedText
+    logprobs: list[float] = field(default_factory=list)  # one per id and, where finished, one more for the end token
+    ids: list[int] = field(default_factory=list)
+    finished: bool = False  # it ended by itself
+    stuck: bool = False  # nothing may come next
+
+    @property
+    def done(self) -> bool:
+        return self.finished or self.stuck or self.telling.stopped
+
+    def listen(self, ids: list[int]) -> bool:
+        """Is it to stop here?"""
+        return not self.telling.waits and self.telling.add(ids)
+
+    def take(self, found: Hypothesis) -> None:
+        """What a round has written; tokens behind a stop are not kept."""
+        if self.telling.waits:
+            self.telling.add(found.ids)
+        kept = len(self.telling.ids) - len(self.ids) if self.telling.stopped else len(found.token_logprobs)
+        self.ids += found.ids[:kept]
+        self.logprobs += found.token_logprobs[:kept]
+        self.finished = found.finished and not self.telling.stopped
+        self.stuck = not found.token_logprobs
+
+
+@dataclass(frozen=True)
+class BatchGenerator:
+    """A model, what it may write, and how."""
+
+    model: GPT
+    tokenizer: Tokenizer
+    config: DecodeConfig
+    window: int
+    sessions: CapturedGraphs | None
+
+    @property
+    def wanted(self) -> int:
+        return self.config.maximum_length or LENGTH
+
+    def check(self, prompt: Sequence[int]) -> None:
+        room = self.window + 1 - len(prompt)  # the last token written is not read again
+        limit = self.wanted if self.config.slide else min(self.wanted, room)
+        if 0 < limit < len(self.prefix):
+            raise UserError(
+                f"decode.prefix has {len(self.prefix):,} tokens, but after a prompt of {len(prompt):,} there is room for "
+                f"{limit:,}; shorten one of them{', or raise decode.maximum_length' if limit == self.wanted else ''}."
+            )
+        if self.config.slide:
+            return
+        if room < 1:
+            raise UserError(
+                f"the prompt has {len(prompt):,} tokens, but this model sees {self.window:,}; shorten it, or set "
+                f"decode.slide=true to go on from its last {self.window // 2:,}."
+            )
+        if self.config.maximum_length > room:
+            raise UserError(
+                f"decode.maximum_length={self.config.maximum_length:,} after a prompt of {len(prompt):,} tokens goes beyond the "
+                f"{self.window:,} that this model sees; lower it to {room:,}, or set decode.slide=true to go on from the last "
+                f"{self.window // 2:,} whenever they are full."
+            )
+
+    def write(self, groups: list[list[Continuation]]) -> None:
+        """Each group has the drafts of one prompt; all groups have as many."""
+        nth = 0
+        while groups:
+            for minimum, alike in self._by_minimum(groups).items():
+                self._round(alike, nth, minimum)
+            going = [draft for group in groups for draft in group if not draft.done and len(draft.ids) < self.wanted]
+            groups, nth = [[draft] for draft in going] if self.config.slide else [], nth + 1
+
+    def _by_minimum(self, groups: list[list[Continuation]]) -> dict[int, list[list[Continuation]]]:
+        """Where the window has ended, some have written more than others."""
+        found: dict[int, list[list[Continuation]]] = {}
+        for group in groups:
+            found.setdefault(self._minimum(len(group[0].ids)), []).append(group)
+        return found
+
+    def rank(self, prompts: list[list[int]]) -> list[list[Hypothesis]]:
+        """By beam search, whose texts are whole when they are known."""
+        c, limits = self.config, [self._limit(prompt, 0) for prompt in prompts]
+        reading, first_S = self._read(prompts)
+        return beam_search(
+            reading,
+            len(prompts),
+            sos=first_S,
+            eos=self.end,
+            beam=c.beam,
+            alpha=c.length_penalty,
+            maximum=limits,
+            minimum=self._minimum(0),
+            n_best=c.n_best,
+            banned=self.banned,
+            banned_sequences=self.banned_words,
+            prompts=prompts,
+            forced=[self.prefix] * len(prompts) if self.prefix else None,
+            sessions=self.sessions,
+        )
+
+    @property
+    def end(self) -> int:
+        return NEVER if (eos := self.tokenizer.roles.eos) is None else eos
+
+    @property
+    def banned(self) -> tuple[int, ...]:
+        """Specials are no text, and a model's table may be larger than its vocabulary."""
+        beyond = range(len(self.tokenizer), self.model.embed.tokens.num_embeddings)
+        return (*sorted(self.tokenizer.specials - {self.end}), *beyond)
+
+    @cached_property
+    def banned_words(self) -> tuple[tuple[int, ...], ...]:
+        """In all their spellings, with and without the space that comes before a word."""
+        forms = (form for word in self.config.banned for form in (word, f" {word}"))
+        return tuple(dict.fromkeys(ids for form in forms for ids in spellings(self.tokenizer, form)))
+
+    @cached_property
+    def prefix(self) -> list[int]:
+        return self.tokenizer.encode(self.config.prefix) if self.config.prefix else []
+
+    def _limit(self, seen: Sequence[int], written: int) -> int:
+        return min(self.wanted - written, self.window + 1 - len(seen))
+
+    def _minimum(self, written: int) -> int:
+        return 0 if self.end == NEVER else max(0, self.config.minimum_length - written)
+
+    def _seen(self, draft: Continuation) -> list[int]:
+        """All of it while that leaves room to write, else the last half of the window."""
+        text = [*draft.prompt, *draft.ids]
+        full = len(text) > self.window or (draft.ids and len(text) >= self.window)
+        return text[-max(1, self.window // 2) :] if self.config.slide and full else text
+
+    def _read(self, prompts: list[list[int]]) -> tuple[EncodedInput, torch.Tensor]:
+        device = next(self.model.parameters()).device
+        ids_BL, lengths_B = pad([np.array(prompt[:-1], dtype=np.int64) for prompt in prompts])
+        first_S = torch.tensor([prompt[-1] for prompt in prompts], device=device)
+        return self.model.start(ids_BL.to(device), lengths_B.to(device)), first_S
+
+    def _round(self, groups: list[list[Continuation]], nth: int, minimum: int) -> None:
+        drafts = [draft for group in groups for draft in group]
+        seen = [self._seen(group[0]) for group in groups]
+        reading, first_S = self._read(seen)
+        seeds = [counted(self.config.seed, "sample", draft.number, draft.nth, *([nth] if nth else [])) for draft in drafts]
+        found = sample(
+            reading,
+            len(groups),
+            sos=first_S,
+            eos=self.end,
+            maximum=[self._limit(text, len(group[0].ids)) for text, group in zip(seen, groups)],
+            choice=self.config.choice,
+            seeds=seeds,
+            minimum=minimum,
+            banned=self.banned,
+            banned_sequences=self.banned_words,
+            prompts=seen,
+            forced=[self.prefix[len(group[0].ids) :] for group in groups],
+            sessions=self.sessions,
+            listener=None if all(draft.telling.waits for draft in drafts) else lambda n, ids: drafts[n].listen(ids),
+        )
+        for draft, hypothesis in zip(drafts, found):
+            draft.take(hypothesis)

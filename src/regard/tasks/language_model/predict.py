@@ -1,0 +1,222 @@
+"""A trained language model: it goes on from a prompt, and says how likely it finds a text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, overload
+
+import torch
+
+from regard.core.errors import UserError
+from regard.core.terminal import Emit
+from regard.decode.batching import in_batches
+from regard.decode.config import DecodeConfig
+from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
+from regard.decode.hypothesis import Hypothesis
+from regard.families.gpt import GPT
+from regard.lens.alignment import Alignment
+from regard.metrics.likelihood import Ids, log_probabilities
+from regard.metrics.multiple_choice import Choice, choose
+from regard.model.probe import not_recording, probe
+from regard.runs.folder import Run
+from regard.runs.load import fill, must_be_as_trained, ready, vocabulary_of, window_of
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint
+from regard.runs.recipe import Recipe
+from regard.tasks.language_model.generate import BatchGenerator, Continuation
+from regard.tasks.language_model.perplexity import Perplexity, TestText
+from regard.tasks.streaming import StreamedText, silent
+from regard.text.tokenizer import Tokenizer
+
+LOOKED_AT = 16  # tokens of a continuation that is drawn
+
+
+class Token(NamedTuple):
+    token: str
+    logprob: float
+
+
+class Written(NamedTuple):
+    """One continuation."""
+
+    text: str
+    logprob: float  # of its tokens and, where it ended by itself, of its end
+    finished: bool  # it ended by itself
+    stopped: bool  # at one of decode.stop
+    ids: list[int]
+    tokens: list[Token]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self._asdict(), "tokens": [token._asdict() for token in self.tokens]}
+
+
+@dataclass
+class TextGenerator:
+    model: GPT
+    tokenizer: Tokenizer
+    decode: DecodeConfig
+    window: int  # tokens that it sees
+    sessions: CapturedGraphs | None = None  # on a GPU: recorded searches, to be replayed
+
+    def __post_init__(self) -> None:
+        self.sessions = sessions_on(self.device)
+
+    @classmethod
+    def of(cls, run: Run, recipe: Recipe, device: torch.device) -> TextGenerator:
+        must_be_as_trained(run, recipe)
+        tokenizer = Tokenizer.load(run.folder / "tokenizer.json", foreign=True)
+        weights = run.weights()
+        model = GPT(recipe.model, vocabulary_of(recipe, tokenizer))
+        fill(model, weights)
+        return cls(ready(model, recipe.decode.weights, device), tokenizer, recipe.decode, window_of(recipe))
+
+    @classmethod
+    def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> TextGenerator:
+        """A public checkpoint as it is."""
+        model = GPT(recipe.model, start.vocabulary)
+        start.fill(model)
+        return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe.decode, window_of(recipe))
+
+    @property
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return {VOCABULARY: self.tokenizer}
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @property
+    def start(self) -> int:
+        """What a text without a prompt starts from, and what the first token of a text is predicted from."""
+        roles = self.tokenizer.roles
+        return next(i for i in (roles.eos, roles.sos, roles.unk, 0) if i is not None)
+
+    @overload
+    def __call__(self, prompt: str) -> str: ...
+    @overload
+    def __call__(self, prompt: list[str]) -> list[str]: ...
+    def __call__(self, prompt: str | list[str]) -> str | list[str]:
+        """What comes after one prompt or many. Under a probe the text is seen in one pass when it is written."""
+        prompts = [prompt] if isinstance(prompt, str) else prompt
+        with not_recording(self.model) as looking:
+            found = [texts[0] for texts in self.write(prompts)]
+        if looking:
+            for begun, written in zip(prompts, found):
+                self._look(self._encode(begun), written.ids)
+        return found[0].text if isinstance(prompt, str) else [written.text for written in found]
+
+    def write(self, prompts: Sequence[str], first: int = 0, emit: Emit = silent) -> list[list[Written]]:
+        """The samples of each prompt, or its n_best. `emit` hears the first text of the first prompt as it is written."""
+        pen = BatchGenerator(self.model, self.tokenizer, self.decode, self.window, self.sessions)
+        ids = [self._encode(prompt) for prompt in prompts]
+        for prompt in ids:
+            pen.check(prompt)
+        results: list[list[Written]] = [[] for _ in prompts]
+        lengths = [(min(len(prompt), self.window) + pen.wanted) * self.decode.samples for prompt in ids]
+        for batch in in_batches(lengths, self.decode.batch_tokens * 4):
+            if self.decode.search == "beam":
+                for n, ranked in zip(batch, pen.rank([ids[n] for n in batch])):
+                    results[n] = [self._ranked(hypothesis, ids[n]) for hypothesis in ranked]
+                continue
+            groups = [self._drafts(first + n, ids[n], emit if n == 0 else silent) for n in batch]
+            pen.write(groups)
+            for n, group in zip(batch, groups):
+                results[n] = [self._written(draft) for draft in group]
+        return results
+
+    def _encode(self, prompt: str) -> list[int]:
+        return self.tokenizer.encode(prompt) or [self.start]
+
+    def _drafts(self, number: int, prompt: list[int], emit: Emit) -> list[Continuation]:
+        stops = [stop.replace("\\n", "\n") for stop in self.decode.stop]  # which nobody can type on a command line
+        return [
+            Continuation(number, nth, prompt, StreamedText(self.tokenizer, stops, emit if nth == 0 else silent, prompt))
+            for nth in range(self.decode.samples)
+        ]
+
+    def _written(self, draft: Continuation) -> Written:
+        telling, ids, logprobs = draft.telling, draft.ids, draft.logprobs
+        telling.end()
+        finished = draft.finished and not telling.stopped  # the last of a text may be certain only when nothing follows
+        tokens = [Token(*pair) for pair in zip(self.tokenizer.tokens(ids), logprobs)]
+        return Written(telling.text, sum(logprobs), finished, telling.stopped, ids, tokens)
+
+    def _ranked(self, found: Hypothesis, prompt: list[int]) -> Written:
+        draft = Continuation(0, 0, prompt, StreamedText(self.tokenizer, (), after=prompt))
+        draft.take(found)
+        return self._written(draft)
+
+    def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
+        """A prompt alone is answered as it is written. Of several, each text is a line, with its line ends as \\n and \\r."""
+        number = first or 0
+        if as_json:
+            for prompt, found in zip(texts, self.write(texts, number)):
+                emit(json.dumps({"prompt": prompt, "outputs": [w.as_dict() for w in found]}, ensure_ascii=False) + "\n")
+        elif len(texts) == 1 and first is None and self.decode.samples == self.decode.n_best == 1:
+            (((written,),)) = self.write(texts, number, emit)
+            emit(f"{written.text}\n" if self.decode.search == "beam" else "\n")
+        else:
+            for found in self.write(texts, number):
+                for written in found:
+                    emit(f"{_on_one_line(written.text)}\n")
+
+    def score(self, texts: Sequence[Ids], stride: int = 0) -> list[Any]:
+        """log p of every token of each text, given those before it that the window lets it see."""
+        stride = stride or max(1, self.window // 2)
+        return log_probabilities(self.model, texts, start=self.start, window=self.window, stride=stride)
+
+    def choose(self, context: str, options: Sequence[str], aside: str = "") -> Choice:
+        """How likely each option is after the context; a space is put between them where neither has one."""
+        gap = "" if not context or context[-1].isspace() else " "
+        spaced = [option if option[:1].isspace() else f"{gap}{option}" for option in options]
+        encode, sizes = self.tokenizer.encode, [len(option.encode()) for option in spaced]
+        ids = [encode(option) for option in spaced]
+        return choose(
+            self.model,
+            encode(context),
+            ids,
+            sizes,
+            start=self.start,
+            window=self.window,
+            aside_ids=encode(aside) if aside else (),
+        )
+
+    def evaluate(self, test: TestText) -> Perplexity:
+        return Perplexity.of(test, self.tokenizer, self.start, self.score)
+
+    @torch.no_grad()
+    def _look(self, prompt: list[int], written: Sequence[int]) -> list[int]:
+        """One pass over a text: what each step of writing it attended to, for training and decoding give the same numbers.
+
+        The last token of a full window was written but never read. Of a text that slid on, this sees the last window.
+        """
+        ids = [*prompt, *written]
+        ids = ids[: self.window] if len(ids) <= self.window + 1 else ids[-self.window :]
+        self.model(torch.tensor([ids], device=self.device))
+        return ids
+
+    def attention(self, text: str, part: str = "decoder") -> tuple[str, Alignment]:
+        """What comes after the text, and what every token of both attended to."""
+        if part != "decoder":
+            raise UserError(f"--part {part}: a language model is a decoder alone; give --part decoder, or leave it out.")
+        prompt = self._encode(text)
+        length = min(LOOKED_AT, max(1, self.window + 1 - len(prompt)))
+        with probe(self.model) as seen:
+            short = replace(self, decode=replace(self.decode, maximum_length=length, minimum_length=0, stop=(), samples=1))
+            with not_recording(self.model):
+                written = short.write([text])[0][0]
+            ids = self._look(prompt, written.ids)
+        weights = torch.stack([seen[name].weights()[0] for name in seen]).cpu().numpy()
+        words = tuple(self.tokenizer.tokens(ids))
+        return written.text, Alignment(f"{text}|{written.text}", words, words, weights, tuple(seen))
+
+    @classmethod
+    def validating(cls, model: GPT, tokenizer: Tokenizer, window: int, tokens: int) -> TextGenerator:
+        """For a look at what a model writes while it is trained."""
+        decode = DecodeConfig(search="sample", top_p=0.95, maximum_length=min(tokens, max(1, window // 2)), slide=True)
+        return cls(model, tokenizer, decode, window)  # it slides: what is cut out of a text may be more tokens by itself
+
+
+def _on_one_line(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")

@@ -1,0 +1,95 @@
+"""What training to fill in words and scoring it share: the masked text, the model, and what the model is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import nn
+
+from regard.core.errors import UserError
+from regard.data.batching.masked import MASKED, REPLACED, MaskedPassages, Masking
+from regard.data.batching.passages import Passages
+from regard.data.batching.token_cache import tokenise
+from regard.families.bert import BERT, Heads
+from regard.families.classifier import marks
+from regard.families.electra import ELECTRA, ELECTRAConfig
+from regard.metrics.masked_lm import FillScores, score_filling
+from regard.objectives.masked_lm import MaskedLMLoss
+from regard.objectives.replaced_token import ReplacedTokenConfig, ReplacedTokenLoss
+from regard.runs.load import window_of
+from regard.runs.recipe import Recipe
+from regard.tasks.corpus import Text
+from regard.text.tokenizer import Tokenizer
+
+SCORED = 0  # the seed of masks that are always the same
+
+
+@dataclass(frozen=True)
+class MaskedTest:
+    where: tuple[str, ...]
+    column: str
+
+
+def must_belong_together(recipe: Recipe) -> None:
+    """A family and what is asked of it."""
+    family, asked = recipe.model.family, recipe.objective.name
+    if (family == "electra") != (asked == "replaced"):
+        cure = "objective.name=replaced" if family == "electra" else "model.family=electra, or take recipe electra"
+        raise UserError(f"model.family={family} cannot be trained with objective.name={asked}; set {cure}.")
+    if recipe.objective.next_sentence and recipe.model.segments < 2:
+        raise UserError(
+            f"objective.next_sentence=true tells two texts apart by segments, but model.segments={recipe.model.segments}; set "
+            "model.segments=2, or objective.next_sentence=false."
+        )
+
+
+def built(recipe: Recipe, vocabulary: int, seed: int = 0) -> BERT | ELECTRA:
+    if isinstance(recipe.model, ELECTRAConfig):
+        return ELECTRA(recipe.model, vocabulary, seed)
+    return BERT(recipe.model, vocabulary, seed, asked(recipe))
+
+
+def asked(recipe: Recipe) -> Heads:
+    return Heads(next_sentence=recipe.objective.next_sentence)
+
+
+def objective_of(recipe: Recipe) -> MaskedLMLoss | ReplacedTokenLoss:
+    if isinstance(recipe.objective, ReplacedTokenConfig):
+        return ReplacedTokenLoss(recipe.objective)
+    return MaskedLMLoss(recipe.objective)
+
+
+def masked(recipe: Recipe, tokenizer: Tokenizer, text: Text, seed: int, *, packed: bool = False) -> MaskedPassages:
+    """ELECTRA's words are all hidden that are to be filled in; of BERT's some are replaced, and some stay."""
+    objective, replaced = recipe.objective, isinstance(recipe.objective, ReplacedTokenConfig)
+    if tokenizer.roles.mask is None:
+        raise UserError(
+            f"task.start={recipe.task.start}: its vocabulary has no piece that hides a word, such as [MASK]; start from a model "
+            "that was trained to fill in words, or from none."
+        )
+    starts = text.starts if recipe.data.apart else np.zeros(1, np.int64)
+    around = marks(recipe.model, tokenizer.roles)
+    passages = Passages(text.ids, starts, window_of(recipe), around, seed, objective.next_sentence)
+    masking = Masking(
+        seed,
+        tokenizer.roles.mask,
+        words(tokenizer),
+        objective.share,
+        masked=1.0 if replaced else MASKED,
+        replaced=0.0 if replaced else REPLACED,
+        continues=tokenizer.continuing() if objective.whole_words else None,
+    )
+    return MaskedPassages(passages, recipe.train.tokens_per_batch, masking, packed, judged=replaced)
+
+
+def words(tokenizer: Tokenizer) -> np.ndarray:
+    """Ids of pieces of text: all that are there and are not special."""
+    return np.array(sorted(set(tokenizer.raw.get_vocab(with_added_tokens=True).values()) - tokenizer.specials), np.int64)
+
+
+def scored(model: nn.Module, recipe: Recipe, tokenizer: Tokenizer, test: MaskedTest) -> FillScores:
+    """On a test text, whose masks are always the same."""
+    tokens = tokenise(test.where, test.column, tokenizer, eos=None, say=lambda line: None)
+    text = Text.of(tokens, 0, len(tokens.ids))
+    return score_filling(model, objective_of(recipe), masked(recipe, tokenizer, text, SCORED).in_order())

@@ -1,0 +1,124 @@
+"""A model that fills in: of each blank in a text, typed as [MASK] or <mask>, the likeliest words and their probabilities."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import torch
+
+from regard.core.errors import UserError
+from regard.core.terminal import Emit, printable
+from regard.data.batching.pairs import Ragged, padded
+from regard.decode.batching import in_batches
+from regard.families.bert import BERT
+from regard.families.classifier import marks
+from regard.families.published_sizes import context
+from regard.metrics.masked_lm import FillScores
+from regard.runs.load import ready
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint
+from regard.runs.recipe import Recipe
+from regard.tasks.masked_lm.masking import MaskedTest, asked, scored
+from regard.text.blanks import TYPED, Blanks
+from regard.text.tokenizer import Tokenizer
+
+TOP = 5  # words told of each blank
+
+
+class Guess(NamedTuple):
+    word: str
+    probability: float
+
+
+class Filled(NamedTuple):
+    text: str  # with the likeliest word in every blank
+    blanks: list[list[Guess]]  # of each, the likeliest words first
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"filled": self.text, "blanks": [[guess._asdict() for guess in guesses] for guesses in self.blanks]}
+
+
+@dataclass
+class FillMask:
+    model: BERT
+    tokenizer: Tokenizer
+    recipe: Recipe
+
+    def __post_init__(self) -> None:
+        self.blanks = Blanks(self.tokenizer)
+
+    @classmethod
+    def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> FillMask:
+        """A run, or a public checkpoint as it is."""
+        if not any(name.startswith("head.") for name in start.weights):
+            raise UserError(f"{start.name} has no head for words; train one with task.start={start.name}.")
+        model = BERT(recipe.model, start.vocabulary, heads=asked(recipe))
+        start.fill(model)
+        return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe)
+
+    @property
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return {VOCABULARY: self.tokenizer}
+
+    @overload
+    def __call__(self, text: str) -> str: ...
+    @overload
+    def __call__(self, text: list[str]) -> list[str]: ...
+    def __call__(self, text: str | list[str]) -> str | list[str]:
+        """One text, or each of many, with the likeliest word in every blank."""
+        if isinstance(text, list):
+            return [filled.text for filled in self.fill(text)]
+        return self.fill([text])[0].text
+
+    @torch.no_grad()
+    def fill(self, texts: Sequence[str], top: int = TOP) -> list[Filled]:
+        """The `top` likeliest words of every blank. What fills several blanks of a text is guessed one by one, not together."""
+        rows, found = Ragged(self._encode(texts)), [Filled(text, []) for text in texts]
+        device, mask = next(self.model.parameters()).device, self.blanks.mask
+        for batch in in_batches(rows.lengths.tolist(), self.recipe.decode.batch_tokens):
+            ids_BL, lengths_B = (part.to(device) for part in padded(*rows.take(np.array(batch))))
+            row_M, place_M = (ids_BL == mask).nonzero(as_tuple=True)
+            logits_MV = self.model.head(self.model.hidden(ids_BL, lengths_B)[row_M, place_M])[:, : len(self.tokenizer)]
+            likely_MK = logits_MV.float().softmax(-1).topk(min(top, logits_MV.shape[1]))
+            for row, *guesses in zip(row_M.tolist(), likely_MK.indices.tolist(), likely_MK.values.tolist()):
+                found[batch[row]].blanks.append([Guess(self._word(i), p) for i, p in zip(*guesses)])
+        return [self._completed(filled) for filled in found]
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        around, room = marks(self.recipe.model, self.tokenizer.roles), context(self.recipe.model)
+        rows = [around.around([ids], len(ids) + 2)[0] for ids in self.blanks.encode(texts)]
+        for text, ids in zip(texts, rows):
+            if self.blanks.mask not in ids:
+                raise UserError(f"{text[:40]!r} has no blank to fill in; write {self.blanks.name} in place of a word.")
+            if room is not None and len(ids) > room:
+                raise UserError(f"{text[:40]!r} is {len(ids):,} tokens long, but the model has {room:,} positions; give less.")
+        return rows
+
+    def _word(self, number: int) -> str:
+        """As text where it is text by itself, else as a piece."""
+        word = self.tokenizer.decode([number]).strip()
+        return word if word and "\N{REPLACEMENT CHARACTER}" not in word else self.tokenizer.tokens([number])[0]
+
+    def _completed(self, filled: Filled) -> Filled:
+        words = iter([guesses[0].word for guesses in filled.blanks])
+        return filled._replace(text=TYPED.sub(lambda _: next(words), filled.text))
+
+    def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
+        """`word probability, word probability, ...` for each text, blanks with a tab between; an empty line for an empty one."""
+        answers = iter(self.fill([text for text in texts if text.strip()]))
+        for text in texts:
+            filled = next(answers) if text.strip() else Filled("", [])
+            if as_json:
+                emit(json.dumps({"text": text, **filled.as_dict()}, ensure_ascii=False) + "\n")
+            else:
+                told = (
+                    ", ".join(f"{printable(word)} {probability:.4f}" for word, probability in guesses)
+                    for guesses in filled.blanks
+                )
+                emit("\t".join(told) + "\n")
+
+    def evaluate(self, test: MaskedTest) -> FillScores:
+        return scored(self.model, self.recipe, self.tokenizer, test)

@@ -1,0 +1,173 @@
+"""The task `fill`: running text with words taken out, and an encoder that learns to fill them in, or to find false ones.
+
+objective.name=masked      BERT: what stood here? With objective.next_sentence=true also: does a text follow the one before?
+objective.name=replaced    ELECTRA: a small network fills in, and a larger one finds what it got wrong
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard.core.errors import UserError
+from regard.data.batching.masked import MaskedBatch
+from regard.data.loader import Source
+from regard.families import bert, electra
+from regard.families.bert import BERT
+from regard.families.electra import ELECTRA, ELECTRAConfig
+from regard.metrics.masked_lm import score_filling
+from regard.model.flops import Part
+from regard.objectives.base import Objective
+from regard.runs.folder import Run, Say
+from regard.runs.load import must_be_as_trained, vocabulary_of, window_of
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of
+from regard.runs.protocols import Task
+from regard.runs.recipe import Recipe
+from regard.tasks.corpus import Running, Text, must_be_there, read_running
+from regard.tasks.masked_lm.electra import ReplacedTokenDetector
+from regard.tasks.masked_lm.masking import (
+    SCORED,
+    MaskedTest,
+    asked,
+    built,
+    masked,
+    must_belong_together,
+    objective_of,
+    words,
+)
+from regard.tasks.masked_lm.predict import FillMask
+from regard.text.tokenizer import Tokenizer
+from regard.training.loop import Validation
+
+LOOKED_AT = 1_000_000  # tokens, to see that a text is more than unknown pieces
+SHOWN = 2  # passages of the validation text
+
+
+@dataclass(frozen=True)
+class Masked:
+    """Prepared text (see `task.Prepared`)."""
+
+    recipe: Recipe
+    running: Running
+    test: MaskedTest | None
+    unit = "masked words"
+    metric = "nll"
+
+    @property
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return {VOCABULARY: self.running.tokenizer}
+
+    @property
+    def _vocabulary(self) -> int:
+        start = self.running.start
+        return start.vocabulary if start else vocabulary_of(self.recipe, self.running.tokenizer)
+
+    def model(self) -> BERT | ELECTRA:
+        model = built(self.recipe, self._vocabulary, self.recipe.train.seed)
+        if self.running.start is not None:
+            self.running.start.fill(model)
+        return model
+
+    def objective(self) -> Objective:
+        return objective_of(self.recipe)
+
+    def source(self, *, packed: bool) -> Source:
+        return masked(self.recipe, self.running.tokenizer, self.running.train, self.recipe.train.seed, packed=packed)
+
+    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
+        """Scores on the validation text, whose masks are always the same, and a passage or two with what a BERT makes of them."""
+        source = masked(self.recipe, self.running.tokenizer, self.running.valid, SCORED)
+
+        def validate(model: nn.Module) -> Validation:
+            metrics = score_filling(model, objective, source.in_order()).metrics()
+            if not np.isfinite(metrics["nll"]) or not isinstance(model, BERT):
+                return Validation(metrics, [])
+            return Validation(metrics, self._samples(model, next(source.in_order())))
+
+        return validate
+
+    @torch.no_grad()
+    def _samples(self, model: BERT, batch: MaskedBatch) -> list[str]:
+        batch = batch.to(next(model.parameters()).device)
+        said_M = model(batch.ids_BL, batch.words, batch.segments_BL).argmax(-1).flatten()[batch.masked_M]
+        own_BL = batch.ids_BL.flatten().scatter(0, batch.masked_M, batch.targets_M).view_as(batch.ids_BL)
+        rows_M, tokens = batch.masked_M // batch.ids_BL.shape[1], self.running.tokenizer.tokens
+        return [
+            f"{self.running.tokenizer.decode(own_BL[row].tolist())}\n"
+            f"  masked     {' '.join(tokens(batch.targets_M[rows_M == row].tolist()))}\n"
+            f"  model      {' '.join(tokens(said_M[rows_M == row].tolist()))}"
+            for row in range(min(SHOWN, len(own_BL)))
+        ]
+
+    def example(self) -> tuple[Part, int]:
+        """A full passage, with its masked words."""
+        model, window = self.recipe.model, window_of(self.recipe)
+        scored = max(1, round(self.recipe.objective.share * window))
+        if isinstance(model, ELECTRAConfig):
+            return electra.count(model, self._vocabulary, window, scored), scored
+        return bert.count(model, self._vocabulary, window, scored, asked(self.recipe)), scored
+
+    def amounts(self) -> dict[str, str]:
+        return {"train": self.running.train.amount, "valid": self.running.valid.amount}
+
+    def fingerprints(self) -> dict[str, str]:
+        return {"train": self.running.train.sha256, "valid": self.running.valid.sha256}
+
+
+def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Masked:
+    """A vocabulary that is learned gets a piece more, <mask>."""
+    must_belong_together(recipe)
+    window_of(recipe)
+    test = read_test(recipe) if recipe.data.test else None
+    running = read_running(recipe, folder, say, ended=False, complete=Tokenizer.with_mask)
+    for split, text in (("train", running.train), ("valid", running.valid)):
+        _must_be_enough(recipe, running.tokenizer, split, text)
+    return Masked(recipe, running, test)
+
+
+def read_test(recipe: Recipe) -> MaskedTest:
+    must_be_there(recipe.data.test)
+    return MaskedTest(recipe.data.test, recipe.data.column)
+
+
+def _must_be_enough(recipe: Recipe, tokenizer: Tokenizer, split: str, text: Text) -> None:
+    """Passages can be cut, and some of what is in them is words."""
+    cure = "" if split == "train" or recipe.data.valid else " Raise data.held_out, or give data.valid."
+    try:
+        passages = masked(recipe, tokenizer, text, SCORED).passages
+    except UserError as error:
+        raise UserError(f"data.{split}: {error}{cure}") from None
+    known = np.isin(text.ids[:LOOKED_AT], words(tokenizer)).sum()
+    if not len(passages) or known * 2 < min(len(text.ids), LOOKED_AT):
+        raise UserError(
+            f"data.{split}: of {len(text.ids):,} tokens only {known:,} are pieces that the vocabulary knows, too few to fill in; "
+            f"give other text, or a vocabulary that can spell it.{cure}"
+        )
+
+
+def open_run(run: Run, recipe: Recipe, device: torch.device) -> FillMask | ReplacedTokenDetector:
+    must_be_as_trained(run, recipe)
+    if isinstance(recipe.model, ELECTRAConfig):
+        return ReplacedTokenDetector.of(run, recipe, device)
+    return adopt(start_of(str(run.folder)), recipe, device)
+
+
+def adopt(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> FillMask | ReplacedTokenDetector:
+    """What it has a head for: to judge words, or to fill them in."""
+    judges = any(name.startswith("replaced.") for name in start.weights)
+    return (ReplacedTokenDetector if judges else FillMask).of_start(start, recipe, device)
+
+
+def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
+    (vocabulary,) = run.vocabulary_sizes()
+    if isinstance(recipe.model, ELECTRAConfig):
+        return electra.count(recipe.model, vocabulary, tokens)
+    return bert.count(recipe.model, vocabulary, tokens, heads=asked(recipe))
+
+
+TASK = Task(prepare, read_test, open_run, says=False, adopt=adopt, parts=parts)

@@ -1,0 +1,190 @@
+"""The task `answer`: questions about texts, and a BERT that points at the words of a text that answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from torch import nn
+
+from regard.core.errors import UserError
+from regard.data.batching.qa import SpanBatches, Windows
+from regard.data.sources.qa import Question, read_questions
+from regard.data.valid_fraction import held_out, hint, told_held_out
+from regard.families.bert import BERT, count
+from regard.metrics.question_answering import AnswerScores
+from regard.model.flops import Part
+from regard.objectives.base import Objective
+from regard.objectives.span import SpanLoss
+from regard.runs.folder import Run, Say
+from regard.runs.load import vocabulary_of
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of, vocabulary
+from regard.runs.protocols import Task, Vocabulary
+from regard.runs.recipe import Recipe
+from regard.tasks.question_answering.predict import SPAN, QuestionAnswerer
+from regard.tasks.question_answering.reader import Asked, Reader, answers_of, scores_of
+from regard.training.loop import Validation
+
+SAMPLES = 6
+WHERE = "give SQuAD's .json, a .jsonl file with questions, contexts and answers, or hf:NAME"
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Prepared questions with their contexts (see `task.Prepared`)."""
+
+    recipe: Recipe
+    reader: Reader
+    train: Windows
+    train_questions: int
+    valid: Asked
+    valid_questions: list[Question]
+    test: list[Question]
+    start: InitCheckpoint | None  # none too where the run has weights of its own by now
+    unit = "windows"
+    metric = "f1"
+
+    @property
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        return {VOCABULARY: self.reader.tokenizer}
+
+    @property
+    def _vocabulary(self) -> int:
+        return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.reader.tokenizer)
+
+    def model(self) -> BERT:
+        model = BERT(self.recipe.model, self._vocabulary, self.recipe.train.seed, SPAN)
+        if self.start is not None:
+            self.start.fill(model)
+        return model
+
+    def objective(self) -> SpanLoss:
+        return SpanLoss(self.recipe.objective)
+
+    def source(self, *, packed: bool) -> SpanBatches:
+        return SpanBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
+
+    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
+        """Loss, exact match and F1 on the validation questions, and the first few of them with what the model says."""
+        references = [[answer.text for answer in question.answers] for question in self.valid_questions]
+
+        def validate(model: nn.Module) -> Validation:
+            scores = scores_of(model, self.valid.windows, self.recipe.train.tokens_per_batch)  # type: ignore[arg-type]
+            if not np.isfinite(scores.nll):
+                return Validation({"nll": scores.nll}, [])  # weights that broke point nowhere
+            said = [best[0].text for best in answers_of(self.valid, scores.windows, self.recipe.data)]
+            found = AnswerScores.of(said, references).all
+            lines = [
+                f"{question.text}\n  answer     {' | '.join(dict.fromkeys(true)) or '(none)'}\n  model      {answer or '(none)'}"
+                for question, true, answer in zip(self.valid_questions[:SAMPLES], references, said)
+            ]
+            return Validation({"nll": scores.nll, "exact": found.exact, "f1": found.f1}, lines)
+
+        return validate
+
+    def example(self) -> tuple[Part, int]:
+        """A window of average length."""
+        return count(self.recipe.model, self._vocabulary, round(self.train.ids.lengths.mean()), heads=SPAN), 1
+
+    def amounts(self) -> dict[str, str]:
+        counts = {"train": (self.train_questions, self.train), "valid": (len(self.valid_questions), self.valid.windows)}
+        return {split: f"{questions:,} questions in {len(found):,} windows" for split, (questions, found) in counts.items()}
+
+    def fingerprints(self) -> dict[str, str]:
+        return {"train": self.train.digest(), "valid": self.valid.windows.digest()}
+
+
+def read_split(recipe: Recipe, split: str) -> list[Question]:
+    data, where = recipe.data, getattr(recipe.data, split)
+    if not where:
+        raise UserError(f"data.{split} is empty; {WHERE}.{hint(split)}")
+    try:
+        found = read_questions(where, data.columns, data.limit or None if split == "train" else None, data.first)
+    except UserError as error:
+        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
+    if not data.unanswerable and (silent := [question for question in found if not question.answers]):
+        raise UserError(
+            f"data.{split}: {silent[0].place} has no answer, nor have {len(silent) - 1:,} more. Set data.unanswerable=true if "
+            "that is meant: the model learns to say so."
+        )
+    return found
+
+
+def read_to_learn(recipe: Recipe) -> tuple[list[Question], list[Question]]:
+    """Training and validation; where a share of training is held out, all questions about a text are on one side."""
+    train = read_split(recipe, "train")
+    if recipe.data.valid or not recipe.data.held_out:
+        return train, read_split(recipe, "valid")
+    return held_out(train, lambda question: question.context, recipe.data.held_out, "questions")
+
+
+def read_test(recipe: Recipe) -> list[Question]:
+    return read_split(recipe, "test")
+
+
+def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Questions:
+    """Read and check the data, and take the vocabulary of the run, of the start, or of the training texts."""
+    begun = folder is not None and (folder / VOCABULARY).exists()
+    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    train, valid = read_to_learn(recipe)
+    test = read_split(recipe, "test") if recipe.data.test else []
+    for line in told_held_out(recipe.data):
+        say(line)
+    for split, questions in (("train", train), ("valid", valid), ("test", test)):
+        for line in _described(questions):
+            say(f"{split}: {line}")
+    if shared := _overlap(train, test):
+        say(f"warning: {shared} of {len(test)} test questions are also in train, so the score will flatter.")
+    tokenizer = vocabulary(recipe, folder, start, lambda: _texts(train))
+    reader = Reader.of(recipe, tokenizer)
+    say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")
+    read = {split: _read(reader, split, found, say) for split, found in (("train", train), ("valid", valid))}
+    return Questions(recipe, reader, read["train"].windows, len(train), read["valid"], valid, test, start)
+
+
+def _described(questions: Sequence[Question]) -> list[str]:
+    """How many there are, and what looks odd."""
+    if not questions:
+        return []
+    contexts, silent = len({question.context for question in questions}), sum(not question.answers for question in questions)
+    none = f", {silent:,} of them without an answer" if silent else ""
+    moved = sum(answer.moved for question in questions for answer in question.answers)
+    lines = [f"{len(questions):,} questions about {contexts:,} texts{none}"]
+    return lines + (
+        [f"{moved:,} answers stand a little beside their start, and are taken from where they stand"] if moved else []
+    )
+
+
+def _texts(questions: Sequence[Question]) -> list[str]:
+    """What a vocabulary is learned from: every context once."""
+    return [*dict.fromkeys(question.context for question in questions), *(question.text for question in questions)]
+
+
+def _read(reader: Reader, split: str, questions: Sequence[Question], say: Say) -> Asked:
+    """The first answer of each is what is to be learned."""
+    spans = [
+        (question.answers[0].start, question.answers[0].start + len(question.answers[0].text)) if question.answers else None
+        for question in questions
+    ]
+    asked = [(question.text, question.context) for question in questions]
+    read = reader.read(asked, [f"data.{split}: {question.place}" for question in questions], spans)
+    if read.cut:
+        say(f"{split}: {read.cut:,} questions are longer than data.maximum_question={reader.layout.question} tokens and are cut")
+    if lost := read.windows.lost - sum(span is None for span in spans):
+        say(f"{split}: {lost:,} answers are whole in no window of {reader.layout.window} tokens, so they cannot be learned")
+    return read
+
+
+def _overlap(train: Sequence[Question], test: Sequence[Question]) -> int:
+    seen = {(question.text, question.context) for question in train}
+    return sum((question.text, question.context) in seen for question in test)
+
+
+def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
+    (vocabulary,) = run.vocabulary_sizes()
+    return count(recipe.model, vocabulary, tokens, heads=SPAN)
+
+
+TASK = Task(prepare, read_test, QuestionAnswerer.of, adopt=QuestionAnswerer.of_start, parts=parts)

@@ -1,0 +1,222 @@
+"""The task `tag`: sentences with a tag for each word, and a body that reads with a head that tags what it has read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from torch import nn
+
+from regard.core.errors import UserError
+from regard.data.batching.tagged import TaggedBatches, TaggedTexts, WordReader
+from regard.data.checks import described, obeying
+from regard.data.labels.tagset import Scheme, Tags, recognised
+from regard.data.sources.tagged import TaggedSentence, read_tagged
+from regard.data.valid_fraction import held_out, hint, told_held_out
+from regard.families.bodies import Body, body_of, count
+from regard.metrics.entities import EntityScores
+from regard.model.flops import Part
+from regard.objectives.base import Objective
+from regard.objectives.tagging import TaggingLoss
+from regard.runs.folder import Run, Say
+from regard.runs.load import vocabulary_of
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, frozen, start_of, vocabulary
+from regard.runs.protocols import Task, Vocabulary
+from regard.runs.recipe import Recipe
+from regard.tasks.tagging.decode_tags import Marked, log_probabilities, marked, word_reader
+from regard.tasks.tagging.predict import LABELS, Tagger, only_tags, scores_of
+from regard.training.loop import Validation
+
+SAMPLES = 6
+NO_TAG = "_"  # of a word that nobody has tagged
+
+
+class Split(NamedTuple):
+    sentences: list[TaggedSentence]
+    scheme: Scheme
+    mended: int  # tags that broke it
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Prepared sentences with their tags (see `task.Prepared`)."""
+
+    recipe: Recipe
+    reader: WordReader
+    tags: Tags
+    train: TaggedTexts
+    train_sentences: int
+    valid: TaggedTexts
+    valid_sentences: list[TaggedSentence]
+    test: list[TaggedSentence]
+    start: InitCheckpoint | None  # none too where the run has weights of its own by now
+    unit = "words"
+
+    @property
+    def metric(self) -> str:
+        """Entities are judged by F1, single words by accuracy."""
+        return "accuracy" if self.tags.scheme == "plain" else "f1"
+
+    @property
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        return {VOCABULARY: self.reader.tokenizer, LABELS: self.tags}
+
+    @property
+    def _vocabulary(self) -> int:
+        return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.reader.tokenizer)
+
+    def model(self) -> Body:
+        model = body_of(self.recipe.model, self._vocabulary, self.recipe.train.seed, only_tags(self.tags))
+        if self.start is not None:
+            _with_same_tags(self.start, self.tags).fill(model)
+        return frozen(model, self.recipe.task)
+
+    def objective(self) -> TaggingLoss:
+        return TaggingLoss(self.recipe.objective)
+
+    def source(self, *, packed: bool) -> TaggedBatches:
+        return TaggedBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
+
+    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
+        """Loss and scores on the validation sentences, and the first few of them with what the model says."""
+        lengths, true = [len(sentence.words) for sentence in self.valid_sentences], self.valid.tags.flat
+
+        def validate(model: nn.Module) -> Validation:
+            logs_WC = log_probabilities(model, self.valid, self.recipe.train.tokens_per_batch)  # type: ignore[arg-type]
+            if not np.isfinite(logs_WC).all():
+                return Validation({"nll": float("nan")}, [])  # weights that broke say nothing
+            said = marked(logs_WC, lengths, self.tags)
+            scores = scores_of(self.tags, true, logs_WC, self.valid_sentences, said)
+            metrics = {"nll": scores.nll, "accuracy": scores.accuracy}
+            metrics |= {"f1": scores.f1} if isinstance(scores, EntityScores) else {"macro_f1": scores.macro_f1}
+            return Validation(metrics, [_sample(*both) for both in zip(self.valid_sentences[:SAMPLES], said)])
+
+        return validate
+
+    def example(self) -> tuple[Part, int]:
+        """A window of average length, and the words that are asked of it."""
+        length, words = self.train.ids.lengths.mean(), self.train.places.lengths.mean()
+        return count(self.recipe.model, self._vocabulary, round(length), heads=only_tags(self.tags)), max(1, round(words))
+
+    def amounts(self) -> dict[str, str]:
+        counts = {"train": (self.train_sentences, self.train), "valid": (len(self.valid_sentences), self.valid)}
+        found = {split: f"{sentences:,} sentences of {data.words:,} words" for split, (sentences, data) in counts.items()}
+        return found | {"train": f"{found['train']}, {len(self.tags)} tags"}
+
+    def fingerprints(self) -> dict[str, str]:
+        """With the tags' names: they are numbers in what was prepared."""
+        names = hashlib.sha256("\0".join((self.tags.scheme, *self.tags.names)).encode()).hexdigest()
+        return {"train": f"{self.train.digest()}:{names}", "valid": self.valid.digest()}
+
+
+def read_split(recipe: Recipe, split: str) -> Split:
+    data = recipe.data
+    if not (where := getattr(data, split)):
+        raise UserError(
+            f"data.{split} is empty; give a file with a word and its tag on each line, a .jsonl file, or hf:NAME.{hint(split)}"
+        )
+    try:
+        found = read_tagged(where, data.columns, data.limit or None if split == "train" else None)
+        scheme = recognised([sentence.tags for sentence in found]) if data.scheme == "auto" else data.scheme
+        sentences, mended = obeying(found, scheme, data.repair)
+    except UserError as error:
+        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
+    return Split(sentences, scheme, mended)
+
+
+def read_splits(recipe: Recipe) -> dict[str, Split]:
+    """Training, validation and, where there is any, the test; of a share that is held out, whole documents if files name them."""
+    train, data = read_split(recipe, "train"), recipe.data
+    if data.valid or not data.held_out:
+        valid = read_split(recipe, "valid")
+    else:
+        documents = len({sentence.group for sentence in train.sentences}) > 1  # of one alone, sentences are picked
+        kept, held = held_out(
+            train.sentences, lambda sentence: sentence.group if documents else sentence.words, data.held_out, "sentences"
+        )
+        train, valid = train._replace(sentences=kept), Split(held, train.scheme, 0)
+    test = read_split(recipe, "test") if data.test else None
+    return {"train": train, "valid": valid} | ({"test": test} if test and not _is_untagged(test.sentences) else {})
+
+
+def _is_untagged(sentences: Sequence[TaggedSentence]) -> bool:
+    """Says no word what it is, as in a treebank that is to be tagged?"""
+    return all(tag == NO_TAG for sentence in sentences for tag in sentence.tags)
+
+
+def _unscored(recipe: Recipe) -> str:
+    where = " and ".join(recipe.data.test)
+    return f"{where} has no tags, so there is nothing to score; 'regard predict RUN --input {recipe.data.test[0]}' gives it some."
+
+
+def read_test(recipe: Recipe) -> list[TaggedSentence]:
+    if _is_untagged(found := read_split(recipe, "test").sentences):
+        raise UserError(f"data.test: {_unscored(recipe)}")
+    return found
+
+
+def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Sentences:
+    """Read and check the data, learn its tags, and take the vocabulary of the run, of the start, or of the training sentences."""
+    begun = folder is not None and (folder / VOCABULARY).exists()
+    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    splits = read_splits(recipe)
+    train, valid = splits["train"].sentences, splits["valid"].sentences
+    test = splits["test"].sentences if "test" in splits else []
+    if recipe.data.test and not test:
+        say(f"test: {_unscored(recipe)}")
+    tags = Tags.of(train, splits["train"].scheme)
+    numbers = {split: tags.numbers(found.sentences, split) for split, found in splits.items()}
+    for line in told_held_out(recipe.data):
+        say(line)
+    _tell(splits, say)
+    tokenizer = vocabulary(recipe, folder, start, lambda: [" ".join(sentence.words) for sentence in train])
+    reader = word_reader(recipe, tokenizer)
+    say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")
+    encoded = {split: _encoded(reader, split, splits[split].sentences, numbers[split], say) for split in ("train", "valid")}
+    return Sentences(recipe, reader, tags, encoded["train"], len(train), encoded["valid"], valid, test, start)
+
+
+def _tell(splits: Mapping[str, Split], say: Say) -> None:
+    for split, (sentences, scheme, mended) in splits.items():
+        first, *others = described(sentences, scheme)
+        say(f"{split}: {len(sentences):,} sentences, {first}")
+        for line in others if split == "train" else []:
+            say(f"  {line}")
+        if mended:
+            say(f"  warning: {mended:,} tags broke {scheme} and have been mended (data.repair=true).")
+    seen, test = {sentence.words for sentence in splits["train"].sentences}, splits["test"].sentences if "test" in splits else []
+    if shared := sum(sentence.words in seen for sentence in test):
+        say(f"warning: {shared} of {len(test)} test sentences are also in train, so the score will flatter.")
+
+
+def _encoded(
+    reader: WordReader, split: str, sentences: Sequence[TaggedSentence], numbers: Sequence[Sequence[int]], say: Say
+) -> TaggedTexts:
+    ids, places = reader.encode([sentence.words for sentence in sentences])
+    if len(ids) > len(sentences):
+        say(f"{split}: {len(sentences):,} sentences are read in {len(ids):,} windows of at most {reader.window} tokens")
+    return TaggedTexts.of(ids, places, np.concatenate([np.array(row) for row in numbers]))
+
+
+def _with_same_tags(start: InitCheckpoint, tags: Tags) -> InitCheckpoint:
+    """A head that came along is kept if it is for just these tags; else a new one is learned."""
+    if start.labels == tags.names:
+        return start
+    return replace(start, weights={name: w for name, w in start.weights.items() if not name.startswith("tags.")})
+
+
+def _sample(sentence: TaggedSentence, said: Marked) -> str:
+    lines = [f"{name:<9}  {' '.join(tags)}" for name, tags in (("tags", sentence.tags), ("model", said.tags))]
+    return "\n  ".join([" ".join(sentence.words)[:200], *lines])
+
+
+def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
+    (vocabulary,) = run.vocabulary_sizes()
+    return count(recipe.model, vocabulary, tokens, heads=only_tags(Tags.load(run.folder / LABELS)))
+
+
+TASK = Task(prepare, read_test, Tagger.of, adopt=Tagger.of_start, parts=parts)

@@ -1,0 +1,212 @@
+"""A trained translator: text in, text out, with scores and, for those who look, its attention."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import torch
+
+from regard.core.errors import UserError
+from regard.core.terminal import Emit
+from regard.data.batching.pairs import pad
+from regard.data.pair import Pair
+from regard.decode.batching import in_batches
+from regard.decode.config import DecodeConfig
+from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
+from regard.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, encoder_decoder
+from regard.families.published_sizes import context
+from regard.lens.alignment import Alignment
+from regard.metrics.bleu import Scores, corpus_scores
+from regard.model.probe import not_recording, probe
+from regard.runs.folder import Run, choose_device
+from regard.runs.load import fill, must_be_as_trained, ready
+from regard.runs.recipe import Recipe
+from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
+from regard.tasks.limits import LONGEST_SOURCE
+from regard.text.specials import EOS, SOS
+from regard.text.tokenizer import Tokenizer
+
+ROOM = 50  # an output may be so many tokens longer than its source (Vaswani et al. 2017, section 6.1)
+
+
+class Tokenizers(NamedTuple):
+    """One for both languages, or one each."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @staticmethod
+    def files(joint: bool) -> tuple[str, ...]:
+        return ("tokenizer.json",) if joint else ("tokenizer.source.json", "tokenizer.target.json")
+
+    @classmethod
+    def load(cls, folder: Path, joint: bool) -> Tokenizers:
+        loaded = [Tokenizer.load(folder / name) for name in cls.files(joint)]
+        return cls(loaded[0], loaded[-1])
+
+    def save(self, folder: Path, joint: bool) -> None:
+        for name, tokenizer in zip(self.files(joint), self):
+            tokenizer.save(folder / name)
+
+
+class Translated(NamedTuple):
+    """A test set's translations and what they score."""
+
+    scores: Scores
+    outputs: list[str]
+
+    def lines(self) -> list[str]:
+        return self.scores.lines()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"sentences": len(self.outputs), **self.scores.as_dict()}
+
+
+@dataclass
+class Translator:
+    model: EncoderDecoder
+    tokenizers: Tokenizers
+    decode: DecodeConfig
+    columns: tuple[str, ...] = ()  # source and target of a table, as in training
+    sessions: CapturedGraphs | None = None  # on a GPU: recorded searches, to be replayed
+
+    def __post_init__(self) -> None:
+        self.sessions = sessions_on(self.device)
+
+    @property
+    def texts(self) -> int:
+        """At a time."""
+        return 1
+
+    @property
+    def tells(self) -> tuple[str, ...]:
+        """Of a row of a table."""
+        return ("predicted",)
+
+    @classmethod
+    def open(cls, folder: Path | str, device: str | None = None, assignments: Sequence[str] = ()) -> Translator:
+        run = Run.open(folder)
+        return cls.of(run, run.recipe_with(assignments), choose_device(device))
+
+    @classmethod
+    def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Translator:
+        """The run's translator; of its recipe, the search and the data may have been set anew."""
+        must_be_as_trained(run, recipe)
+        if recipe.decode.stop or recipe.decode.slide:
+            raise UserError("decode.stop and decode.slide are for language models; a translation ends by itself. Leave them out.")
+        tokenizers = Tokenizers.load(run.folder, recipe.text.joint)
+        model = build_model(recipe, tokenizers)
+        fill(model, run.weights())
+        return cls(ready(model, recipe.decode.weights, device), tokenizers, recipe.decode, getattr(recipe.data, "columns", ()))
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @overload
+    def __call__(self, text: str) -> str: ...
+    @overload
+    def __call__(self, text: list[str]) -> list[str]: ...
+    def __call__(self, text: str | list[str]) -> str | list[str]:
+        """One text or many. Under a probe the search is not recorded; its result is then seen in one pass."""
+        texts = [text] if isinstance(text, str) else text
+        with not_recording(self.model) as looking:
+            found = [best[0] for best in self.translate(texts)]
+        if looking and found:
+            self._look(texts, found)
+        return found[0].text if isinstance(text, str) else [translation.text for translation in found]
+
+    def translate(self, texts: Sequence[str], first: int = 0) -> list[list[GeneratedText]]:
+        """The n_best or the samples of each text, in the order given, decoded in batches of similar length.
+
+        An empty text has one translation, the empty one.
+        """
+        results: list[list[GeneratedText]] = [[NOTHING] for _ in texts]
+        written = [row for row, text in enumerate(texts) if text.strip()]
+        sources = [[*ids, EOS] for ids in self.tokenizers.source.encode_batch([texts[row] for row in written])]
+        self._must_fit([texts[row] for row in written], sources)
+        for batch in in_batches([len(ids) for ids in sources], self.decode.batch_tokens):
+            numbers = [first + written[n] for n in batch]
+            for n, found in zip(batch, self._search([sources[n] for n in batch], numbers)):
+                results[written[n]] = found
+        return results
+
+    def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
+        """A line for each text, or one for each of its n_best."""
+        for source, found in zip(texts, self.translate(texts, first or 0)):
+            tell({"source": source}, found, self.decode, as_json, emit)
+
+    def fields(self, asked: Sequence[tuple[str, ...]], first: int) -> list[dict[str, str]]:
+        """What a row of a table is told, by column: the best translation."""
+        return [{"predicted": found[0].text} for found in self.translate([text for (text,) in asked], first)]
+
+    def evaluate(self, test: Sequence[Pair]) -> Translated:
+        outputs = self([pair.source for pair in test])
+        return Translated(corpus_scores(outputs, [pair.target for pair in test]), outputs)
+
+    def _must_fit(self, texts: Sequence[str], sources: list[list[int]]) -> None:
+        room = longest(self.model.config)
+        for text, ids in zip(texts, sources):
+            shown = text if len(text) <= 40 else f"{text[:40]}..."
+            if len(ids) > LONGEST_SOURCE and room > LONGEST_SOURCE:
+                raise UserError(
+                    f"{shown!r} is {len(ids):,} tokens long, its end counted, and one text may have {LONGEST_SOURCE:,}; split it."
+                )
+            if len(ids) > room:
+                raise UserError(
+                    f"{shown!r} is {len(ids):,} tokens long, its end counted, but this model has learned {room:,} positions; "
+                    f"split it, or train with model.maximum_length={len(ids)} or model.position=sinusoidal."
+                )
+
+    def _search(self, sources: list[list[int]], numbers: Sequence[int]) -> list[list[GeneratedText]]:
+        source_BM, lengths_B = pad([np.array(ids) for ids in sources])
+        limits = [min(len(ids) + ROOM, longest(self.model.config)) for ids in sources]
+        maximum = torch.tensor(self.decode.capped(limits), device=self.device)
+        read = self.model.start(source_BM.to(self.device), lengths_B.to(self.device))
+        return find(self.decode, read, self.tokenizers.target, maximum, numbers, self.sessions)
+
+    @torch.no_grad()
+    def _look(self, texts: Sequence[str], translations: Sequence[GeneratedText]) -> None:
+        """One teacher-forced pass over the results: training and decoding give the same numbers, so this is what was attended."""
+        sources = [[*ids, EOS] for ids in self.tokenizers.source.encode_batch(list(texts))]
+        source_BM, lengths_B = pad([np.array(ids) for ids in sources])
+        room = longest(self.model.config)  # an output cut off where learned positions end leaves none for what follows it
+        target_BL, _ = pad([np.array([SOS, *translation.ids][:room]) for translation in translations])
+        self.model(source_BM.to(self.device), lengths_B.to(self.device), target_BL.to(self.device))
+
+    def attention(self, text: str, part: str = "cross") -> tuple[str, Alignment]:
+        """The translation, and what each of its words attended to: part "cross", "decoder" or "encoder"."""
+        with probe(self.model) as seen:
+            (best, *_) = self._probed(text)
+        names = [name for name in seen if name.endswith(".cross") == (part == "cross") and (part == "cross" or part in name)]
+        if not names:
+            if not len(seen):
+                raise UserError("there is no attention to draw: this model looks at nothing (model.attention=none).")
+            raise UserError(f"--part {part} has no attention to draw: the model has {', '.join(seen)}.")
+        weights = torch.stack([seen[name].weights()[0] for name in names]).cpu().numpy()
+        source = [*self.tokenizers.source.tokens(self.tokenizers.source.encode(text)), "<eos>"]
+        words = self.tokenizers.target.tokens(best.ids)
+        room = longest(self.model.config)
+        given, written = ["<sos>", *words][:room], [*words, "<eos>"][:room]
+        queries, keys = {"cross": (written, source), "decoder": (written, given), "encoder": (source, source)}[part]
+        return best.text, Alignment(f"{text} → {best.text}", tuple(queries), tuple(keys), weights, tuple(names))
+
+    def _probed(self, text: str) -> list[GeneratedText]:
+        with not_recording(self.model):
+            found = self.translate([text])[0]
+        self._look([text], found[:1])
+        return found
+
+
+def longest(config: EncoderDecoderConfig) -> int:
+    """Tokens a sequence may have, <sos> or <eos> counted: learned positions end, others go on."""
+    return context(config) or sys.maxsize
+
+
+def build_model(recipe: Recipe, tokenizers: Tokenizers) -> EncoderDecoder:
+    return encoder_decoder(recipe.model, len(tokenizers.source), len(tokenizers.target), seed=recipe.train.seed)

@@ -1,0 +1,205 @@
+"""The task `translate`: pairs of sentences, vocabularies, and a model that reads the one and writes the other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard.core.errors import UserError
+from regard.data.batching.pairs import EncodedPairs, PairBatches, cuts, encode_pairs, make_batch
+from regard.data.checks import check_pairs, overlap
+from regard.data.pair import Pair
+from regard.data.sources.parallel import Columns, read_pairs, told_columns
+from regard.data.valid_fraction import held_out, hint, told_held_out
+from regard.decode.config import DecodeConfig
+from regard.families.encoder_decoder import EncoderDecoder, count
+from regard.model.flops import Part
+from regard.objectives.base import Objective
+from regard.objectives.seq2seq import Seq2SeqLoss
+from regard.runs.folder import Say
+from regard.runs.protocols import Task
+from regard.runs.recipe import Recipe
+from regard.tasks.streaming import shown
+from regard.tasks.translation.predict import Tokenizers, Translator, build_model, longest
+from regard.text.tokenizer import Tokenizer, train_tokenizer
+from regard.training.loop import Validation
+
+SAMPLES = 4
+SHOWN = 3  # pairs, as they are read
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Prepared pairs (see `task.Prepared`)."""
+
+    recipe: Recipe
+    tokenizers: Tokenizers
+    train: EncodedPairs
+    valid: EncodedPairs
+    valid_pairs: list[Pair]
+    test: list[Pair]
+    unit = "target tokens"
+    metric = "nll"
+
+    @property
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return dict(zip(Tokenizers.files(self.recipe.text.joint), self.tokenizers))
+
+    def model(self) -> EncoderDecoder:
+        return build_model(self.recipe, self.tokenizers)
+
+    def objective(self) -> Seq2SeqLoss:
+        return Seq2SeqLoss(self.recipe.objective)
+
+    def source(self, *, packed: bool) -> PairBatches:
+        return PairBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
+
+    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
+        return validator(self, objective)
+
+    def example(self) -> tuple[Part, int]:
+        source, target = (round(side.lengths.mean() + 1) for side in (self.train.source, self.train.target))
+        sizes = [len(tokenizer) for tokenizer in self.tokenizers]
+        return count(self.recipe.model, sizes[0], sizes[1], source, target), target
+
+    def amounts(self) -> dict[str, str]:
+        return {"train": f"{len(self.train):,} pairs", "valid": f"{len(self.valid):,} pairs"}
+
+    def fingerprints(self) -> dict[str, str]:
+        """Another validation set would compare losses that cannot be compared."""
+        return {"train": _digest(self.train), "valid": _digest(self.valid)}
+
+
+def _digest(pairs: EncodedPairs) -> str:
+    digest = hashlib.sha256()
+    for ragged in (pairs.source, pairs.target):
+        digest.update(ragged.offsets.tobytes() + ragged.flat.tobytes())
+    return digest.hexdigest()
+
+
+def _columns(recipe: Recipe) -> Columns | None:
+    return (recipe.data.columns[0], recipe.data.columns[1]) if recipe.data.columns else None
+
+
+def read_split(recipe: Recipe, split: str) -> list[Pair]:
+    where = getattr(recipe.data, split)
+    limit = recipe.data.limit or None if split == "train" else None
+    try:
+        return read_pairs(where, _columns(recipe), limit)
+    except UserError as error:
+        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
+
+
+def read_to_learn(recipe: Recipe) -> tuple[list[Pair], list[Pair]]:
+    """Training and validation; of a share that is held out, all translations of a sentence are on one side."""
+    train = read_split(recipe, "train")
+    if recipe.data.valid or not recipe.data.held_out:
+        return train, read_split(recipe, "valid")
+    return held_out(train, lambda pair: pair.source, recipe.data.held_out, "pairs")
+
+
+def read_test(recipe: Recipe) -> list[Pair]:
+    return read_split(recipe, "test")
+
+
+def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
+    """Read and check the data, then take the vocabularies of the run's folder or learn them. Nothing is written."""
+    train, valid = read_to_learn(recipe)
+    test = read_split(recipe, "test") if recipe.data.test else []
+    for line in told_held_out(recipe.data):
+        say(line)
+    for name, pairs in (("train", train), ("valid", valid), ("test", test)):
+        if pairs:
+            for line in check_pairs(pairs, name).lines():
+                say(line)
+    _show(recipe, train, say)
+    if test and (shared := overlap(train, test)):
+        say(f"warning: {shared} of {len(test)} test pairs are also in train, so the score will flatter.")
+    tokenizers = _tokenizers(recipe, train, folder)
+    sizes = f"{len(tokenizers.source):,}" + ("" if recipe.text.joint else f" and {len(tokenizers.target):,}")
+    say(f"text: {recipe.text.tokenizer}, {sizes} tokens in the {'joint vocabulary' if recipe.text.joint else 'two vocabularies'}")
+    encode = tokenizers.source.encode_batch, tokenizers.target.encode_batch
+    validation = encode_pairs(valid, *encode)
+    must_fit(recipe, "valid", np.maximum(validation.source.lengths, validation.target.lengths))
+    if test:
+        must_fit(recipe, "test", np.array([len(ids) for ids in encode[0]([pair.source for pair in test])]))
+    return Pairs(recipe, tokenizers, training_pairs(recipe, train, tokenizers, say), validation, valid, test)
+
+
+def _show(recipe: Recipe, train: Sequence[Pair], say: Say) -> None:
+    """What was read of files that somebody brought: which columns, and the first few pairs."""
+    for line in told_columns(recipe.data.train, _columns(recipe)):
+        say(line)
+    for pair in train[:SHOWN] if not recipe.data.train[0].startswith("builtin:") else ():
+        say(f"  {shown(pair.source)!r} is {shown(pair.target)!r}")
+
+
+def training_pairs(recipe: Recipe, train: Sequence[Pair], tokenizers: Tokenizers, say: Say) -> EncodedPairs:
+    """Those that are not too long to train on, their <eos> counted."""
+    room, setting = min(
+        (recipe.data.maximum_tokens, f"data.maximum_tokens={recipe.data.maximum_tokens}"),
+        (longest(recipe.model), f"model.maximum_length={longest(recipe.model)}"),
+    )
+    encoded = encode_pairs(train, tokenizers.source.encode_batch, tokenizers.target.encode_batch, maximum=room)
+    if not len(encoded):
+        raise UserError(f"all {len(train):,} training pairs have a side longer than {setting}; raise it, or check data.train.")
+    if encoded.dropped:
+        say(f"train: {encoded.dropped:,} of {len(train):,} pairs have a side longer than {setting} and are left out")
+    return encoded
+
+
+def must_fit(recipe: Recipe, split: str, lengths: np.ndarray) -> None:
+    """A score over what happens to be short would mislead, so here nothing is left out."""
+    room, most = longest(recipe.model), int(lengths.max()) + 1
+    if most > room:
+        raise UserError(
+            f"data.{split}, pair {int(lengths.argmax()) + 1:,}: {most:,} tokens, the end counted, but model.position=learned has "
+            f"model.maximum_length={room:,}; set model.maximum_length={most} or more, or take that pair out."
+        )
+
+
+def _tokenizers(recipe: Recipe, train: Sequence[Pair], folder: Path | None) -> Tokenizers:
+    text = recipe.text
+    files = Tokenizers.files(text.joint)
+    if folder is not None and all((folder / name).exists() for name in files):
+        return Tokenizers.load(folder, text.joint)
+    sides = [[pair.source for pair in train], [pair.target for pair in train]]
+    corpora = [[*sides[0], *sides[1]]] if text.joint else sides
+
+    def learn(lines: list[str]) -> Tokenizer:
+        return train_tokenizer(text.tokenizer, lines, text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
+
+    made = [learn(lines) for lines in corpora]
+    return Tokenizers(made[0], made[-1])
+
+
+def validator(prepared: Pairs, objective: Objective) -> Callable[[nn.Module], Validation]:
+    """Loss on the validation pairs, and the first few of them translated."""
+    data = prepared.valid
+    longest = np.maximum(data.source.lengths, data.target.lengths) + 1
+    order = np.argsort(longest, kind="stable")
+    batches = [make_batch(data, order[a:b]) for a, b in cuts(longest[order], prepared.recipe.train.tokens_per_batch)]
+    samples = prepared.valid_pairs[:SAMPLES]
+
+    @torch.no_grad()
+    def validate(model: nn.Module) -> Validation:
+        device = next(model.parameters()).device
+        count = sum(batch.tokens for batch in batches)
+        nll = sum(objective(model, batch.to(device)).parts["nll"].item() for batch in batches) / count
+        if not np.isfinite(nll):
+            return Validation({"nll": nll}, [])  # weights that broke cannot decode; the loop tells where the good ones are
+        greedy = DecodeConfig(search="greedy", maximum_length=128)
+        outputs = Translator(model, prepared.tokenizers, greedy)([pair.source for pair in samples])  # type: ignore[arg-type]
+        lines = [f"{pair.source}\n  reference  {pair.target}\n  model      {out}" for pair, out in zip(samples, outputs)]
+        return Validation({"nll": nll, "perplexity": float(np.exp(min(nll, 50.0)))}, lines)
+
+    return validate
+
+
+TASK = Task(prepare, read_test, Translator.of)

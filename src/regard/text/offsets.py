@@ -1,0 +1,128 @@
+"""Where in a text its pieces stand: from which character to which, without the white space that some pieces begin with.
+
+Where the words of a text stand: runs of letters and digits, and each sign of punctuation by itself, much as in CoNLL's files.
+
+    Dr. O'Brien's ex-wife paid $3,500.50 to U.S. firms.    Dr . O'Brien 's ex-wife paid $ 3,500.50 to U.S. firms .
+
+Letters are those of any script, with the marks and joiners on them; a Han character is a word, as it is to BERT.
+
+Where a word stands in a text: as a whole word, in capitals or not.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+from unicodedata import category
+
+import numpy as np
+
+
+class Placed(NamedTuple):
+    """The ids of a text, and the characters each stands for: text[start:end], nothing of it for a piece that is white space."""
+
+    ids: list[int]
+    starts: np.ndarray
+    ends: np.ndarray
+
+    def pieces_of(self, start: int, end: int) -> tuple[int, int] | None:
+        """The first and the last piece that have a character of text[start:end]."""
+        touched = np.flatnonzero((self.starts < end) & (self.ends > start) & (self.starts < self.ends))
+        return (int(touched[0]), int(touched[-1])) if len(touched) else None
+
+    def characters_of(self, first: int, last: int) -> tuple[int, int]:
+        """What these pieces stand for together."""
+        solid = np.flatnonzero(self.starts[first : last + 1] < self.ends[first : last + 1]) + first
+        return (int(self.starts[solid].min()), int(self.ends[solid].max())) if len(solid) else (0, 0)
+
+
+def placed(text: str, ids: list[int], offsets: Sequence[tuple[int, int]]) -> Placed:
+    fitted = [_fitted(text, start, end) for start, end in offsets]
+    starts, ends = zip(*fitted) if fitted else ((), ())
+    return Placed(ids, np.array(starts, np.int64), np.array(ends, np.int64))
+
+
+def _fitted(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without white space around it; with the accents of its last letter, which a vocabulary may have taken off or composed."""
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    while start < end < len(text) and unicodedata.combining(text[end]):
+        end += 1
+    return start, end
+
+
+# Of the kinds of characters: A capital, a other letter, d digit, h Han, s space, ' - . , : themselves, p any other sign.
+WORD = re.compile(
+    r"""(?<![Aad])[Aa](?:\.[Aa](?![Aad]))+\.?    # letters with points between them: U.S., e.g.
+    | (?<![Aad])A\.(?=s[Aad])                    # an initial
+    | d+(?:[.,:]d+)+(?![Aad])                    # a number
+    | [Aad]+(?:-[Aad]+|'[Aad]{3,})*              # a word, or several joined
+    | (?<=[Aad])'[Aad]{1,2}(?![Aad])             # what is joined to the end of one: 's, 'll
+    | [^s]""",
+    re.VERBOSE,
+)
+HAN = re.compile("[\u2e80-\u2fdf\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+ITSELF = {"'": "'", "’": "'", "-": "-", "‐": "-", "‑": "-", ".": ".", ",": ",", ":": ":", "_": "a", "\u200b": "s", "\ufeff": "s"}
+
+
+class Place(NamedTuple):
+    start: int
+    end: int
+
+
+def word_places(text: str) -> list[Place]:
+    """Every word, in order; what lies between them is white space."""
+    kinds = "".join(map(_kind, text))
+    return [Place(*found.span()) for found in WORD.finditer(kinds)]
+
+
+@lru_cache(maxsize=4096)
+def _kind(character: str) -> str:
+    if character in ITSELF:
+        return ITSELF[character]
+    if HAN.match(character):
+        return "h"
+    match category(character):
+        case "Nd":
+            return "d"
+        case "Zs" | "Zl" | "Zp" | "Cc":
+            return "s"
+        case "Cf":
+            return "a"  # joiners and soft hyphens stand within words
+        case other:
+            return "A" if other == "Lu" else "a" if other[0] in "LMN" else "p"
+
+
+UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")  # scripts that do not part words
+
+
+class Span(NamedTuple):
+    """Characters start to end, the last not counted."""
+
+    start: int
+    end: int
+
+
+def occurrences(word: str, text: str) -> list[Span]:
+    """Every place, in order; where a script does not part words, also inside of what may be a longer one."""
+    found = [Span(*match.span()) for match in re.finditer(re.escape(word), text, re.IGNORECASE)]
+    if any(unicodedata.name(character, "").startswith(UNSPACED) for character in word):
+        return found
+    return [span for span in found if not _goes_on(text, span.start - 1, word[0]) and not _goes_on(text, span.end, word[-1])]
+
+
+def _goes_on(text: str, place: int, edge: str) -> bool:
+    """Whether the character beside a word's edge belongs to the same word; an accent belongs to whatever it stands on."""
+    if not 0 <= place < len(text):
+        return False
+    beside = unicodedata.category(text[place])[0]
+    return beside == "M" or (_of_words(text[place]) and _of_words(edge))
+
+
+def _of_words(character: str) -> bool:
+    return character == "_" or unicodedata.category(character)[0] in "LMN"

@@ -1,0 +1,257 @@
+"""The checkpoint store: one folder per saved state, whole or absent; the reader takes the newest that proves whole.
+
+`checkpoints/step-00000400/` holds `model.safetensors`, `optimizer.safetensors` and what else has tensors, `state.json`
+(counters, hyperparameters) and `MANIFEST.json`. How a folder appears all at once is told in `durable`, how it proves itself in
+`manifest`, what is never saved in `finite`, how many processes write one in `sharded`. Nothing is ever unpickled.
+
+Nothing that is not a number is ever saved: a checkpoint full of NaN would take the place of the last good one.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import __version__
+from regard.core.atomic import building, discard, explained, flush_file, make_folder, standing, sweep
+from regard.core.errors import UserError, nearest
+from regard.training.manifest import Damaged, canonical, read_json, seal, verify, write_text
+from regard.training.sharded import is_sharded, parts_of, read_shards
+from regard.training.tensors import flatten_optimizer, read_tensors, restore_optimizer, write_tensors
+
+__all__ = ["Checkpoint", "NonFinite", "Store", "flatten_optimizer", "restore_optimizer"]
+
+STATE = "state.json"
+_TENSORS = ".safetensors"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A saved state, verified. Its tensors stay on disk until asked for: ask before `save` and `keep` make room."""
+
+    path: Path
+    kind: str
+    step: int
+    state: dict[str, Any]
+
+    @property
+    def sharded(self) -> bool:
+        """Written by several processes, each its part."""
+        return is_sharded(self.path)
+
+    def tensors(self, name: str) -> dict[str, Tensor]:
+        """The tensors saved under this name, whole and on the CPU."""
+        path = self.path / f"{name}{_TENSORS}"
+        with explained(f"Reading the checkpoint {self.path.name}", self.path.parent):
+            known = parts_of(self.path) if self.sharded else [path.stem for path in self.path.glob(f"*{_TENSORS}")]
+            if name not in known:
+                raise UserError(f"The checkpoint {self.path} holds no tensors called {name!r}{nearest(name, known)}")
+            return read_shards(self.path, name) if self.sharded else read_tensors(path)
+
+
+class Store:
+    """The checkpoints of one run, in `runs/NAME/checkpoints`."""
+
+    def __init__(self, folder: Path, say: Callable[[str], None] = print) -> None:
+        self.folder = folder
+        self._say = say
+        self._said: set[str] = set()
+
+    def save(
+        self,
+        kind: str,
+        step: int,
+        tensors: Mapping[str, Mapping[str, Tensor]],
+        state: Mapping[str, Any],
+        write: Callable[[Path], None] | None = None,
+    ) -> Path:
+        """Write one checkpoint; when this returns it survives a power cut. Until then, what was there before stands.
+
+        `write` may put more files into the folder, flushed ones, before it is sealed.
+        """
+        _require_names(kind, step, tensors)
+        for part, named in tensors.items():
+            require_finite_tensors(part, named)
+        require_finite_json("state", state)
+        text = canonical(dict(state))
+        final = self.folder / _name(kind, step)
+        with explained(f"Saving the checkpoint {final.name}", self.folder):
+            make_folder(self.folder)
+            sweep(self.folder)
+            with building(final) as draft:
+                write_text(draft / STATE, text)
+                for part, named in tensors.items():
+                    path = draft / f"{part}{_TENSORS}"
+                    write_tensors(path, named)
+                    shutil.copymode(draft / STATE, path)
+                    flush_file(path)
+                if write is not None:
+                    write(draft)
+                seal(draft, {"kind": kind, "step": step, "regard": __version__, "torch": torch.__version__})
+        return final
+
+    def newest(self, *kinds: str) -> Checkpoint | None:
+        """The latest good one of these kinds (of any kind, if none is named); at equal steps, the kind named first."""
+        rejected = {}
+        for place in self._places(*kinds):
+            try:
+                checkpoint = _read(place)
+            except Damaged as damage:
+                rejected[place.name] = str(damage)
+                continue
+            self._report(rejected, f"using {place.name} instead.")
+            return checkpoint
+        self._report(rejected, "no other is left.")
+        return None
+
+    def names(self) -> list[str]:
+        """Of all checkpoints, oldest first; not yet verified."""
+        return [place.name for place in reversed(self._places())]
+
+    def named(self, name: str) -> Checkpoint:
+        """The checkpoint of this name; the zeros before its step may be left out."""
+        kind, _, digits = name.rpartition("-")
+        found = [place for place in self._places(kind) if digits.isdecimal() and place.step == int(digits)]
+        if not found:
+            raise UserError(f"there is no checkpoint {name!r} in {self.folder}; kept are {', '.join(self.names()) or 'none'}.")
+        try:
+            return _read(found[0])
+        except Damaged as damage:
+            raise UserError(f"{found[0].path} is damaged ({damage}); choose another: {', '.join(self.names())}.") from None
+
+    def all(self, kind: str) -> list[Checkpoint]:
+        """Every good checkpoint of a kind, oldest first."""
+        good, rejected = [], {}
+        for place in self._places(kind):
+            try:
+                good.append(_read(place))
+            except Damaged as damage:
+                rejected[place.name] = str(damage)
+        self._report(rejected, "leaving it out.")
+        return good[::-1]
+
+    def keep(self, kind: str, count: int) -> None:
+        """Delete all but the newest `count` of a kind; never the newest good one, however many newer are damaged."""
+        if count < 1:
+            raise UserError(f"Keeping {count} checkpoints would delete the last one; keep 1 or more.")
+        places = self._places(kind)
+        if len(places) <= count:
+            return
+        good = next(filter(_is_good, places), None)  # mostly the first: one folder is read, not all
+        if good is None:
+            return  # what is left may still be worth mending by hand
+        with explained("Deleting old checkpoints", self.folder):
+            for place in reversed(places[count:]):
+                if place != good:
+                    discard(place.path)
+
+    def _places(self, *kinds: str) -> list[_Place]:
+        """Newest first, not yet verified."""
+        with explained("Looking for checkpoints", self.folder):
+            found = standing(self.folder)
+        places = [place for name, path in found.items() if (place := _parse(name, path))]
+        order = {kind: rank for rank, kind in enumerate(kinds or sorted({place.kind for place in places}))}
+        chosen = [place for place in places if place.kind in order]
+        return sorted(chosen, key=lambda place: (-place.step, order[place.kind]))
+
+    def _report(self, rejected: Mapping[str, str], consequence: str) -> None:
+        for name, reason in rejected.items():
+            fault = f"{self.folder.name}/{name} is damaged ({reason})"
+            if fault not in self._said:
+                self._said.add(fault)
+                self._say(f"{fault}; {consequence}")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a checkpoint seems to be, by its name alone."""
+
+    name: str
+    kind: str
+    step: int
+    path: Path
+
+
+def _name(kind: str, step: int) -> str:
+    return f"{kind}-{step:08d}"
+
+
+def _parse(name: str, path: Path) -> _Place | None:
+    kind, _, digits = name.rpartition("-")
+    if not (digits.isascii() and digits.isdecimal()) or name != _name(kind, int(digits)):
+        return None
+    return _Place(name, kind, int(digits), path)
+
+
+def _read(place: _Place) -> Checkpoint:
+    manifest = verify(place.path)
+    if (manifest.get("kind"), manifest.get("step")) != (place.kind, place.step):
+        raise Damaged("the manifest is of another checkpoint")
+    state = read_json(place.path / STATE)
+    if not isinstance(state, dict):
+        raise Damaged(f"{STATE}: not an object")
+    return Checkpoint(place.path, place.kind, place.step, state)
+
+
+def _is_good(place: _Place) -> bool:
+    try:
+        _read(place)
+    except Damaged:
+        return False
+    return True
+
+
+def _require_names(kind: str, step: int, tensors: Mapping[str, Any]) -> None:
+    """Kinds and parts become file names."""
+    for name in (kind, *tensors):
+        if not (name.isidentifier() and name.isascii()):
+            raise ValueError(f"{name!r} cannot name a checkpoint or a file of one; use letters, digits and _.")
+    if step < 0:
+        raise ValueError(f"A checkpoint's step is 0 or more, not {step}.")
+
+
+class NonFinite(Exception):
+    """A value about to be saved is NaN or infinite; the message names it."""
+
+
+def require_finite_tensors(part: str, tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            continue
+        values = tensor.float() if tensor.itemsize == 1 else tensor  # isfinite knows no 8-bit floats
+        finite = torch.isfinite(values)
+        if not finite.all():
+            bad = int(finite.numel() - finite.sum())
+            raise NonFinite(f"{part}.{name} has {bad:,} of {finite.numel():,} values that are NaN or infinite.")
+
+
+def require_finite_json(where: str, value: Any) -> None:
+    """Refuse NaN and infinity, and keys that JSON would quietly turn into strings."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise NonFinite(f"{where} is {value}.")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"{where} has the key {key!r}; JSON keeps only strings as keys.")
+            require_finite_json(f"{where}.{key}", inner)
+    if isinstance(value, (list, tuple)):
+        for index, inner in enumerate(value):
+            require_finite_json(f"{where}[{index}]", inner)
+
+
+def finite_number(value: object) -> float | None:
+    """A number as a float; None for texts, for NaN and infinity, and for integers that no float holds."""
+    if not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,128 @@
+"""The `[train]` section: how long, how fast, how carefully.
+
+The `[train]` section of a recipe for word vectors: no optimizer to choose, no precision, and no steps but by epochs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.core.errors import UserError
+
+MAY_CHANGE = ("steps", "epochs", "minimum_steps", "warmup_limit", "accumulate", "shard", "snapshot_every", "threads")
+"""When a run is continued; all else decides what its weights will be."""
+AUTO = "auto"
+"""A setting that a run chooses when it begins, by its task or its device (`runs/auto_settings.py`)."""
+MOST_EPOCHS = 20
+"""To which `minimum_steps` may lead."""
+EVERY = ("validate_every", "checkpoint_every", "snapshot_every")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    steps: int = 0  # 0: as many as train.epochs are
+    epochs: float = 0.0  # times through the training data, where steps are not counted
+    minimum_steps: int = 0  # little data is gone through more often than `epochs`, up to 20 times, for so many steps
+    tokens_per_batch: int = 4096  # on the longer side of a batch, padding counted
+    examples_per_batch: int = 0  # at most; 0: as many as have so many tokens
+    accumulate: int = 1  # split each batch into so many parts to save memory; the sum is the same
+    optimizer: Literal["adam", "adamw", "muon"] = "adam"
+    learning_rate: float = 7e-4  # at its highest
+    schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
+    warmup: float = 4000  # steps; below 1, this share of all
+    warmup_limit: float = 0.25  # a warm-up counted in steps is at most this share of them, if a decay follows; 1 if it was typed
+    beta1: float = 0.9
+    beta2: float = 0.98
+    epsilon: float = 1e-9
+    weight_decay: float = 0.0  # adamw and muon; matrices, not biases and norms
+    clip: float = 0.0  # largest gradient norm; 0 is off
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"  # auto: bf16 where the device has instructions for it
+    compile: bool = False  # the blocks, into fused kernels: minutes at the start, faster for hours
+    shard: bool = False  # of several processes each holds a part of the model and its moments (FSDP2), not a copy (DDP)
+    recompute: bool = False  # a block's activations in the backward pass: far less memory, a third more time
+    seed: int = 1
+    log_every: int = 20
+    validate_every: int = 500  # steps; 0: once an epoch
+    checkpoint_every: int = 500  # the same
+    snapshot_every: int = 0  # steps between weights in half precision, for studio to look at; 0: none
+    keep: int = 5  # checkpoints
+    average: int = 1  # of the last so many checkpoints; 1 takes the best one instead
+    best: Literal["auto", "nll", "accuracy", "mcc", "f1", "macro_f1", "exact", "pearson"] = "auto"
+    """The figure of validation that says which weights are the best, equal ones by their loss; auto: the one of the task."""
+    patience: int = 0  # stop after so many validations without a better one; 0 is off
+
+    def __post_init__(self) -> None:
+        for key in ("tokens_per_batch", "accumulate", "log_every", "keep", "average"):
+            if getattr(self, key) < 1:
+                raise UserError(f"train.{key}={getattr(self, key)} must be at least 1.")
+        if self.steps < (0 if self.epochs else 1):
+            raise UserError(f"train.steps={self.steps} must be at least 1, or give train.epochs.")
+        for key in ("epochs", "warmup", "weight_decay", "clip", "patience", "minimum_steps", "examples_per_batch", *EVERY):
+            if not 0 <= getattr(self, key) < float("inf"):
+                raise UserError(f"train.{key}={getattr(self, key)} must be 0 or more, and finite.")
+        for key in ("learning_rate", "epsilon"):
+            if not 0 < getattr(self, key) < float("inf"):
+                raise UserError(f"train.{key}={getattr(self, key)} must be a number above 0.")
+        for key in ("beta1", "beta2"):
+            if not 0 <= getattr(self, key) < 1:
+                raise UserError(f"train.{key}={getattr(self, key)} must be at least 0 and less than 1.")
+        if not 0 < self.warmup_limit <= 1:
+            raise UserError(f"train.warmup_limit={self.warmup_limit} must be above 0 and at most 1.")
+        if self.weight_decay and self.optimizer == "adam":
+            raise UserError(f"train.weight_decay={self.weight_decay} needs train.optimizer=adamw.")
+        if self.shard and self.optimizer == "muon":
+            raise UserError(
+                "train.optimizer=muon needs whole matrices, which train.shard=true cuts up; set one of them otherwise."
+            )
+        if self.average > self.keep:
+            raise UserError(f"train.average={self.average} needs as many checkpoints kept; set train.keep={self.average}.")
+        if self.decays and self.warmup_limit == 1 and self.steps and self.warmup_steps >= self.steps:
+            raise UserError(
+                f"train.warmup={self.warmup:g} leaves nothing of train.steps={self.steps} for the {self.schedule} decay; "
+                f"set train.warmup below {self.steps}, or to a share of all steps, such as 0.1."
+            )
+
+    def steps_of(self, batches: int) -> int:
+        """How many steps the epochs are, of so many batches each; at least `minimum_steps`, in more epochs, up to 20.
+
+        Mosbach et al. 2021, On the stability of fine-tuning BERT: on small sets three epochs are too few steps, and 20 are not.
+        """
+        return max(1, round(self.epochs * batches), min(self.minimum_steps, MOST_EPOCHS * batches))
+
+    @property
+    def decays(self) -> bool:
+        """Whether the learning rate falls to zero at the last step, so that a warm-up must leave steps for the decay."""
+        return self.schedule in ("cosine", "linear")
+
+    @property
+    def warmup_steps(self) -> int:
+        """Steps until the learning rate is at its highest."""
+        if self.warmup < 1:
+            return round(self.warmup * self.steps)
+        return round(min(self.warmup, self.warmup_limit * self.steps) if self.decays else self.warmup)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticConfig:
+    epochs: int = 5  # times through the text, or through the counts
+    learning_rate: float = 0.025  # at the beginning
+    schedule: Literal["linear", "constant"] = "linear"  # down to nothing, or as it is; AdaGrad finds its own way down
+    batch: int = 1024  # words, or counts, that are stepped on at once
+    threads: int = 0  # 0: as many as there are cores; the result is the same with any number
+    seed: int = 1
+    log_every: int = 200  # steps
+    checkpoint_every: int = 5000  # steps
+    keep: int = 2  # checkpoints
+
+    # What other trainings choose, and what there is nothing to choose of here.
+    precision, shard, average, best = "fp32", False, 1, "nll"
+
+    def __post_init__(self) -> None:
+        for key in ("epochs", "batch", "log_every", "checkpoint_every", "keep"):
+            if getattr(self, key) < 1:
+                raise UserError(f"train.{key}={getattr(self, key)} must be at least 1.")
+        if not 0 <= self.threads <= 1024:
+            raise UserError(f"train.threads={self.threads} must be from 0 (as many as there are cores) to 1,024.")
+        if not 0 < self.learning_rate < float("inf"):
+            raise UserError(f"train.learning_rate={self.learning_rate} must be a number above 0.")

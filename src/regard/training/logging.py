@@ -1,0 +1,143 @@
+"""What a run says while it trains: metrics.jsonl for machines, a progress line for people, curves.png for both.
+
+curves.png: training and validation loss and the learning rate against the step.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from regard.core.files import MIB, naming, open_lasting, read_bounded, write_whole
+from regard.core.terminal import printable
+from regard.training.checkpoint import finite_number
+
+LARGEST = 256 * MIB  # of metrics.jsonl: two million lines
+MOST_STEPS = 1 << 53  # what other programs can read as a number
+
+
+class RunLog:
+    def __init__(self, folder: Path, steps: int, start: int, unit: str = "tokens") -> None:
+        """`unit` is what a loss is counted in."""
+        self.path, self.steps, self.start, self.unit = folder / "metrics.jsonl", steps, start, unit
+        found, damaged = read_metrics(self.path)
+        self.records = [r for r in found if r["step"] <= start]
+        # What a killed process logged beyond its checkpoint is about to be computed again.
+        self._rewrite()
+        self.began = time.perf_counter()
+        self.live = sys.stderr.isatty()
+        if damaged:
+            self.say(f"{self.path}: {damaged} damaged lines are left out; the others are kept, and the training is not affected.")
+
+    def _rewrite(self) -> None:
+        write_whole(self.path, "".join(json.dumps(r) + "\n" for r in self.records))
+
+    def record(self, **values: Any) -> None:
+        self.records.append(values)
+        with naming(self.path), open_lasting(self.path) as file:
+            file.write((json.dumps(values) + "\n").encode())
+
+    @property
+    def per_second(self) -> str:
+        """What the speed is called in metrics.jsonl, by what it is counted in: tokens_per_second, texts_per_second."""
+        return f"{self.unit.replace(' ', '_')}_per_second"
+
+    def progress(self, step: int, loss: float, rate: float, speed: float) -> None:
+        remaining = (time.perf_counter() - self.began) / max(1, step - self.start) * (self.steps - step)
+        self.say(
+            f"{step:>6}/{self.steps} {step / self.steps:4.0%}  loss {loss:6.3f}  "
+            f"lr {rate:.1e}  {speed:>7,.0f} {self.unit}/s  {clock(remaining)} left",
+            passing=True,
+        )
+
+    def say(self, line: str, passing: bool = False) -> None:
+        """A line for people; a passing one is overwritten by the next on a terminal."""
+        line = printable(line, keep="\n\t")
+        if not self.live:
+            print(line, file=sys.stderr, flush=True)
+            return
+        print(f"\r\x1b[2K{line}", end="" if passing else "\n", file=sys.stderr, flush=True)
+
+    def render(self) -> None:
+        """curves.png and samples.txt, both from the records alone."""
+        draw_curves(self.records, self.path.with_name("curves.png"))
+        sampled = [r for r in self.records if isinstance(r.get("samples"), list)]
+        text = "\n\n".join(f"step {r['step']}\n" + "\n".join(map(str, r["samples"])) for r in sampled)
+        write_whole(self.path.with_name("samples.txt"), text + "\n")
+
+
+class Metrics(NamedTuple):
+    """The lines of a metrics.jsonl that can be read, and how many cannot."""
+
+    records: list[dict[str, Any]]
+    damaged: int
+
+
+def read_metrics(path: Path) -> Metrics:
+    """Every record has a step. A last line that a kill cut off is not counted as damaged; a file that is not there has none."""
+    lines = read_bounded(path, LARGEST, within=path.parent).splitlines(keepends=True) if path.exists() else []
+    found = [_record(line) for line in lines]
+    damaged = sum(record is None and line.endswith(b"\n") for record, line in zip(found, lines))
+    return Metrics([record for record in found if record is not None], damaged)
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):  # no JSON, or no text at all
+        return None
+    step = record.get("step") if isinstance(record, dict) else None
+    return record if type(step) is int and 0 <= step < MOST_STEPS else None
+
+
+def clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def duration(seconds: float) -> str:
+    """About how long, in the unit that a person would say it in."""
+    for unit, size, most in (("s", 1, 100), ("min", 60, 100), ("hours", 3600, 48)):
+        if seconds < most * size:
+            return f"{seconds / size:.{0 if size == 1 else 1}f} {unit}"
+    return f"{seconds / 86_400:,.1f} days"
+
+
+INK, TRAIN, VALID, RATE = "#333a45", "#9aa7b8", "#c2410c", "#0f766e"
+
+
+def draw_curves(records: Sequence[dict[str, Any]], path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # half a second, for who trains alone
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes, rates = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
+    _line(axes, records, "loss", TRAIN, "training (smoothed)")
+    _line(axes, records, "valid_nll", VALID, "validation", marker="o")
+    _line(rates, records, "learning_rate", RATE, None)
+    axes.set_ylabel("loss per token")
+    rates.set_ylabel("rate")
+    rates.set_xlabel("step")
+    rates.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
+    if axes.get_lines():
+        axes.legend(frameon=False)
+    for each in (axes, rates):
+        each.spines[["top", "right"]].set_visible(False)
+        each.tick_params(colors=INK)
+        each.grid(alpha=0.15)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=130)
+    write_whole(path, drawn.getvalue())
+
+
+def _line(axes: Any, records: Sequence[dict[str, Any]], key: str, colour: str, label: str | None, marker: str = "") -> None:
+    points = [(r["step"], number) for r in records if (number := finite_number(r.get(key))) is not None]
+    if points:
+        axes.plot(*zip(*points), color=colour, label=label, marker=marker, markersize=3, linewidth=1.4)

@@ -1,0 +1,93 @@
+"""Published sizes: our closed forms against the figures of papers and of released weights, none of them ours."""
+
+from __future__ import annotations
+
+from math import floor, log10
+
+import pytest
+
+from regard.core.errors import UserError
+from regard.families.bert import BERTConfig
+from regard.families.gpt import GPTConfig
+from regard.families.published_sizes import PETAFLOP_DAY, SIZES, context, counted, depth
+from regard.model.block import BlockConfig
+
+RELEASED = {  # numbers of the weights that can be downloaded, tied matrices once
+    "gpt1": 116_534_784,
+    "gpt2-small": 124_439_808,
+    "gpt2-medium": 354_823_168,
+    "gpt2-large": 774_030_080,
+    "gpt2-xl": 1_557_611_200,
+    "bert-base": 109_514_298,  # with the head for masked words, without the pooler
+    "bert-large": 335_174_458,
+    "roberta-base": 124_697_433,
+    "roberta-large": 355_412_057,
+    "camembert-base": 110_655_493,
+    "distilbert": 66_985_530,
+}
+
+
+BODIES = [("roberta-base", 0.004), ("roberta-large", 0.004), ("camembert-base", 0.007), ("distilbert", 0.02)]
+
+
+def parameters(name: str) -> int:
+    return counted(SIZES[name].config, SIZES[name].vocabulary, 8).parameters
+
+
+def significant(number: float, digits: int) -> float:
+    return round(number, digits - 1 - floor(log10(abs(number))))
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_the_released_weights_are_counted_exactly(name):
+    assert parameters(name) == RELEASED[name]
+
+
+@pytest.mark.parametrize(("name", "released"), [("small", 13_549_057), ("base", 109_483_009), ("large", 335_142_913)])
+def test_the_discriminators_of_electra_are_counted_exactly(name, released):
+    """As released; and each has a generator beside it that has no embedding of its own."""
+    size = SIZES[f"electra-{name}"]
+    (generator, discriminator) = counted(size.config, size.vocabulary, 8).children
+    assert discriminator.parameters == released
+    assert 0 < generator.parameters < released / 6
+    assert size.config.generator.width in (size.config.width // 3, size.config.width // 4)
+
+
+@pytest.mark.parametrize("name", [name for name in SIZES if name.startswith("gpt3")])
+def test_gpt3_is_its_table_d1(name):
+    """To the last digit of its parameters; and in compute, which the paper counts as 6 operations a parameter and token."""
+    size = SIZES[name]
+    last_digit = next(unit for unit in (1e8, 1e7, 1e6) if size.stated % unit == 0)
+    assert abs(parameters(name) - size.stated) <= last_digit / 2
+    assert 6 * size.stated * size.tokens / PETAFLOP_DAY == pytest.approx(size.petaflop_days, rel=5e-3)
+    assert context(size.config) == 2048
+
+
+def test_the_rows_that_contradict_themselves_are_taken_the_way_that_adds_up():
+    """As printed, the width 5,140 has no 40 equal heads; and 24 heads of 128 would have made 1.3B 1.5B."""
+    with pytest.raises(UserError):
+        BlockConfig(width=5140, heads=40)
+    printed = parameters("gpt3-1.3b") + 24 * 4 * 2048 * (24 * 128 - 2048)
+    assert significant(printed, 3) == 1.52e9
+    assert significant(parameters("gpt3-1.3b"), 3) == 1.32e9
+
+
+@pytest.mark.parametrize(
+    ("name", "within"), [("transformer-base", 0.03), ("transformer-big", 0.006), ("bert-large", 0.015), *BODIES]
+)
+def test_the_others_are_near_what_their_papers_round(name, within):
+    assert parameters(name) == pytest.approx(SIZES[name].stated, rel=within)
+
+
+def test_the_lectures_gpt3():
+    config = SIZES["gpt3-175b"].config
+    assert (config.layers, config.heads, config.width // config.heads, context(config)) == (96, 96, 128, 2048)
+
+
+def test_names_are_keys_and_shapes_are_told_apart():
+    assert all(name == size.name for name, size in SIZES.items())
+    assert len(SIZES) == 24
+    assert depth(GPTConfig(layers=3)) == (0, 3)
+    assert depth(BERTConfig(layers=3)) == (3, 0)
+    assert depth(SIZES["transformer-big"].config) == (6, 6)
+    assert context(SIZES["transformer-big"].config) is None
