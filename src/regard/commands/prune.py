@@ -22,6 +22,7 @@ from regard.core.atomic import check_place
 from regard.core.errors import UserError, nearest
 from regard.core.files import filling, is_free
 from regard.data.loader import Loader
+from regard.families import family_of
 from regard.lens.analyses.importance import Importance, importance, leave_one_out
 from regard.lens.analyses.learned_gates import PENALTY, STEPS, learn_gates
 from regard.lens.analyses.pruning_curve import (
@@ -41,7 +42,7 @@ from regard.model.probe import attentions
 from regard.model.pruning import prune, pruned_weights, with_fewer
 from regard.runs.folder import Run, Say, choose_device
 from regard.runs.protocols import Predictor
-from regard.runs.recipe import WITHOUT_BLOCKS, Recipe
+from regard.runs.recipe import Recipe
 from regard.runs.task import TASKS
 from regard.tasks.language_model.perplexity import TestText
 from regard.tasks.masked_lm.electra import ReplacedTokenDetector
@@ -80,7 +81,7 @@ def prune_run(
     searched = run.recipe_with(settings)
     if recipe.model.mixer == CONVOLUTION:
         raise UserError(f"{folder} has convolutions in place of attention (model.mixer=conv), whose heads stay together.")
-    if recipe.model.family in WITHOUT_BLOCKS:
+    if not family_of(recipe.model).has("blocks"):
         raise UserError(
             f"{folder} is a {recipe.model.family} network, whose attention has one head, and one must stay; prune another run."
         )

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.core.config import override
 from regard.core.errors import UserError
 from regard.families import FAMILIES
-from regard.families.bert import MASKED_WORDS, Heads
+from regard.families.base import MASKED_WORDS, Heads
 from regard.families.electra import ELECTRAConfig
 from regard.families.vectors import VectorsConfig
 from regard.interop.huggingface import read_public
@@ -84,7 +84,7 @@ class InitCheckpoint:
         model = self.settings["model"]
         if not model.get("pruned"):
             return self
-        weights = restored_weights(self.weights, FAMILIES[model["family"]](**model))
+        weights = restored_weights(self.weights, FAMILIES[model["family"]].config(**model))
         return replace(self, settings=self.settings | {"model": model | {"pruned": ()}}, weights=weights)
 
 
@@ -192,7 +192,7 @@ def task_of(start: InitCheckpoint) -> str:
     A head for one task counts before one for words, which a model may have kept from its pre-training.
     """
     family, parts = start.settings["model"]["family"], _parts(start)
-    able = [task for task in TASKS.values() if family in task.families and not parts.isdisjoint(task.heads)]
+    able = [task for task in TASKS.values() if task.takes(FAMILIES[family]) and not parts.isdisjoint(task.heads)]
     return min(able, key=lambda task: "head" in task.heads).name if able else "embedding"
 
 
@@ -200,8 +200,8 @@ def _must_suit(start: InitCheckpoint, family: str, name: str) -> None:
     task = TASKS.get(name)
     if task is None:
         return  # which is refused with the rest of the recipe
-    if family not in task.families:
-        able = " or ".join(task.families)
+    if not task.takes(FAMILIES[family]):
+        able = " or ".join(task.families())
         raise UserError(f"{start.name} is a {family}, and task.name={name} needs a {able}; give another, or leave task.name out.")
     if task.heads and _parts(start).isdisjoint(task.heads):
         raise UserError(
