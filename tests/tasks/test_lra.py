@@ -255,7 +255,7 @@ def test_packed_texts_have_the_logits_of_padded_ones_in_half_precision(pooling: 
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("task", ["classify", "denoise"])
+@pytest.mark.parametrize("task", ["classification", "denoising"])
 def test_it_trains_packed_on_a_gpu(task: str, tmp_path: Path) -> None:
     from regard.commands.train import train_run
 

@@ -45,7 +45,6 @@ from regard.runs.protocols import Predictor
 from regard.runs.recipe import Recipe
 from regard.runs.task import TASKS
 from regard.tasks.language_model.perplexity import TestText
-from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 
 WAYS = ("importance", "normalised", "ablation", "random", "L0")
 TEXTS = 200  # that importance is measured on
@@ -146,16 +145,15 @@ def pruning_curve(answers: Predictor, recipe: Recipe, test: Any, found: Importan
 
 def pruned_answers(answers: Predictor, removed: Removed) -> Predictor:
     """The same answers by a model from which these heads are gone, packed anew where it was packed."""
-    whole: nn.Module = deepcopy(
-        answers.model if not isinstance(answers, ReplacedTokenDetector) else answers.both or answers.model
-    )
+    both = getattr(answers, "both", None)  # networks of an ELECTRA, which is scored as a whole
+    whole: nn.Module = deepcopy(both or answers.model)
     model = getattr(whole, "discriminator", whole)
     if removed:
         prune(model, removed)
     if next(model.parameters()).device.type == "cpu":
         pack(model, getattr(getattr(answers, "decode", None), "weights", "float32"))
     other: dict[str, Any] = {"model": model.eval()}
-    if isinstance(answers, ReplacedTokenDetector) and answers.both is not None:
+    if both is not None:
         other["both"] = whole
     if "run" in {field.name for field in fields(answers)}:  # type: ignore[arg-type]
         other["run"] = None  # whose list of mistakes is that of the whole model

@@ -17,7 +17,6 @@ from regard.core.config import override
 from regard.core.errors import UserError
 from regard.families import FAMILIES
 from regard.families.base import MASKED_WORDS, Heads
-from regard.families.electra import ELECTRAConfig
 from regard.families.vectors import VectorsConfig
 from regard.interop.huggingface import read_public
 from regard.interop.huggingface.hub import local_folder
@@ -156,7 +155,7 @@ def vocabulary(recipe: Recipe, folder: Path | None, start: InitCheckpoint | None
 
 def settings_of(run: Run) -> Settings:
     model = run.recipe.model
-    body = model.discriminator if isinstance(model, ELECTRAConfig) else model
+    body = getattr(model, "discriminator", model)  # an ELECTRA is continued with the larger of its networks
     return {"model": asdict(body), "text": asdict(replace(run.recipe.text, vectors="", freeze_vectors=False))}
 
 
