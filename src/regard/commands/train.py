@@ -193,7 +193,7 @@ def _shown(value: object) -> str:
 TEXT = '"..."'
 ASKED = {
     "answer": "$'QUESTION\\tTEXT'",
-    "masked": '"... [MASK] ..."',
+    "masked_lm": '"... [MASK] ..."',
     "caption": "IMAGE.png",
     "words": "WORD",
 }  # by task or objective

@@ -105,18 +105,18 @@ SECTIONS = [field.name for field in fields(Recipe)]
 LABELS = ("classification", "regression", "distillation")
 WORDS = ("skipgram", "cbow", "glove")
 TASKS = {
-    "translate": Sections(PairsConfig, PairTextConfig, ("transformer", "recurrent"), ("translation",)),
-    "reply": Sections(DialoguesConfig, PairTextConfig, ("transformer", "recurrent", "hran"), ("translation",)),
-    "retrieve": Sections(RetrievalConfig, TextConfig, ("encoder", "bert", "words"), ("contrast",)),
-    "write": Sections(TextsConfig, TextConfig, ("gpt",), ("next_token",)),
+    "translate": Sections(PairsConfig, PairTextConfig, ("transformer", "recurrent"), ("seq2seq",)),
+    "reply": Sections(DialoguesConfig, PairTextConfig, ("transformer", "recurrent", "hran"), ("seq2seq",)),
+    "retrieve": Sections(RetrievalConfig, TextConfig, ("encoder", "bert", "words"), ("contrastive",)),
+    "write": Sections(TextsConfig, TextConfig, ("gpt",), ("causal_lm",)),
     "classify": Sections(LabelledConfig, TextConfig, ("gpt", "bert", "encoder", "hierarchical", "elmo"), LABELS),
     "embed": Sections(SentencesConfig, TextConfig, ("bert", "elmo"), ("vectors",)),
     "answer": Sections(QuestionsConfig, TextConfig, ("bert",), ("span",)),
     "tag": Sections(TaggedConfig, TextConfig, ("bert", "elmo"), ("tagging",)),
-    "fill": Sections(TextsConfig, TextConfig, ("bert", "electra"), ("masked", "replaced")),
-    "read": Sections(TextsConfig, TextConfig, ("elmo",), ("both_ways",)),
+    "fill": Sections(TextsConfig, TextConfig, ("bert", "electra"), ("masked_lm", "replaced_token")),
+    "read": Sections(TextsConfig, TextConfig, ("elmo",), ("bidirectional_lm",)),
     "words": Sections(WordsDataConfig, TextConfig, ("words",), WORDS, StaticConfig),
-    "denoise": Sections(LabelledConfig, TextConfig, ("encoder", "bert"), ("masked",)),
+    "denoise": Sections(LabelledConfig, TextConfig, ("encoder", "bert"), ("masked_lm",)),
     "caption": Sections(CaptionsConfig, TextConfig, ("captioner",), ("captioning",)),
 }
 
