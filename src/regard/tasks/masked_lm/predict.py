@@ -142,7 +142,7 @@ class FillMask:
 def open_run(run: Run, recipe: Recipe, device: torch.device) -> FillMask | ReplacedTokenDetector:
     """Open a trained run: an ELECTRA, or a model that fills in masked words."""
     must_be_as_trained(run, recipe)
-    if recipe.objective.name == "replaced":
+    if recipe.objective.name == "replaced_token":
         return ReplacedTokenDetector.of(run, recipe, device)
     return adopt(start_of(str(run.folder)), recipe, device)
 
