@@ -21,7 +21,7 @@ from typing import Any
 from regard.core.errors import UserError
 from regard.core.terminal import aside
 from regard.data.lra.sequences import Numbered
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.data.sources.captions import open_image
 from regard.data.sources.images import square
 from regard.data.sources.labelled import Example
