@@ -29,7 +29,7 @@ OPENING = {
     "regard.training.precision": "what the processor can do",
     "regard.cli": "the null device",
     "regard.data.batching.token_cache": "the cache",
-    "regard.data.lra.cache": "the cache",
+    "regard.data.lra.generate": "the cache",
     # What was looked at by `files` before a library opens it by its name, or is open already.
     "regard.training.tensors": "safetensors, by name",
     "regard.interop.huggingface.load": "safetensors, by name",

@@ -22,8 +22,7 @@ from regard.runs.load import ready
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.recipe import Recipe
 from regard.tasks.masked_lm.masking import MaskedTest, asked, scored
-from regard.text.blanks import TYPED, Blanks
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import TYPED, Blanks, Tokenizer
 
 TOP = 5  # words told of each blank
 

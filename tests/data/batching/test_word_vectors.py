@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.batching import skipgram as module
-from regard.data.batching.skipgram import BlockSource, WordText, drawing_table, kept_share, room
+from regard.data.batching import word_vectors as module
+from regard.data.batching.word_vectors import BlockSource, WordText, drawing_table, kept_share, room
 
 
 def numbered_text(lengths: list[int]) -> WordText:

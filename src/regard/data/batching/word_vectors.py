@@ -1,22 +1,26 @@
-"""Text for word2vec, in blocks: words that are asked in turn, those around them, and words drawn at random to tell them from.
+"""Batches for learning word vectors: text as word numbers, blocks for word2vec, co-occurrence counts for GloVe.
 
-    subsampling   a word that makes up the share f of the text is kept with chance sqrt(t/f) + t/f (Mikolov et al. 2013, 2.3;
+`WordText`: words are numbered as in the vocabulary, the most frequent first. What the vocabulary does not have is left out before
+anything else, so that the words around a gap become neighbours, as in word2vec. The end of a line (in `spaced` text) or of a
+document ends a sentence, and no window reaches beyond it.
+
+`BlockSource`, for word2vec:
+
+    subsampling   a word with the share f of the text is kept with probability sqrt(t/f) + t/f (Mikolov et al. 2013, 2.3;
                   in the form of their program)
-    window        of each word, drawn from 1 to the greatest, and cut where its sentence ends
+    window        drawn for each word from 1 to the maximum, and cut at the ends of its sentence
     negatives     drawn from counts to the power 0.75; the words of a block share theirs (Ji et al. 2016), which turns the work
-                  into products of matrices
+                  into matrix products
 
-The blocks of a stretch of text are shuffled, so that a batch holds words from everywhere: one that the same page repeats would
-otherwise be stepped on many times at once. Every draw derives from (seed, epoch, stretch), and every stretch has a fixed number
-of batches, so a step's number is all that is needed to go on from it.
+The blocks of a stretch of text are shuffled, so that a batch holds words from many places: a word that one page repeats would
+otherwise be updated many times at once. Every draw derives from (seed, epoch, stretch), and every stretch has a fixed number of
+batches, so a step's number is all that is needed to resume.
 
-Dims: N blocks, T words of a block, M words of a block with those around it, K negatives.
+`cooccurrences` and `EntrySource`, for GloVe (Pennington et al. 2014, section 3): X_ij is how often word j stands in the window of
+word i. A neighbour d words away counts 1/d (section 4.2), unless all count alike; symmetric windows reach both ways, others only
+back. Only entries that are not zero are stored.
 
-Running text as the numbers of its words: what word vectors are learned from.
-
-Words are numbered as they stand in the vocabulary, the most frequent first. What the vocabulary does not have is left out before
-anything else, so that the words around a gap become neighbours, as in word2vec. Where a line ends (in `spaced` text) or a
-document does, a sentence ends, and no window reaches beyond it.
+Dims: N blocks, T words of a block, M words of a block with those around it, K negatives, E non-zero entries.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ from regard.core.rng import generator
 from regard.data.batching.token_cache import Tokens
 from regard.text.tokenizer import LINE_END, Tokenizer, whole_words
 
-STRETCH = 2**20  # words of text that are prepared together
+STRETCH = 2**20  # words of text that are prepared, or counted, together
 PLACES = 64  # of the table of negatives, for each word of the vocabulary
 LEAST_PLACES = 2**20
 
@@ -199,3 +203,76 @@ def word_text(tokens: Tokens, tokenizer: Tokenizer) -> WordText:
     starts = np.flatnonzero(np.concatenate([[True], sentence[1:] != sentence[:-1]]))
     kept = numbers[known]
     return WordText(words, np.bincount(kept, minlength=len(words)), kept, starts)
+
+
+class Counts(NamedTuple):
+    """Entries by rows, then columns."""
+
+    rows_E: np.ndarray
+    columns_E: np.ndarray
+    counts_E: np.ndarray  # float32
+
+
+class Entries(NamedTuple):
+    rows_E: Tensor
+    columns_E: Tensor
+    counts_E: Tensor
+
+
+def cooccurrences(text: WordText, window: int, *, symmetric: bool = True, by_distance: bool = True) -> Counts:
+    size, sentence = len(text.words), np.zeros(len(text.ids), np.int32)
+    sentence[text.starts[text.starts > 0]] = 1
+    sentence = np.cumsum(sentence, dtype=np.int32)
+    keys, counts = np.zeros(0, np.int64), np.zeros(0)
+    for begin in range(0, len(text.ids), STRETCH):
+        stretch = slice(begin, begin + STRETCH + window)
+        found = [
+            (pairs, number / distance if by_distance else number.astype(float))
+            for distance in range(1, window + 1)
+            for pairs, number in [_at(text.ids[stretch], sentence[stretch], distance, size)]
+        ]
+        keys, counts = _summed([keys, *(pairs for pairs, _ in found)], [counts, *(number for _, number in found)])
+    if symmetric:
+        mirrored = keys % size * size + keys // size
+        keys, counts = _summed([keys, mirrored], [counts, counts])
+    if not len(keys):
+        raise UserError("no word of the text has another in its window; give text with more than one word a sentence.")
+    return Counts(keys // size, keys % size, counts.astype(np.float32))
+
+
+def _at(ids: np.ndarray, sentence: np.ndarray, distance: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every word of a stretch, with the one so far before it in its sentence: each pair once, and how often."""
+    later, earlier = ids[distance : distance + STRETCH].astype(np.int64), ids[:-distance][:STRETCH]
+    together = (sentence[distance:] == sentence[:-distance])[:STRETCH]
+    return np.unique((later * size + earlier)[together], return_counts=True)
+
+
+def _summed(keys: list[np.ndarray], counts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Equal keys once, sorted, their counts added."""
+    found, place = np.unique(np.concatenate(keys), return_inverse=True)
+    return found, np.bincount(place, np.concatenate(counts), len(found))
+
+
+class EntrySource:
+    """Batches of entries, in another order every epoch, by the number of their step."""
+
+    def __init__(self, counts: Counts, *, batch: int, seed: int, part: int | None = None) -> None:
+        self.counts, self.batch, self.seed, self.part = counts, batch, seed, part or batch
+        self._order = (-1, np.zeros(0, np.int64))
+
+    @property
+    def per_epoch(self) -> int:
+        return -(-len(self.counts.counts_E) // self.batch)
+
+    def count(self, step: int) -> int:
+        """Entries that the steps before this one have been through."""
+        epoch, batch = divmod(step, self.per_epoch)
+        return epoch * len(self.counts.counts_E) + batch * self.batch
+
+    def parts(self, step: int) -> list[Entries]:
+        epoch, batch = divmod(step, self.per_epoch)
+        if self._order[0] != epoch:
+            self._order = epoch, generator(self.seed, "entries", epoch).permutation(len(self.counts.counts_E))
+        rows = self._order[1][batch * self.batch : (batch + 1) * self.batch]
+        pieces = [rows[begin : begin + self.part] for begin in range(0, len(rows), self.part)]
+        return [Entries(*(torch.from_numpy(each[piece]) for each in self.counts)) for piece in pieces]
