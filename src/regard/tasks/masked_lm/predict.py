@@ -24,8 +24,7 @@ from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of
 from regard.runs.recipe import Recipe, Tables
 from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 from regard.tasks.masked_lm.masking import MaskedTest, asked, masked_test_texts, scored
-from regard.text.blanks import TYPED, Blanks
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import TYPED, Blanks, Tokenizer
 
 if TYPE_CHECKING:
     from regard.lens.subject import Subject
