@@ -1,12 +1,12 @@
 /** Of a caption: the image as each word saw it, the words with how sure they were, by all heads together or by one of them. */
 
-import { numbers } from "./api.js";
 import { ablate, called } from "./chosen.js";
 import { colour } from "./colour.js";
 import { fill, h, percent, piece, say } from "./dom.js";
 import { gallery } from "./gallery.js";
 import { lit, tell } from "./image.js";
 import { number, set, state } from "./state.js";
+import { shownWeights } from "./weights.js";
 
 /** Which head is looked through: all of them, all of one layer, or one. */
 const ways = (look) => [{ at: null, head: null }, ...look.data.attentions.filter((one) => one.name.endsWith(".cross")).flatMap((one) => [...(one.heads > 1 ? ["mean"] : []), ...Array.from({ length: one.heads }, (_, n) => String(n))].map((head) => ({ at: one.name, head })))];
@@ -14,16 +14,8 @@ const place = (all) => Math.max(0, all.findIndex((way) => way.at === state().at 
 const chosen = (look) => ways(look)[place(ways(look))];
 const named = ({ at, head }) => (at === null ? "mean of all heads" : `${called(at)}, ${head === "mean" ? "mean of its heads" : `head ${head}`}`);
 
-/** Pieces of one word together: its chance is that of all of them. */
-function words({ outputs, steps }) {
-  const found = [];
-  outputs.tokens.forEach((token, n) => {
-    const last = found.at(-1);
-    if (last && outputs.words[n] === outputs.words[n - 1]) Object.assign(last, { text: last.text + token, p: last.p * (steps[n].p ?? 1), rows: [...last.rows, n] });
-    else found.push({ text: token.replace(/^▁/, ""), p: steps[n].p ?? steps[n].top[0].p, rows: [n], special: outputs.special[n] });
-  });
-  return found;
-}
+/** How likely a word is: all of its pieces. */
+const likely = (steps, { tokens }) => tokens.reduce((p, n) => p * (steps[n].p ?? (tokens.length > 1 ? 1 : steps[n].top[0].p)), 1);
 
 export function seenImage(root) {
   const line = h("div", { class: "caption-words", role: "listbox", "aria-label": "The caption, word by word" });
@@ -44,29 +36,18 @@ export function seenImage(root) {
   /** To the ablation of the head that is looked through; of many, to the screen where each can be chosen. */
   const leave = () => (/^\d+$/.test(chosen(now.look).head ?? "") ? ablate(now.look) : set({ screen: "ablate" }, { step: true }));
 
-  /** weights_LM, the mean over what is looked through. */
-  async function weights(look) {
+  /** A row of cells for each word, as the mean of the heads that are looked through. */
+  function weights(look) {
     const { at, head } = chosen(look);
-    const crosses = look.data.attentions.filter((one) => one.name.endsWith(".cross") && (at === null || one.name === at));
-    const heads = (one) => (at === null || head === "mean" ? Array.from({ length: one.heads }, (_, n) => n).join(",") : head);
-    const parts = await Promise.all(crosses.map((one) => look.of(numbers, "weights", { name: one.name, heads: heads(one) })));
-    const [, rows, cells] = parts[0].shape;
-    const sum = new Float32Array(rows * cells);
-    for (const { shape, data } of parts) for (let n = 0; n < data.length; n++) sum[n % (rows * cells)] += data[n] / (shape[0] * parts.length);
-    return { rows, cells, data: sum };
+    return shownWeights(look, { name: at ?? "cross", head: head ?? "mean" }, { words: 1 });
   }
-
-  function mapOf(word) {
-    const { cells, data } = now.weights;
-    const map = new Float32Array(cells);
-    for (const row of word.rows) for (let n = 0; n < cells; n++) map[n] += data[row * cells + n] / word.rows.length;
-    return map;
-  }
+  const mapOf = (word) => now.shown.values.subarray(word.number * now.cells, (word.number + 1) * now.cells);
 
   async function update(look, current) {
-    const [image, found] = await Promise.all([look.of(numbers, "image", { run: look.asked.run, name: look.asked.text }), weights(look)]);
+    const [image, found] = await Promise.all([look.numbers("image", { run: look.asked.run, name: look.asked.text }), weights(look)]);
     if (!current()) return;
-    now = { look, weights: found, words: words(look.data), side: Math.round(Math.sqrt(found.cells)) };
+    const words = found.rows.map((row, number) => ({ text: row.text, p: likely(look.data.steps, row), rows: row.tokens, special: row.special, number }));
+    now = { look, shown: found, words, cells: found.columns.length, side: Math.round(Math.sqrt(found.columns.length)) };
     const all = ways(look);
     fill(way, ...all.map((one, n) => h("option", { value: n, text: named(one) })));
     way.value = String(place(all));

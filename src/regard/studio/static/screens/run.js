@@ -34,7 +34,7 @@ function mount(root) {
     const { data } = look;
     reads.hidden = below.hidden = false;
     if (card.images) await image.update(look, current);
-    else if (data.nested) fill(reads, ...shaded(await look.of(ask, "document")));
+    else if (data.nested) fill(reads, ...shaded(await look.ask("document")));
     else fill(reads, ...Object.entries(data.sides).map(([stack, side]) => reading(stack, side)));
     if (!current()) return;
     fill(badge, ...badgeOf(data));
