@@ -165,12 +165,12 @@ class Visit:
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.url = path.as_uri()
         self.page.goto(self.url)
-        self.page.wait_for_selector("#screen[data-ready=head]")
+        self.page.wait_for_selector("#screen[data-ready='1']")
 
     def press(self, *keys: str) -> None:
         for key in keys:
             self.page.keyboard.press(key)
-        self.page.wait_for_selector("#screen[data-ready=head]")
+        self.page.wait_for_selector("#screen[data-ready='1']")
 
     def lines(self) -> int:
         return int(self.page.locator("svg.lines path").count())

@@ -187,7 +187,7 @@ def alignment_page(alignment: Alignment) -> bytes:
 
 def _page(title: str, first: str, switches: Sequence[str], entries: list[dict[str, Any]], matrices: dict[str, Any]) -> bytes:
     data = {"title": sentence(title), "first": first, "switches": switches, "attentions": entries, "matrices": matrices}
-    return page("offline.js", sentence(title), data)
+    return page("offline_head.js", sentence(title), data)
 
 
 def page_matrix(found: Aggregated, *, alone: bool) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 import { ablate, called } from "./chosen.js";
 import { colour } from "./colour.js";
 import { fill, h, percent, piece, say } from "./dom.js";
-import { gallery } from "./gallery.js";
-import { lit, tell } from "./image.js";
+import { lit, tell, thumbnail } from "./image.js";
 import { number, set, state } from "./state.js";
 import { shownWeights } from "./weights.js";
 
@@ -15,20 +14,22 @@ const chosen = (look) => ways(look)[place(ways(look))];
 const named = ({ at, head }) => (at === null ? "mean of all heads" : `${called(at)}, ${head === "mean" ? "mean of its heads" : `head ${head}`}`);
 
 /** How likely a word is: all of its pieces. */
-const likely = (steps, { tokens }) => tokens.reduce((p, n) => p * (steps[n].p ?? (tokens.length > 1 ? 1 : steps[n].top[0].p)), 1);
+const likely = (steps, { tokens }) => steps && tokens.reduce((p, n) => p * (steps[n].p ?? (tokens.length > 1 ? 1 : steps[n].top[0].p)), 1);
 
-export function seenImage(root) {
+/** @param {{gallery?: Function, offline?: boolean}} how  `gallery` offers other images; the one-file page has none */
+export function seenImage(root, { gallery = null, offline = false } = {}) {
   const line = h("div", { class: "caption-words", role: "listbox", "aria-label": "The caption, word by word" });
   const pointed = h("span", { class: "number muted" });
   const picture = lit((text) => (pointed.textContent = text));
   const way = h("select", { "aria-label": "Looked through", id: "way" });
   const under = h("p", { class: "muted" });
   const off = h("button", { type: "button", class: "link", id: "to-ablation" });
-  const shelf = gallery(root);
+  const shelf = gallery?.(root);
+  const sheet = h("div", { class: "contact-sheet" });
   const node = h("div", { class: "seen" },
-    h("section", { class: "card" }, picture.node, h("div", { class: "under" }, h("label", { class: "control" }, h("span", { text: "looked through" }), way), pointed), under,
-      h("p", { class: "caution" }, "Weight is not cause: light lies where words look, not on what they need. ", off, h("kbd", { text: "x" }))),
-    shelf.node);
+    h("section", { class: "card" }, picture.node, h("div", { class: "under" }, !offline && h("label", { class: "control" }, h("span", { text: "looked through" }), way), pointed), under,
+      h("p", { class: "caution" }, "Weight is not cause: light lies where words attend, not on what they need. ", ...(offline ? [] : [off, h("kbd", { text: "x" })]))),
+    h("div", { class: "column" }, h("section", { class: "card" }, h("h2", { text: "Word by word" }), sheet), shelf?.node ?? ""));
   let now = null;
   way.addEventListener("change", () => set(ways(now.look)[way.value]));
   off.addEventListener("click", () => leave());
@@ -54,16 +55,23 @@ export function seenImage(root) {
     off.textContent = /^\d+$/.test(chosen(look).head ?? "") ? "Switch this head off and see" : "Switch heads off and see";
     const at = now.words.findIndex((word) => word.rows.includes(number("q", -1)));
     fill(line, ...now.words.map((word, n) => button(word, n === at)));
+    fill(sheet, ...now.words.map((word, n) => h("button", { type: "button", "aria-pressed": String(n === at), onclick: () => set({ q: n === at ? null : word.rows[0] }), onmouseenter: () => show(n), onmouseleave: () => show(at) }, thumbnail(image, mapOf(word), now.side), h("span", { text: piece(word.text) }))));
+    now.image = image;
+    show(at);
+    if (at >= 0) say(`${now.words[at].text}, ${percent(now.words[at].p)}; ${tell(mapOf(now.words[at]), now.side)}`);
+  }
+
+  /** The image as the word `at` attended to it, or as it is. */
+  function show(at) {
     const map = at < 0 ? null : mapOf(now.words[at]);
-    picture.draw(image, map, now.side, Math.max(240, Math.min(560, window.innerHeight - 390)));
-    const label = shelf.label();
-    under.textContent = map ? `${piece(now.words[at].text)}: ${tell(map, now.side)}; the veil is off at its peak and thickest at 0` : `${label ? `${label}, ` : ""}read as ${now.side} × ${now.side} cells; choose a word to see what it looked at`;
-    if (map) say(`${now.words[at].text}, ${percent(now.words[at].p)}; ${tell(map, now.side)}`);
+    picture.draw(now.image, map, now.side, Math.max(240, Math.min(560, window.innerHeight - 390, node.clientWidth - 40)));
+    const label = shelf?.label();
+    under.textContent = map ? `${piece(now.words[at].text)}: ${tell(map, now.side)}; the veil is off at its peak and thickest at 0` : `${label ? `${label}, ` : ""}read as ${now.side} × ${now.side} cells${now.look.data.averaged ? `, ${now.look.data.averaged}` : ""}; choose a word to see what it attended to`;
   }
 
   function button(word, on) {
-    const made = h("button", { type: "button", role: "option", "aria-selected": String(on), class: word.special ? "special" : "", onclick: () => set({ q: on ? null : word.rows[0] }) }, h("b", { text: piece(word.text) }), h("span", { class: "number", text: percent(word.p) }));
-    made.style.setProperty("--sure", colour(word.p));
+    const made = h("button", { type: "button", role: "option", "aria-selected": String(on), class: word.special ? "special" : "", onclick: () => set({ q: on ? null : word.rows[0] }) }, h("b", { text: piece(word.text) }), word.p !== null && h("span", { class: "number", text: percent(word.p) }));
+    made.style.setProperty("--sure", colour(word.p ?? 0));
     return made;
   }
 
@@ -85,8 +93,8 @@ export function seenImage(root) {
       { key: "ArrowRight", shown: "→", tells: "next word", does: () => move(1) },
       { key: "ArrowLeft", shown: "←", tells: "word before", does: () => move(-1) },
       { key: "Backspace", shown: "⌫", tells: "the image as it is", does: () => set({ q: null }) },
-      ...(now ? [{ key: ".", tells: "through the next head", does: () => turn(1) }, { key: ",", tells: "through the head before", does: () => turn(-1) }, { key: "x", tells: "switch heads off, and see what changes", does: leave }] : []),
-      ...shelf.keys,
+      ...(now && !offline ? [{ key: ".", tells: "through the next head", does: () => turn(1) }, { key: ",", tells: "through the head before", does: () => turn(-1) }, { key: "x", tells: "switch heads off, and see what changes", does: leave }] : []),
+      ...(shelf?.keys ?? []),
     ],
     data: () => now && { way: named(chosen(now.look)), side: now.side, words: now.words.map(({ text, p }, n) => ({ text, p, map: Array.from(mapOf(now.words[n])) })) },
   };

@@ -3,6 +3,7 @@
 import { ask } from "../api.js";
 import { colour, onColour } from "../colour.js";
 import { fill, h, num, percent, piece, say } from "../dom.js";
+import { gallery } from "../gallery.js";
 import { seenImage } from "../seen.js";
 import { number, set, state } from "../state.js";
 
@@ -65,7 +66,7 @@ function mount(root) {
   /** The images are there to be chosen from, even where the one that was asked for is not. */
   async function before(card, current) {
     if (!image) {
-      image = seenImage(root);
+      image = seenImage(root, { gallery });
       reads.replaceWith(image.node);
       answer.replaceWith(image.line);
     }
