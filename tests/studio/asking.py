@@ -13,7 +13,7 @@ from tests.studio.tiny_desk import TinyDesk, TinyOpening
 
 TEXTS = st.text(max_size=30) | st.sampled_from(["w5 w6 w7", "w5", "", " ", "\u2028", "a" * 2000, "<b>", "w5 " * 300])
 NAMES = st.sampled_from(
-    ["encoder.0.self", "decoder.1.cross", "decoder.0.self", "encoder.9.self", "", "../..", "decoder"]
+    ["encoder.0.self", "decoder.1.cross", "decoder.0.self", "encoder.9.self", "", "../..", "decoder", "cross"]
 ) | st.text(max_size=9)
 SMALL = st.integers(-2, 9) | st.sampled_from([10**7, 10**18, -1])
 ANY = st.recursive(
@@ -30,7 +30,7 @@ GET = [
     "overview",
     "thumbnails",
     "heads",
-    "norms",
+    "tile",
     "arithmetic",
     "terms",
     "ablations",
@@ -67,6 +67,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "first": SMALL,
     "count": SMALL,
     "around": NAMES,
+    "words": st.sampled_from(["1", "0", "x"]),
+    "values": st.sampled_from(["1", "0"]),
+    "specials": st.sampled_from(["keep", "hide", "renormalise", "drop"]),
+    "join": st.sampled_from(["none", "mean", "max", "sum"]),
 }
 POST: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "look": {"run": RUNS, "text": TEXTS, "target": TEXTS | st.none(), "step": SMALL},

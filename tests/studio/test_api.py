@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections import Counter
 from threading import Event
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from starlette.testclient import TestClient
 
+from regard.lens.analyses.weights import Aggregation, aggregate, part_of
 from regard.studio.app import create
 from regard.studio.worker import Full, Work
 from tests.studio.asking import Asker, questions
@@ -52,13 +54,39 @@ def array(client: TestClient, path: str, **given: object) -> np.ndarray:
     return np.frombuffer(answer.content, answer.headers["x-type"]).reshape([int(n) for n in answer.headers["x-shape"].split(",")])
 
 
+def weights(client: TestClient, **given: object) -> np.ndarray:
+    """weights_HQW that /api/weights serves."""
+    found = client.get("/api/weights", params=given).json()
+    numbers = np.frombuffer(base64.b64decode(found["weights"]), "<f4")
+    return numbers.reshape(-1, len(found["rows"]), len(found["columns"]))
+
+
 def test_weights_come_as_they_are(client: TestClient, id: str) -> None:
     seen = tiny_look().attention("decoder.1.cross").weights()[0].numpy()
-    np.testing.assert_allclose(array(client, "weights", id=id, name="decoder.1.cross", heads="0,1"), seen, atol=1e-6)
-    part = array(client, "weights", id=id, name="decoder.1.cross", heads="1", rows="2:4", columns="1:5")
-    np.testing.assert_allclose(part, seen[1:, 2:4, 1:5], atol=1e-6)
+    np.testing.assert_allclose(weights(client, id=id, name="decoder.1.cross", heads="0,1"), seen, atol=1e-6)
+    part = array(client, "tile", id=id, name="decoder.1.cross", head=1, rows="2:4", columns="1:5")
+    np.testing.assert_allclose(part, seen[1, 2:4, 1:5], atol=1e-6)
     picture = array(client, "overview", id=id, name="decoder.1.cross", head=1, size=3)
     np.testing.assert_allclose(picture[0, 0] / 255, seen[1, :2, :2].max(), atol=1 / 255)
+
+
+def test_aggregated_weights_are_those_of_lens(client: TestClient, id: str) -> None:
+    look = tiny_look()
+    for name, how in [
+        ("decoder.1.cross", {"words": True, "specials": "hide", "values": True}),
+        ("decoder.1.cross", {"specials": "renormalise", "join": "max"}),
+        ("cross", {"join": "mean"}),
+        ("decoder", {"join": "mean", "specials": "hide"}),
+    ]:
+        names = [one for one in look.seen if part_of(one) == name] or [name]
+        expected = aggregate(look.subject, look.seen, names, None, Aggregation(**how))  # type: ignore[arg-type]
+        np.testing.assert_allclose(weights(client, id=id, name=name, **how), expected.weights_HQW, atol=1e-6)
+        found = client.get("/api/weights", params={"id": id, "name": name, **how}).json()
+        assert [row["text"] for row in found["rows"]] == [row.text for row in expected.rows]
+    seen = [look.attention(f"decoder.{n}.cross").weights()[0].numpy() for n in range(2)]
+    np.testing.assert_allclose(weights(client, id=id, name="cross", join="mean")[0], np.mean(seen, (0, 1)), atol=1e-6)
+    refused = client.get("/api/weights", params={"id": id, "name": "cross"}).json()["cannot"]
+    assert "give join=mean or join=max" in refused
 
 
 def test_a_look_that_is_gone_is_told_so(client: TestClient) -> None:
@@ -89,8 +117,8 @@ def test_the_same_look_is_not_apart_and_another_is(client: TestClient, id: str) 
     same = client.get("/api/compare", params={"id": id, "other": id}).json()
     assert {value for values in same["apart"].values() for value in values} == {0}
     apart = client.get("/api/compare", params={"id": id, "other": other}).json()["apart"]
-    a = array(client, "weights", id=id, name="encoder.0.self", heads="1")
-    b = array(client, "weights", id=other, name="encoder.0.self", heads="1")
+    a = weights(client, id=id, name="encoder.0.self", heads="1")
+    b = weights(client, id=other, name="encoder.0.self", heads="1")
     assert apart["encoder.0.self"][1] == pytest.approx(np.abs(a - b).sum() / 2 / 5, abs=1e-5)
     assert client.get("/api/compare", params={"id": id, "other": shorter}).json()["left_out"] == list(apart)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import zlib
 from pathlib import Path
@@ -74,7 +75,8 @@ def test_weights_of_a_look_are_the_models() -> None:
     assert len(found["sides"]["encoder"]["tokens"]) == CELLS**2
     assert found["title"].startswith(f"{SCENE} → ")
     for name, weights_HLM in caption_weights().items():
-        seen = asked("weights", id=found["id"], name=name, heads="0,1")
+        given = asked("weights", id=found["id"], name=name, heads="0,1")
+        seen = np.frombuffer(base64.b64decode(given["weights"]), "<f4").reshape(2, -1, CELLS**2)
         np.testing.assert_allclose(seen, weights_HLM[:, : seen.shape[1]], atol=1e-5)
 
 

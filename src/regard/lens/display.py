@@ -6,6 +6,7 @@ Numbers for people: as many places as a column has, and two digits that say some
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -37,6 +38,15 @@ def visible(token: str) -> str:
 def sentence(text: str) -> str:
     """Running text on one line: its words made visible, single spaces between them kept as spaces."""
     return " ".join(visible(word) for word in text.split())
+
+
+WORD_STARTS = ("▁", "Ġ")  # SentencePiece and byte-level vocabularies; WordPiece marks what continues a word, by "##"
+
+
+def word_label(pieces: Sequence[str]) -> str:
+    """Join the pieces of one word to the word, without the marks that vocabularies put at the beginning of pieces."""
+    word = "".join([pieces[0], *(piece.removeprefix("##") for piece in pieces[1:])])
+    return word.lstrip("".join(WORD_STARTS)) or word
 
 
 def drawable(text: str, limit: int = 28) -> str:

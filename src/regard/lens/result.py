@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from regard.lens.output.one_file import digest, inert
+from regard.lens.output.page import digest, inert
 from regard.lens.output.save import check_suffix, store
 from regard.lens.plots.render import rendered
 
@@ -102,6 +102,6 @@ def _plain(value: object) -> Any:
 _RENDERERS: dict[str, Callable[[LensResult], bytes]] = {
     ".png": lambda shown: rendered(shown.figure, "png"),
     ".svg": lambda shown: rendered(shown.figure, "svg"),
-    ".html": lambda shown: html(shown).encode("utf-8", "backslashreplace"),
+    ".html": lambda shown: shown.page() if hasattr(shown, "page") else html(shown).encode("utf-8", "backslashreplace"),
     ".json": _numbers,
 }

@@ -16,11 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.core.errors import UserError
-from regard.lens.analyses import weights
 from regard.lens.analyses.head_statistics import MEASURES, head_statistics
-from regard.model.mixers.convolution import Convolution
-from regard.model.probe import Seen, attentions
+from regard.model.probe import Seen
 from regard.studio.passes import Look
 
 BLOCK = 1 << 20  # weights held at once
@@ -81,12 +78,3 @@ def statistics(look: Look) -> dict[str, Any]:
     """By measure, by attention, a number for each of its heads."""
     found = head_statistics(look.subject, look.seen)
     return {measure: found.field(measure) for measure in MEASURES}
-
-
-@torch.no_grad()
-def value_norms(look: Look, name: str) -> np.ndarray:
-    """norm_HM: how long what a key brings is, if all of a head's weight is on it."""
-    seen, attention = look.attention(name), attentions(look.subject.model)[name]
-    if isinstance(attention, Convolution):
-        raise UserError(f"{name} does not attend, so no weight brings a value; leave values out.")
-    return weights.value_norms(attention, seen).cpu().numpy()

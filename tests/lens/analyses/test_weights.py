@@ -72,7 +72,7 @@ def test_marks_are_left_out_and_the_rest_is_as_it_was_or_sums_to_one(name: str) 
     kept = np.ix_(range(len(whole.layers)), range(whole.heads), ~np.array(queries.special), ~np.array(keys.special))
     np.testing.assert_array_equal(hidden.weights, whole.weights[kept])
     np.testing.assert_allclose(shares.weights, hidden.weights / hidden.weights.sum(-1, keepdims=True), atol=1e-6)
-    assert "Marks are left out" in shares.note
+    assert "Special tokens are left out" in shares.note
     assert not whole.note
 
 

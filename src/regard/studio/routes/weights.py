@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +12,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from regard.core.errors import UserError
+from regard.lens.analyses.weights import Aggregation, Join, Specials, aggregate, part_of
+from regard.model.mixers.convolution import Convolution
+from regard.model.probe import attentions
 from regard.studio import arithmetic, matrices
-from regard.studio import arithmetic as sums
 from regard.studio.passes import Look
 from regard.studio.wire import Count, Json, Name, numbers
 
@@ -27,9 +30,17 @@ FORGOTTEN = "this look is no longer kept; ask for it again."
 
 def add(app: FastAPI, studio: Studio) -> None:
     @app.get("/api/weights")
-    async def weights(id: Id, name: Name, heads: Heads, rows: Span | None = None, columns: Span | None = None) -> Response:
-        job = partial(_weights, kept(studio, id), name, heads, rows, columns)
-        return numbers(await studio.reads.do(job))
+    async def weights(
+        id: Id, name: Name, heads: Heads | None = None,
+        words: bool = False, specials: Specials = "keep", values: bool = False, join: Join = "none",
+    ) -> Response:  # fmt: skip
+        """Aggregated weights of an attention, or of all attentions of a part ("cross", "decoder", "encoder") joined."""
+        how = Aggregation(words=words, specials=specials, values=values, join=join)
+        return Json(await studio.reads.do(partial(_weights, kept(studio, id), name, heads, how)))
+
+    @app.get("/api/tile")
+    async def tile(id: Id, name: Name, head: Count, rows: Span | None = None, columns: Span | None = None) -> Response:
+        return numbers(await studio.reads.do(partial(_tile, kept(studio, id), name, head, rows, columns)))
 
     @app.get("/api/overview")
     async def overview(
@@ -47,10 +58,6 @@ def add(app: FastAPI, studio: Studio) -> None:
     @app.get("/api/heads")
     async def of_heads(id: Id) -> Response:
         return Json(await studio.reads.do(partial(matrices.statistics, kept(studio, id))))
-
-    @app.get("/api/norms")
-    async def norms(id: Id, name: Name) -> Response:
-        return numbers(await studio.reads.do(partial(matrices.value_norms, kept(studio, id), name)))
 
     @app.get("/api/arithmetic")
     async def one_weight(id: Id, name: Name, head: Count, query: Count, key: Count) -> Response:
@@ -76,26 +83,43 @@ def _span(given: str | None, most: int, what: str) -> range:
     return range(first, last)
 
 
-def _some(look: Look, name: str, heads: str) -> list[int]:
+def _check_heads(look: Look, name: str, heads: Sequence[int]) -> None:
     count = matrices.shape(look.attention(name))[0]
-    chosen = [int(head) for head in heads.split(",")]
-    if max(chosen) >= count:
-        raise UserError(f"head {max(chosen)} is not there; {name} has {count}, numbered from 0.")
-    return chosen
+    if max(heads) >= count:
+        raise UserError(f"head {max(heads)} is not there; {name} has {count}, numbered from 0.")
 
 
-def _weights(look: Look, name: str, heads: str, rows: str | None, columns: str | None) -> np.ndarray:
-    chosen, (_, queries, keys) = _some(look, name, heads), matrices.shape(look.attention(name))
+def _weights(look: Look, name: str, heads: str | None, how: Aggregation) -> dict[str, Any]:
+    names = [one for one in look.seen if part_of(one) == name] or [name]
+    chosen = None if heads is None else [int(head) for head in heads.split(",")]
+    size = 0
+    for one in names:
+        count, queries, keys = matrices.shape(look.attention(one))
+        _check_heads(look, one, chosen or [0])
+        if how.values and isinstance(attentions(look.subject.model)[one], Convolution):
+            raise UserError(f"{one} does not attend, so no weight brings a value; leave values out.")
+        size += (count if chosen is None else len(chosen)) * queries * keys
+    if size > matrices.MOST:
+        raise UserError(f"that is more than {matrices.MOST:,} weights at once; ask for an overview, or for fewer heads.")
+    if len(names) > 1 and how.join == "none":
+        raise UserError(f"{name} has {len(names)} layers; give join=mean or join=max, or one of {', '.join(names)}.")
+    return aggregate(look.subject, look.seen, names, chosen, how).packed()
+
+
+def _tile(look: Look, name: str, head: int, rows: str | None, columns: str | None) -> np.ndarray:
+    _check_heads(look, name, [head])
+    _, queries, keys = matrices.shape(look.attention(name))
     down, across = _span(rows, queries, "rows"), _span(columns, keys, "columns")
-    if len(chosen) * len(down) * len(across) > matrices.MOST:
+    if len(down) * len(across) > matrices.MOST:
         raise UserError(f"that is more than {matrices.MOST:,} weights at once; ask for an overview, or for fewer rows.")
-    return matrices.exact(look.attention(name), chosen, down, across)
+    return matrices.exact(look.attention(name), [head], down, across)[0]
 
 
 def _overview(look: Look, name: str, head: int, size: int, rows: str | None, columns: str | None) -> np.ndarray:
-    (chosen,), (_, queries, keys) = _some(look, name, str(head)), matrices.shape(look.attention(name))
+    _check_heads(look, name, [head])
+    _, queries, keys = matrices.shape(look.attention(name))
     down, across = _span(rows, queries, "rows"), _span(columns, keys, "columns")
-    return matrices.as_bytes(matrices.pooled(look.attention(name), [chosen], down, across, size)[0])
+    return matrices.as_bytes(matrices.pooled(look.attention(name), [head], down, across, size)[0])
 
 
 def _arithmetic(studio: Studio, look: Look, place: arithmetic.Place) -> dict[str, Any]:
@@ -107,4 +131,4 @@ def _arithmetic(studio: Studio, look: Look, place: arithmetic.Place) -> dict[str
 def _terms(studio: Studio, look: Look, place: arithmetic.Place, vector: str, index: int) -> dict[str, Any]:
     arithmetic.check(look, place)
     traced = arithmetic.trace(look, place.name, studio.runs.alone(look.desk))
-    return sums.terms(look, place, traced, vector, index)
+    return arithmetic.terms(look, place, traced, vector, index)

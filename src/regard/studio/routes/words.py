@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.responses import Response
 
 from regard.core.errors import UserError
-from regard.lens.analyses.word_senses import WordUses
+from regard.lens.output.word_senses import uses_data
 from regard.studio.wire import Analogy, Json, Name, Uses, numbers
 
 if TYPE_CHECKING:
@@ -40,23 +40,9 @@ def _uses(studio: Studio, question: Uses) -> dict[str, Any]:
     desk = studio.runs.desk(question.run)
     with studio.runs.alone(desk):
         found = desk.uses(question.word, question.sentences)
-    return _uses_dict(found)
-
-
-def _uses_dict(found: WordUses) -> dict[str, Any]:
-    return {
-        "word": found.word,
-        "uses": [
-            {"before": use.sentence[: use.start], "word": use.word, "after": use.sentence[use.end :], "pieces": use.pieces}
-            for use in found.uses
-        ],
-        "layers": found.layers,
-        "distances": found.distances_LUU,
-        "mean": found.mean_L,
-        "others": found.others_L,
-        "map": [_plane(vectors) for vectors in found.vectors],
-        "notes": found.notes,
-    }
+    order = found.order
+    maps = [_plane(vectors[order]) for vectors in found.vectors]
+    return {**uses_data(found), "map": maps, "distances": found.distances_LUU[:, order][:, :, order]}
 
 
 def _plane(vectors_UD: np.ndarray) -> np.ndarray:

@@ -66,8 +66,8 @@ export class Look {
 
   /** Queries and keys, as tokens. @returns {[Side, Side]} */
   around(name) {
-    const stack = name.split(".")[0];
-    return [this.data.sides[stack], this.data.sides[name.endsWith(".cross") ? "encoder" : stack]];
+    const stack = name === "cross" ? "decoder" : name.split(".")[0];
+    return [this.data.sides[stack], this.data.sides[name.endsWith("cross") ? "encoder" : stack]];
   }
 
   /** What a query stands for: in a decoder that reads its own output, the word that is written there. */
@@ -84,6 +84,16 @@ export class Look {
       this.kept.set(key, asking);
     }
     return this.kept.get(key);
+  }
+
+  /** JSON about this input. */
+  ask(path, given, body) {
+    return this.of(ask, path, given, body);
+  }
+
+  /** Raw numbers about this input. */
+  numbers(path, given) {
+    return this.of(numbers, path, given);
   }
 
   async again(question) {

@@ -15,6 +15,19 @@ export function called(name) {
 /** Where alignment is to be seen: the last cross-attention, or the last of all. */
 const first = (look) => (look.data.attentions.findLast((one) => one.name.endsWith(".cross")) ?? look.data.attentions.at(-1)).name;
 
+/** Parts of the model that have several layers: "cross", "decoder", "encoder". Their attentions can be shown joined. */
+export function parts(look) {
+  const names = look.data.attentions.map((one) => partOf(one.name));
+  return [...new Set(names)].filter((part) => names.indexOf(part) !== names.lastIndexOf(part));
+}
+export const partOf = (name) => (name.endsWith(".cross") ? "cross" : name.split(".")[0]);
+
+/** A part as if it were one attention, whose heads are always joined. */
+export function wholePart(look, part) {
+  const { queries, keys } = look.data.attentions.find((one) => partOf(one.name) === part);
+  return { name: part, heads: 0, queries, keys, head: state().head === "max" ? "max" : "mean", number: 0 };
+}
+
 /** @returns {{name: string, heads: number, queries: number, keys: number, head: string, number: number}} */
 export function chosen(look) {
   const one = look.attention(state().at) ?? look.attention(first(look));
@@ -23,21 +36,21 @@ export function chosen(look) {
   return { ...one, head, number: Number(head) || 0 };
 }
 
-/** One layer or head further, from whatever is chosen; the last goes on to the first. */
-export function move(look, layers, heads) {
-  const at = chosen(look);
+/** One layer or head further than `at`; the last goes on to the first. From joined heads, to the first or last of them. */
+export function move(look, layers, heads, at) {
   const names = look.data.attentions.map((one) => one.name);
-  const name = names[(names.indexOf(at.name) + layers + names.length) % names.length];
+  const here = names.indexOf(at.name);
+  const name = names[(here < 0 && layers < 0 ? names.length - 1 : here + layers + names.length) % names.length];
   const count = look.attention(name).heads;
-  const head = at.head === "mean" || at.head === "max" ? (heads ? "0" : at.head) : String((at.number + heads + count) % count);
-  set({ at: name, head });
+  const next = heads > 0 ? "0" : heads < 0 ? String(count - 1) : at.head;
+  set({ at: name, head: at.head === "mean" || at.head === "max" ? next : (at.number + heads + count) % count });
 }
 
-export const moving = (look) => [
-  { key: "]", tells: "next attention", does: () => move(look, 1, 0) },
-  { key: "[", tells: "attention before", does: () => move(look, -1, 0) },
-  { key: ".", tells: "next head", does: () => move(look, 0, 1) },
-  { key: ",", tells: "head before", does: () => move(look, 0, -1) },
+export const moving = (look, at = () => chosen(look)) => [
+  { key: "]", tells: "next attention", does: () => move(look, 1, 0, at()) },
+  { key: "[", tells: "attention before", does: () => move(look, -1, 0, at()) },
+  { key: ".", tells: "next head", does: () => move(look, 0, 1, at()) },
+  { key: ",", tells: "head before", does: () => move(look, 0, -1, at()) },
   { key: "x", tells: "switch this head off, and see what changes", does: () => ablate(look) },
 ];
 

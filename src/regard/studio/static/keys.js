@@ -29,7 +29,7 @@ function taken(event) {
 }
 
 window.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && event.target instanceof HTMLElement && event.target !== document.body) {
+  if (event.key === "Escape" && event.target instanceof HTMLElement && event.target !== document.body && event.target.id !== "screen") {
     event.target.blur();
     document.getElementById("screen").focus();
     return;

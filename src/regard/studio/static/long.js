@@ -1,6 +1,5 @@
 /** A long text: the whole head as pooled tiles, the tile around the mark exactly, and the marked row's strongest keys. */
 
-import { numbers } from "./api.js";
 import { css, fill, h, num, piece, s, say, weight } from "./dom.js";
 import { largest, paint, sized } from "./heat.js";
 import { number, set } from "./state.js";
@@ -28,7 +27,7 @@ export function longView() {
   async function update(look, at, current) {
     const head = at.head === "mean" || at.head === "max" ? "0" : at.head;
     const began = performance.now();
-    const picture = await look.of(numbers, "overview", { name: at.name, head, size: SIZE });
+    const picture = await look.numbers("overview", { name: at.name, head, size: SIZE });
     if (!current()) return;
     now = { look, at, head, picture };
     const side = Math.min(node.clientHeight - 90 || 480, (node.clientWidth || 1100) * 0.42);
@@ -49,7 +48,7 @@ export function longView() {
     const { look, at, head, scale } = now;
     const { q, k } = centre();
     const [[r0, r1], [c0, c1]] = [span(q, at.queries), span(k, at.keys)];
-    const [part, line] = await Promise.all([look.of(numbers, "weights", { name: at.name, heads: head, rows: `${r0}:${r1}`, columns: `${c0}:${c1}` }), look.of(numbers, "weights", { name: at.name, heads: head, rows: `${q}:${q + 1}` })]);
+    const [part, line] = await Promise.all([look.numbers("tile", { name: at.name, head, rows: `${r0}:${r1}`, columns: `${c0}:${c1}` }), look.numbers("tile", { name: at.name, head, rows: `${q}:${q + 1}` })]);
     if (!current()) return;
     const cell = Math.max(3, Math.floor(Math.min(400, (node.clientWidth || 1100) * 0.3) / TILE));
     const context = sized(tile, (c1 - c0) * cell, (r1 - r0) * cell);

@@ -1,6 +1,5 @@
 /** Ablate: a switch for every head; what is said, how surely, and how much is lost without the ones that are off. */
 
-import { ask } from "../api.js";
 import { called } from "../chosen.js";
 import { colour, onColour } from "../colour.js";
 import { curves } from "../curves.js";
@@ -34,8 +33,8 @@ function mount(root) {
   async function update({ look }, current) {
     const off = read();
     const any = Object.keys(off).length > 0;
-    const [{ rise, changes }, kept] = await Promise.all([look.of(ask, "ablations"), look.of(ask, "kept")]);
-    const after = any ? await look.of(ask, "ablate", {}, { off }) : null;
+    const [{ rise, changes }, kept] = await Promise.all([look.ask("ablations"), look.ask("kept")]);
+    const after = any ? await look.ask("ablate", {}, { off }) : null;
     if (!current()) return;
     now = { look, off, rise, changes, kept, after };
     const most = largest(Object.values(rise).flat().map(Math.abs), 1e-6);

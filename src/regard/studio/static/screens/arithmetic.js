@@ -1,6 +1,5 @@
 /** Arithmetic: one weight, from two tokens' vectors to what the head adds, with the model's own numbers; each says where it is from. */
 
-import { ask } from "../api.js";
 import { called, chosen, moving, notCause } from "../chosen.js";
 import { panel, select } from "../controls.js";
 import { fill, h, num, piece, say } from "../dom.js";
@@ -34,7 +33,7 @@ function mount(root) {
     say(`${vector.name} ${index}: ${num(vector.values[index])}. ${told}`);
     if (!vector.vector) return;
     const { at, q, k } = now;
-    const found = await now.look.of(ask, "terms", { name: at.name, head: at.number, query: q, key: k, vector: vector.vector, index: vector.vector === "dot" ? 0 : index });
+    const found = await now.look.ask("terms", { name: at.name, head: at.number, query: q, key: k, vector: vector.vector, index: vector.vector === "dot" ? 0 : index });
     if (mine === asking) fill(source, title, h("p", { text: told }), ...sum(found));
   }
 
@@ -45,7 +44,7 @@ function mount(root) {
     controls.sync();
     let data;
     try {
-      data = await look.of(ask, "arithmetic", { name: at.name, head: at.number, query: now.q, key: now.k });
+      data = await look.ask("arithmetic", { name: at.name, head: at.number, query: now.q, key: now.k });
     } catch (error) {
       if (error.status !== 400 || !current()) throw error;
       fill(source);

@@ -1,6 +1,5 @@
 /** Atlas: every head of the model on one canvas, with a measure below each; Enter opens the one that is marked. */
 
-import { ask, numbers } from "../api.js";
 import { called, chosen, notCause } from "../chosen.js";
 import { kind } from "../colour.js";
 import { choice, panel } from "../controls.js";
@@ -37,7 +36,7 @@ function mount(root) {
   async function update({ look }, current) {
     controls.sync();
     const began = performance.now();
-    const [statistics, ...thumbs] = await Promise.all([look.of(ask, "heads"), ...look.data.attentions.map((one) => look.of(numbers, "thumbnails", { name: one.name }))]);
+    const [statistics, ...thumbs] = await Promise.all([look.ask("heads"), ...look.data.attentions.map((one) => look.numbers("thumbnails", { name: one.name }))]);
     const measure = await measured(look, statistics);
     if (!current()) return;
     const plan = layout(look, box.clientWidth - 8, box.clientHeight - 8);
@@ -83,11 +82,11 @@ function mount(root) {
 async function measured(look, statistics) {
   const by = state().by ?? "evenness";
   if (by === "importance") {
-    const { rise } = await look.of(ask, "ablations");
+    const { rise } = await look.ask("ablations");
     return { values: rise, most: largest(Object.values(rise).flat(), 1e-9) };
   }
   if (by === "role") {
-    const { roles } = await look.of(ask, "roles");
+    const { roles } = await look.ask("roles");
     return { values: Object.fromEntries(Object.entries(roles).map(([name, heads]) => [name, heads.map((one) => one.score)])), most: 1, roles };
   }
   const values = statistics[by];

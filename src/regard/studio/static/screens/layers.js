@@ -1,6 +1,5 @@
 /** Layers: what each layer would say already, and three ways to explain it, held to account by taking words away. */
 
-import { ask } from "../api.js";
 import { colour, onColour } from "../colour.js";
 import { panel, toggle } from "../controls.js";
 import { curves } from "../curves.js";
@@ -41,7 +40,7 @@ function mount(root) {
   /** Each part stands or is refused by itself: a classifier has no words to read layers as, yet its gradients are there. */
   async function part(show, place, draw, current) {
     try {
-      const found = await now.look.of(ask, "explain", { show });
+      const found = await now.look.ask("explain", { show });
       if (!current()) return;
       now.found[show] = found;
       draw(found);

@@ -3,6 +3,7 @@
 import { ask } from "../api.js";
 import { colour, onColour } from "../colour.js";
 import { fill, h, num, percent, piece, say } from "../dom.js";
+import { gallery } from "../gallery.js";
 import { seenImage } from "../seen.js";
 import { number, set, state } from "../state.js";
 
@@ -34,7 +35,7 @@ function mount(root) {
     const { data } = look;
     reads.hidden = below.hidden = false;
     if (card.images) await image.update(look, current);
-    else if (data.nested) fill(reads, ...shaded(await look.of(ask, "document")));
+    else if (data.nested) fill(reads, ...shaded(await look.ask("document")));
     else fill(reads, ...Object.entries(data.sides).map(([stack, side]) => reading(stack, side)));
     if (!current()) return;
     fill(badge, ...badgeOf(data));
@@ -65,7 +66,7 @@ function mount(root) {
   /** The images are there to be chosen from, even where the one that was asked for is not. */
   async function before(card, current) {
     if (!image) {
-      image = seenImage(root);
+      image = seenImage(root, { gallery });
       reads.replaceWith(image.node);
       answer.replaceWith(image.line);
     }
