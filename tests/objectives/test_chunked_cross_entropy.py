@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.model.heads import VocabularyHead
 from regard.objectives import chunked_cross_entropy
-from regard.objectives.chunked_cross_entropy import _InChunks, chunks, vocabulary_loss
+from regard.objectives.chunked_cross_entropy import _ChunkedLoss, chunked_loss, chunks
 
 TOKENS, WIDTH, WORDS = 37, 8, 21
 
@@ -38,7 +38,7 @@ def test_chunks_add_up(monkeypatch, budget, bias, before, twice):
     x = torch.randn(*((2,) if twice else ()), TOKENS, WIDTH, requires_grad=True)
     targets, loss = torch.randint(0, WORDS, (TOKENS,)), disagreement if twice else cross_entropy
     inputs = [x, *head.parameters()]
-    expected, found = loss(head(x), targets) * 0.3, vocabulary_loss(loss, head, x, targets) * 0.3
+    expected, found = loss(head(x), targets) * 0.3, chunked_loss(loss, head, x, targets) * 0.3
     torch.testing.assert_close(found, expected)
     for a, b in zip(torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs)):
         torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
@@ -49,7 +49,7 @@ def test_a_tied_matrix_learns_from_both_ends():
     targets = torch.randint(0, WORDS, (TOKENS,))
     grads = []
     for total in (
-        lambda: vocabulary_loss(cross_entropy, head, tied(targets), targets),
+        lambda: chunked_loss(cross_entropy, head, tied(targets), targets),
         lambda: cross_entropy(head(tied(targets)), targets),
     ):
         grads.append(torch.autograd.grad(total(), tied.weight)[0])
@@ -59,7 +59,7 @@ def test_a_tied_matrix_learns_from_both_ends():
 def test_nothing_is_kept_where_nothing_is_learned():
     head, _ = made(bias=True, before=False)
     with torch.no_grad():
-        total = vocabulary_loss(cross_entropy, head, torch.randn(TOKENS, WIDTH), torch.randint(0, WORDS, (TOKENS,)))
+        total = chunked_loss(cross_entropy, head, torch.randn(TOKENS, WIDTH), torch.randint(0, WORDS, (TOKENS,)))
     assert not total.requires_grad
 
 
@@ -73,7 +73,7 @@ def test_words_that_fill_the_matrix_are_nobodys(bias):
     x, targets = torch.randn(TOKENS, WIDTH, requires_grad=True), torch.randint(0, WORDS, (TOKENS,))
     inputs = [x, *head.parameters()]
     expected = plain(head(x), targets)
-    found = _InChunks.apply(plain, 11, True, x, head.project.weight, head.project.bias, targets)
+    found = _ChunkedLoss.apply(plain, 11, True, x, head.project.weight, head.project.bias, targets)
     torch.testing.assert_close(found, expected)
     for a, b in zip(torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs)):
         torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
@@ -97,6 +97,6 @@ def test_on_a_gpu_in_half_precision(monkeypatch, words):
     x = torch.randn(200, WIDTH, device="cuda", requires_grad=True)
     targets = torch.randint(0, words, (200,), device="cuda")
     expected = torch.autograd.grad(plain(head(x), targets), [x, *head.parameters()])
-    found = torch.autograd.grad(vocabulary_loss(plain, head, x.bfloat16(), targets, fill=True), [x, *head.parameters()])
+    found = torch.autograd.grad(chunked_loss(plain, head, x.bfloat16(), targets, fill=True), [x, *head.parameters()])
     for a, b in zip(found, expected):
         torch.testing.assert_close(a, b, atol=0.05 * float(b.abs().max()), rtol=0.05)

@@ -88,7 +88,7 @@ def test_settings_that_cannot_be(key: str, value: float) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_agreement_pulls_two_passes_together(packed: bool) -> None:
-    """By torch's own divergence; and of passes that are alike nothing is left of it."""
+    """By torch's own r_drop_divergence; and of passes that are alike nothing is left of it."""
     config = GPTConfig(width=32, heads=4, layers=1, feedforward=64, dropout=0.4, maximum_length=16)
     model, batch = classifier(config, VOCABULARY, CLASSES, seed=1).train(), make_batch(DATA, ROWS, packed)
     inputs, real = (batch.ids_BL, batch.words, batch.segments_BL), batch.labels_N != IGNORED

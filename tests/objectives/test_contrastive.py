@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.data.batching.contrastive import ExchangeBatch
-from regard.objectives.contrastive import ContrastiveConfig, ContrastiveLoss, contrasted
+from regard.objectives.contrastive import ContrastiveConfig, ContrastiveLoss, mask_duplicates
 
 
 class Given(nn.Module):
@@ -40,7 +40,7 @@ def test_it_is_the_formula_both_ways_without_those_that_say_the_same() -> None:
 
 def test_gradients_pass_by_what_is_left_out() -> None:
     scores = torch.zeros(3, 3, requires_grad=True)
-    left = contrasted(scores, torch.tensor([1, 1, 2]))
+    left = mask_duplicates(scores, torch.tensor([1, 1, 2]))
     torch.nn.functional.cross_entropy(left, torch.arange(3)).backward()
     assert scores.grad is not None
     assert scores.grad.isfinite().all()

@@ -50,7 +50,7 @@ def test_loss_and_gradients_are_those_of_the_formula(seed: int, x_max: float, al
     expected = cost(entries, *leaves, x_max, alpha)
     expected.backward()
     assert glove.loss(entries) == pytest.approx(expected.item() / len(entries.counts_E), rel=1e-4)
-    for table, (gradients,) in enumerate(glove.find(entries)):
+    for table, (gradients,) in enumerate(glove.compute_steps(entries)):
         for got, leaf in ((gradients.vectors_ED, leaves[table]), (gradients.biases_E, leaves[2 + table])):
             summed = torch.zeros_like(leaf).index_add_(0, gradients.rows_E, got.double())
             assert leaf.grad is not None
@@ -68,9 +68,9 @@ def test_steps_are_those_of_adagrad() -> None:
         adagrad.zero_grad()
         (cost(entries, *leaves, 100.0, 0.75) / 2).backward()
         adagrad.step()
-        found = glove.find(entries)
+        found = glove.compute_steps(entries)
         for table in (0, 1):
-            glove.take(table, found[table], rate)
+            glove.apply_steps(table, found[table], rate)
     for got, leaf in zip((t.words.weight, t.contexts.weight, t.word_bias_V, t.context_bias_V), leaves):
         torch.testing.assert_close(got.data, leaf.data, rtol=1e-4, atol=1e-5)
 
@@ -83,9 +83,9 @@ def test_a_matrix_that_has_such_vectors_is_learned() -> None:
     glove = GloVe(Word2Vec(Word2VecConfig(width=WIDTH), WORDS, 1, counted=True), GloVeConfig(x_max=1.0))
     first = glove.loss(entries)
     for _ in range(600):
-        found = glove.find(entries)
+        found = glove.compute_steps(entries)
         for table in (0, 1):
-            glove.take(table, found[table], 0.2)
+            glove.apply_steps(table, found[table], 0.2)
     assert glove.loss(entries) < 0.03 * first
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.core.errors import UserError
 from regard.data.batching.word_vectors import Blocks, BlockSource, WordText
 from regard.families.word2vec import Word2Vec, Word2VecConfig
-from regard.objectives.negative_sampling import CBOWConfig, NegativeSampling, SkipGramConfig, Steps, steady_share
+from regard.objectives.negative_sampling import CBOWConfig, NegativeSampling, SkipGramConfig, Steps, step_scale
 
 WORDS, WIDTH = 23, 7
 
@@ -81,7 +81,7 @@ def test_steps_are_the_gradient_of_the_formula(name: str, seed: int, window: int
     words, contexts = (t.weight.double().requires_grad_() for t in (tables.words, tables.contexts))
     expected = raised(words, contexts, blocks, window, negatives, name)
     expected.backward()
-    to_words, to_contexts = (summed(found) for found in NegativeSampling(tables, config).find(blocks))
+    to_words, to_contexts = (summed(found) for found in NegativeSampling(tables, config).compute_steps(blocks))
     assert contexts.grad is not None
     torch.testing.assert_close(to_contexts.double(), contexts.grad, rtol=1e-4, atol=1e-4)
     if name == "skipgram":
@@ -104,7 +104,7 @@ def test_cbow_gives_each_neighbour_the_whole_error_of_the_mean(window: int) -> N
         for other in neighbours:
             assert mean.grad is not None
             expected[other] += mean.grad
-    found, _ = NegativeSampling(tables, config).find(blocks)
+    found, _ = NegativeSampling(tables, config).compute_steps(blocks)
     torch.testing.assert_close(summed(found).double(), expected, rtol=1e-4, atol=1e-4)
 
 
@@ -121,9 +121,9 @@ def test_the_loss_is_what_the_formula_raises_as_a_mean(config: SkipGramConfig | 
 def test_steps_are_taken_times_the_rate(config: SkipGramConfig | CBOWConfig) -> None:
     tables, blocks = some_tables(1), some_blocks(1, config)
     before, method = tables.contexts.weight.clone(), NegativeSampling(tables, config)
-    found = method.find(blocks)
+    found = method.compute_steps(blocks)
     expected = before + 1e-3 * summed(found[1])
-    method.take(1, found[1], 1e-3)  # a rate at which nothing is shortened
+    method.apply_steps(1, found[1], 1e-3)  # a rate at which nothing is shortened
     torch.testing.assert_close(tables.contexts.weight, expected)
     assert not any(tally.any() for tally in method.tally)
 
@@ -132,15 +132,15 @@ def test_finding_changes_nothing() -> None:
     config = CBOWConfig(window=2)
     tables, blocks = some_tables(2), some_blocks(2, config)
     before = {name: weight.clone() for name, weight in tables.state_dict().items()}
-    NegativeSampling(tables, config).find(blocks)
+    NegativeSampling(tables, config).compute_steps(blocks)
     assert all(torch.equal(before[name], weight) for name, weight in tables.state_dict().items())
 
 
 def test_a_row_that_comes_too_often_is_shortened_and_the_others_are_not() -> None:
     tally, rows, weight = torch.zeros(5), torch.tensor([1, 1, 1, 2]), torch.tensor([2.0, 2.0, 4.0, 3.0])
-    assert steady_share(tally, rows, weight, 4.0).tolist() == [0.5, 0.5, 0.5, 1.0]
+    assert step_scale(tally, rows, weight, 4.0).tolist() == [0.5, 0.5, 0.5, 1.0]
     assert not tally.any()
-    assert steady_share(tally, rows, weight, 8.0).tolist() == [1.0, 1.0, 1.0, 1.0]
+    assert step_scale(tally, rows, weight, 8.0).tolist() == [1.0, 1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("config", [SkipGramConfig(), CBOWConfig(), CBOWConfig(window=1)])
@@ -155,9 +155,9 @@ def test_a_text_of_few_words_does_not_burst(words: int, config: SkipGramConfig |
     method = NegativeSampling(Word2Vec(Word2VecConfig(width=WIDTH), 20, 1), config)
     for step in range(60):
         for part in source.parts(step):
-            found = method.find(part)
+            found = method.compute_steps(part)
             for table in (0, 1):
-                method.take(table, found[table], 0.5)
+                method.apply_steps(table, found[table], 0.5)
     assert all(table.abs().max() < 20 for table in method.both)
 
 

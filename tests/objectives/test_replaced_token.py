@@ -14,7 +14,7 @@ from regard.data.batching.masked import MaskedBatch
 from regard.families.electra import ELECTRA, ELECTRAConfig
 from regard.model.heads import VocabularyHead
 from regard.objectives import chunked_cross_entropy
-from regard.objectives.replaced_token import ReplacedTokenConfig, ReplacedTokenLoss, draw
+from regard.objectives.replaced_token import ReplacedTokenConfig, ReplacedTokenLoss, sample_tokens
 from tests.families.public_folder import VOCABULARY, shaken
 from tests.objectives.masked_batches import WINDOW, labels, rows, seen, source
 
@@ -50,7 +50,7 @@ def test_both_losses_are_those_of_transformers(tmp_path: Path) -> None:
     seen_BL = seen(batch).long()
     filled = writer.eval()(batch.ids_BL, attention_mask=seen_BL, labels=labels(batch))
     x_MD = electra.generator.hidden(batch.ids_BL, batch.words).flatten(0, 1)[batch.masked_M]
-    drawn_M = draw(electra.generator.head, x_MD, batch.chance_M)
+    drawn_M = sample_tokens(electra.generator.head, x_MD, batch.chance_M)
     own_BL = torch.where(labels(batch) >= 0, labels(batch), batch.ids_BL)
     filled_BL = own_BL.flatten().scatter(0, batch.masked_M, drawn_M).view_as(own_BL)
     replaced_BL = (filled_BL != own_BL).long()
@@ -87,7 +87,7 @@ def test_draws_follow_the_probabilities() -> None:
     head = shaken(VocabularyHead(6, 12, bias=True), 0.5)
     x_D = torch.randn(6, generator=torch.Generator().manual_seed(1))
     chance = torch.rand(40_000, generator=torch.Generator().manual_seed(2))
-    drawn = draw(head, x_D.expand(40_000, 6), chance)
+    drawn = sample_tokens(head, x_D.expand(40_000, 6), chance)
     expected = head(x_D).softmax(-1).detach()
     found = drawn.bincount(minlength=12) / len(drawn)
     assert (found - expected).abs().max() < 4 * 0.5 / 40_000**0.5
@@ -97,15 +97,15 @@ def test_draws_follow_the_probabilities() -> None:
 def test_draws_depend_on_their_numbers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     head, x_MD, chance = shaken(VocabularyHead(6, 12), 0.1), torch.randn(50, 6), torch.rand(50)
     before = torch.get_rng_state()
-    first = draw(head, x_MD, chance)
+    first = sample_tokens(head, x_MD, chance)
     assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(draw(head, x_MD[10:20], chance[10:20]), first[10:20])
-    assert not torch.equal(draw(head, x_MD, chance.flip(0)), first)
+    assert torch.equal(sample_tokens(head, x_MD[10:20], chance[10:20]), first[10:20])
+    assert not torch.equal(sample_tokens(head, x_MD, chance.flip(0)), first)
     monkeypatch.setitem(chunked_cross_entropy.CHUNK_BYTES, "cpu", 200)
-    assert torch.equal(draw(head, x_MD, chance), first)
-    assert len(draw(head, x_MD[:0], chance[:0])) == 0
-    assert draw(head, x_MD, torch.zeros(50)).tolist() == [0] * 50
-    assert draw(head, x_MD, torch.full((50,), 1 - 2**-24)).tolist() == [11] * 50
+    assert torch.equal(sample_tokens(head, x_MD, chance), first)
+    assert len(sample_tokens(head, x_MD[:0], chance[:0])) == 0
+    assert sample_tokens(head, x_MD, torch.zeros(50)).tolist() == [0] * 50
+    assert sample_tokens(head, x_MD, torch.full((50,), 1 - 2**-24)).tolist() == [11] * 50
 
 
 def test_parts_of_a_batch_add_up_to_the_whole() -> None:
@@ -133,7 +133,7 @@ def test_no_gradient_of_the_judgement_reaches_the_generator() -> None:
 def test_a_word_drawn_as_it_was_is_not_replaced() -> None:
     electra, data = model(), source(**HIDDEN)
     batch = data.batch(rows(data), 0)
-    filled_BL, replaced_T = LOSS._filled(batch, batch.targets_M)
+    filled_BL, replaced_T = LOSS._fill_in(batch, batch.targets_M)
     assert not replaced_T.any()
     assert not (filled_BL == 3).any()
     assert LOSS(electra, batch).parts["replaced"] > 0

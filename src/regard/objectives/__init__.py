@@ -1,4 +1,4 @@
-"""What is minimised. The settings of each objective, by the name a recipe uses; imported with it, when it is used."""
+"""Training objectives: the settings class of each, by the name in a recipe, which is its module's; imported when it is used."""
 
 from __future__ import annotations
 

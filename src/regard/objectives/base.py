@@ -1,4 +1,4 @@
-"""What a model is trained for: an objective takes model and batch and returns a Loss. The loop knows no more."""
+"""The interface of an objective: it takes a model and a batch and returns a `Loss`. The training loop needs nothing else."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from regard.core.errors import UserError
 from regard.model.heads import VocabularyHead
 
 
 @dataclass(frozen=True)
 class Loss:
-    total: Tensor  # summed over what is counted, so that micro-batches and ranks add up
-    parts: dict[str, Tensor]  # what to report beside it, each a sum over the same count
+    """The loss of a batch: sums, so that micro-batches and ranks add up, and the count to divide them by."""
+
+    total: Tensor  # summed over `count` tokens or examples
+    parts: dict[str, Tensor]  # further sums to report, over the same count
     count: int
-    said_N: Tensor | None = None  # outside training: the label or the number that each example was given
+    predicted_N: Tensor | None = None  # outside training: the label or the number predicted for each example
 
 
 class Model(Protocol):
-    """What an objective asks of a model: vectors, and the head that scores words by them."""
+    """A model that an objective can train: hidden vectors, and a head that scores the vocabulary by them."""
 
     training: bool
     head: VocabularyHead
@@ -28,4 +31,12 @@ class Model(Protocol):
 
 
 class Objective(Protocol):
+    """A function from model and batch to loss."""
+
     def __call__(self, model: Any, batch: Any) -> Loss: ...
+
+
+def check_smoothing(smoothing: float) -> None:
+    """Raise unless label smoothing is at least 0 and less than 1."""
+    if not 0 <= smoothing < 1:
+        raise UserError(f"objective.smoothing={smoothing} must be at least 0 and less than 1.")

@@ -1,9 +1,9 @@
-"""Both ways: predict every word from those before it, and from those behind it (Peters et al. 2018, section 3.1).
+"""Bidirectional language modelling: predict every token from those before it and from those after it.
 
-    L = - sum over words of (log p(word | words before) + log p(word | words behind)) / 2
+    L = - sum over tokens of (log p(token | tokens before) + log p(token | tokens after)) / 2
 
-A window has one word more than is read: who reads ahead reads all but the last, who reads back all but the first, and each
-predicts what the other has read.
+Peters et al. 2018, section 3.1. A window has one token more than each direction reads: the forward LSTM reads all but the last
+token, the backward LSTM all but the first, and each predicts the tokens that the other one reads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.data.batching.windows import WindowBatch
 from regard.families.elmo import ELMo
 from regard.objectives.base import Loss
-from regard.objectives.chunked_cross_entropy import cross_entropy, vocabulary_loss
+from regard.objectives.chunked_cross_entropy import chunked_loss, cross_entropy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,8 @@ class BidirectionalLMConfig:
 
 
 class BidirectionalLMLoss:
+    """The mean of the losses of both directions."""
+
     def __call__(self, model: ELMo, batch: WindowBatch) -> Loss:
         lengths_B = torch.full(batch.ids_BL.shape[:1], batch.ids_BL.shape[1], device=batch.ids_BL.device)
         ahead = _loss(model, model.read_ahead(batch.ids_BL)[-1], batch.next_BL)
@@ -36,4 +38,4 @@ class BidirectionalLMLoss:
 
 
 def _loss(model: ELMo, x_BLE: Tensor, aims_BL: Tensor) -> Tensor:
-    return vocabulary_loss(cross_entropy, model.head, x_BLE.flatten(0, 1), aims_BL.flatten(), fill=True)
+    return chunked_loss(cross_entropy, model.head, x_BLE.flatten(0, 1), aims_BL.flatten(), fill=True)

@@ -1,4 +1,4 @@
-"""Next token: predict every token from those before it (Radford et al. 2018, equation 1)."""
+"""Causal language modelling: predict every token from those before it (Radford et al. 2018, equation 1)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from regard.data.batching.windows import WindowBatch
 from regard.objectives.base import Loss, Model
-from regard.objectives.chunked_cross_entropy import cross_entropy, vocabulary_loss
+from regard.objectives.chunked_cross_entropy import chunked_loss, cross_entropy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,10 +17,12 @@ class CausalLMConfig:
 
 
 class CausalLMLoss:
+    """The cross-entropy of every next token."""
+
     def __init__(self, config: CausalLMConfig) -> None:
         self.config = config
 
     def __call__(self, model: Model, batch: WindowBatch) -> Loss:
         x_ND = model.hidden(batch.ids_BL, batch.documents).flatten(0, 1)
-        total = vocabulary_loss(cross_entropy, model.head, x_ND, batch.next_BL.flatten(), fill=True)
+        total = chunked_loss(cross_entropy, model.head, x_ND, batch.next_BL.flatten(), fill=True)
         return Loss(total, {"nll": total}, batch.tokens)

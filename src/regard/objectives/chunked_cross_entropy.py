@@ -1,8 +1,8 @@
-"""A loss over all words, in chunks of tokens: the logits of a whole batch never exist.
+"""Losses over the vocabulary in chunks of tokens, so that the logits of a whole batch are never in memory at once.
 
-A batch of 64 texts of 1,024 tokens has 3.3 billion logits for GPT-2's vocabulary, more than all its other activations. So each
-chunk's logits are made, its loss is taken and its gradient is carried back to the vectors and the word matrix at once; what waits
-for the backward pass is D numbers a token, not V. Nothing is computed twice.
+A batch of 64 texts of 1,024 tokens has 3.3 billion logits for GPT-2's vocabulary, more than all its other activations. So
+the logits of each chunk are computed, its loss taken and its gradient propagated to the hidden vectors and the output matrix at
+once. D numbers a token wait for the backward pass, not V. Nothing is computed twice.
 
 Dims: N tokens, D width, V vocabulary.
 """
@@ -23,41 +23,43 @@ from regard.model.linear import product
 LogitsLoss = Callable[[Tensor, Tensor], Tensor]
 """(logits_NV, targets_N) -> the loss summed over tokens. Logits may have more dimensions before N."""
 
-CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**30}  # of logits at a time: what a CPU's caches hold; what fills a GPU
-ALIGNED = 64  # words: a GPU multiplies matrices of other widths at a fraction of its speed
-NEVER = -1e30  # the score of a word that is not there
+CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**30}  # of logits at a time: as many as fit the caches of a CPU, or keep a GPU busy
+ALIGNED = 64  # vocabulary entries: a GPU multiplies matrices of other widths at a fraction of its speed
+PADDING_SCORE = -1e30  # the logit of a vocabulary entry that is only padding
 
 
-def vocabulary_loss(loss: LogitsLoss, head: VocabularyHead, x_ND: Tensor, targets_N: Tensor, fill: bool = False) -> Tensor:
-    """`loss(head(x_ND), targets_N)`, in chunks of the N tokens.
+def chunked_loss(loss: LogitsLoss, head: VocabularyHead, x_ND: Tensor, targets_N: Tensor, fill: bool = False) -> Tensor:
+    """Return `loss(head(x_ND), targets_N)`, computed in chunks of the N tokens.
 
-    With `fill`, which is for losses that do not mind words of probability 0, a GPU gets a number of words it likes.
+    With `fill`, on a GPU the vocabulary is padded to a multiple of ALIGNED with entries of probability 0, for losses that allow
+    it.
     """
     x_ND, project = head.ready(x_ND), head.project
     words = len(project.weight)
     extra = -words % ALIGNED if fill and x_ND.is_cuda else 0
-    return _InChunks.apply(loss, extra, torch.is_grad_enabled(), x_ND, project.weight, project.bias, targets_N)
+    return _ChunkedLoss.apply(loss, extra, torch.is_grad_enabled(), x_ND, project.weight, project.bias, targets_N)
 
 
 def cross_entropy(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
+    """Return the cross-entropy in nats, summed over tokens."""
     return F.cross_entropy(logits_NV.float(), targets_N, reduction="sum")
 
 
-class _InChunks(torch.autograd.Function):
+class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
         loss: LogitsLoss,
         extra: int,
-        learning: bool,
+        with_grad: bool,
         x_ND: Tensor,
         weight_VD: Tensor,
         bias_V: Tensor | None,
         targets_N: Tensor,
     ) -> Tensor:
-        learns, words = learning and any(ctx.needs_input_grad), len(weight_VD)
+        learns, words = with_grad and any(ctx.needs_input_grad), len(weight_VD)
         of_chunk = _compiled(loss) if x_ND.is_cuda else loss
-        weight_VD, scores_V = _filled(weight_VD, bias_V, extra, x_ND.dtype)
+        weight_VD, scores_V = _pad_vocabulary(weight_VD, bias_V, extra, x_ND.dtype)
         total = torch.zeros((), dtype=torch.float32, device=x_ND.device)
         x_grad = torch.empty_like(x_ND) if learns else None
         weight_grad = torch.zeros_like(weight_VD, dtype=torch.float32) if learns else None
@@ -85,16 +87,16 @@ class _InChunks(torch.autograd.Function):
         return None, None, None, x_grad, weight_grad, bias_grad, None
 
 
-def _filled(weight_VD: Tensor, bias_V: Tensor | None, extra: int, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
-    """The word matrix and what is added to its scores, with `extra` words that nobody says, in the vectors' type."""
+def _pad_vocabulary(weight_VD: Tensor, bias_V: Tensor | None, extra: int, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+    """Return output matrix and bias in this dtype, padded with `extra` entries of probability 0."""
     if extra:
         bias_V = weight_VD.new_zeros(len(weight_VD)) if bias_V is None else bias_V
-        weight_VD, bias_V = F.pad(weight_VD, (0, 0, 0, extra)), F.pad(bias_V, (0, extra), value=NEVER)
+        weight_VD, bias_V = F.pad(weight_VD, (0, 0, 0, extra)), F.pad(bias_V, (0, extra), value=PADDING_SCORE)
     return weight_VD.to(dtype), None if bias_V is None else bias_V.to(dtype)
 
 
 def chunks(x_ND: Tensor, words: int) -> list[tuple[int, int]]:
-    """Where to cut the N tokens: a power of two of equal parts, as far as N lets, each with logits of at most CHUNK_BYTES."""
+    """Return begin and end of each chunk: a power of two of equal parts if N allows it, with at most CHUNK_BYTES of logits."""
     tokens = x_ND.shape[-2]
     logits_bytes = x_ND.shape[:-1].numel() * words * x_ND.element_size()
     parts = max(1, -(-logits_bytes // CHUNK_BYTES["cuda" if x_ND.is_cuda else "cpu"]))
@@ -104,5 +106,5 @@ def chunks(x_ND: Tensor, words: int) -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=8)
 def _compiled(loss: LogitsLoss) -> LogitsLoss:
-    """One kernel for the sums and one for the gradient, instead of ten that each read all logits."""
+    """Compile a loss: one kernel for the sums and one for the gradient, instead of ten that each read all logits."""
     return torch.compile(loss, fullgraph=True)

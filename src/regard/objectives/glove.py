@@ -1,11 +1,11 @@
-"""GloVe: word vectors whose products are the logarithms of how often words stand near each other.
+"""GloVe: word vectors whose dot products approximate the logarithm of co-occurrence counts.
 
     J = sum_ij f(X_ij) (w_i . c_j + b_i + b'_j - log X_ij)^2      f(x) = min(1, (x / x_max)^alpha)
 
 Pennington et al. 2014, equations 8 and 9.
 
-Steps are AdaGrad's (Duchi et al. 2011), as the authors' program takes them: half the gradient, times the rate, by the root of
-1 + the sum of its squares. Differs from it in: a batch of entries is stepped on at once, its squares summed before.
+The optimizer is AdaGrad (Duchi et al. 2011) as in the authors' program: half the gradient, times the rate, divided by the root
+of 1 + the sum of its squares. Differs from it in: a batch of entries is one step, whose squares are summed first.
 
 Dims: E entries, D width.
 """
@@ -28,13 +28,13 @@ from regard.families.word2vec import Word2Vec
 class GloVeConfig:
     name: Literal["glove"] = "glove"
     window: int = 10  # words on either side
-    symmetric: bool = True  # neighbours on both sides count; else those before a word
+    symmetric: bool = True  # count neighbours on both sides; otherwise those before a word
     by_distance: bool = True  # a neighbour d words away counts 1/d
-    x_max: float = 100.0  # a count from which on all weigh alike
-    alpha: float = 0.75  # by which power those below weigh less
-    part = 4096  # entries of a batch that are worked on together
+    x_max: float = 100.0  # counts above it have weight 1
+    alpha: float = 0.75  # the power in the weight of lower counts
+    part = 4096  # entries computed together
     passes = 1  # through a batch
-    products = 1  # of vectors, for an entry
+    products = 1  # dot products of an entry
 
     def __post_init__(self) -> None:
         if not 1 <= self.window <= 100:
@@ -46,7 +46,7 @@ class GloVeConfig:
 
 
 class Gradients(NamedTuple):
-    """Half of those of J, by entry, for one table and its biases."""
+    """Half the gradient of J for each entry, of one table and its biases."""
 
     rows_E: Tensor
     vectors_ED: Tensor
@@ -54,7 +54,7 @@ class Gradients(NamedTuple):
 
 
 class GloVe:
-    """The steps of a batch in two turns, as `NegativeSampling` has them."""
+    """Computes and applies the steps of a batch, with the interface of `NegativeSampling`."""
 
     def __init__(self, tables: Word2Vec, config: GloVeConfig) -> None:
         self.tables, self.config = tables, config
@@ -63,15 +63,15 @@ class GloVe:
         names = ("words", "contexts", "word_biases", "context_biases")
         self.moments = {name: torch.ones_like(each) for name, each in zip(names, self.both + self.biases)}  # sums of squares
 
-    def find(self, part: Entries) -> tuple[list[Gradients], list[Gradients]]:
-        w_ED, c_ED, off_E, weight_E = self._off(part)
+    def compute_steps(self, part: Entries) -> tuple[list[Gradients], list[Gradients]]:
+        w_ED, c_ED, off_E, weight_E = self._errors(part)
         error_E = weight_E * off_E
         return (
             [Gradients(part.rows_E, error_E[:, None] * c_ED, error_E)],
             [Gradients(part.columns_E, error_E[:, None] * w_ED, error_E)],
         )
 
-    def take(self, table: int, found: Sequence[Gradients], rate: float) -> None:
+    def apply_steps(self, table: int, found: Sequence[Gradients], rate: float) -> None:
         side = ("word", "context")[table]
         vectors, biases = self.moments[f"{side}s"], self.moments[f"{side}_biases"]
         for gradients in found:
@@ -85,12 +85,12 @@ class GloVe:
                 what.index_add_(0, gradients.rows_E, step.neg_())
 
     def loss(self, part: Entries) -> float:
-        """J of these entries, as a mean."""
-        _, _, off_E, weight_E = self._off(part)
+        """Return the mean of J over these entries."""
+        _, _, off_E, weight_E = self._errors(part)
         return float((weight_E * off_E**2).mean())
 
-    def _off(self, part: Entries) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Vectors of both words, by how much they miss the logarithm, and f."""
+    def _errors(self, part: Entries) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the vectors of both words, the error of their product, and the weight f."""
         w_ED, c_ED = self.both[0].index_select(0, part.rows_E), self.both[1].index_select(0, part.columns_E)
         biases_E = self.biases[0].index_select(0, part.rows_E) + self.biases[1].index_select(0, part.columns_E)
         off_E = (w_ED * c_ED).sum(1) + biases_E - part.counts_E.log()

@@ -1,9 +1,9 @@
-"""Regression: give a text a number, such as how alike two sentences are. Half the squared error, the number in deviations.
+"""Regression: predict a number for a text, such as the similarity of two sentences.
 
     L = (score - (number - mean) / deviation)^2 / 2
 
-which is, up to a constant, -log p of a normal distribution around the score with a deviation of 1. Always saying the mean loses
-0.5 on training texts; what is below is what has been learned. Devlin et al. 2019 fine-tune for STS-B so.
+which is, up to a constant, -log p of a normal distribution around the score with standard deviation 1. Always predicting the mean
+has a loss of 0.5 on training texts. Devlin et al. 2019 fine-tune for STS-B in this way.
 
 Dims: N texts.
 """
@@ -27,15 +27,17 @@ class RegressionConfig:
 
 
 class RegressionLoss:
+    """Half the squared error in standard deviations."""
+
     def __init__(self, deviation: float = 1.0) -> None:
-        self.deviation = deviation  # of the numbers, for people who are told how far off a model is
+        self.deviation = deviation  # standard deviation of the labels: reported errors are in their unit
 
     def __call__(self, model: Classifier, batch: LabelledBatch) -> Loss:
-        """`labels_N` are numbers, in deviations; of the model's scores there is one a text."""
-        said_N = model(batch.ids_BL, batch.words, batch.segments_BL).float().squeeze(-1)
-        off_N = said_N - batch.labels_N
-        off_N = off_N.masked_fill(batch.labels_N == IGNORED, 0.0)
-        total = off_N.square().sum() / 2
+        """Return the loss; `labels_N` are numbers in standard deviations, and the model has one score a text."""
+        predicted_N = model(batch.ids_BL, batch.words, batch.segments_BL).float().squeeze(-1)
+        error_N = predicted_N - batch.labels_N
+        error_N = error_N.masked_fill(batch.labels_N == IGNORED, 0.0)
+        total = error_N.square().sum() / 2
         if model.training:
             return Loss(total, {}, batch.tokens)
-        return Loss(total, {"nll": total, "off_by": off_N.abs().sum() * self.deviation}, batch.tokens, said_N)
+        return Loss(total, {"nll": total, "off_by": error_N.abs().sum() * self.deviation}, batch.tokens, predicted_N)

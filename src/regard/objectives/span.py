@@ -1,8 +1,8 @@
-"""Span: point at the first and the last token of the answer (Devlin et al. 2019, section 4.2).
+"""Span prediction: score the first and the last token of the answer (Devlin et al. 2019, section 4.2).
 
     L = -(log p(start) + log p(end)) / 2,    p a softmax over the window's context and [CLS], which stands for "not here"
 
-Differs from the paper in: the question and the last mark cannot be pointed at.
+Differs from the paper in: tokens of the question and the last [SEP] cannot be chosen.
 
 Dims: N windows, L their longest.
 """
@@ -20,7 +20,7 @@ from regard.data.batching.qa import SpanBatch
 from regard.families.bert import BERT
 from regard.objectives.base import Loss
 
-NEVER = -1e9  # the score of a token that cannot be pointed at; finite, so that its gradient is 0 and not NaN
+NEVER = -1e9  # the score of a token that cannot be chosen; finite, so that its gradient is 0 and not NaN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,8 @@ class SpanConfig:
 
 
 class SpanLoss:
+    """The cross-entropy of start and end."""
+
     def __init__(self, config: SpanConfig) -> None:
         self.config = config
 
@@ -39,7 +41,7 @@ class SpanLoss:
 
 
 def span_scores(model: BERT, batch: SpanBatch) -> Tensor:
-    """scores_NL2: that an answer starts at each token of a window, and that it ends there."""
+    """Return scores_NL2: for each token of a window, that the answer starts there, and that it ends there."""
     segments_BL = batch.segments_BL if model.config.segments > 1 else None
     scores_BL2 = model.span(model.hidden(batch.ids_BL, batch.words, segments_BL)).float()
     scores_BL2 = scores_BL2.masked_fill(~batch.choosable_BL[..., None], NEVER)
@@ -50,5 +52,5 @@ def span_scores(model: BERT, batch: SpanBatch) -> Tensor:
 
 
 def span_loss(scores_NL2: Tensor, batch: SpanBatch) -> Tensor:
-    """Summed over windows."""
+    """Return the loss, summed over windows."""
     return F.cross_entropy(scores_NL2, batch.targets_N2, reduction="sum", ignore_index=IGNORED) / 2

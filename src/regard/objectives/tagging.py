@@ -1,9 +1,9 @@
-"""Tagging: say what each word is, by the vector of its first piece (Devlin et al. 2019, section 5.3).
+"""Tagging: predict the tag of each word from the vector of its first token (Devlin et al. 2019, section 5.3).
 
-    L = - sum over words of log p(tag | the first piece in its context)
+    L = - sum over words of log p(tag | the first token in its context)
 
-Only those vectors are scored: pieces that go on with a word, marks and padding are asked nothing. Label smoothing as in
-translation: the aim is 1 - e for the right tag, with e spread evenly over all.
+Only these vectors are scored, not the other tokens of a word, special tokens or padding. Label smoothing as in `seq2seq.py`:
+the target is 1 - e for the right tag, with e spread evenly over all tags.
 
 Dims: W words, C tags.
 """
@@ -16,10 +16,9 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.errors import UserError
 from regard.data.batching.tagged import TaggedBatch
 from regard.families.bodies import Body
-from regard.objectives.base import Loss
+from regard.objectives.base import Loss, check_smoothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +28,12 @@ class TaggingConfig:
     passes = 1
 
     def __post_init__(self) -> None:
-        if not 0 <= self.smoothing < 1:
-            raise UserError(f"objective.smoothing={self.smoothing} must be at least 0 and less than 1.")
+        check_smoothing(self.smoothing)
 
 
 class TaggingLoss:
+    """The cross-entropy of tags, smoothed in training."""
+
     def __init__(self, config: TaggingConfig) -> None:
         self.smoothing = config.smoothing
 
@@ -47,6 +47,6 @@ class TaggingLoss:
 
 
 def tag_scores(model: Body, batch: TaggedBatch) -> Tensor:
-    """logits_WC of the words that are asked for."""
+    """Return logits_WC of the words of a batch."""
     x_BLD = model.hidden(batch.ids_BL, batch.words)
     return model.tags(x_BLD.flatten(0, 1)[batch.places_W])

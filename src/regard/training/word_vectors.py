@@ -44,11 +44,11 @@ class Method(Protocol):
         """What it remembers between steps."""
         ...
 
-    def find(self, part: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+    def compute_steps(self, part: Any) -> tuple[Sequence[Any], Sequence[Any]]:
         """The steps of one table and of the other for a part of a batch; it changes nothing."""
         ...
 
-    def take(self, table: int, found: Sequence[Any], rate: float) -> None: ...
+    def apply_steps(self, table: int, found: Sequence[Any], rate: float) -> None: ...
 
     def loss(self, part: Any) -> float: ...
 
@@ -144,8 +144,8 @@ class Crew:
 def take_step(method: Method, parts: Sequence[Any], rate: float, crew: Crew) -> None:
     if not parts:  # of little text, all words can have been left out by chance
         return
-    found = crew.map(method.find, parts)
-    crew.map(lambda table: method.take(table, [steps for part in found for steps in part[table]], rate), (0, 1))
+    found = crew.map(method.compute_steps, parts)
+    crew.map(lambda table: method.apply_steps(table, [steps for part in found for steps in part[table]], rate), (0, 1))
 
 
 def _loss(method: Method, part: Any, rate: float, step: int) -> float:

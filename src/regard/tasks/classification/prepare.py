@@ -296,7 +296,7 @@ class Labelled:
             if not np.isfinite(means["nll"]):
                 return Validation({"nll": means["nll"]}, [])  # weights that broke say nothing
             means |= self._beyond_means(
-                true, torch.cat([loss.said_N for loss in losses if loss.said_N is not None]).cpu().numpy()
+                true, torch.cat([loss.predicted_N for loss in losses if loss.predicted_N is not None]).cpu().numpy()
             )
             answers = self.kind.answers(model, self.reader, self.labels, self.recipe.decode)  # type: ignore[arg-type]
             said = answers([e.text if e.second is None else (e.text, e.second) for e in samples])
