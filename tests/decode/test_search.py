@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regard.core.rng import counted
+from regard.core.rng import derive_seed
 from regard.decode.beam import beam_search
 from regard.decode.config import DecodeConfig
 from regard.decode.sampling_config import Choice
@@ -30,7 +30,7 @@ def test_each_search_is_the_one_of_its_name() -> None:
     ]
     config = DecodeConfig(search="sample", seed=7, temperature=1.5, top_k=8, top_p=0.9, min_p=0.01, repetition_penalty=1.2)
     choice = Choice(temperature=1.5, top_k=8, top_p=0.9, min_p=0.01, repetition_penalty=1.2)
-    seeds = [counted(7, "sample", number, 0) for number in range(4)]
+    seeds = [derive_seed(7, "sample", number, 0) for number in range(4)]
     assert search(config, reading(), 4, **WORDS) == [[one] for one in sample(reading(), 4, choice=choice, seeds=seeds, **WORDS)]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.core.terminal import aside
+from regard.core.terminal import print_stderr
 from regard.data.lra.sequences import Numbered
 from regard.data.sources import Pair
 from regard.data.sources.captions import open_image
@@ -134,7 +134,7 @@ def subjects(answers: Predictor, recipe: Recipe, most: int) -> Iterator[Subject]
     if refused and not found:
         raise refused[0]
     if refused:
-        aside(f"{len(refused)} of {found + len(refused)} texts are left out; the first because {refused[0]}")
+        print_stderr(f"{len(refused)} of {found + len(refused)} texts are left out; the first because {refused[0]}")
 
 
 def texts(answers: Predictor, test: Any) -> Iterator[Texts]:

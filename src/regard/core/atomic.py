@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO
 
 from regard.core.errors import UserError
-from regard.core.files import create, draft_owner, naming, open_regular
-from regard.core.terminal import aside
+from regard.core.files import create_file, draft_owner, name_os_errors, open_regular
+from regard.core.terminal import print_stderr
 
 _in_flight: set[str] = set()
 """Hidden names this process is using now. Any other with our id was left by an earlier life: containers reuse ids."""
@@ -53,7 +53,7 @@ def make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def building(final: Path) -> Iterator[Path]:
+def atomic_folder(final: Path) -> Iterator[Path]:
     """A hidden folder to fill with flushed files; when the block ends well it takes the name and place of `final`."""
     with _hidden(".tmp", final) as draft, _hidden(".old", final) as retired:
         try:
@@ -88,7 +88,7 @@ def discard(path: Path) -> None:
         _remove(rubbish)
 
 
-def standing(folder: Path) -> dict[str, Path]:
+def list_complete(folder: Path) -> dict[str, Path]:
     """Every name in the folder and where it is: under that name, or set aside by a replacement that never came."""
     entries = list(folder.iterdir()) if folder.is_dir() else []
     found = {path.name: path for path in entries if not path.name.startswith(".")}
@@ -162,7 +162,7 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def explained(doing: str, folder: Path) -> Iterator[None]:
+def explain_os_errors(doing: str, folder: Path) -> Iterator[None]:
     """Turn what the operating system refuses into a sentence that says what to do about it."""
     try:
         yield
@@ -191,21 +191,23 @@ def check_place(path: Path, option: str) -> None:
 
 
 @contextmanager
-def growing(path: Path, option: str) -> Iterator[IO[str]]:
+def partial_file(path: Path, option: str) -> Iterator[IO[str]]:
     """A file that takes its name when it is whole. Until then what stood there stays, and what is ready is in NAME.part.
 
     Whatever ends the work before, Ctrl-C say, leaves the lines that are ready there, and it is told how many.
     """
     check_place(path, option)
     part = path.with_name(f"{path.name}.part")
-    with naming(part):
+    with name_os_errors(part):
         try:
-            with io.TextIOWrapper(create(part), "utf-8", line_buffering=True) as file:  # a line that is ready outlives a kill
+            with io.TextIOWrapper(
+                create_file(part), "utf-8", line_buffering=True
+            ) as file:  # a line that is ready outlives a kill
                 yield file
             part.replace(path)
         except BaseException:
             if part.is_file() and (ready := _lines(part)):
-                aside(f"{ready:,} line{'s' * (ready > 1)} of results {'are' if ready > 1 else 'is'} in {part}.")
+                print_stderr(f"{ready:,} line{'s' * (ready > 1)} of results {'are' if ready > 1 else 'is'} in {part}.")
             raise
         finally:
             if part.is_file() and not part.stat().st_size:

@@ -160,7 +160,7 @@ def override(tables: dict[str, dict[str, Any]], assignments: list[str]) -> None:
         tables[section][name] = Typed(value.strip())
 
 
-def as_typed(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as one would type it on the command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 

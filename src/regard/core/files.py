@@ -79,7 +79,7 @@ def read_bounded(path: Path, most: int = SMALL, *, within: Path | None = None) -
         size = os.fstat(file.fileno()).st_size
         content = file.read(most + 1) if size <= most else b""
     if size > most or len(content) > most:
-        raise UserError(f"{path} has more than {told_size(most)}, the most that is read of such a file. Is it the right file?")
+        raise UserError(f"{path} has more than {format_size(most)}, the most that is read of such a file. Is it the right file?")
     return content
 
 
@@ -131,7 +131,7 @@ def refuse_bomb(path: Path, unpacked: int, packed: int) -> None:
     """`unpacked` bytes have come, or will come, out of `packed` ones."""
     if unpacked > BOMB_SIZE and unpacked > BOMB_RATIO * packed:
         raise UserError(
-            f"{path} opens to more than {BOMB_RATIO} times its size and {told_size(BOMB_SIZE)}, as text does not, so it is not "
+            f"{path} opens to more than {BOMB_RATIO} times its size and {format_size(BOMB_SIZE)}, as text does not, so it is not "
             "read any further. If it is what you mean, unpack it and give what is in it."
         )
 
@@ -166,7 +166,7 @@ def refuse_link_out(path: Path, folder: Path) -> None:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def name_os_errors(path: Path) -> Iterator[None]:
     """Give an error of the operating system the name of the file that is written: a full disk is told without one."""
     try:
         yield
@@ -179,7 +179,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
     """Write a file at once, under a name that nobody can have laid a link at; a link at `path` is replaced, not followed."""
     draft = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
-        with create(draft) as file:
+        with create_file(draft) as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
@@ -199,14 +199,14 @@ def draft_owner(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def create(path: Path) -> BufferedWriter:
+def create_file(path: Path) -> BufferedWriter:
     """A new file to write to; what stood under that name is taken away, and if it was a link, what it named stays."""
     path.unlink(missing_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     return os.fdopen(handle, "wb")
 
 
-def open_lasting(path: Path) -> BufferedWriter:
+def open_append(path: Path) -> BufferedWriter:
     """A regular file that is kept as it is, made where there is none: to lock it, or to write behind its end."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -220,7 +220,7 @@ def open_lasting(path: Path) -> BufferedWriter:
 
 
 @contextmanager
-def filling(folder: Path, last: str = "") -> Iterator[Path]:
+def draft_folder(folder: Path, last: str = "") -> Iterator[Path]:
     """A hidden draft in `folder` to put files in; when the block ends well they move up, the one named `last` as the last.
 
     When it does not, or is interrupted, nothing is left behind: not the draft, nor a folder that was made for it.
@@ -250,7 +250,7 @@ def is_free(folder: Path) -> bool:
     return folder.is_dir() and all(path.name.startswith(".") for path in folder.iterdir())
 
 
-def told_size(size: int) -> str:
+def format_size(size: int) -> str:
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if size >= unit:
             return f"{size / unit:,.4g} {name}"

@@ -40,7 +40,7 @@ class Packing:
 
         The filler is in so many `pieces`, by default in as few as are no longer than the longest sequence.
         """
-        filler = _filler(lengths, pieces or fillers(lengths))
+        filler = _filler(lengths, pieces or count_fillers(lengths))
         empty = (1 << (len(lengths) + len(filler) - 1).bit_length()) - len(lengths) - len(filler)
         return cls.of(np.concatenate([lengths, np.zeros(empty, np.int64), filler]), given=len(lengths))
 
@@ -81,7 +81,7 @@ def _rounded(lengths: Sequence[int] | np.ndarray) -> int:
     return max(LEAST, 1 << (int(max(lengths)) - 1).bit_length())
 
 
-def grained(count: int) -> int:
+def round_up(count: int) -> int:
     """Rounded up to one of few sizes: a multiple of 128, and beyond 4,096 at most a sixteenth too large."""
     return -(-count // _grain(count)) * _grain(count)
 
@@ -90,20 +90,20 @@ def _grain(count: int) -> int:
     return max(GRAIN, 1 << max(0, count.bit_length() - 5))
 
 
-def fillers(lengths: np.ndarray) -> int:
+def count_fillers(lengths: np.ndarray) -> int:
     """In how many pieces filler may come, none longer than the longest sequence: also if another side needs more of them."""
     tokens, longest = int(lengths.sum()), int(max(lengths))
-    most = grained(tokens + 1) - tokens + _grain(2 * tokens)
+    most = round_up(tokens + 1) - tokens + _grain(2 * tokens)
     return -(-most // max(1, longest - 1))
 
 
 def _filler(lengths: np.ndarray, pieces: int) -> np.ndarray:
     """Lengths of the pieces, all about alike, none of them empty: so no sequence starts where the row ends."""
     tokens = int(lengths.sum())
-    return np.diff((grained(tokens + pieces) - tokens) * np.arange(pieces + 1) // pieces)
+    return np.diff((round_up(tokens + pieces) - tokens) * np.arange(pieces + 1) // pieces)
 
 
-def behind(flat: np.ndarray, size: int, filler: int = 0) -> Tensor:
+def fill_up(flat: np.ndarray, size: int, filler: int = 0) -> Tensor:
     """As a tensor of this size."""
     return torch.from_numpy(np.append(flat, np.full(size - len(flat), filler, flat.dtype)))
 
@@ -119,16 +119,16 @@ Words = Tensor | Packing | Pieces  # what of a batch's rows are words: lengths_B
 Batch = TypeVar("Batch")
 
 
-def moved(batch: Batch, device: torch.device) -> Batch:
+def to_device(batch: Batch, device: torch.device) -> Batch:
     """A batch of any kind with its tensors on this device; from pinned memory the copy does not wait."""
     return _each_tensor(batch, lambda tensor: tensor.to(device, non_blocking=True))
 
 
-def pinned(batch: Batch) -> Batch:
+def pin_memory(batch: Batch) -> Batch:
     return _each_tensor(batch, Tensor.pin_memory)
 
 
-def copied(batch: Batch, device: torch.device) -> Batch:
+def copy_to(batch: Batch, device: torch.device) -> Batch:
     return _each_tensor(batch, lambda tensor: tensor.to(device, copy=True))
 
 
@@ -139,7 +139,7 @@ def tensors(batch: Any) -> list[Tensor]:
     return own + [tensor for part in parts if isinstance(part, Packing | Pieces) for tensor in tensors(part)]
 
 
-def likeness(batch: Any) -> Hashable:
+def shape_key(batch: Any) -> Hashable:
     """Equal for batches with which a device does the same: all but what tensors hold, and what the loss is summed over."""
     sizes = tuple((tensor.shape, tensor.dtype) for tensor in tensors(batch))
     return type(batch), sizes, tuple(_values(batch))

@@ -32,6 +32,6 @@ def quoted(text: str, most: int = 80) -> str:
     return printable(text)
 
 
-def aside(line: str) -> None:
+def print_stderr(line: str) -> None:
     """Print a line for people on stderr, where programs that read our output do not see it."""
     print(printable(line, keep="\n\t"), file=sys.stderr, flush=True)

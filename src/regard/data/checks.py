@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from regard.core.errors import UserError
-from regard.data.labels.tagset import LETTERS, MARKED, OUTSIDE, Scheme, broken, spans, written
+from regard.data.labels.tagset import LETTERS, MARKED, OUTSIDE, Scheme, find_broken, spans, tags_of_spans
 from regard.data.sources import Pair
 from regard.data.sources.tagged import TaggedSentence
 
@@ -122,14 +122,14 @@ def _first(numbers: tuple[int, ...], shown: int = 5) -> str:
 RARE = 10  # entities of a type, or words with a tag, that are too few to learn it from
 
 
-def obeying(sentences: Sequence[TaggedSentence], scheme: Scheme, repair: bool) -> tuple[list[TaggedSentence], int]:
+def repair_tags(sentences: Sequence[TaggedSentence], scheme: Scheme, repair: bool) -> tuple[list[TaggedSentence], int]:
     """The sentences, and how many of their tags were mended; where none is to be, one that breaks the scheme is refused."""
     found, mended = list[TaggedSentence](), 0
     for sentence in sentences:
         if scheme != "plain":
             _must_be_marked(sentence, scheme)
-        if faults := broken(sentence.tags, scheme):
-            tags = written(spans(sentence.tags), len(sentence.tags), scheme)
+        if faults := find_broken(sentence.tags, scheme):
+            tags = tags_of_spans(spans(sentence.tags), len(sentence.tags), scheme)
             if not repair:
                 raise _breaks(sentence, scheme, faults[0], tags[faults[0]])
             sentence, mended = sentence._replace(tags=tuple(tags)), mended + len(faults)
@@ -155,7 +155,7 @@ def _breaks(sentence: TaggedSentence, scheme: Scheme, n: int, mended: str) -> Us
     )
 
 
-def described(sentences: Sequence[TaggedSentence], scheme: Scheme, shown: int = 8) -> list[str]:
+def describe_tags(sentences: Sequence[TaggedSentence], scheme: Scheme, shown: int = 8) -> list[str]:
     """How many words there are, and of which types their entities, the most frequent first; and what looks odd."""
     words = sum(len(sentence.words) for sentence in sentences)
     if scheme == "plain":

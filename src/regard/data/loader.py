@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from regard.core.errors import UserError
-from regard.core.packing import pinned
+from regard.core.packing import pin_memory
 
 Self = TypeVar("Self")
 
@@ -111,7 +111,7 @@ class Loader:
         shares = [share[k::parts] for k in range(parts)]
         idle = sum(not len(part) for part in shares)
         batches = [self.source.batch(part if len(part) else rows[:1], epoch) for part in shares]
-        return Work([pinned(batch) for batch in batches] if self.pin else batches, self.source.count(rows), idle)
+        return Work([pin_memory(batch) for batch in batches] if self.pin else batches, self.source.count(rows), idle)
 
     def start(self, step: int, stop: int) -> Iterator[Work]:
         """Steps from `step` up to `stop`, prepared up to `ahead` of the one in use."""

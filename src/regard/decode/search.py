@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.core.rng import counted
+from regard.core.rng import derive_seed
 from regard.decode.beam import beam_search
 from regard.decode.config import DecodeConfig
 from regard.decode.cuda_graphs import CapturedGraphs
@@ -83,7 +83,7 @@ def search(
 
 def seeds(config: DecodeConfig, numbers: Sequence[int]) -> list[int]:
     """Of every sample of every prompt; a prompt's are side by side."""
-    return [counted(config.seed, "sample", number, nth) for number in numbers for nth in range(config.samples)]
+    return [derive_seed(config.seed, "sample", number, nth) for number in numbers for nth in range(config.samples)]
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.core.files import told_size
+from regard.core.files import format_size
 from regard.model.packed_linear import Weights, pack
 from regard.runs.cost import model_tree
 from regard.runs.folder import CHECKPOINTS, Run
@@ -27,7 +27,7 @@ def must_fit_weights(run: Run, recipe: Recipe) -> None:
     if size and parameters > SMALLEST * size:
         raise UserError(
             f"{run.folder / 'recipe.toml'} describes a model of {parameters:,.0f} parameters or more, but its weights have only "
-            f"{told_size(size)}; that file is damaged or from another run. Copy the whole run again."
+            f"{format_size(size)}; that file is damaged or from another run. Copy the whole run again."
         )
 
 

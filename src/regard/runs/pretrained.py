@@ -29,7 +29,7 @@ from regard.runs.folder import Run
 from regard.runs.load import must_fit_weights, vocabulary_of
 from regard.runs.recipe import TASKS, Recipe, Tables, TaskConfig, made, typed_task
 from regard.text.config import TextConfig
-from regard.text.pretrained import read_foreign
+from regard.text.pretrained import read_pretrained
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 
 Settings = dict[str, dict[str, Any]]
@@ -115,7 +115,7 @@ def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> InitCheckpoint:
         return _of_run(Path(name))
     folder = local_folder(name)
     public = read_public(folder)
-    tokenizer = read_foreign(folder)
+    tokenizer = read_pretrained(folder)
     if len(tokenizer) > public.vocabulary:
         raise UserError(
             f"{name}: its tokenizer has {len(tokenizer):,} pieces, its model {public.vocabulary:,}; they do not belong together."

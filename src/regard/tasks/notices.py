@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from regard.core.terminal import aside, quoted
+from regard.core.terminal import print_stderr, quoted
 from regard.families.published_sizes import Bodies, depth
 from regard.model.mixers import CONVOLUTION
 from regard.model.visibility import causal, full
@@ -37,7 +37,7 @@ def must_read_pieces(answers: Any) -> Tokenizer:
 
 
 @contextmanager
-def telling_unknown(answers: Any, say: Say = aside) -> Iterator[None]:
+def telling_unknown(answers: Any, say: Say = print_stderr) -> Iterator[None]:
     """Whatever is read meanwhile; said once, in the end."""
     tokenizer = tokenizer_of(answers)
     if tokenizer is None:

@@ -39,7 +39,7 @@ class Placed(NamedTuple):
         return (int(self.starts[solid].min()), int(self.ends[solid].max())) if len(solid) else (0, 0)
 
 
-def placed(text: str, ids: list[int], offsets: Sequence[tuple[int, int]]) -> Placed:
+def place_tokens(text: str, ids: list[int], offsets: Sequence[tuple[int, int]]) -> Placed:
     fitted = [_fitted(text, start, end) for start, end in offsets]
     starts, ends = zip(*fitted) if fitted else ((), ())
     return Placed(ids, np.array(starts, np.int64), np.array(ends, np.int64))

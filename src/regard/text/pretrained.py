@@ -24,7 +24,7 @@ from regard.core.terminal import quoted
 from regard.text.pretokenize import BYTE_LETTERS
 from regard.text.specials import NAMES
 from regard.text.tokenizer import Tokenizer, read_tokenizer
-from regard.text.tokenizer_check import LARGEST, MOST_PIECES, check_pieces, guarded, read_large_json
+from regard.text.tokenizer_check import LARGEST, MOST_PIECES, catch_panics, check_pieces, read_large_json
 
 END_OF_WORD = "</w>"
 MOST_WRITTEN = 1000  # specials whose names are parted in texts
@@ -34,7 +34,7 @@ WHITE_SPACE = "".join(letter for letter in map(chr, range(0x3001)) if letter.iss
 NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
 
 
-def read_foreign(folder: Path) -> Tokenizer:
+def read_pretrained(folder: Path) -> Tokenizer:
     """Open the tokenizer in a Hugging Face folder. It has the specials its makers gave it: see `Tokenizer.roles`."""
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder} to read a tokenizer from. Give the folder that holds its files.")
@@ -49,7 +49,9 @@ def read_foreign(folder: Path) -> Tokenizer:
             f"{folder} holds no tokenizer that can be read: there is no tokenizer.json, no vocab.json with merges.txt and no "
             "vocab.txt. Copy them from where the model came from; transformers' save_pretrained writes tokenizer.json."
         )
-    with guarded(f"The tokenizer files in {folder} cannot be read"):  # what parts need of each other shows only when they work
+    with catch_panics(
+        f"The tokenizer files in {folder} cannot be read"
+    ):  # what parts need of each other shows only when they work
         _mark_specials(raw)
         _part_written_specials(folder, raw)
         return Tokenizer(raw)
@@ -60,7 +62,7 @@ def _merged(folder: Path) -> tokenizers.Tokenizer:
     pieces = read_large_json(folder / "vocab.json", folder)
     check_pieces(pieces if isinstance(pieces, dict) else None, str(folder / "vocab.json"))
     merges = _merges(folder / "merges.txt", folder)
-    with guarded(f"The vocab.json and merges.txt in {folder} cannot be read"):
+    with catch_panics(f"The vocab.json and merges.txt in {folder} cannot be read"):
         if any(piece.endswith(END_OF_WORD) for piece in pieces):
             layout, model = _gpt1, models.BPE(pieces, merges, unk_token="<unk>", end_of_word_suffix=END_OF_WORD)
         else:

@@ -33,10 +33,10 @@ from tokenizers import AddedToken, models
 from regard.core.errors import UserError, nearest
 from regard.core.files import write_whole
 from regard.text.config import KINDS, Kind, check_size
-from regard.text.offsets import Placed, placed
+from regard.text.offsets import Placed, place_tokens
 from regard.text.pretokenize import BYTE_LETTERS, SPACE, cut, cut_long, visible, visible_bytes
 from regard.text.specials import NAMES, SPECIALS, TURN_END, find_roles
-from regard.text.tokenizer_check import guarded, read_checked
+from regard.text.tokenizer_check import catch_panics, read_checked
 from regard.text.training import LEARNERS
 
 # Data loaders fork, and threads do not survive that. Whoever wants threads can set the variable before starting.
@@ -72,7 +72,7 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         try:
-            with guarded("The text cannot be cut into pieces"):
+            with catch_panics("The text cannot be cut into pieces"):
                 found = [encoding.ids for encoding in self.raw.encode_batch_fast(list(texts), add_special_tokens=False)]
         except TypeError:
             _refuse_half_characters(texts)
@@ -84,12 +84,12 @@ class Tokenizer:
     def encode_placed(self, texts: Sequence[str]) -> list[Placed]:
         """Also where in its text each piece stands."""
         try:
-            with guarded("The text cannot be cut into pieces"):
+            with catch_panics("The text cannot be cut into pieces"):
                 found = self.raw.encode_batch(list(texts), add_special_tokens=False)
         except TypeError:
             _refuse_half_characters(texts)
             raise
-        rows = [placed(text, encoding.ids, encoding.offsets) for text, encoding in zip(texts, found)]
+        rows = [place_tokens(text, encoding.ids, encoding.offsets) for text, encoding in zip(texts, found)]
         if self._unknown is not None:
             self._note(texts, rows)
         return rows
@@ -112,11 +112,11 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids; special ids are left out."""
-        with guarded("The pieces cannot be joined to a text"):
+        with catch_panics("The pieces cannot be joined to a text"):
             return str(self.raw.decode(list(ids), skip_special_tokens=True))
 
     def decode_batch(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        with guarded("The pieces cannot be joined to a text"):
+        with catch_panics("The pieces cannot be joined to a text"):
             return list(self.raw.decode_batch([list(row) for row in ids], skip_special_tokens=True))
 
     def decodes(self, step: str) -> bool:
@@ -184,7 +184,7 @@ def read_tokenizer(path: Path, otherwise: str) -> tokenizers.Tokenizer:
         content = read_checked(path, path.parent)
     except UserError as error:
         raise UserError(f"{str(error).removesuffix('.')}, {otherwise}") from None
-    with guarded(f"{path} is not a tokenizer.json that can be read", f"Copy it again from where it was made, {otherwise}"):
+    with catch_panics(f"{path} is not a tokenizer.json that can be read", f"Copy it again from where it was made, {otherwise}"):
         return tokenizers.Tokenizer.from_str(content)
 
 

@@ -58,7 +58,7 @@ MEND = "The tokenizer is damaged, or its parts do not belong together: copy it a
 
 
 @contextmanager
-def guarded(what: str, mend: str = MEND) -> Iterator[None]:
+def catch_panics(what: str, mend: str = MEND) -> Iterator[None]:
     """Call the tokenizers library: where it panics or raises what has no narrower class, `what` went wrong is a sentence."""
     try:
         yield
@@ -70,7 +70,7 @@ def guarded(what: str, mend: str = MEND) -> Iterator[None]:
 
 def read_checked(path: Path, within: Path) -> str:
     """A tokenizer.json as the library may have it."""
-    return json.dumps(checked(read_large_json(path, within), str(path)))
+    return json.dumps(check_tokenizer(read_large_json(path, within), str(path)))
 
 
 def read_large_json(path: Path, within: Path) -> Any:
@@ -83,7 +83,7 @@ def read_large_json(path: Path, within: Path) -> Any:
     return parse_json(text, path)
 
 
-def checked(found: Any, where: str) -> dict[str, Any]:
+def check_tokenizer(found: Any, where: str) -> dict[str, Any]:
     """The same, without what pads and cuts and what the library does not know; refused if a part of it could do harm."""
     if not isinstance(found, dict) or not isinstance(found.get("model"), dict):
         raise _damaged(where, "has no model")

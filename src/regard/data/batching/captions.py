@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.packing import moved
-from regard.data.batching.pairs import Encode, Ragged, cuts, ended, padded, plan_by_length, started
+from regard.core.packing import to_device
+from regard.data.batching.pairs import Encode, Ragged, append_eos, cuts, pad_rows, plan_by_length, prepend_sos
 from regard.data.sources.captions import CaptionedImages
 
 
@@ -29,7 +29,7 @@ class ImageBatch:
     tokens: int  # words to predict, <eos> included; known to the host
 
     def to(self, device: torch.device) -> ImageBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
     @property
     def inputs(self) -> tuple[Tensor, Tensor]:
@@ -86,8 +86,8 @@ def encode_captions(data: CaptionedImages, encode: Encode, maximum: int | None =
 
 
 def make_batch(data: EncodedCaptions, rows: np.ndarray) -> ImageBatch:
-    target_in_BL, _ = padded(*started(*data.words.take(rows)))
-    target_out_BL, _ = padded(*ended(*data.words.take(rows)))
+    target_in_BL, _ = pad_rows(*prepend_sos(*data.words.take(rows)))
+    target_out_BL, _ = pad_rows(*append_eos(*data.words.take(rows)))
     image_BYXC = torch.from_numpy(data.images_NYXC[data.owner[rows]])
     return ImageBatch(image_BYXC, target_in_BL, target_out_BL, int(data.words.lengths[rows].sum()) + len(rows))
 

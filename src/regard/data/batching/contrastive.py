@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.packing import moved
-from regard.data.batching.pairs import Ragged, cuts, padded, plan_by_length
+from regard.core.packing import to_device
+from regard.data.batching.pairs import Ragged, cuts, pad_rows, plan_by_length
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ExchangeBatch:
     tokens: int  # what the loss is counted in: here, exchanges
 
     def to(self, device: torch.device) -> ExchangeBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
 
 @dataclass(frozen=True)
@@ -69,5 +69,5 @@ class ExchangeBatches:
 
 
 def make_batch(data: EncodedExchanges, rows: np.ndarray) -> ExchangeBatch:
-    contexts, replies = padded(*data.contexts.take(rows)), padded(*data.replies.take(rows))
+    contexts, replies = pad_rows(*data.contexts.take(rows)), pad_rows(*data.replies.take(rows))
     return ExchangeBatch(*contexts, *replies, torch.from_numpy(data.numbers[rows]), len(rows))

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.packing import IGNORED, Packing, Words, behind, moved
-from regard.data.batching.pairs import Ragged, TextBatches, cuts, padded
+from regard.core.packing import IGNORED, Packing, Words, fill_up, to_device
+from regard.data.batching.pairs import Ragged, TextBatches, cuts, pad_rows
 
 UNLABELLED = -1  # the label of a text that has none
 
@@ -89,7 +89,7 @@ class LabelledBatch:
     tokens: int  # what the loss is counted in: here, texts
 
     def to(self, device: torch.device) -> LabelledBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
 
 def make_batch(data: LabelledTexts, rows: np.ndarray, packed: bool = False) -> LabelledBatch:
@@ -101,11 +101,11 @@ def make_batch(data: LabelledTexts, rows: np.ndarray, packed: bool = False) -> L
     segments = (places >= np.repeat(seconds, lengths)).astype(np.int64)
     if packed:
         words = Packing.filled(lengths)
-        ids_BL, segments_BL = (behind(part, words.tokens)[None] for part in (flat.astype(np.int64), segments))
+        ids_BL, segments_BL = (fill_up(part, words.tokens)[None] for part in (flat.astype(np.int64), segments))
         labelled = words.sequences // 2 if data.apart else words.sequences
-        return LabelledBatch(ids_BL, words, segments_BL, behind(labels, labelled, IGNORED), len(rows))
-    ids_BL, lengths_B = padded(flat, lengths)
-    return LabelledBatch(ids_BL, lengths_B, padded(segments, lengths)[0], torch.from_numpy(labels), len(rows))
+        return LabelledBatch(ids_BL, words, segments_BL, fill_up(labels, labelled, IGNORED), len(rows))
+    ids_BL, lengths_B = pad_rows(flat, lengths)
+    return LabelledBatch(ids_BL, lengths_B, pad_rows(segments, lengths)[0], torch.from_numpy(labels), len(rows))
 
 
 class LabelledBatches(TextBatches[LabelledTexts]):

@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.packing import IGNORED, Packing, Words, behind, grained, moved
-from regard.core.rng import draws
-from regard.data.batching.pairs import Ragged, padded, plan_by_length
+from regard.core.packing import IGNORED, Packing, Words, fill_up, round_up, to_device
+from regard.core.rng import uniform
+from regard.data.batching.pairs import Ragged, pad_rows, plan_by_length
 from regard.data.batching.passages import Laid, Passages
 
 MASKED, REPLACED = 0.8, 0.1
@@ -45,7 +45,7 @@ class MaskedBatch:
     judged_T: Tensor | None = None  # places of all words in the flattened ids, where that is asked for
 
     def to(self, device: torch.device) -> MaskedBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +73,11 @@ class Masking:
 
     def __call__(self, laid: Laid, wanted_N: np.ndarray, numbers_T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The ids with words taken out, and where. `numbers_T` are those of the places, in all epochs."""
-        keys_T = np.where(self.is_word(laid.ids_T), draws(self.seed, "mask", numbers_T), NEVER)
+        keys_T = np.where(self.is_word(laid.ids_T), uniform(self.seed, "mask", numbers_T), NEVER)
         chosen = self._tokens if self.continues is None else self._whole_words
         where_M = np.sort(chosen(laid, wanted_N, keys_T))
         numbers_M = numbers_T[where_M]
-        fate_M, other_M = draws(self.seed, "fate", numbers_M), draws(self.seed, "other", numbers_M)
+        fate_M, other_M = uniform(self.seed, "fate", numbers_M), uniform(self.seed, "other", numbers_M)
         other_M = np.asarray(self.words)[(other_M * len(self.words)).astype(np.int64)]
         ids_T = laid.ids_T.copy()
         kept_or_other_M = np.where(fate_M < self.masked + self.replaced, other_M, ids_T[where_M])
@@ -133,26 +133,26 @@ class MaskedPassages:
         ids_BL, words = self._rows(ids_T, laid.lengths_N)
         places_T = np.arange(len(ids_T)) if self.packed else self._in_rows(laid, ids_BL.shape[1])
         judged_T = places_T[self.masking.is_word(laid.ids_T)] if self.judged else None
-        texts, masked = (words.sequences, grained(len(where_M))) if isinstance(words, Packing) else (len(rows), len(where_M))
-        chance_M = draws(self.masking.seed, "sample", numbers_T[where_M]).astype(np.float32)
+        texts, masked = (words.sequences, round_up(len(where_M))) if isinstance(words, Packing) else (len(rows), len(where_M))
+        chance_M = uniform(self.masking.seed, "sample", numbers_T[where_M]).astype(np.float32)
         return MaskedBatch(
             ids_BL,
             words,
-            behind(places_T[where_M], masked, ids_BL.shape[1] - 1),
-            behind(laid.ids_T[where_M], masked, IGNORED),
-            behind(wanted_N, texts),
+            fill_up(places_T[where_M], masked, ids_BL.shape[1] - 1),
+            fill_up(laid.ids_T[where_M], masked, IGNORED),
+            fill_up(wanted_N, texts),
             int(wanted_N.sum()),
-            behind(chance_M, masked),
+            fill_up(chance_M, masked),
             None if laid.segments_T is None else self._rows(laid.segments_T, laid.lengths_N)[0],
-            None if laid.strange_N is None else behind(laid.strange_N, texts, IGNORED),
+            None if laid.strange_N is None else fill_up(laid.strange_N, texts, IGNORED),
             None if judged_T is None else torch.from_numpy(judged_T),
         )
 
     def _rows(self, flat_T: np.ndarray, lengths_N: np.ndarray) -> tuple[Tensor, Words]:
         if self.packed:
             words = Packing.filled(lengths_N)
-            return behind(flat_T, words.tokens)[None], words
-        return padded(flat_T, lengths_N)
+            return fill_up(flat_T, words.tokens)[None], words
+        return pad_rows(flat_T, lengths_N)
 
     def _in_rows(self, laid: Laid, width: int) -> np.ndarray:
         return np.repeat(np.arange(len(laid.lengths_N)) * width, laid.lengths_N) + laid.places_T

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.packing import Packing, behind, fillers, moved
+from regard.core.packing import Packing, count_fillers, fill_up, to_device
 from regard.core.rng import generator
 from regard.data.sources import Pair
 from regard.text.specials import EOS, PAD, SOS
@@ -75,7 +75,7 @@ class Batch:
     tokens: int  # target words to predict, <eos> included; known to the host
 
     def to(self, device: torch.device) -> Batch:
-        return moved(self, device)
+        return to_device(self, device)
 
     @property
     def inputs(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -101,7 +101,7 @@ class PackedBatch:
     tokens: int
 
     def to(self, device: torch.device) -> PackedBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
     @property
     def inputs(self) -> tuple[Tensor, Packing, Tensor, Packing]:
@@ -214,40 +214,40 @@ def cuts(lengths: np.ndarray, tokens: int) -> list[tuple[int, int]]:
 
 def make_batch(data: EncodedPairs, rows: np.ndarray) -> Batch:
     """Steps 2, 3, 4 and 6 for these pairs."""
-    source_BM, source_lengths_B = padded(*ended(*data.source.take(rows)))
-    target_in_BL, target_lengths_B = padded(*started(*data.target.take(rows)))
-    target_out_BL, _ = padded(*ended(*data.target.take(rows)))
+    source_BM, source_lengths_B = pad_rows(*append_eos(*data.source.take(rows)))
+    target_in_BL, target_lengths_B = pad_rows(*prepend_sos(*data.target.take(rows)))
+    target_out_BL, _ = pad_rows(*append_eos(*data.target.take(rows)))
     tokens = int(data.target.lengths[rows].sum()) + len(rows)
     return Batch(source_BM, source_lengths_B, target_in_BL, target_out_BL, target_lengths_B, tokens)
 
 
 def pack_batch(data: EncodedPairs, rows: np.ndarray) -> PackedBatch:
     """Steps 2, 3 and 6; what is filled up has a source to look at, and no target."""
-    source, source_lengths = ended(*data.source.take(rows))
-    target_in, target_lengths = started(*data.target.take(rows))
-    target_out, _ = ended(*data.target.take(rows))
-    pieces = max(fillers(source_lengths), fillers(target_lengths))
+    source, source_lengths = append_eos(*data.source.take(rows))
+    target_in, target_lengths = prepend_sos(*data.target.take(rows))
+    target_out, _ = append_eos(*data.target.take(rows))
+    pieces = max(count_fillers(source_lengths), count_fillers(target_lengths))
     sources, targets = Packing.filled(source_lengths, pieces), Packing.filled(target_lengths, pieces)
-    source_BM = behind(source, sources.tokens, PAD)[None]
-    target_in_BL, target_out_BL = (behind(part, targets.tokens, PAD)[None] for part in (target_in, target_out))
+    source_BM = fill_up(source, sources.tokens, PAD)[None]
+    target_in_BL, target_out_BL = (fill_up(part, targets.tokens, PAD)[None] for part in (target_in, target_out))
     return PackedBatch(source_BM, sources, target_in_BL, target_out_BL, targets, len(target_out))
 
 
-def ended(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def append_eos(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sequences one after the other, each followed by <eos>; and their lengths then."""
     made = np.full(len(flat) + len(lengths), EOS, np.int64)
     made[np.arange(len(flat)) + np.repeat(np.arange(len(lengths)), lengths)] = flat
     return made, lengths + 1
 
 
-def started(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def prepend_sos(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same with <sos> before each."""
     made = np.full(len(flat) + len(lengths), SOS, np.int64)
     made[np.arange(len(flat)) + np.repeat(np.arange(len(lengths)), lengths) + 1] = flat
     return made, lengths + 1
 
 
-def padded(flat: np.ndarray, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
+def pad_rows(flat: np.ndarray, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
     """Step 4: one rectangle as wide as the longest, filled up with <pad>, and the lengths."""
     made = np.full((len(lengths), lengths.max()), PAD, np.int64)
     made[np.arange(made.shape[1]) < lengths[:, None]] = flat
@@ -256,4 +256,4 @@ def padded(flat: np.ndarray, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
 
 def pad(sequences: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
     """Step 4, for sequences that come one by one."""
-    return padded(np.concatenate(sequences), np.array([len(s) for s in sequences]))
+    return pad_rows(np.concatenate(sequences), np.array([len(s) for s in sequences]))

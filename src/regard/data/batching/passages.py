@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.core.errors import UserError
-from regard.core.rng import draws, generator
+from regard.core.rng import generator, uniform
 from regard.data.batching.labelled import SpecialTokens
 from regard.data.batching.pairs import cuts
 
@@ -113,7 +113,7 @@ class Passages:
         epochs, numbers = np.divmod(rows, len(self))
         documents = np.searchsorted(self._firsts, numbers, "right") - 1
         (begins, lengths), (_, least, most) = self._documents, self._slack
-        drawn = draws(self.seed, "cut", epochs * len(begins) + documents)
+        drawn = uniform(self.seed, "cut", epochs * len(begins) + documents)
         shift = least[documents] + (drawn * (most - least + 1)[documents]).astype(np.int64)
         before = (numbers - self._firsts[documents]) * self.room - shift
         first, length = begins[documents], lengths[documents]
@@ -150,8 +150,8 @@ class Passages:
             ids_T = self._read(np.repeat(places.begins_N, lengths_N) + place_T - 1)
             ids_T[firsts_N], ids_T[firsts_N + lengths_N - 1] = self.marks.start, self.marks.end
             return Laid(ids_T, lengths_N, place_T, None, None)
-        of_A_N = 1 + (draws(self.seed, "split", rows) * (texts_N - 1)).astype(np.int64)
-        strange_N = draws(self.seed, "follows", rows) < 0.5
+        of_A_N = 1 + (uniform(self.seed, "split", rows) * (texts_N - 1)).astype(np.int64)
+        strange_N = uniform(self.seed, "follows", rows) < 0.5
         begins_B_N = np.where(strange_N, self._elsewhere(rows, places, texts_N - of_A_N), places.begins_N + of_A_N)
         second_T = place_T > np.repeat(of_A_N + 1, lengths_N)
         from_A, from_B = np.repeat(places.begins_N - 1, lengths_N), np.repeat(begins_B_N - of_A_N - 2, lengths_N)
@@ -170,7 +170,7 @@ class Passages:
         alone = self._choices(begins, ends, lengths_N).sum(0) == 0
         begins, ends = np.where(alone, places.begins_N, begins), np.where(alone, places.ends_N, ends)
         before, after = self._choices(begins, ends, lengths_N)
-        chosen = (draws(self.seed, "elsewhere", rows) * (before + after)).astype(np.int64)
+        chosen = (uniform(self.seed, "elsewhere", rows) * (before + after)).astype(np.int64)
         return np.where(chosen < before, chosen, ends + chosen - before)
 
     def _choices(self, begins: np.ndarray, ends: np.ndarray, lengths: np.ndarray) -> np.ndarray:

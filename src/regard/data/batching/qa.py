@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.packing import IGNORED, Packing, Words, behind, moved
-from regard.data.batching.pairs import Ragged, TextBatches, padded
+from regard.core.packing import IGNORED, Packing, Words, fill_up, to_device
+from regard.data.batching.pairs import Ragged, TextBatches, pad_rows
 from regard.text.offsets import Placed
 
 Span = tuple[int, int]  # the first and the last token
@@ -112,7 +112,7 @@ class SpanBatch:
     tokens: int  # what the loss is counted in: here, windows
 
     def to(self, device: torch.device) -> SpanBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
 
 def make_batch(data: Windows, rows: np.ndarray, packed: bool = False) -> SpanBatch:
@@ -126,10 +126,10 @@ def make_batch(data: Windows, rows: np.ndarray, packed: bool = False) -> SpanBat
     words: Words
     if packed:
         words = Packing.filled(lengths)
-        ids_BL, segments_BL, choosable_BL = (behind(part, words.tokens)[None] for part in parts)
+        ids_BL, segments_BL, choosable_BL = (fill_up(part, words.tokens)[None] for part in parts)
         targets = np.pad(targets, ((0, words.sequences - len(rows)), (0, 0)), constant_values=IGNORED)
     else:
-        words, (ids_BL, segments_BL, choosable_BL) = torch.from_numpy(lengths), (padded(part, lengths)[0] for part in parts)
+        words, (ids_BL, segments_BL, choosable_BL) = torch.from_numpy(lengths), (pad_rows(part, lengths)[0] for part in parts)
     return SpanBatch(ids_BL, words, segments_BL, choosable_BL.bool(), torch.from_numpy(targets), len(rows))
 
 

@@ -24,9 +24,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.packing import IGNORED, Packing, Words, behind, grained, moved
+from regard.core.packing import IGNORED, Packing, Words, fill_up, round_up, to_device
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.batching.pairs import Ragged, TextBatches, padded
+from regard.data.batching.pairs import Ragged, TextBatches, pad_rows
 from regard.text.tokenizer import Tokenizer
 
 
@@ -95,7 +95,7 @@ class TaggedBatch:
     tokens: int  # what the loss is counted in: here, words
 
     def to(self, device: torch.device) -> TaggedBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
 
 def make_batch(data: TaggedTexts, rows: np.ndarray, packed: bool = False) -> TaggedBatch:
@@ -103,12 +103,12 @@ def make_batch(data: TaggedTexts, rows: np.ndarray, packed: bool = False) -> Tag
     places, asked = data.places.take(rows)
     tags = data.tags.take(rows)[0].astype(np.int64)
     starts = np.cumsum(lengths) - lengths if packed else np.arange(len(rows)) * lengths.max()
-    places, size = places + np.repeat(starts, asked), grained(len(places)) if packed else len(places)
-    places_W, tags_W = behind(places, size), behind(tags, size, IGNORED)
+    places, size = places + np.repeat(starts, asked), round_up(len(places)) if packed else len(places)
+    places_W, tags_W = fill_up(places, size), fill_up(tags, size, IGNORED)
     if packed:
         words = Packing.filled(lengths)
-        return TaggedBatch(behind(flat.astype(np.int64), words.tokens)[None], words, places_W, tags_W, len(tags))
-    return TaggedBatch(*padded(flat, lengths), places_W, tags_W, len(tags))
+        return TaggedBatch(fill_up(flat.astype(np.int64), words.tokens)[None], words, places_W, tags_W, len(tags))
+    return TaggedBatch(*pad_rows(flat, lengths), places_W, tags_W, len(tags))
 
 
 class TaggedBatches(TextBatches[TaggedTexts]):

@@ -32,8 +32,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard.core.errors import UserError
-from regard.core.files import open_lasting
-from regard.data.builtin.python_reference import described
+from regard.core.files import open_append
+from regard.data.builtin.python_reference import describe_reference
 from regard.data.sources.text import Part, files, parts
 from regard.text.pretokenize import LONGEST
 from regard.text.tokenizer import Tokenizer
@@ -89,7 +89,7 @@ def cache_folder() -> Path:
 def _asked(where: tuple[str, ...], column: str | None, tokenizer: Tokenizer, eos: int | None) -> dict[str, Any]:
     """Everything the numbers depend on."""
     read = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for entry in where for path in files(entry)]
-    builtin = described() if any(entry.startswith("builtin:") for entry in where) else None
+    builtin = describe_reference() if any(entry.startswith("builtin:") for entry in where) else None
     tokens = {"tokenizer": tokenizer.fingerprint(), "eos": eos}
     return {"format": FORMAT, "where": where, "column": column, "files": read, "builtin": builtin, **tokens}
 
@@ -160,7 +160,7 @@ def _flush(path: Path) -> None:
 @contextmanager
 def _alone(path: Path, say: Callable[[str], None]) -> Iterator[None]:
     """One process at a time; the system lifts the lock of one that dies."""
-    with open_lasting(path.with_suffix(".lock")) as file:
+    with open_append(path.with_suffix(".lock")) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.core.packing import Packing, Pieces, moved
+from regard.core.packing import Packing, Pieces, to_device
 from regard.core.rng import generator
 
 
@@ -32,7 +32,7 @@ class WindowBatch:
     documents: Packing | Pieces | None = None
 
     def to(self, device: torch.device) -> WindowBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
 
 @dataclass(frozen=True)

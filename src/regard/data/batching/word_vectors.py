@@ -68,8 +68,8 @@ class BlockSource:
     ) -> None:
         """`block`: words of one; `shared`: its negatives; `part`: words of a batch that are worked on together, all if None."""
         self.text, self.window, self.block, self.shared, self.seed = text, window, block, shared, seed
-        self.keep = kept_share(text.counts, subsample)
-        self.table = drawing_table(text.counts, power)
+        self.keep = keep_probability(text.counts, subsample)
+        self.table = negative_table(text.counts, power)
         self.part = max(1, (part or batch) // block)  # blocks that are worked on together
         self.edges = np.append(np.arange(0, len(text.ids), STRETCH), len(text.ids))
         expected = np.add.reduceat(self.keep[text.ids], self.edges[:-1])
@@ -136,7 +136,7 @@ class BlockSource:
         return Blocks(*(torch.from_numpy(each) for each in (around_NM, left_NT, right_NT, negatives_NK)))
 
 
-def kept_share(counts: np.ndarray, subsample: float) -> np.ndarray:
+def keep_probability(counts: np.ndarray, subsample: float) -> np.ndarray:
     """The chance of each word to be kept; all of 1 where nothing is to be left out, 0."""
     if not subsample:
         return np.ones(len(counts), np.float32)
@@ -144,7 +144,7 @@ def kept_share(counts: np.ndarray, subsample: float) -> np.ndarray:
     return np.minimum(1.0, np.sqrt(1 / share) + 1 / share).astype(np.float32)
 
 
-def drawing_table(counts: np.ndarray, power: float) -> np.ndarray:
+def negative_table(counts: np.ndarray, power: float) -> np.ndarray:
     """Each word in as many places as is its share of counts to the power, in one at least: a place drawn is a word drawn."""
     shares = np.maximum(counts, 1).astype(np.float64) ** power
     places = np.maximum(1, np.rint(shares / shares.sum() * max(LEAST_PLACES, PLACES * len(counts)))).astype(np.int64)

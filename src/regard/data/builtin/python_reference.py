@@ -34,7 +34,7 @@ def python_reference(split: str) -> list[str]:
     return list(_splits()[split])
 
 
-def described() -> str:
+def describe_reference() -> str:
     """For a model card, and for whoever keeps what was made of the text: changes whenever the text does."""
     digest = sha256("\0".join(text for split in SPLITS for text in _splits()[split]).encode()).hexdigest()
     return f"the language reference of CPython {platform.python_version()} (pydoc_data), sha256 {digest[:12]}"

@@ -105,7 +105,7 @@ class Labels:
         return cls(names, texts)
 
 
-def described(examples: Sequence[Example], shown: int = 6) -> list[str]:
+def describe_labels(examples: Sequence[Example], shown: int = 6) -> list[str]:
     """How often each label is met, the most frequent first, what it scores to always say that one, and what looks odd."""
     total, counts = len(examples), Counter(example.label for example in examples).most_common()
     (most, often), dots = counts[0], ", ..." if len(counts) > shown else ""
@@ -198,7 +198,7 @@ def _number(example: Example, split: str) -> float:
     return float(example.label)
 
 
-def described_numbers(examples: Sequence[Example], split: str = "train") -> list[str]:
+def describe_numbers(examples: Sequence[Example], split: str = "train") -> list[str]:
     """Where they lie, what it scores to always say their mean, and what looks odd."""
     found = values(examples, split)
     often = Counter(found.tolist()).most_common(1)[0]

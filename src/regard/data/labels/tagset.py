@@ -92,7 +92,7 @@ class Tags:
 
     def rewritten(self, tags: Sequence[str]) -> Sequence[str]:
         """The same entities in the scheme of these tags."""
-        return tags if self.scheme == "plain" else written(spans(tags), len(tags), self.scheme)
+        return tags if self.scheme == "plain" else tags_of_spans(spans(tags), len(tags), self.scheme)
 
     def save(self, path: Path) -> None:
         write_whole(path, json.dumps({"scheme": self.scheme, "labels": self.names}, indent=1, ensure_ascii=False) + "\n")
@@ -141,7 +141,7 @@ def spans(tags: Sequence[str]) -> list[Span]:
     return [*found, Span(begun, len(tags), inside)] if inside else found
 
 
-def written(entities: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
+def tags_of_spans(entities: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
     """The tags of a sentence of so many words that has these entities, in their order."""
     tags = [OUTSIDE] * length
     for start, end, type_ in entities:
@@ -154,13 +154,13 @@ def written(entities: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
     return tags
 
 
-def broken(tags: Sequence[str], scheme: Scheme) -> list[int]:
+def find_broken(tags: Sequence[str], scheme: Scheme) -> list[int]:
     """The words whose tags are not as the scheme has them."""
-    mended = list(tags) if scheme == "plain" else written(spans(tags), len(tags), scheme)
+    mended = list(tags) if scheme == "plain" else tags_of_spans(spans(tags), len(tags), scheme)
     return [n for n, (tag, other) in enumerate(zip(tags, mended)) if tag != other]
 
 
-def recognised(rows: Sequence[Sequence[str]]) -> Scheme:
+def guess_scheme(rows: Sequence[Sequence[str]]) -> Scheme:
     """The scheme these sentences obey, or break least; of two that are obeyed alike, iob2."""
     marks = [tag for tags in rows for tag in tags if tag != OUTSIDE]
     marked = [tag for tag in marks if MARKED.fullmatch(tag)]
@@ -168,7 +168,7 @@ def recognised(rows: Sequence[Sequence[str]]) -> Scheme:
         return "plain"
     rows = [[tag if MARKED.fullmatch(tag) else OUTSIDE for tag in tags] for tags in rows]
     schemes: tuple[Scheme, ...] = ("iob2", "iob1", "iobes")
-    return min(schemes, key=lambda scheme: sum(len(broken(tags, scheme)) for tags in rows))
+    return min(schemes, key=lambda scheme: sum(len(find_broken(tags, scheme)) for tags in rows))
 
 
 def scheme_of_names(names: Iterable[str]) -> Scheme:

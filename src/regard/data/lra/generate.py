@@ -55,7 +55,7 @@ class Range(NamedTuple):
         return f"{self.least}-{self.most}"
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """What `builtin:NAME@KEY=VALUE/SPLIT` says."""
 
     name: str
@@ -65,7 +65,7 @@ class Asked(NamedTuple):
     seed: int
 
 
-class Drawn(NamedTuple):
+class SequenceArrays(NamedTuple):
     """Sequences one after the other, and what they are."""
 
     flat: np.ndarray  # uint8
@@ -73,18 +73,18 @@ class Drawn(NamedTuple):
     labels: np.ndarray
 
     @classmethod
-    def none(cls) -> Drawn:
+    def none(cls) -> SequenceArrays:
         return cls(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
     @classmethod
-    def joined(cls, parts: list[Drawn]) -> Drawn:
+    def joined(cls, parts: list[SequenceArrays]) -> SequenceArrays:
         return cls(*(np.concatenate(each) for each in zip(*parts)))
 
-    def first(self, count: int) -> Drawn:
-        return Drawn(self.flat[: int(self.lengths[:count].sum())], self.lengths[:count], self.labels[:count])
+    def first(self, count: int) -> SequenceArrays:
+        return SequenceArrays(self.flat[: int(self.lengths[:count].sum())], self.lengths[:count], self.labels[:count])
 
-    def kept(self, kept_N: np.ndarray) -> Drawn:
-        return Drawn(self.flat[np.repeat(kept_N, self.lengths)], self.lengths[kept_N], self.labels[kept_N])
+    def kept(self, kept_N: np.ndarray) -> SequenceArrays:
+        return SequenceArrays(self.flat[np.repeat(kept_N, self.lengths)], self.lengths[kept_N], self.labels[kept_N])
 
     def hashes(self) -> np.ndarray:
         """Of 64 bits each: of a hundred thousand sequences no two meet by chance."""
@@ -98,17 +98,17 @@ class Generator(NamedTuple):
     """Of one kind of sequences."""
 
     name: str
-    draw: Callable[[Any, np.random.Generator], Drawn]
+    draw: Callable[[Any, np.random.Generator], SequenceArrays]
     parted: bool  # by a hash; else every split has a stream of chunks of its own
     rate: int  # sequences a second, about
 
-    def chunk(self, settings: Any, split: str, seed: int, number: int) -> Drawn:
+    def chunk(self, settings: Any, split: str, seed: int, number: int) -> SequenceArrays:
         return self.draw(settings, generator(seed, self.name if self.parted else f"{self.name}/{split}", number))
 
 
-def drawn(kind: Generator, chunks: Iterator[Drawn], split: str, count: int) -> Drawn:
+def collect_split(kind: Generator, chunks: Iterator[SequenceArrays], split: str, count: int) -> SequenceArrays:
     """The first `count` sequences of a split."""
-    seen, parts, missing, in_vain = set[int](), [Drawn.none()], count, 0
+    seen, parts, missing, in_vain = set[int](), [SequenceArrays.none()], count, 0
     for chunk in chunks:
         hashes = chunk.hashes()
         _, firsts = np.unique(hashes, return_index=True)
@@ -128,7 +128,7 @@ def drawn(kind: Generator, chunks: Iterator[Drawn], split: str, count: int) -> D
                 f"builtin:{kind.name}/{split}: with these settings only {count - missing:,} different sequences were found, of "
                 f"{count:,} wanted; ask for longer ones, or for fewer with @count={max(1, count - missing)}."
             )
-    return Drawn.joined(parts)
+    return SequenceArrays.joined(parts)
 
 
 WORTH = 10.0  # seconds of drawing: to start a process takes some three
@@ -136,7 +136,7 @@ PACKAGE = Path(__file__).parents[3]
 
 
 @contextmanager
-def chunks_of(entry: str, kind: Generator, asked: Asked) -> Iterator[Iterator[Drawn]]:
+def generate_chunks(entry: str, kind: Generator, asked: Request) -> Iterator[Iterator[SequenceArrays]]:
     """In their order, without end: by this process alone if it is soon done, else by as many as there are processors."""
     share = len(PARTS[asked.split]) / 10 if kind.parted else 1.0
     seconds = asked.size / share / kind.rate
@@ -161,10 +161,10 @@ def _start(entry: str, number: int, among: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": path})
 
 
-def _received(started: list[subprocess.Popen[bytes]]) -> Iterator[Drawn]:
+def _received(started: list[subprocess.Popen[bytes]]) -> Iterator[SequenceArrays]:
     for process in cycle(started):
         assert process.stdout is not None
-        if (chunk := received(process.stdout)) is None:
+        if (chunk := read_chunk(process.stdout)) is None:
             raise UserError(
                 f"a process that was drawing sequences ended with status {process.wait()}, with what it said above; is memory "
                 "left? Ask for fewer with @count=N, or draw with fewer processors (taskset)."
@@ -172,13 +172,13 @@ def _received(started: list[subprocess.Popen[bytes]]) -> Iterator[Drawn]:
         yield chunk
 
 
-def handed_over(chunk: Drawn) -> bytes:
+def to_bytes(chunk: SequenceArrays) -> bytes:
     """How many symbols and sequences there are, then all of it."""
     sizes = np.array([len(chunk.flat), len(chunk.lengths)])
     return b"".join(part.astype(kind).tobytes() for part, kind in zip((sizes, *chunk), "qBqq"))
 
 
-def received(pipe: IO[bytes]) -> Drawn | None:
+def read_chunk(pipe: IO[bytes]) -> SequenceArrays | None:
     """None where it ended."""
     if len(head := pipe.read(16)) < 16:
         return None
@@ -186,19 +186,19 @@ def received(pipe: IO[bytes]) -> Drawn | None:
     if len(content := pipe.read(symbols + 16 * sequences)) < symbols + 16 * sequences:
         return None
     lengths, labels = np.frombuffer(content, "q", 2 * sequences, symbols).reshape(2, -1)
-    return Drawn(np.frombuffer(content, np.uint8, symbols), lengths, labels)
+    return SequenceArrays(np.frombuffer(content, np.uint8, symbols), lengths, labels)
 
 
 def main() -> None:
     """What a process does until the pipe is closed."""
-    from regard.data.lra import SETS, asked_for
+    from regard.data.lra import SETS, parse_request
 
     entry, first, among = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    asked = asked_for(entry)
+    asked = parse_request(entry)
     try:
         for number in count(first, among):
             chunk = SETS[asked.name].generator.chunk(asked.settings, asked.split, asked.seed, number)
-            sys.stdout.buffer.write(handed_over(chunk))
+            sys.stdout.buffer.write(to_bytes(chunk))
             sys.stdout.buffer.flush()
     except BrokenPipeError:
         os._exit(0)  # nobody wants more, and nothing is left to tidy up
@@ -213,7 +213,7 @@ FORMAT = 2  # raised whenever a generator draws other sequences than before
 SMALL = 2**18  # symbols: so few are drawn again sooner than they are found
 
 
-def kept(asked: str, make: Callable[[], Drawn], cache: Path | None = None) -> Drawn:
+def load_or_generate(asked: str, make: Callable[[], SequenceArrays], cache: Path | None = None) -> SequenceArrays:
     """As it was kept, else made and kept."""
     folder = (cache or cache_folder()) / "arena"
     path = folder / sha256(f"{FORMAT} {asked}".encode()).hexdigest()[:32]
@@ -233,7 +233,7 @@ def kept(asked: str, make: Callable[[], Drawn], cache: Path | None = None) -> Dr
     return made
 
 
-def _open(path: Path, asked: str) -> Drawn | None:
+def _open(path: Path, asked: str) -> SequenceArrays | None:
     """None if it is not there, or not whole."""
     try:
         with np.load(path.with_suffix(".npz"), allow_pickle=False) as about:
@@ -243,10 +243,10 @@ def _open(path: Path, asked: str) -> Drawn | None:
         return None
     if told != asked or len(flat) != lengths.sum() or sha256(flat.data).hexdigest() != digest:
         return None
-    return Drawn(flat, lengths, labels)
+    return SequenceArrays(flat, lengths, labels)
 
 
-def _write(path: Path, asked: str, made: Drawn) -> None:
+def _write(path: Path, asked: str, made: SequenceArrays) -> None:
     """Under names of this process alone until they are whole: others may draw the same at the same time."""
     drafts = {suffix: path.with_suffix(f"{suffix}.{os.getpid()}") for suffix in (".flat", ".npz")}
     try:

@@ -22,7 +22,7 @@ import numpy as np
 from regard.core.errors import UserError
 from regard.core.files import GIB, MIB, open_regular, read_bounded, refuse_bomb
 from regard.data.lra.sequences import Sequences
-from regard.data.sources.files import ARCHIVES, archived, is_archive
+from regard.data.sources.files import ARCHIVES, archive_members, is_archive
 
 GREYS = tuple(map(str, range(256)))
 FILES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".pgm", ".ppm")
@@ -76,7 +76,7 @@ def _in_folder(path: Path) -> Iterator[tuple[str, str, bytes]]:
 
 def _in_archive(path: Path) -> Iterator[tuple[str, str, bytes]]:
     """In the order in which they lie there: to go back in a gzipped archive is to unpack it again."""
-    for name, content in archived(path, lambda name: PurePosixPath(name).suffix.lower() in FILES, LARGEST):
+    for name, content in archive_members(path, lambda name: PurePosixPath(name).suffix.lower() in FILES, LARGEST):
         if len(PurePosixPath(name).parts) > 1:
             yield PurePosixPath(name).parent.name, name, content
 
@@ -108,10 +108,10 @@ def _labelled(
 def _opened(name: str, content: bytes, side: int | None) -> np.ndarray:
     from PIL import Image  # comes with matplotlib; who reads no pictures need not wait for it
 
-    from regard.data.sources.images import opened, told_of
+    from regard.data.sources.images import identify_image, image_errors
 
-    with told_of(name):
-        picture = opened(content, name).convert("RGB")
+    with image_errors(name):
+        picture = identify_image(content, name).convert("RGB")
         if side is not None:
             picture = picture.resize((side, side), Image.Resampling.BILINEAR)
         return grey(np.asarray(picture))

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.core.errors import UserError
-from regard.data.lra.generate import Drawn, Range
+from regard.data.lra.generate import Range, SequenceArrays
 
 OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")
 SYMBOLS = (*map(str, range(10)), *OPERATORS, "]")
@@ -60,14 +60,14 @@ class Level:
         return Level(self.tree_N[kept_N], self.what_N[kept_N], self.arguments_N[kept_N])
 
 
-def draw(settings: ListOps, random: np.random.Generator) -> Drawn:
+def draw(settings: ListOps, random: np.random.Generator) -> SequenceArrays:
     levels, length = _grow(settings, random)
     fits = (length >= settings.length.least) & (length <= settings.length.most)
     levels = [kept for level in levels if len((kept := level.kept(fits[level.tree_N])).tree_N)]
     if not levels:
-        return Drawn.none()
+        return SequenceArrays.none()
     sizes, values = _work_out(levels, settings.arguments)
-    return Drawn(_written(levels, sizes), length[fits], values)
+    return SequenceArrays(_written(levels, sizes), length[fits], values)
 
 
 def _grow(settings: ListOps, random: np.random.Generator) -> tuple[list[Level], np.ndarray]:

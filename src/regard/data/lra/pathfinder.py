@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.core.errors import UserError
-from regard.data.lra.generate import Drawn
+from regard.data.lra.generate import SequenceArrays
 
 SYMBOLS = tuple(map(str, range(256)))
 LABELS = ("apart", "joined")
@@ -79,10 +79,10 @@ STYLES = {
 }
 
 
-def draw(settings: Pathfinder, random: np.random.Generator) -> Drawn:
+def draw(settings: Pathfinder, random: np.random.Generator) -> SequenceArrays:
     pictures, labels = pictures_of(replace(STYLES[settings.side], long_dashes=settings.dashes), AT_A_TIME, random)
     lengths = np.full(len(pictures), settings.side**2)
-    return Drawn(pictures.reshape(-1), lengths, labels)
+    return SequenceArrays(pictures.reshape(-1), lengths, labels)
 
 
 def pictures_of(style: Style, count: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

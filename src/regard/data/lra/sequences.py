@@ -111,7 +111,7 @@ class Numbered:
         return f"{self.of.where}, number {self.number + 1}"
 
 
-def joined(parts: Sequence[Sequences], limit: int | None = None) -> Sequences:
+def concatenate(parts: Sequence[Sequences], limit: int | None = None) -> Sequences:
     """All of them, or the first `limit`; of one kind."""
     first = parts[0]
     for other in parts[1:]:

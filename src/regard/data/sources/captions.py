@@ -29,7 +29,7 @@ from regard.core.errors import UserError
 from regard.data.builtin.scenes import SIZES, Scene, draw, draw_all, scenes
 from regard.data.sources.files import numbered_lines
 from regard.data.sources.images import read_image, read_images, read_named
-from regard.data.sources.records import Record, is_csv, json_records, parted_otherwise, table_rows, text_of
+from regard.data.sources.records import Record, is_csv, json_records, separator_hint, table_rows, text_of
 
 SCENES = re.compile(r"builtin:scenes(@count=(?P<count>\d{1,6}))?(/(?P<split>[^/]+))?(/(?P<number>\d{1,6}))?")
 EXAMPLE = '{"image": "1.jpg", "captions": ["a dog runs", "a dog on grass"]}'
@@ -186,7 +186,7 @@ def _from_csv(path: Path) -> Iterator[tuple[str, str, str]]:
         if len(values) != 2 or not values[0].strip():
             raise UserError(
                 f"{place}: columns found: {len(values)}, expected: 2, image and caption; put a caption that has commas in "
-                f"quotes.{parted_otherwise(path)}"
+                f"quotes.{separator_hint(path)}"
             )
         if row or "." in values[0]:
             yield place, values[0], values[1]

@@ -89,12 +89,12 @@ def role(name: str) -> Role | None:
     return "text" if TEXTS & set(found) else None
 
 
-def labelled(header: Sequence[str]) -> Choice:
+def labelled_columns(header: Sequence[str]) -> Choice:
     """Of texts or pairs of texts with a label."""
     label, texts = _label(header), text_columns(header)
     if not label:
         several = [name for name in header if role(name) == "label"]
-        return Choice((), f"{listed(several)} could all be the label" if several else "no name says what is the label")
+        return Choice((), f"{join_names(several)} could all be the label" if several else "no name says what is the label")
     return Choice((*texts.columns, label)) if texts.columns else texts
 
 
@@ -105,10 +105,10 @@ def text_columns(header: Sequence[str]) -> Choice:
     texts = [name for name in header if role(name) == "text"]
     if len(texts) == 1:
         return Choice((texts[0],))
-    return Choice((), f"{listed(texts)} could all be the text" if texts else "no name says what is the text")
+    return Choice((), f"{join_names(texts)} could all be the text" if texts else "no name says what is the text")
 
 
-def sides(header: Sequence[str]) -> Choice:
+def pair_columns(header: Sequence[str]) -> Choice:
     """Source and target, or two languages, in their order."""
     by_words = {name: " ".join(words(name)) for name in header}
     for both in SIDES:
@@ -120,9 +120,9 @@ def sides(header: Sequence[str]) -> Choice:
     return Choice((), "no names say what is source and what is target")
 
 
-def source(header: Sequence[str]) -> tuple[str, ...]:
+def source_column(header: Sequence[str]) -> tuple[str, ...]:
     """The column to translate, where there need be no other side."""
-    if both := sides(header).columns:
+    if both := pair_columns(header).columns:
         return both[:1]
     known = LANGUAGES | {one for one, _ in SIDES}
     found = [name for name in header if " ".join(words(name)) in known]
@@ -155,7 +155,7 @@ def numbers_rows(name: str, values: Sequence[str]) -> bool:
     return role(name) == "id" or (len(values) > 2 and all(b - a == 1 for a, b in pairwise(numbers)))
 
 
-def plausible(header: Sequence[str], rows: Rows, texts: int = 1) -> tuple[str, ...]:
+def suggest_columns(header: Sequence[str], rows: Rows, texts: int = 1) -> tuple[str, ...]:
     """Columns to advise: by their names where these help, else the longest are texts, and what has fewest values the label."""
     values = {name: [row[n].strip() for row in rows if len(row) == len(header)] for n, name in enumerate(header)}
     left = [name for name in header if not (role(name) == "id" or numbers_rows(name, values[name]))]
@@ -171,7 +171,7 @@ def plausible(header: Sequence[str], rows: Rows, texts: int = 1) -> tuple[str, .
     return (*chosen, label) if label and len(chosen) == texts else ()
 
 
-def setting(columns: Sequence[str]) -> str:
+def columns_setting(columns: Sequence[str]) -> str:
     """As it is to be typed, quotes and all."""
     return shlex.quote(f"data.columns={','.join(columns)}")
 
@@ -181,7 +181,7 @@ def is_name(name: str) -> bool:
     return bool(found := words(name)) and (TEXTS | LABELS | IDS).issuperset(found)
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     *others, last = map(repr, names)
     return f"{', '.join(others)} and {last}" if others else last
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from tarfile import TarFile, TarInfo
 
 from regard.core.errors import UserError
-from regard.core.files import MIB, Unpacked, open_maybe_gzipped, open_regular, told_size
+from regard.core.files import MIB, Unpacked, format_size, open_maybe_gzipped, open_regular
 
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -66,7 +66,7 @@ def _lines(path: Path) -> Iterator[bytes]:
         number += len(whole)
         if len(begun) > LONGEST:
             raise UserError(
-                f"{path}, line {number:,}: this line is longer than {told_size(LONGEST)}, the most that is read of one. Is it "
+                f"{path}, line {number:,}: this line is longer than {format_size(LONGEST)}, the most that is read of one. Is it "
                 "text? Put line ends between the examples."
             )
     if begun:
@@ -146,7 +146,7 @@ def is_archive(path: Path) -> bool:
     return path.name.lower().endswith(ARCHIVES)
 
 
-def archived(path: Path, wanted: Callable[[str], bool], largest: int) -> Iterator[tuple[str, bytes]]:
+def archive_members(path: Path, wanted: Callable[[str], bool], largest: int) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file whose name is wanted. Links, devices and what else an archive may hold are passed over."""
     with _opened(path) as archive:
         for member in _members(path, archive):
@@ -154,7 +154,7 @@ def archived(path: Path, wanted: Callable[[str], bool], largest: int) -> Iterato
                 continue
             if member.size > largest or member.issparse():
                 raise UserError(
-                    f"{path}: {member.name} has more than {told_size(largest)} or is full of holes, and is not read. Take it out."
+                    f"{path}: {member.name} has more than {format_size(largest)} or is a sparse file, and is not read. Remove it."
                 )
             with _told(path):
                 content = archive.extractfile(member)

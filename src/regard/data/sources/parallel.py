@@ -23,9 +23,9 @@ from pathlib import Path
 from regard.core.errors import UserError
 from regard.data.builtin import read_builtin
 from regard.data.sources import Pair
-from regard.data.sources.columns import SAMPLE, is_header, sides
+from regard.data.sources.columns import SAMPLE, is_header, pair_columns
 from regard.data.sources.files import must_be_file, numbered_lines
-from regard.data.sources.records import Record, hub_records, json_records, parted_otherwise, table_records, table_rows, text_of
+from regard.data.sources.records import Record, hub_records, json_records, separator_hint, table_records, table_rows, text_of
 
 Columns = tuple[str, str]
 BUILTIN = ("english-french", "dates")
@@ -108,7 +108,7 @@ def _from_rows(path: Path, columns: Columns | None) -> Iterator[Pair]:
 def header_sides(path: Path) -> Columns | None:
     """Source and target of a table whose first row names them for sure."""
     (_, first), *below = islice(table_rows(path), SAMPLE)
-    found = sides(first).columns
+    found = pair_columns(first).columns
     return (found[0], found[1]) if found and is_header(first, [row for _, row in below], found) else None
 
 
@@ -117,12 +117,12 @@ def _two(path: Path) -> Columns:
     if len(first) != 2:
         raise UserError(
             f"{path}, line {start}: columns found: {len(first)}, expected: 2. Choose two by number, data.columns=0,1, or by the "
-            f"names in the first row, for instance data.columns=en,de.{parted_otherwise(path)}"
+            f"names in the first row, for instance data.columns=en,de.{separator_hint(path)}"
         )
     return ("0", "1")
 
 
-def told_columns(where: tuple[str, ...], columns: Columns | None) -> list[str]:
+def describe_columns(where: tuple[str, ...], columns: Columns | None) -> list[str]:
     """For people: which columns are read of a table that was not told."""
     if columns or len(where) != 1 or where[0].startswith(("builtin:", "hf:")):
         return []

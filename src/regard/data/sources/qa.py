@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.core.errors import UserError
-from regard.core.files import GIB, MIB, told_size
+from regard.core.files import GIB, MIB, format_size
 from regard.data.builtin import read_builtin
 from regard.data.sources.files import must_be_file, text_blocks
-from regard.data.sources.records import Record, hub_records, json_records, parsed, text_of
+from regard.data.sources.records import Record, hub_records, json_records, parse_record, text_of
 
 BUILTIN = ("stories",)
 NAMED = ("question", "context", "answers")
@@ -110,7 +110,7 @@ def _from_squad(path: Path) -> Iterator[Record]:
     text = _whole(path)
     if not text.strip():
         raise UserError(f"{path} is empty: there is no question in it. Copy the file again.")
-    whole = parsed(text, str(path), "Mend that place, or copy the file again.")
+    whole = parse_record(text, str(path), "Mend that place, or copy the file again.")
     for article_place, article in _listed(whole, "data", str(path)):
         for paragraph_place, paragraph in _listed(article, "paragraphs", article_place):
             for place, asked in _listed(paragraph, "qas", paragraph_place):
@@ -124,7 +124,7 @@ def _whole(path: Path) -> str:
         size += len(block)
         if size > LARGEST:
             raise UserError(
-                f"{path} has more than {told_size(LARGEST)}, and JSON of this kind is read as a whole; write one question on "
+                f"{path} has more than {format_size(LARGEST)}, and JSON of this kind is read as a whole; write one question on "
                 "each line, and name the file *.jsonl."
             )
     return "".join(blocks)

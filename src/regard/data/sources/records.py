@@ -26,13 +26,13 @@ def json_records(path: Path, example: str) -> Iterator[Record]:
     """One object on each line. `example` shows whoever wrote something else what a line should look like."""
     for number, line in numbered_lines(path):
         place = f"{path}, line {number}"
-        record = parsed(line, place, "Write one whole object on each line.")
+        record = parse_record(line, place, "Write one whole object on each line.")
         if not isinstance(record, dict):
             raise UserError(f"{place}: {type(record).__name__} found, object expected. Write lines like {example}.")
         yield place, record
 
 
-def parsed(text: str, place: str, cure: str) -> Any:
+def parse_record(text: str, place: str, cure: str) -> Any:
     """JSON whose texts are all text: it can also name halves of characters, which no file and no terminal can take."""
     try:
         found = json.loads(text)
@@ -124,12 +124,12 @@ def table_records(path: Path, rows: Iterator[Row], columns: tuple[str, ...]) -> 
         if len(row) != len(header):
             raise UserError(
                 f"{path}, line {number}: columns found: {len(row)}, expected: {len(header)} as in line {start}. "
-                f"Mend the line: a separator too many, or one missing.{parted_otherwise(path)}"
+                f"Mend the line: a separator too many, or one missing.{separator_hint(path)}"
             )
         yield f"{path}, line {number}", dict(zip(header, row))
 
 
-def parted_otherwise(path: Path) -> str:
+def separator_hint(path: Path) -> str:
     """What a complaint ends with where columns are parted by semicolons, as spreadsheets of many countries write CSV; else ""."""
     if not is_csv(path):
         return ""
@@ -154,5 +154,5 @@ def _csv_rows(path: Path) -> Iterator[Row]:
         except csv.Error as error:
             raise UserError(
                 f"{path}, line {number}: this is not CSV ({error}). Close every quote and write a quote inside a quoted value "
-                f'twice (""), or save the table as .tsv, where quotes mean nothing.{parted_otherwise(path)}'
+                f'twice (""), or save the table as .tsv, where quotes mean nothing.{separator_hint(path)}'
             ) from error

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from regard.core.errors import UserError, nearest
-from regard.core.files import MIB, create, open_maybe_gzipped, told_size
+from regard.core.files import MIB, create_file, format_size, open_maybe_gzipped
 from regard.core.terminal import quoted
 
 SUFFIXES = (".vec", ".bin", ".txt", ".w2v", ".glove")
@@ -97,7 +97,7 @@ def _must_fit(path: Path, words: int, width: int, each: int) -> None:
     """What the first line says, into the file; how large a gzipped one is, only unpacking it can tell."""
     if path.suffix.lower() != ".gz" and words * width * each > (found := path.stat().st_size):
         raise UserError(
-            f"{path}, line 1: {words:,} words of {width:,} numbers each do not fit into the {told_size(found)} that the file "
+            f"{path}, line 1: {words:,} words of {width:,} numbers each do not fit into the {format_size(found)} that the file "
             f"has; part of it is missing, or the line is wrong. {AGAIN}."
         )
 
@@ -125,7 +125,7 @@ def _text_rows(file: BufferedIOBase, path: Path, width: int, expected: int | Non
     for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), first):
         if len(line) > LONGEST_LINE:
             raise UserError(
-                f"{path}, line {number:,}: it is longer than {told_size(LONGEST_LINE)}, so it is no word vector. {AGAIN}."
+                f"{path}, line {number:,}: it is longer than {format_size(LONGEST_LINE)}, so it is no word vector. {AGAIN}."
             )
         fields = line.split()
         if not fields:
@@ -205,7 +205,7 @@ def write_vectors(path: Path, vectors: WordVectors, kind: str) -> None:
         if not word or set(word) & ENDS:
             raise UserError(f"the word {word!r} has a space in it, and these files end words there; take it out first.")
     part = path.with_name(f".{path.name}.part")
-    with create(part) as raw, gzip.GzipFile(fileobj=raw, mode="wb") if path.suffix == ".gz" else nullcontext(raw) as file:
+    with create_file(part) as raw, gzip.GzipFile(fileobj=raw, mode="wb") if path.suffix == ".gz" else nullcontext(raw) as file:
         KINDS[kind](file, vectors)
     part.replace(path)
 

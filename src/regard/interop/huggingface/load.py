@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.core import files
 from regard.core.errors import UserError, nearest
-from regard.core.files import MIB, open_regular, told_size
+from regard.core.files import MIB, format_size, open_regular
 from regard.core.terminal import quoted
 from regard.families.bert import MASKED_WORDS, Heads
 from regard.interop.huggingface.config import understand
@@ -160,9 +160,9 @@ def check_tensor_file(path: Path, folder: Path) -> None:
         size = int.from_bytes(file.read(8), "little")
         rest = os.fstat(file.fileno()).st_size - 8
         if size > rest:
-            raise _damaged(path, f"its header should have {told_size(size)}, and there are {told_size(max(0, rest))}")
+            raise _damaged(path, f"its header should have {format_size(size)}, and there are {format_size(max(0, rest))}")
         if size > LARGEST_HEADER:
-            raise UserError(f"{path} has a header of {told_size(size)}; up to {told_size(LARGEST_HEADER)} are read.")
+            raise UserError(f"{path} has a header of {format_size(size)}; up to {format_size(LARGEST_HEADER)} are read.")
         header = file.read(size)
     if header.count(b"{") > MOST_TENSORS + 2:
         raise UserError(f"{path} has more than {MOST_TENSORS:,} tensors, as no model has that can be opened here.")

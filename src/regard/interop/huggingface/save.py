@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.core.errors import UserError, nearest
-from regard.core.files import filling, is_free
+from regard.core.files import draft_folder, is_free
 from regard.families.bert import BERTConfig
 from regard.interop.huggingface.config import express
 from regard.interop.huggingface.heads import NAMED, architecture_of, heads_of_weights
@@ -128,7 +128,7 @@ def _write(folder: Path, texts: Mapping[str, str], tensors: Mapping[str, Tensor]
     if not is_free(folder):
         raise UserError(f"{folder} exists already and is not an empty folder; choose another name, or remove it first.")
     try:
-        with filling(folder, last="config.json") as draft:
+        with draft_folder(folder, last="config.json") as draft:
             for name, text in texts.items():
                 (draft / name).parent.mkdir(exist_ok=True)
                 (draft / name).write_text(text, encoding="utf-8")

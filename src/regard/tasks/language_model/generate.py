@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from regard.core.errors import UserError
-from regard.core.rng import counted
+from regard.core.rng import derive_seed
 from regard.data.batching.pairs import pad
 from regard.decode.beam import beam_search
 from regard.decode.config import DecodeConfig
@@ -175,7 +175,7 @@ class BatchGenerator:
         drafts = [draft for group in groups for draft in group]
         seen = [self._seen(group[0]) for group in groups]
         reading, first_S = self._read(seen)
-        seeds = [counted(self.config.seed, "sample", draft.number, draft.nth, *([nth] if nth else [])) for draft in drafts]
+        seeds = [derive_seed(self.config.seed, "sample", draft.number, draft.nth, *([nth] if nth else [])) for draft in drafts]
         found = sample(
             reading,
             len(groups),
