@@ -33,7 +33,7 @@ def flush_file(path: Path) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """A file's own fsync keeps its bytes; this keeps its name."""
+    """Flush the folder's entries to disk: a file's own fsync keeps its bytes, this keeps its name."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -54,7 +54,7 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def atomic_folder(final: Path) -> Iterator[Path]:
-    """A hidden folder to fill with flushed files; when the block ends well it takes the name and place of `final`."""
+    """Yield a hidden folder to fill with flushed files; if the block succeeds, it replaces `final` in one rename."""
     with _hidden(".tmp", final) as draft, _hidden(".old", final) as retired:
         try:
             draft.mkdir()
@@ -89,7 +89,7 @@ def discard(path: Path) -> None:
 
 
 def list_complete(folder: Path) -> dict[str, Path]:
-    """Every name in the folder and where it is: under that name, or set aside by a replacement that never came."""
+    """Return every name in the folder with its path: under that name, or set aside by a replacement that was interrupted."""
     entries = list(folder.iterdir()) if folder.is_dir() else []
     found = {path.name: path for path in entries if not path.name.startswith(".")}
     for path in entries:
@@ -99,7 +99,7 @@ def list_complete(folder: Path) -> dict[str, Path]:
 
 
 def sweep(folder: Path) -> None:
-    """Clear what killed processes left: delete rubbish, put back what was set aside. A live process keeps its own."""
+    """Delete what killed processes left half made, and put back what they had set aside; files of live processes stay."""
     for path in list(folder.iterdir()):
         if not path.name.startswith((".tmp-", ".old-")) or not _owner_is_gone(path.name):
             continue
@@ -112,7 +112,7 @@ def sweep(folder: Path) -> None:
 
 
 def sweep_drafts(folder: Path) -> None:
-    """Clear the drafts of single files that killed processes left. This process must not be writing any."""
+    """Delete the drafts of single files that killed processes left; this process must not be writing any."""
     for path in list(folder.iterdir()):
         owner = draft_owner(path.name)
         if owner is not None and (owner == os.getpid() or _is_gone(owner)):
@@ -122,7 +122,7 @@ def sweep_drafts(folder: Path) -> None:
 
 @contextmanager
 def _hidden(prefix: str, path: Path) -> Iterator[Path]:
-    """A hidden name for `path` that no sweep of this process touches while the block runs."""
+    """Yield a hidden name for `path` that no sweep of this process touches while the block runs."""
     name = f"{prefix}-{os.getpid()}-{secrets.token_hex(4)}-{_visible_name(path)}"
     _in_flight.add(name)
     try:
@@ -181,7 +181,7 @@ def explain_os_errors(doing: str, folder: Path) -> Iterator[None]:
 
 
 def check_place(path: Path, option: str) -> None:
-    """Whether a file can be put there; `option` is how the person named it."""
+    """Refuse a path where no file can be written; `option` is how the person named it."""
     if path.is_dir():
         raise UserError(f"{option} {path} is a folder; give the name of a file in it.")
     if not path.parent.is_dir():
@@ -192,7 +192,7 @@ def check_place(path: Path, option: str) -> None:
 
 @contextmanager
 def partial_file(path: Path, option: str) -> Iterator[IO[str]]:
-    """A file that takes its name when it is whole. Until then what stood there stays, and what is ready is in NAME.part.
+    """Yield a file that gets its name when it is complete; until then the old one stays, and finished lines are in NAME.part.
 
     Whatever ends the work before, Ctrl-C say, leaves the lines that are ready there, and it is told how many.
     """

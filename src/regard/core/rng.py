@@ -12,7 +12,7 @@ import torch
 
 
 def derive_seed(seed: int, stream: str, *numbers: int) -> int:
-    """A 63-bit number for this place in this stream of this seed."""
+    """Return a 63-bit seed derived from a seed, the name of a stream and the numbers of a place in it."""
     key = f"{seed}/{stream}/{'/'.join(map(str, numbers))}".encode()
     return int.from_bytes(blake2b(key, digest_size=8).digest(), "big") >> 1
 
@@ -22,12 +22,12 @@ def generator(seed: int, stream: str, *numbers: int) -> np.random.Generator:
 
 
 def seed_dropout(seed: int, step: int, micro: int, rank: int) -> None:
-    """Dropout draws from torch's own generator, so that generator is set anew for every micro-batch."""
+    """Seed torch's own generator, from which dropout draws, for one micro-batch."""
     torch.manual_seed(derive_seed(seed, "dropout", step, micro, rank))
 
 
 def uniform(seed: int, stream: str, numbers: np.ndarray) -> np.ndarray:
-    """A number in [0, 1) for each of many places of a stream at once: output `number` of SplitMix64 (Steele et al. 2014)."""
+    """Return a number in [0, 1) for each place of a stream: output `number` of SplitMix64 (Steele et al. 2014)."""
     z = np.uint64(derive_seed(seed, stream)) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""What a person wants to know about pairs before hours are spent on them: how many, how long, and what looks odd.
+"""Checks of data before training: sizes, lengths, overlap of splits, and tags that break their scheme.
 
 What a person wants to know of tagged sentences before hours are spent on them: what is there, and is their scheme obeyed?
 """
@@ -64,7 +64,7 @@ class Summary:
         return [sentence for count, sentence in said if count]
 
     def lines(self) -> list[str]:
-        """For the terminal."""
+        """Return the summary as lines for the terminal."""
         return [
             f"{self.name}: {self.pairs:,} pairs",
             f"  source: {self.source}",
@@ -97,7 +97,7 @@ def check_pairs(pairs: Sequence[Pair], name: str, *, long: int = LONG, lopsided:
 
 
 def overlap(train: Sequence[Pair], test: Sequence[Pair]) -> int:
-    """How many of the test pairs are also training pairs: a score over those is no evidence of learning."""
+    """Count the test pairs that are also training pairs: a score over those is no evidence of learning."""
     seen = set(train)
     return sum(pair in seen for pair in test)
 
@@ -114,7 +114,7 @@ def _share(count: int, of: int) -> str:
 
 
 def _first(numbers: tuple[int, ...], shown: int = 5) -> str:
-    """pairs 3, 17, 40, ..."""
+    """Return the first numbers as text: pairs 3, 17, 40, ..."""
     dots = ", ..." if len(numbers) > shown else ""
     return f"pair{'s' if len(numbers) > 1 else ''} " + ", ".join(f"{n:,}" for n in numbers[:shown]) + dots
 
@@ -123,7 +123,7 @@ RARE = 10  # entities of a type, or words with a tag, that are too few to learn 
 
 
 def repair_tags(sentences: Sequence[TaggedSentence], scheme: Scheme, repair: bool) -> tuple[list[TaggedSentence], int]:
-    """The sentences, and how many of their tags were mended; where none is to be, one that breaks the scheme is refused."""
+    """Return the sentences and how many of their tags were repaired; without `repair`, a broken tag is refused."""
     found, mended = list[TaggedSentence](), 0
     for sentence in sentences:
         if scheme != "plain":
@@ -156,7 +156,7 @@ def _breaks(sentence: TaggedSentence, scheme: Scheme, n: int, mended: str) -> Us
 
 
 def describe_tags(sentences: Sequence[TaggedSentence], scheme: Scheme, shown: int = 8) -> list[str]:
-    """How many words there are, and of which types their entities, the most frequent first; and what looks odd."""
+    """Describe the tags: number of words, entities by type, the most frequent first, and warnings."""
     words = sum(len(sentence.words) for sentence in sentences)
     if scheme == "plain":
         counts = Counter(tag for sentence in sentences for tag in sentence.tags)

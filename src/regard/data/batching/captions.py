@@ -21,7 +21,7 @@ from regard.data.sources.captions import CaptionedImages
 
 @dataclass(frozen=True)
 class ImageBatch:
-    """What `Batch` is to sentences, to images."""
+    """A batch of images and their captions."""
 
     image_BYXC: Tensor  # bytes
     target_in_BL: Tensor
@@ -78,7 +78,7 @@ class CaptionBatches:
 
 
 def encode_captions(data: CaptionedImages, encode: Encode, maximum: int | None = None) -> EncodedCaptions:
-    """With `maximum`, longer captions (their <eos> counted) are dropped and counted."""
+    """Encode captions; those longer than `maximum` tokens (<eos> counted) are dropped and counted."""
     owner = np.repeat(np.arange(len(data)), [len(example.captions) for example in data.examples])
     words = encode([caption for example in data.examples for caption in example.captions])
     kept = [n for n, ids in enumerate(words) if maximum is None or len(ids) < maximum]
@@ -93,7 +93,7 @@ def make_batch(data: EncodedCaptions, rows: np.ndarray) -> ImageBatch:
 
 
 def in_order(data: EncodedCaptions, tokens: int) -> list[ImageBatch]:
-    """All of them once, the short ones first."""
+    """Return batches of all images once, those with short captions first."""
     lengths = data.words.lengths + 1
     order = np.argsort(lengths, kind="stable")
     return [make_batch(data, order[a:b]) for a, b in cuts(lengths[order], tokens)]

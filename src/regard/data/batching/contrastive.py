@@ -1,4 +1,4 @@
-"""Contexts and replies as batches of numbers, in which each context's reply is to be told from all the others.
+"""Batches of contexts and replies for contrastive learning: each context's own reply against all others of the batch.
 
 Contexts of like length share a batch; replies come as they come, or their length would give nothing away where it should.
 Dims: B contexts and as many replies, of L tokens at most.
@@ -46,7 +46,7 @@ class ExchangeBatch:
 
 @dataclass(frozen=True)
 class ExchangeBatches:
-    """As a source of batches: what the loader draws from."""
+    """Source of batches of context-reply pairs for the loader."""
 
     data: EncodedExchanges
     tokens: int  # of a batch's contexts, padding counted
@@ -63,7 +63,7 @@ class ExchangeBatches:
         return make_batch(self.data, rows)
 
     def in_order(self) -> list[ExchangeBatch]:
-        """For scoring: every exchange once."""
+        """Yield every exchange once, for scoring."""
         order = np.argsort(self.data.contexts.lengths, kind="stable")
         return [make_batch(self.data, order[a:b]) for a, b in cuts(self.data.contexts.lengths[order], self.tokens)]
 

@@ -59,7 +59,7 @@ class Masking:
     continues: np.ndarray | None = None  # whether each number goes on with the word before it
 
     def wanted(self, lengths_N: np.ndarray) -> np.ndarray:
-        """How many of so many tokens: at least one, so that every passage teaches something."""
+        """Return how many tokens of each passage to mask: the share, but at least one."""
         return np.maximum(1, np.round(self.share * lengths_N)).astype(np.int64)
 
     def is_word(self, ids_T: np.ndarray) -> np.ndarray:
@@ -72,7 +72,7 @@ class Masking:
         return found
 
     def __call__(self, laid: Laid, wanted_N: np.ndarray, numbers_T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The ids with words taken out, and where. `numbers_T` are those of the places, in all epochs."""
+        """Return the ids with masked tokens replaced, and the masked positions. `numbers_T`: positions over all epochs."""
         keys_T = np.where(self.is_word(laid.ids_T), uniform(self.seed, "mask", numbers_T), NEVER)
         chosen = self._tokens if self.continues is None else self._whole_words
         where_M = np.sort(chosen(laid, wanted_N, keys_T))
@@ -85,7 +85,7 @@ class Masking:
         return ids_T, where_M
 
     def _tokens(self, laid: Laid, wanted_N: np.ndarray, keys_T: np.ndarray) -> np.ndarray:
-        """Of each passage the places with the lowest keys."""
+        """Choose the positions of each passage that have the lowest random keys."""
         passage_T = np.repeat(np.arange(len(wanted_N)), laid.lengths_N)
         order_T = np.lexsort((keys_T, passage_T))  # passages stay where they are
         taken_T = (laid.places_T < np.repeat(wanted_N, laid.lengths_N)) & (keys_T[order_T] < NEVER)
@@ -110,7 +110,7 @@ class Masking:
 
 @dataclass(frozen=True)
 class MaskedPassages:
-    """As a source of batches: what the loader draws from."""
+    """Source of batches of masked passages for the loader."""
 
     passages: Passages | WholeTexts
     tokens: int  # of a batch, padding counted
@@ -158,7 +158,7 @@ class MaskedPassages:
         return np.repeat(np.arange(len(laid.lengths_N)) * width, laid.lengths_N) + laid.places_T
 
     def in_order(self) -> Iterator[MaskedBatch]:
-        """For scoring: every passage of the first epoch, always with the same masks."""
+        """Yield every passage of the first epoch, always with the same masks, for scoring."""
         return (self.batch(rows, 0) for rows in self.plan(0))
 
 
@@ -173,18 +173,18 @@ class WholeTexts:
 
     @property
     def window(self) -> int:
-        """No text has more tokens."""
+        """Return the number of tokens of the longest text."""
         return int(self.ids.lengths.max())
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:
-        """Without marks."""
+        """Return the length of every text without special tokens."""
         return self.ids.lengths[rows % len(self)] - MARKS
 
     def plan(self, epoch: int, tokens: int) -> list[np.ndarray]:
-        """Batches of at most so many tokens, of like length; as many in every epoch."""
+        """Plan batches of at most `tokens` tokens and of similar length; every epoch has the same number of batches."""
         return [epoch * len(self) + rows for rows in plan_by_length(self.ids.lengths, tokens, self.seed, epoch)]
 
     def take(self, rows: np.ndarray) -> Laid:

@@ -49,7 +49,7 @@ class Ragged:
         return self.flat[self.offsets[n] : self.offsets[n + 1]]
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """These sequences one after the other, and their lengths. No Python runs for each, since training waits meanwhile."""
+        """Return these sequences end to end, and their lengths, without a Python loop, since training waits meanwhile."""
         lengths = self.lengths[rows]
         starts = np.cumsum(lengths) - lengths
         return self.flat[np.arange(lengths.sum()) + np.repeat(self.offsets[rows] - starts, lengths)], lengths
@@ -133,7 +133,7 @@ class PairBatches:
 
 
 def encode_pairs(pairs: Sequence[Pair], source: Encode, target: Encode, maximum: int | None = None) -> EncodedPairs:
-    """Step 5. With `maximum`, pairs with a longer side (its <eos> counted) are dropped and counted."""
+    """Encode pairs (step 5); those with a side longer than `maximum` tokens (<eos> counted) are dropped and counted."""
     sources = source([pair.source for pair in pairs])
     targets = target([pair.target for pair in pairs])
     kept = [n for n in range(len(pairs)) if maximum is None or max(len(sources[n]), len(targets[n])) < maximum]
@@ -141,7 +141,7 @@ def encode_pairs(pairs: Sequence[Pair], source: Encode, target: Encode, maximum:
 
 
 def plan(data: EncodedPairs, tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """Step 1: the batches of an epoch as arrays of pair numbers, each at most `tokens` wide on its longer side.
+    """Plan the batches of an epoch (step 1): arrays of pair numbers, each at most `tokens` tokens wide on its longer side.
 
     Sentences of the same length are shuffled among themselves and batches among each other. Where the cuts fall depends on
     the lengths alone, so every epoch has the same number of batches and a step number alone says where a run stands.
@@ -163,7 +163,7 @@ Data = TypeVar("Data", bound=OfTexts)
 
 @dataclass(frozen=True)
 class TextBatches(Generic[Data]):
-    """Of texts, as a source of batches: what the loader draws from. Who inherits it says how a batch is made."""
+    """Base of sources of text batches; a subclass says how a batch is made."""
 
     data: Data
     tokens: int  # of a batch, padding counted
@@ -180,7 +180,7 @@ class TextBatches(Generic[Data]):
 
 
 def plan_by_length(lengths: np.ndarray, tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """The same for single texts: batches of like length, as many in every epoch."""
+    """Plan batches of single texts of similar length; every epoch has the same number of batches."""
     random = generator(seed, "shuffle", epoch)
     order = np.lexsort((random.random(len(lengths)), lengths))
     batches = [order[start:end] for start, end in cuts(lengths[order], tokens)]
@@ -188,7 +188,7 @@ def plan_by_length(lengths: np.ndarray, tokens: int, seed: int, epoch: int) -> l
 
 
 def plan_of_all_lengths(lengths: np.ndarray, tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """For texts that are packed, so that unlike ones together cost no padding: what is learned from a batch is of all lengths.
+    """Plan batches of texts of all lengths, for packed batches, which need no padding.
 
     There are as many batches as of padded texts, so that an epoch is as many steps on every device. From the longest to the
     shortest, texts are dealt like cards, one to every batch before any gets another: batches have about as many tokens each.
@@ -213,7 +213,7 @@ def cuts(lengths: np.ndarray, tokens: int) -> list[tuple[int, int]]:
 
 
 def make_batch(data: EncodedPairs, rows: np.ndarray) -> Batch:
-    """Steps 2, 3, 4 and 6 for these pairs."""
+    """Make a padded batch of these pairs (steps 2, 3, 4 and 6)."""
     source_BM, source_lengths_B = pad_rows(*append_eos(*data.source.take(rows)))
     target_in_BL, target_lengths_B = pad_rows(*prepend_sos(*data.target.take(rows)))
     target_out_BL, _ = pad_rows(*append_eos(*data.target.take(rows)))
@@ -222,7 +222,7 @@ def make_batch(data: EncodedPairs, rows: np.ndarray) -> Batch:
 
 
 def pack_batch(data: EncodedPairs, rows: np.ndarray) -> PackedBatch:
-    """Steps 2, 3 and 6; what is filled up has a source to look at, and no target."""
+    """Make a packed batch of these pairs (steps 2, 3 and 6); filler has a source to attend to, and no target."""
     source, source_lengths = append_eos(*data.source.take(rows))
     target_in, target_lengths = prepend_sos(*data.target.take(rows))
     target_out, _ = append_eos(*data.target.take(rows))
@@ -234,26 +234,26 @@ def pack_batch(data: EncodedPairs, rows: np.ndarray) -> PackedBatch:
 
 
 def append_eos(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sequences one after the other, each followed by <eos>; and their lengths then."""
+    """Append <eos> to each of several sequences laid end to end; return them and their new lengths."""
     made = np.full(len(flat) + len(lengths), EOS, np.int64)
     made[np.arange(len(flat)) + np.repeat(np.arange(len(lengths)), lengths)] = flat
     return made, lengths + 1
 
 
 def prepend_sos(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same with <sos> before each."""
+    """Prepend <sos> to each of several sequences laid end to end; return them and their new lengths."""
     made = np.full(len(flat) + len(lengths), SOS, np.int64)
     made[np.arange(len(flat)) + np.repeat(np.arange(len(lengths)), lengths) + 1] = flat
     return made, lengths + 1
 
 
 def pad_rows(flat: np.ndarray, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Step 4: one rectangle as wide as the longest, filled up with <pad>, and the lengths."""
+    """Pad sequences laid end to end with <pad> to the longest of them (step 4); return ids_BL and lengths_B."""
     made = np.full((len(lengths), lengths.max()), PAD, np.int64)
     made[np.arange(made.shape[1]) < lengths[:, None]] = flat
     return torch.from_numpy(made), torch.from_numpy(lengths)
 
 
 def pad(sequences: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-    """Step 4, for sequences that come one by one."""
+    """Pad a list of sequences (step 4); return ids_BL and lengths_B."""
     return pad_rows(np.concatenate(sequences), np.array([len(s) for s in sequences]))

@@ -28,7 +28,7 @@ Span = tuple[int, int]  # the first and the last token
 
 
 class Layout(NamedTuple):
-    """How a question and a part of its context stand in a window."""
+    """Layout of a question and a part of its context in a window."""
 
     start: int
     between: tuple[int, ...]
@@ -42,7 +42,7 @@ class Layout(NamedTuple):
         return [self.start, *question[: self.question], *self.between]
 
     def parts(self, before: int, context: int) -> Iterator[range]:
-        """Of a context of so many tokens, where so many stand before it."""
+        """Return the parts of a context of this many tokens, with this many tokens before it in every window."""
         room = self.window - before - 1
         step = self.stride or max(1, room // 2)
         begin = 0
@@ -70,7 +70,7 @@ class Windows:
 
     @property
     def lost(self) -> int:
-        """Questions whose answer is whole in no window."""
+        """Return the number of questions whose whole answer is in no window."""
         here = np.zeros(int(self.questions.max()) + 1, bool)
         here[self.questions[self.targets[:, 0] > 0]] = True
         return int((~here).sum())
@@ -79,7 +79,7 @@ class Windows:
 def windows(
     layout: Layout, questions: Sequence[list[int]], contexts: Sequence[Placed], answers: Sequence[Span | None]
 ) -> Windows:
-    """Of every question with its context; None where there is no answer, or none is known."""
+    """Cut every question with its context into windows; None where there is no answer, or none is known."""
     rows, found = list[list[int]](), list[tuple[int, int, int, int, int]]()
     for number, (question, context, answer) in enumerate(zip(questions, contexts, answers)):
         before = layout.before(question)

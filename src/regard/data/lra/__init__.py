@@ -50,12 +50,12 @@ SETS = {
 
 
 def is_generated(entry: str) -> bool:
-    """Whether this names one of these sets."""
+    """Return True if the entry names one of these sets."""
     return entry.startswith(PREFIX) and _name(entry) in SETS
 
 
 def generate_sequences(entry: str, limit: int | None = None) -> Sequences:
-    """The whole split, or its first `limit`."""
+    """Return the whole split, or its first `limit` sequences."""
     asked = parse_request(entry, limit)
     chosen = SETS[asked.name]
 

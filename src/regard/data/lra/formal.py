@@ -63,7 +63,7 @@ def draw_dyck(settings: Dyck, random: np.random.Generator) -> SequenceArrays:
 
 
 def _balanced(settings: Dyck, half: int, random: np.random.Generator) -> np.ndarray:
-    """So many brackets and those that close them; which comes next is a fair coin's to say where both may."""
+    """Return this many opening brackets with their closing ones; where both may come next, each has probability one half."""
     open_, text = list[int](), list[int]()
     coins, kinds = random.random(2 * half).tolist(), random.integers(0, settings.kinds, half).tolist()
     opened = 0

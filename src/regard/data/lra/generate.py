@@ -1,4 +1,4 @@
-"""What a generator of labelled sequences draws, and how many draws become a split: counted, parted, in parallel, kept.
+"""Generation of labelled sequences: numbered chunks, splits that share nothing, several processes, a cache.
 
 A generator is asked for chunk 0, 1, 2, ... of a seed and answers each with however many sequences that chunk is good for. The
 first so many of the chunks, in order, are the split, so a smaller split is the beginning of a larger one, whoever drew it.
@@ -44,7 +44,7 @@ class Range(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Range:
-        """`20-40`, or `20` for that alone."""
+        """Parse `20-40`, or `20` for that length alone."""
         least, dash, most = text.partition("-")
         numbers = [int(part) if part.isascii() and part.isdecimal() and len(part) < 10 else 0 for part in (least, most or least)]
         if not 1 <= numbers[0] <= numbers[1] or bool(dash) != bool(most):
@@ -56,7 +56,7 @@ class Range(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What `builtin:NAME@KEY=VALUE/SPLIT` says."""
+    """The request that `builtin:NAME@KEY=VALUE/SPLIT` makes."""
 
     name: str
     settings: Any
@@ -87,7 +87,7 @@ class SequenceArrays(NamedTuple):
         return SequenceArrays(self.flat[np.repeat(kept_N, self.lengths)], self.lengths[kept_N], self.labels[kept_N])
 
     def hashes(self) -> np.ndarray:
-        """Of 64 bits each: of a hundred thousand sequences no two meet by chance."""
+        """Return a hash of 64 bits for each sequence: too many bits for collisions among a hundred thousand."""
         ends, symbols = np.cumsum(self.lengths), self.flat.tobytes()
         begins = (ends - self.lengths).tolist()
         found = [blake2b(symbols[begin:end], digest_size=8).digest() for begin, end in zip(begins, ends.tolist())]
@@ -95,7 +95,7 @@ class SequenceArrays(NamedTuple):
 
 
 class Generator(NamedTuple):
-    """Of one kind of sequences."""
+    """A generator of one kind of sequences."""
 
     name: str
     draw: Callable[[Any, np.random.Generator], SequenceArrays]
@@ -107,7 +107,7 @@ class Generator(NamedTuple):
 
 
 def collect_split(kind: Generator, chunks: Iterator[SequenceArrays], split: str, count: int) -> SequenceArrays:
-    """The first `count` sequences of a split."""
+    """Collect the first `count` different sequences of a split."""
     seen, parts, missing, in_vain = set[int](), [SequenceArrays.none()], count, 0
     for chunk in chunks:
         hashes = chunk.hashes()
@@ -137,7 +137,7 @@ PACKAGE = Path(__file__).parents[3]
 
 @contextmanager
 def generate_chunks(entry: str, kind: Generator, asked: Request) -> Iterator[Iterator[SequenceArrays]]:
-    """In their order, without end: by this process alone if it is soon done, else by as many as there are processors."""
+    """Yield an endless iterator of chunks in order: drawn here if that is quick, else by a process for each processor."""
     share = len(PARTS[asked.split]) / 10 if kind.parted else 1.0
     seconds = asked.size / share / kind.rate
     if seconds < WORTH or processors() == 1:
@@ -173,13 +173,13 @@ def _received(started: list[subprocess.Popen[bytes]]) -> Iterator[SequenceArrays
 
 
 def to_bytes(chunk: SequenceArrays) -> bytes:
-    """How many symbols and sequences there are, then all of it."""
+    """Serialize a chunk: the numbers of symbols and sequences, then the arrays."""
     sizes = np.array([len(chunk.flat), len(chunk.lengths)])
     return b"".join(part.astype(kind).tobytes() for part, kind in zip((sizes, *chunk), "qBqq"))
 
 
 def read_chunk(pipe: IO[bytes]) -> SequenceArrays | None:
-    """None where it ended."""
+    """Read a chunk from a pipe; None if the pipe has ended."""
     if len(head := pipe.read(16)) < 16:
         return None
     symbols, sequences = np.frombuffer(head, "q").tolist()
@@ -190,7 +190,7 @@ def read_chunk(pipe: IO[bytes]) -> SequenceArrays | None:
 
 
 def main() -> None:
-    """What a process does until the pipe is closed."""
+    """Draw this process's chunks and write them to stdout until the pipe is closed."""
     from regard.data.lra import SETS, parse_request
 
     entry, first, among = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -205,7 +205,7 @@ def main() -> None:
 
 
 def processors() -> int:
-    """Those this process may use, where the system can tell."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -214,7 +214,7 @@ SMALL = 2**18  # symbols: so few are drawn again sooner than they are found
 
 
 def load_or_generate(asked: str, make: Callable[[], SequenceArrays], cache: Path | None = None) -> SequenceArrays:
-    """As it was kept, else made and kept."""
+    """Return the cached sequences, or generate and cache them."""
     folder = (cache or cache_folder()) / "arena"
     path = folder / sha256(f"{FORMAT} {asked}".encode()).hexdigest()[:32]
     if (found := _open(path, asked)) is not None:
@@ -234,7 +234,7 @@ def load_or_generate(asked: str, make: Callable[[], SequenceArrays], cache: Path
 
 
 def _open(path: Path, asked: str) -> SequenceArrays | None:
-    """None if it is not there, or not whole."""
+    """Return the cached sequences, or None if they are missing or damaged."""
     try:
         with np.load(path.with_suffix(".npz"), allow_pickle=False) as about:
             lengths, labels, told, digest = about["lengths"], about["labels"], str(about["asked"]), str(about["sha256"])
@@ -247,7 +247,7 @@ def _open(path: Path, asked: str) -> SequenceArrays | None:
 
 
 def _write(path: Path, asked: str, made: SequenceArrays) -> None:
-    """Under names of this process alone until they are whole: others may draw the same at the same time."""
+    """Write under names with this process's id and rename: another process may write the same at the same time."""
     drafts = {suffix: path.with_suffix(f"{suffix}.{os.getpid()}") for suffix in (".flat", ".npz")}
     try:
         drafts[".flat"].write_bytes(made.flat.data)

@@ -33,7 +33,7 @@ WEIGHTS = np.array([0.299, 0.587, 0.114])
 
 
 def is_pictures(entry: str) -> bool:
-    """Whether this names pictures and not texts, going by its name alone."""
+    """Return True if the entry names images and not texts, judging by its name alone."""
     path, name = Path(_path(entry)).expanduser(), _path(entry).lower()
     return name.endswith((*ARCHIVES, ".bin", ".npz")) or (":" not in entry and path.is_dir())
 
@@ -64,18 +64,18 @@ def _side(entry: str) -> int | None:
 
 
 def grey(images: np.ndarray) -> np.ndarray:
-    """Of pictures whose last dimension is red, green and blue."""
+    """Convert images whose last dimension is red, green and blue to grey."""
     return np.rint(images @ WEIGHTS).astype(np.uint8)
 
 
 def _in_folder(path: Path) -> Iterator[tuple[str, str, bytes]]:
-    """Label, name and content of each picture, in the order of their names."""
+    """Yield label, name and content of each image, sorted by name."""
     for file in sorted(file for file in path.rglob("*") if file.suffix.lower() in FILES and file.parent != path):
         yield file.parent.name, str(file), read_bounded(file, LARGEST, within=path)
 
 
 def _in_archive(path: Path) -> Iterator[tuple[str, str, bytes]]:
-    """In the order in which they lie there: to go back in a gzipped archive is to unpack it again."""
+    """Yield images in the order of the archive, since a gzipped archive can only be read forwards."""
     for name, content in archive_members(path, lambda name: PurePosixPath(name).suffix.lower() in FILES, LARGEST):
         if len(PurePosixPath(name).parts) > 1:
             yield PurePosixPath(name).parent.name, name, content

@@ -48,7 +48,7 @@ class ColumnChoice(NamedTuple):
     headed: bool = False  # is there a header above columns that are chosen by number?
 
     def told(self, where: str, names: str) -> str:
-        """Which columns were taken without having been asked for, and how to take others; `names` says what told so."""
+        """Say which columns were chosen without being asked for, and how to choose others; `names` is what named them."""
         *texts, label = self.called
         pair = "texts" if len(texts) > 1 else "text"
         unread = f"; not read: {', '.join(map(repr, self.others))}" if self.others else ""
@@ -69,7 +69,7 @@ def in_table(path: Path, columns: tuple[str, ...]) -> ColumnChoice:
 
 
 def in_records(place: str, records: Iterable[Record], columns: tuple[str, ...]) -> ColumnChoice:
-    """Of records that name their columns themselves, such as JSON lines."""
+    """Choose the columns of records that name them themselves, such as JSON lines."""
     found = [values for _, values in islice(records, SAMPLE)]
     names = [name for name, value in found[0].items() if isinstance(value, str | int | float)] if found else []
     rows = [[str(values.get(name, "")) for name in names] for values in found]
@@ -84,7 +84,7 @@ def in_records(place: str, records: Iterable[Record], columns: tuple[str, ...]) 
 
 
 class Texts(NamedTuple):
-    """Where the texts of a table stand that need no labels."""
+    """The text columns of a table that needs no labels."""
 
     columns: tuple[str, ...]  # names or numbers
     names: tuple[str, ...] = ()  # of all columns; none: the table has no header
@@ -92,12 +92,12 @@ class Texts(NamedTuple):
 
     @property
     def headed(self) -> bool:
-        """Is there a header above columns that are chosen by number?"""
+        """Return True if there is a header above columns that are chosen by number."""
         return bool(self.names) and all(column.isdecimal() for column in self.columns)
 
 
 def texts_in_table(path: Path, columns: tuple[str, ...], texts: int) -> Texts:
-    """Of so many texts to a row; 0: as many as its header has. `columns` are theirs alone, where somebody chose."""
+    """Choose the text columns of a table, `texts` to a row (0: as many as its header has); `columns`: those asked for."""
     rows = table_rows(path)
     start, first = next(rows)
     below, place = [row for _, row in islice(rows, SAMPLE)], f"{path}, line {start}"
@@ -125,7 +125,7 @@ def texts_in_table(path: Path, columns: tuple[str, ...], texts: int) -> Texts:
 
 
 def _must_be_texts_first(place: str, rows: Rows, numbers: tuple[str, ...], count: int) -> None:
-    """Labels, or the numbers of rows, are no texts."""
+    """Refuse a first column that holds labels or row numbers instead of texts."""
     whole = [row for row in rows if len(row) == len(numbers)]
     front, last = ([row[column].strip() for row in whole] for column in (0, -1))
     counted = len(numbers) > 1 and numbers_rows("0", front)
@@ -136,13 +136,13 @@ def _must_be_texts_first(place: str, rows: Rows, numbers: tuple[str, ...], count
 
 
 def _to_type(header: Sequence[str], rows: Rows, count: int) -> str:
-    """A label that nobody asks for may have any name."""
+    """Return a setting to suggest; a label that is not needed may have any name."""
     advised = suggest_columns(header, rows, count) or suggest_columns([*header, "label"], [[*row, ""] for row in rows], count)
     return columns_setting(advised or (*("TEXT", "SECOND")[:count], "LABEL"))
 
 
 def _numbers(place: str, first: Sequence[str], below: Rows, guess: Choice, otherwise: str) -> tuple[str, ...]:
-    """Of a table whose first row is no header that is understood; refused where it is a header, or says too little."""
+    """Number the columns of a table without a known header; refused if the first row is a header or says too little."""
     names = _names(first)
     if names and is_header(first, below, names) and len(first) > 1:
         raise _unsure(place, "a header", first, below, guess)
@@ -161,7 +161,7 @@ def _numbers(place: str, first: Sequence[str], below: Rows, guess: Choice, other
 
 
 def _must_have_no_header(place: str, first: Sequence[str], below: Rows, numbers: tuple[str, ...]) -> None:
-    """A label that stands in the first row and nowhere else is the name of a column, where others are numbers or come again."""
+    """Refuse a first row whose label occurs nowhere else while other labels repeat or are numbers: it is a header."""
     whole = [row for row in below if len(row) == len(first)]
     last, front = ([row[column].strip() for row in whole] for column in (-1, 0))
     swapped = not _few(last) and _few(front) and not all(map(is_number, last))
@@ -192,7 +192,7 @@ def _checked(
     headed: bool = False,
     named: bool = False,
 ) -> ColumnChoice:
-    """A column that numbers the rows is taken for a text by nobody."""
+    """Return the choice; a text column that numbers the rows is refused."""
     by_number = not named and all(column.isdecimal() for column in columns)
     header = [str(n) for n in range(len(first))] if by_number else list(first)
     rows = below if headed or not by_number else [first, *below]

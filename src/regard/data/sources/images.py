@@ -32,7 +32,7 @@ warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # mo
 
 
 def read_images(where: Path, needed: Mapping[str, str], side: int) -> np.ndarray:
-    """images_NYXC of these names, in their order, in a folder or an archive; of each, who needs it (for complaints)."""
+    """Read images_NYXC by name, in order, from a folder or an archive; `needed` says what each is for, for errors."""
     images_NYXC = np.empty((len(needed), side, side, 3), np.uint8)
     places, found = {name: n for n, name in enumerate(needed)}, set[str]()
     for name, content in _in_archive(where, places) if is_archive(where) else _in_folder(where, needed):
@@ -50,12 +50,12 @@ def read_images(where: Path, needed: Mapping[str, str], side: int) -> np.ndarray
 
 
 def read_image(path: Path) -> Image.Image:
-    """One image, as large as it is."""
+    """Read one image in its original size."""
     return decode_image(read_bounded(path, LARGEST), str(path))
 
 
 def read_named(where: Path, name: str, needs: str) -> Image.Image:
-    """One of a folder's or an archive's images, as large as it is; `needs` says who wants it (for complaints)."""
+    """Read one image of a folder or an archive in its original size; `needs` says what it is for, for errors."""
     found = _in_archive(where, [name]) if is_archive(where) else _in_folder(where, {name: needs})
     if contents := [content for _, content in found]:
         return decode_image(contents[-1], name)
@@ -63,7 +63,7 @@ def read_named(where: Path, name: str, needs: str) -> Image.Image:
 
 
 def decode_image(content: bytes, name: str, pixels: int = PIXELS) -> Image.Image:
-    """Of at most so many pixels."""
+    """Decode an image of a limited number of pixels."""
     with image_errors(name):
         picture = ImageOps.exif_transpose(identify_image(content, name, pixels))
         if picture.mode.startswith(("I", "F")):
@@ -74,7 +74,7 @@ def decode_image(content: bytes, name: str, pixels: int = PIXELS) -> Image.Image
 
 
 def identify_image(content: bytes, name: str, pixels: int = PIXELS) -> Image.Image:
-    """Its kind and its size are known; nothing is decoded yet. To be called where `told_of` tells what is wrong."""
+    """Open an image to learn its format and size, without decoding it; call it inside of `image_errors`."""
     try:
         found = Image.open(io.BytesIO(content), formats=KINDS)
     except Image.UnidentifiedImageError:
@@ -87,7 +87,7 @@ def identify_image(content: bytes, name: str, pixels: int = PIXELS) -> Image.Ima
 
 @contextmanager
 def image_errors(name: str) -> Iterator[None]:
-    """Whatever goes wrong with an image, as a sentence."""
+    """Turn any error of an image into a sentence."""
     try:
         yield
     except UserError:
@@ -124,7 +124,7 @@ def _in_folder(folder: Path, needed: Mapping[str, str]) -> Iterator[tuple[str, b
 
 
 def _in_archive(path: Path, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """Those of these names, by the whole path inside it or the last part of that; the last that comes by a name counts."""
+    """Yield the images of these names, by their whole path or its last part; the last one of a name counts."""
     wanted, paths = set(names), dict[str, str]()  # by which each was found
 
     def called(member: str) -> str:

@@ -63,17 +63,17 @@ class Example(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """The same for the same texts."""
+        """Return a key that is equal for equal texts."""
         return self.texts
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """For people who look through many."""
+        """Return the texts as printed."""
         return tuple(text.replace(SENTENCE_END, " ") for text in self.texts)
 
 
 def read_labelled(where: tuple[str, ...], columns: tuple[str, ...] = (), limit: int | None = None) -> Sequence[Example]:
-    """All examples, or the first `limit`; all of them texts, or all of them pairs, or all of them sequences of symbols."""
+    """Read all examples, or the first `limit`: all texts, all pairs, or all sequences of symbols."""
     if any(map(_is_numbered, where)):
         return _numbered(where, limit)
     found = list(islice(chain.from_iterable(_examples(entry, columns) for entry in where), limit))
@@ -107,7 +107,7 @@ def _kind(example: Example) -> str:
 
 
 def choose_columns(entry: str, columns: tuple[str, ...]) -> ColumnChoice | None:
-    """The columns of this that are read; None where it has none."""
+    """Choose the columns to read from this entry; None if it has none."""
     if entry.startswith("builtin:") or _is_numbered(entry):
         return None
     if entry.startswith("hf:"):
@@ -126,14 +126,14 @@ def choose_columns(entry: str, columns: tuple[str, ...]) -> ColumnChoice | None:
 
 
 def describe_columns(where: tuple[str, ...], columns: tuple[str, ...]) -> list[str]:
-    """For people: which columns are read of files that were not told."""
+    """Describe which columns were chosen of files whose columns were not given."""
     found = {entry: choose_columns(entry, columns) for entry in where}
     names = {entry: "keys" if entry.startswith("hf:") or _is_json(Path(entry)) else "header" for entry in where}
     return [choice.told(entry, names[entry]) for entry, choice in found.items() if choice is not None and choice.guessed]
 
 
 def lacks_labels(where: tuple[str, ...], columns: tuple[str, ...]) -> bool:
-    """Has none of these a label, as GLUE's test files have none: no column of labels, or nothing in it, or -1 throughout?"""
+    """Return True if none of these has labels, as GLUE's test files: no label column, an empty one, or -1 throughout."""
     try:
         return bool(where) and all(_lacks_labels(entry, columns) for entry in where)
     except UserError:
@@ -161,7 +161,7 @@ def _lacks_labels(entry: str, columns: tuple[str, ...]) -> bool:
 
 
 def _label_of(names: tuple[str, ...], columns: tuple[str, ...]) -> str:
-    """What the column of labels is called here; nothing: there is none."""
+    """Return the name of the label column here, or "" if there is none."""
     if columns:
         return next((name for name in (columns[-1], *columns[-1].split("|")) if name in names), "")
     return next((name for name in names if role(name) == "label"), "")
@@ -172,7 +172,7 @@ def _is_no_label(value: object) -> bool:
 
 
 def _is_headed(path: Path) -> bool:
-    """A table that people called .txt, as MRPC's are, has names in its first row that leave no doubt."""
+    """Return True if a table called .txt, as MRPC's are, has a first row of known column names."""
     (_, first), *below = islice(table_rows(path), 2)
     return is_header(first, [row for _, row in below], first) and bool(labelled_columns(first).columns)
 
@@ -210,7 +210,7 @@ def _example(record: Record, columns: tuple[str, ...]) -> Example:
 
 
 def column_name(record: Record, column: str) -> str:
-    """Which of a column's names it has here."""
+    """Return which of a column's names (sentence|content) occurs here."""
     names = [column, *column.split("|")]
     return next((name for name in names if name in record[1]), names[1])
 
@@ -224,7 +224,7 @@ def read_cell(record: Record, column: str) -> str:
 
 
 def _joined(listed: list[object], place: str) -> str:
-    """Sentences that were given one by one: none of them is cut again."""
+    """Join sentences that were given as a list, so that none of them is split again."""
     if others := [sentence for sentence in listed if not isinstance(sentence, str)]:
         what = type(others[0]).__name__
         raise UserError(f"{place}: the list in column {LISTED!r} holds {what}, but texts are needed. Put each in quotes.")
@@ -246,7 +246,7 @@ NONE = ""  # the label
 
 
 def read_unlabelled(where: tuple[str, ...], columns: tuple[str, ...], texts: int) -> list[Example]:
-    """All of them, with `texts` to an example; `columns` are those of labelled data, the label's the last."""
+    """Read texts without labels, `texts` to an example; `columns` are those of labelled data, the label's last."""
     found = list(chain.from_iterable(_unlabelled_examples(entry, columns[:-1], texts) for entry in where))
     if not found:
         raise UserError(f"{' and '.join(where)}: there are no texts in it. Give data with at least one.")
@@ -292,7 +292,7 @@ def _from_table(path: Path, columns: tuple[str, ...], texts: int) -> Iterator[Ex
 
 
 def below_header(path: Path, found: Texts) -> Iterator[Row]:
-    """The rows of a table, without a header that nobody asks for."""
+    """Yield the rows of a table without a header that is not needed."""
     return islice(table_rows(path), found.headed, None)
 
 

@@ -34,7 +34,7 @@ TABLES = (".tsv", ".csv", ".jsonl", ".ndjson")
 
 
 def read_pairs(where: tuple[str, ...], columns: Columns | None = None, limit: int | None = None) -> list[Pair]:
-    """All pairs, or the first `limit`."""
+    """Read all pairs, or the first `limit`."""
     if limit is not None and limit < 1:
         raise UserError(f"A limit of {limit} pairs leaves nothing to read. Give 1 or more, or none.")
     pairs = list(islice(_pairs(where, columns), limit))
@@ -106,7 +106,7 @@ def _from_rows(path: Path, columns: Columns | None) -> Iterator[Pair]:
 
 
 def header_sides(path: Path) -> Columns | None:
-    """Source and target of a table whose first row names them for sure."""
+    """Return the source and target columns of a table if its first row names them, else None."""
     (_, first), *below = islice(table_rows(path), SAMPLE)
     found = pair_columns(first).columns
     return (found[0], found[1]) if found and is_header(first, [row for _, row in below], found) else None
@@ -123,7 +123,7 @@ def _two(path: Path) -> Columns:
 
 
 def describe_columns(where: tuple[str, ...], columns: Columns | None) -> list[str]:
-    """For people: which columns are read of a table that was not told."""
+    """Describe which columns were chosen of a table whose columns were not given."""
     if columns or len(where) != 1 or where[0].startswith(("builtin:", "hf:")):
         return []
     if _suffix(path := Path(where[0]).expanduser()) not in (".tsv", ".csv") or not (found := header_sides(path)):

@@ -52,7 +52,7 @@ class Question(NamedTuple):
 def read_questions(
     where: tuple[str, ...], columns: tuple[str, ...] = (), limit: int | None = None, first: bool = False
 ) -> list[Question]:
-    """All questions, or the first `limit`."""
+    """Read all questions, or the first `limit`."""
     names = columns or NAMED
     records = chain.from_iterable(_records(entry, names) for entry in where)
     found = [_question(record, names, first) for record in islice(records, limit)]
@@ -131,7 +131,7 @@ def _whole(path: Path) -> str:
 
 
 def _listed(holder: dict[str, Any], key: str, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects in holder[key], each with its place: file.json, data[0].paragraphs[3].qas[1]."""
+    """Yield the objects in holder[key], each with its place: file.json, data[0].paragraphs[3].qas[1]."""
     items = holder.get(key) if isinstance(holder, dict) else None
     if not isinstance(items, list):
         raise UserError(
@@ -157,7 +157,7 @@ class Reference(NamedTuple):
 
 
 def references(record: Record, column: str, context: str, first: bool) -> tuple[Reference, ...]:
-    """With `first`, an answer without a start that stands there several times is taken from the first of them."""
+    """Return the answers with their starts; with `first`, an answer without a start is taken from its first occurrence."""
     place, values = record
     column = "answer" if column == "answers" and column not in values else column
     if column not in values:
@@ -169,7 +169,7 @@ def references(record: Record, column: str, context: str, first: bool) -> tuple[
 
 
 def _given(place: str, column: str, value: object) -> list[tuple[object, object]]:
-    """Text and start of each, whatever they are; None where no start is given."""
+    """Return (text, start) of each answer as given; start is None where none is given."""
     if value is None:
         return []
     if isinstance(value, str):

@@ -64,14 +64,14 @@ def read_public(folder: Path) -> Public:
 
 
 def opened_by(folder: Path) -> str:
-    """The class of transformers that opens a folder, as far as its `config.json` tells."""
+    """Return the class of transformers that opens a folder, as far as its `config.json` says."""
     raw = read_object(folder / CONFIG, folder) if (folder / CONFIG).is_file() else {}
     layout = LAYOUTS.get(str(raw.get("model_type")))
     return layout.opened_by(raw) if layout else "AutoModel"
 
 
 def how_to_convert(source: str, model: str, suffix: str = ".bin") -> str:
-    """The end of a sentence; `source` is a folder or a hub id, `model` the class of transformers that opens it."""
+    """Return the end of an error sentence; `source` is a folder or a hub id, `model` the class of transformers that opens it."""
     options = OTHER_FRAMEWORKS.get(suffix, "")
     return (
         "convert it once where transformers is installed: "
@@ -110,7 +110,7 @@ def _tensors(folder: Path, model: str) -> dict[str, Tensor]:
 
 
 def _file(path: Path, folder: Path, names: list[str] | None) -> dict[str, Tensor]:
-    """All tensors of a file, or those of these names; they may be maps of the file."""
+    """Read all tensors of a file, or those of these names; they may be memory-mapped."""
     check_tensor_file(path, folder)
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
