@@ -9,7 +9,7 @@ from torch import Tensor
 from benchmarks.measure import Row, alternate, row, versions, write
 from benchmarks.peers.bert import bert
 from benchmarks.steps import CUDA, DEVICE
-from regard.core.packing import Packing, moved
+from regard.core.packing import Packing, to_device
 from regard.data.batching.pairs import pad
 from regard.families.bert import BERT, BERTConfig
 from regard.training.compile import compile_stacks
@@ -56,7 +56,7 @@ def race(case: str, low: int, high: int, rounds: int) -> Row:
 
 def _packed(batch: list[np.ndarray]) -> tuple[Tensor, Packing]:
     ids = torch.from_numpy(np.concatenate(batch))[None]
-    return ids.to(DEVICE), moved(Packing.of([len(text) for text in batch]), DEVICE)
+    return ids.to(DEVICE), to_device(Packing.of([len(text) for text in batch]), DEVICE)
 
 
 def _padded(batch: list[np.ndarray]) -> Padded:

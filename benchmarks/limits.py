@@ -22,7 +22,7 @@ from benchmarks.lra import recorded, typed, whole
 from benchmarks.measure import Table
 from benchmarks.steps import DEVICE
 from regard.commands.train import train_run
-from regard.data.lra import draw_sequences
+from regard.data.lra import generate_sequences
 from regard.data.lra.listops import depths
 from regard.data.lra.sequences import Sequences
 from regard.runs.recipe import load_recipe
@@ -80,7 +80,7 @@ def measured(limit: Limit, seed: int, given: Sequence[str]) -> dict[str, float]:
         train_run(load_recipe("limits", [*data, *given, f"train.seed={seed}"]), run, DEVICE, lambda line: None)
         answers = open_run(run)
     assert isinstance(answers, TextClassifier)
-    sets = {entry: draw_sequences(f"builtin:{entry}/test") for entry in limit.asked}
+    sets = {entry: generate_sequences(f"builtin:{entry}/test") for entry in limit.asked}
     if limit.by_depth:
         sets = {name: part for whole_set in sets.values() for name, part in by_depth(whole_set).items()}
     return {name: accuracy(answers, part) for name, part in sets.items()}

@@ -15,7 +15,7 @@ from benchmarks.lra_exams import EXAMS, SMALL_VARIANTS, VARIANTS, chosen, examin
 from benchmarks.lra_table import CHANCE, PUBLISHED, small_tables, tables
 from benchmarks.render import document
 from regard.core.errors import UserError
-from regard.data.lra import draw_sequences
+from regard.data.lra import generate_sequences
 from regard.runs.recipe import load_recipe
 
 TINY = [
@@ -218,7 +218,7 @@ def test_limits_are_measured_by_length_and_by_depth(results: Path, monkeypatch: 
 
 
 def test_lists_are_parted_by_depth() -> None:
-    trees = draw_sequences("builtin:listops@length=4-40@count=300/test")
+    trees = generate_sequences("builtin:listops@length=4-40@count=300/test")
     parts = limits.by_depth(trees, least=1)
     assert sum(map(len, parts.values())) == 300
     assert all("[" not in example.text[1:] for example in parts["depth 1"])

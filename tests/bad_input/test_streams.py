@@ -174,14 +174,14 @@ def test_results_that_were_ready_are_kept_when_a_prediction_is_stopped(tmp_path:
 
 
 def test_a_line_of_results_is_in_the_file_as_soon_as_it_is_ready(tmp_path: Path) -> None:
-    with atomic.growing(tmp_path / "out.txt", "--output") as file:
+    with atomic.partial_file(tmp_path / "out.txt", "--output") as file:
         file.write("one\n")
         assert (tmp_path / "out.txt.part").read_text() == "one\n"
     assert (tmp_path / "out.txt").read_text() == "one\n"
 
 
 def test_nothing_is_left_where_nothing_was_ready(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), atomic.growing(tmp_path / "out.txt", "--output"):
+    with pytest.raises(KeyboardInterrupt), atomic.partial_file(tmp_path / "out.txt", "--output"):
         raise KeyboardInterrupt
     assert not list(tmp_path.iterdir())
 

@@ -183,7 +183,7 @@ def test_sweep_takes_what_dead_processes_left_and_nothing_else(tmp_path: Path) -
     for name in gone + live:
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text("x")
-    with atomic.building(tmp_path / "step-00000009") as draft:
+    with atomic.atomic_folder(tmp_path / "step-00000009") as draft:
         save(store, 3, 3.0)
         assert draft.exists()  # ours, and in use
     assert {path.name for path in tmp_path.glob(".*")} == set(live)

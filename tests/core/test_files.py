@@ -15,7 +15,7 @@ import pytest
 from regard.core import files
 from regard.core.errors import UserError
 from regard.core.files import (
-    filling,
+    draft_folder,
     is_free,
     open_maybe_gzipped,
     open_regular,
@@ -150,7 +150,7 @@ def test_a_link_is_replaced_and_what_it_named_is_kept(tmp_path: Path) -> None:
 
 
 def _fill(folder: Path, then: Callable[[], object]) -> None:
-    with filling(folder, last="x") as draft:
+    with draft_folder(folder, last="x") as draft:
         (draft / "x").write_text("x")
         (draft / "inner").mkdir()
         then()

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.core.packing import GRAIN, Packing, behind, fillers, grained
+from regard.core.packing import GRAIN, Packing, count_fillers, fill_up, round_up
 
 some_lengths = st.lists(st.integers(1, 90), min_size=1, max_size=40).map(np.array)
 
@@ -30,7 +30,7 @@ def test_filler_lies_behind_and_looks_like_any_sequence(lengths: np.ndarray) -> 
 @given(some_lengths, st.data())
 def test_filler_of_pairs_is_alike_on_both_sides(lengths: np.ndarray, data: st.DataObject) -> None:
     others = np.array(data.draw(st.lists(st.integers(2, 90), min_size=len(lengths), max_size=len(lengths))))
-    pieces = max(fillers(lengths), fillers(others))
+    pieces = max(count_fillers(lengths), count_fillers(others))
     one, other = Packing.filled(lengths, pieces), Packing.filled(others, pieces)
     assert one.sequences == other.sequences
     assert (one.starts_N.diff() == 0).tolist() == (other.starts_N.diff() == 0).tolist()  # what fills has something to look at
@@ -40,10 +40,10 @@ def test_filler_of_pairs_is_alike_on_both_sides(lengths: np.ndarray, data: st.Da
 
 @given(st.integers(1, 10**6))
 def test_few_sizes(count: int) -> None:
-    assert count <= grained(count) <= max(count + GRAIN, count * 17 / 16)
-    assert grained(grained(count)) == grained(count)
+    assert count <= round_up(count) <= max(count + GRAIN, count * 17 / 16)
+    assert round_up(round_up(count)) == round_up(count)
 
 
 def test_behind() -> None:
-    assert behind(np.array([3, 1]), 4, -100).tolist() == [3, 1, -100, -100]
-    assert behind(np.array([3.5]), 1).tolist() == [3.5]
+    assert fill_up(np.array([3, 1]), 4, -100).tolist() == [3, 1, -100, -100]
+    assert fill_up(np.array([3.5]), 1).tolist() == [3.5]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.core.atomic import growing
+from regard.core.atomic import partial_file
 from regard.core.errors import UserError, nearest
 from regard.core.files import refuse_link_out
 from regard.data.sources import qa, records
@@ -148,7 +148,7 @@ def test_a_link_to_itself_is_told(tmp_path: Path) -> None:
 def test_results_are_not_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("kept")
     (tmp_path / "out.txt.part").symlink_to("precious")
-    with growing(tmp_path / "out.txt", "--output") as file:
+    with partial_file(tmp_path / "out.txt", "--output") as file:
         file.write("é\n")
     assert (tmp_path / "precious").read_text() == "kept"
     assert (tmp_path / "out.txt").read_text("utf-8") == "é\n"

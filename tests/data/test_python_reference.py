@@ -12,7 +12,7 @@ import pytest
 
 from regard.core.errors import UserError
 from regard.data.builtin import python_reference as module
-from regard.data.builtin.python_reference import SPLITS, described, python_reference
+from regard.data.builtin.python_reference import SPLITS, describe_reference, python_reference
 
 ALL = {split: python_reference(split) for split in SPLITS}
 
@@ -50,8 +50,8 @@ def test_nothing_repeats_and_nothing_is_lost() -> None:
 
 
 def test_it_is_said_which_python_it_belongs_to() -> None:
-    assert platform.python_version() in described()
-    assert re.search(r"sha256 [0-9a-f]{12}$", described())
+    assert platform.python_version() in describe_reference()
+    assert re.search(r"sha256 [0-9a-f]{12}$", describe_reference())
 
 
 def test_unknown_split_and_no_pydoc_data(monkeypatch: pytest.MonkeyPatch) -> None:

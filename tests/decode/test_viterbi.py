@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.labels.tagset import Scheme, broken, transitions
+from regard.data.labels.tagset import Scheme, find_broken, transitions
 from regard.decode.viterbi import best_path
 
 NAMES: dict[Scheme, list[str]] = {
@@ -25,11 +25,11 @@ NAMES: dict[Scheme, list[str]] = {
 def test_the_best_allowed_row_is_found(scheme: Scheme, seed: int, words: int) -> None:
     names = NAMES[scheme]
     scores = np.log(np.random.default_rng(seed).dirichlet(np.ones(len(names)) * 0.5, words) + 1e-9)
-    rows = [row for row in product(range(len(names)), repeat=words) if not broken([names[n] for n in row], scheme)]
+    rows = [row for row in product(range(len(names)), repeat=words) if not find_broken([names[n] for n in row], scheme)]
     best = max(rows, key=lambda row: scores[np.arange(words), row].sum())
     found = best_path(scores, transitions(names, scheme))
     assert scores[np.arange(words), found].sum() == pytest.approx(scores[np.arange(words), best].sum())
-    assert not broken([names[n] for n in found], scheme)
+    assert not find_broken([names[n] for n in found], scheme)
 
 
 def test_without_rules_each_word_has_its_best() -> None:

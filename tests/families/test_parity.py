@@ -113,10 +113,10 @@ def test_on_a_gpu_packed_sequences_take_the_kernel_for_them(visibility):
     grads = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     model.cuda()
-    from regard.core.packing import moved
+    from regard.core.packing import to_device
 
     with torch.autocast("cuda", torch.bfloat16):
-        found = model.hidden(flat.cuda(), moved(packing, torch.device("cuda")))
+        found = model.hidden(flat.cuda(), to_device(packing, torch.device("cuda")))
     assert found.dtype == torch.bfloat16
     found.float().sum().backward()
     torch.testing.assert_close(found.float().cpu(), expected, atol=0.1, rtol=0.1)

@@ -21,7 +21,7 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.text.pretrained import read_foreign
+from regard.text.pretrained import read_pretrained
 from regard.text.tokenizer import Tokenizer
 from tests.text.samples import any_text, mixed_lines
 from tests.text.test_pretrained import bert
@@ -78,7 +78,7 @@ def _theirs(kind: str) -> Any:
 
 @cache
 def opened(kind: str, files: str) -> Tokenizer:
-    return read_foreign((vocabulary_folder if files == "vocab.txt" else json_folder)(kind))
+    return read_pretrained((vocabulary_folder if files == "vocab.txt" else json_folder)(kind))
 
 
 @kinds
@@ -127,12 +127,12 @@ PUBLISHED = [("bert_uncased_wordpiece", "vocab.txt", True), ("bert_cased_wordpie
 @pytest.mark.parametrize(("name", "file", "lowercase"), PUBLISHED)
 def test_berts_own_vocabularies_on_mixed_lines(name: str, file: str, lowercase: bool, tmp_path: Path) -> None:
     folder = unpacked(name, file, tmp_path)
-    ours = read_foreign(folder)
+    ours = read_pretrained(folder)
     if file == "vocab.txt":
         theirs = transformers.BertTokenizer.from_pretrained(folder, do_lower_case=lowercase)
         (tmp_path / "again").mkdir()
         theirs.save_pretrained(tmp_path / "again")  # and the same as a tokenizer.json
-        others = [read_foreign(tmp_path / "again")]
+        others = [read_pretrained(tmp_path / "again")]
     else:
         theirs, others = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / file)), []
     lines = [*mixed_lines(1500, seed=8), ACCENTS, CJK, f"a{CONTROL}b", "The Naïve Café in 東京", "Ünïcödé ſtraße İstanbul"]

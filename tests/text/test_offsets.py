@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regard.core.errors import UserError
 from regard.text.config import KINDS, Kind
-from regard.text.pretrained import read_foreign
+from regard.text.pretrained import read_pretrained
 from regard.text.tokenizer import Tokenizer
 from tests.text.samples import TEXTS, any_text, seen_text, trained
 
@@ -53,7 +53,7 @@ def test_spaces_and_accents_by_hand() -> None:
 def test_a_public_vocabulary_that_takes_capitals_and_accents_off(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cafe", "##s", "the", "x"]) + "\n")
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-    tokenizer: Tokenizer = read_foreign(tmp_path)
+    tokenizer: Tokenizer = read_pretrained(tmp_path)
     text = "The CAFÉS, the cafe\u0301"
     (found,) = tokenizer.encode_placed([text])
     assert [text[a:b] for a, b in zip(found.starts, found.ends)] == ["The", "CAFÉ", "S", ",", "the", "cafe\u0301"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from regard.core.errors import UserError
-from regard.text.pretrained import read_foreign
+from regard.text.pretrained import read_pretrained
 from regard.text.specials import Roles
 from regard.text.tokenizer import Tokenizer
 from tests.text.samples import TEXTS, any_text, mixed_lines, trained
@@ -94,7 +94,7 @@ def theirs(name: str, folder: Path, **settings: Any) -> Callable[[str], list[int
 )
 def test_the_ids_are_those_of_transformers(write: Callable[[Path], Path], name: str, tmp_path: Path) -> None:
     folder = write(tmp_path)
-    ours, oracle = read_foreign(folder), theirs(name, folder)
+    ours, oracle = read_pretrained(folder), theirs(name, folder)
     assert [ours.encode(line) for line in LINES] == [oracle(line) for line in LINES]
 
 
@@ -110,7 +110,7 @@ def test_the_ids_are_those_of_transformers(write: Callable[[Path], Path], name: 
 def test_berts_settings_are_heeded(config: dict[str, bool | None], tmp_path: Path) -> None:
     folder = bert(tmp_path)
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
-    ours, oracle = read_foreign(folder), theirs("BertTokenizer", folder, **config)
+    ours, oracle = read_pretrained(folder), theirs("BertTokenizer", folder, **config)
     assert [ours.encode(line) for line in LINES] == [oracle(line) for line in LINES]
     kept = tokenizers.BertWordPieceTokenizer(
         str(folder / "vocab.txt"),
@@ -127,12 +127,12 @@ def test_gpt2s_settings_are_heeded(prefix: bool, tmp_path: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps({"add_prefix_space": prefix}), encoding="utf-8")
     files = [str(folder / name) for name in ("vocab.json", "merges.txt")]
     oracle = tokenizers.ByteLevelBPETokenizer(*files, add_prefix_space=prefix)
-    assert [read_foreign(folder).encode(line) for line in LINES] == [oracle.encode(line).ids for line in LINES]
+    assert [read_pretrained(folder).encode(line) for line in LINES] == [oracle.encode(line).ids for line in LINES]
 
 
 def test_tokenizer_json_is_taken_before_the_other_files(tmp_path: Path) -> None:
-    raw = read_foreign(t5(tmp_path)).raw
-    assert read_foreign(gpt2(tmp_path)).raw.to_str() == raw.to_str()
+    raw = read_pretrained(t5(tmp_path)).raw
+    assert read_pretrained(gpt2(tmp_path)).raw.to_str() == raw.to_str()
 
 
 # roles and specials ---------------------------------------------------------------------------------------------------
@@ -148,14 +148,14 @@ def test_tokenizer_json_is_taken_before_the_other_files(tmp_path: Path) -> None:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_roles(write: Callable[[Path], Path], roles: Roles, tmp_path: Path) -> None:
-    tokenizer = read_foreign(write(tmp_path))
+    tokenizer = read_pretrained(write(tmp_path))
     assert tokenizer.roles == roles
     assert {i for i in roles if i is not None} <= tokenizer.specials
 
 
 @every_folder
 def test_specials_have_no_text_but_a_name_and_their_name_is_text(write: Callable[[Path], Path], tmp_path: Path) -> None:
-    tokenizer = read_foreign(write(tmp_path))
+    tokenizer = read_pretrained(write(tmp_path))
     specials = sorted(tokenizer.specials)
     names = tokenizer.tokens(specials)
     assert names
@@ -182,14 +182,14 @@ KEPT: dict[str, Tokenizer] = {}
 
 def kept(write: Callable[[Path], Path], folders: pytest.TempPathFactory) -> Tokenizer:
     if write.__name__ not in KEPT:
-        KEPT[write.__name__] = read_foreign(write(folders.mktemp(write.__name__)))
+        KEPT[write.__name__] = read_pretrained(write(folders.mktemp(write.__name__)))
     return KEPT[write.__name__]
 
 
 def test_what_a_file_says_about_cutting_padding_and_adding_is_left_out(tmp_path: Path) -> None:
     theirs_as_it_is = tokenizers.Tokenizer.from_file(str(t5(tmp_path) / "tokenizer.json"))
     assert len(theirs_as_it_is.encode(TEXTS[0]).ids) == 12
-    ours = read_foreign(tmp_path)
+    ours = read_pretrained(tmp_path)
     theirs_as_it_is.no_truncation()
     theirs_as_it_is.no_padding()
     ids = theirs_as_it_is.encode(TEXTS[0], add_special_tokens=False).ids
@@ -200,10 +200,10 @@ def test_what_a_file_says_about_cutting_padding_and_adding_is_left_out(tmp_path:
 
 @every_folder
 def test_saved_and_loaded_it_is_the_same(write: Callable[[Path], Path], tmp_path: Path) -> None:
-    ours = read_foreign(write(tmp_path))
+    ours = read_pretrained(write(tmp_path))
     ours.save(tmp_path / "saved.json")
     ours.save(tmp_path / "tokenizer.json")
-    for again in (Tokenizer.load(tmp_path / "saved.json", foreign=True), read_foreign(tmp_path)):
+    for again in (Tokenizer.load(tmp_path / "saved.json", foreign=True), read_pretrained(tmp_path)):
         assert again.fingerprint() == ours.fingerprint()
         assert (again.roles, again.specials, len(again)) == (ours.roles, ours.specials, len(ours))
         assert again.encode_batch([*LINES, "</s> [CLS]"]) == ours.encode_batch([*LINES, "</s> [CLS]"])
@@ -213,18 +213,18 @@ def test_saved_and_loaded_it_is_the_same(write: Callable[[Path], Path], tmp_path
 
 def test_a_tokenizer_of_ours_is_read_too(tmp_path: Path) -> None:
     trained("byte-bpe").save(tmp_path / "tokenizer.json")
-    assert read_foreign(tmp_path).fingerprint() == trained("byte-bpe").fingerprint()
+    assert read_pretrained(tmp_path).fingerprint() == trained("byte-bpe").fingerprint()
 
 
 def test_gaps_count_and_pieces_added_as_text_are_shown_as_text(tmp_path: Path) -> None:
     lines = ["[UNK]", "the", "the", "street", "[PAD]"]  # the number of a piece is its line: BERT's rule, and 1 is nobody's
     (tmp_path / "vocab.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    tokenizer = read_foreign(tmp_path)
+    tokenizer = read_pretrained(tmp_path)
     assert len(tokenizer) == 5
     assert tokenizer.encode("the street") == [2, 3]
     with pytest.raises(UserError, match=r"Id 1 is not in this vocabulary"):
         tokenizer.tokens([1])
-    raw = read_foreign(gpt2(tmp_path)).raw
+    raw = read_pretrained(gpt2(tmp_path)).raw
     raw.add_tokens(["日本 語"])
     added = Tokenizer(raw)
     assert added.tokens(added.encode("the日本 語")) == ["the", "日本▁語"]
@@ -252,7 +252,7 @@ def test_damaged_files(write: Callable[[Path], Path], file: str, content: str, s
     folder = write(tmp_path)
     (folder / file).write_text(content, encoding="utf-8")
     with pytest.raises(UserError, match=sentence):
-        read_foreign(folder)
+        read_pretrained(folder)
 
 
 def test_vocabularies_that_would_drop_text(tmp_path: Path) -> None:
@@ -260,11 +260,11 @@ def test_vocabularies_that_would_drop_text(tmp_path: Path) -> None:
     for pieces, sentence in ((["a", "b"], r"no piece for 241 of the bytes, 0x00"), (["a</w>"], r"no piece <unk>")):
         (tmp_path / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
         with pytest.raises(UserError, match=sentence):
-            read_foreign(tmp_path)
+            read_pretrained(tmp_path)
     raw = tokenizers.Tokenizer(models.WordPiece({"the": 0, "[PAD]": 1}, unk_token="[UNK]"))
     raw.save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(UserError, match=r"tokenizer files .* cannot be read \(.*\[UNK\]"):
-        read_foreign(tmp_path)
+        read_pretrained(tmp_path)
 
 
 def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
@@ -273,15 +273,15 @@ def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
         folder.mkdir()
         (bert(folder) / file).write_bytes(b"\xff\xfe{")
         with pytest.raises(UserError, match=r"is not UTF-8"):
-            read_foreign(folder)
+            read_pretrained(folder)
 
 
 def test_missing_files(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no folder .*missing"):
-        read_foreign(tmp_path / "missing")
+        read_pretrained(tmp_path / "missing")
     (tmp_path / "vocab.json").write_text("{}", encoding="utf-8")  # without its merges
     with pytest.raises(UserError, match=r"no tokenizer\.json, no vocab\.json with merges\.txt and no vocab\.txt"):
-        read_foreign(tmp_path)
+        read_pretrained(tmp_path)
 
 
 # the real ones --------------------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def real_gpt2(real: Callable[[str, dict[str, str]], Path]) -> Path:
 
 
 def test_gpt2s_own_vocabulary_on_ten_thousand_lines(real_gpt2: Path) -> None:
-    ours, lines = read_foreign(real_gpt2), mixed_lines(10_000, seed=2)
+    ours, lines = read_pretrained(real_gpt2), mixed_lines(10_000, seed=2)
     library = tokenizers.ByteLevelBPETokenizer(str(real_gpt2 / "vocab.json"), str(real_gpt2 / "merges.txt"))
     encoded = ours.encode_batch(lines)
     assert encoded == [encoding.ids for encoding in library.encode_batch(lines)]
@@ -317,7 +317,7 @@ def test_gpt2s_own_vocabulary_on_ten_thousand_lines(real_gpt2: Path) -> None:
 
 def test_gpt2s_own_vocabulary_as_published(real_gpt2: Path) -> None:
     """The ids that the documentation of GPT-2's tokenizer gives for "Hello world" with and without a space before it."""
-    ours = read_foreign(real_gpt2)
+    ours = read_pretrained(real_gpt2)
     assert len(ours) == 50257
     assert ours.roles == Roles(sos=50256, eos=50256)
     assert ours.encode("Hello world") == [15496, 995]
@@ -330,19 +330,19 @@ def test_gpt2s_own_vocabulary_as_published(real_gpt2: Path) -> None:
 def test_berts_own_vocabularies(real: Callable[[str, dict[str, str]], Path]) -> None:
     lines = mixed_lines(2_000, seed=5)
     folder = real("bert_uncased_wordpiece", {"vocab.txt.gz": "vocab.txt"})
-    ours, oracle = read_foreign(folder), theirs("BertTokenizer", folder)
+    ours, oracle = read_pretrained(folder), theirs("BertTokenizer", folder)
     assert ours.roles == Roles(pad=0, unk=100, cls=101, sep=102, mask=103)
     assert ours.encode("Hello, World!") == [7592, 1010, 2088, 999]
     assert ours.encode_batch(lines) == [oracle(line) for line in lines]
     folder = real("bert_cased_wordpiece", {"tokenizer.json.gz": "tokenizer.json"})
-    cased = read_foreign(folder)
+    cased = read_pretrained(folder)
     assert len(cased.encode("the " * 500)) == 500  # the file itself would cut it to 128
     assert cased.roles == Roles(pad=0, unk=100, cls=101, sep=102, mask=103)
 
 
 def test_t5s_own_vocabulary(real: Callable[[str, dict[str, str]], Path]) -> None:
     folder = real("t5_unigram", {"tokenizer.json.gz": "tokenizer.json"})
-    ours, raw = read_foreign(folder), tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    ours, raw = read_pretrained(folder), tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     raw.no_truncation()
     raw.no_padding()
     assert (len(ours), ours.roles) == (32100, Roles(pad=0, eos=1, unk=2))

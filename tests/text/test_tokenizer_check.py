@@ -15,9 +15,9 @@ import tokenizers
 from regard.core.errors import UserError
 from regard.text import tokenizer_check
 from regard.text.config import KINDS
-from regard.text.pretrained import read_foreign
+from regard.text.pretrained import read_pretrained
 from regard.text.tokenizer import Tokenizer
-from regard.text.tokenizer_check import checked, guarded, read_checked
+from regard.text.tokenizer_check import catch_panics, check_tokenizer, read_checked
 from tests.families.public_folder import TOKENIZER
 from tests.text.samples import trained
 from tests.text.test_pretrained import FOLDERS
@@ -45,7 +45,7 @@ X = 120 | 1 << 8 | 1 << 10  # a unit with the label x, whose leaf is the unit be
 def test_a_charsmap_that_is_one_is_used() -> None:
     raw = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "y": 1}, unk_token="a"))
     mapped = charsmap(trie({120: X, 121: 1 << 31}) + b"y\0")
-    content = checked(json.loads(raw.to_str()) | {"normalizer": mapped}, "tokenizer.json")
+    content = check_tokenizer(json.loads(raw.to_str()) | {"normalizer": mapped}, "tokenizer.json")
     assert Tokenizer(tokenizers.Tokenizer.from_str(json.dumps(content))).encode("x") == [1]
 
 
@@ -61,13 +61,13 @@ def written(folder: Path, **changes: Any) -> Path:
 def test_nothing_is_filled_up_or_cut_while_it_is_opened(tmp_path: Path) -> None:
     """A padding to a billion pieces took 4 GB before it was taken away."""
     cut = {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0}
-    found = read_foreign(written(tmp_path, padding=FIXED, truncation=cut))
+    found = read_pretrained(written(tmp_path, padding=FIXED, truncation=cut))
     assert len(found.encode("the animal did not")) > 1
 
 
 @pytest.mark.parametrize("write", FOLDERS, ids=lambda write: write.__name__)
 def test_public_tokenizers_pass_unchanged(write: Callable[[Path], Path], tmp_path: Path) -> None:
-    raw = read_foreign(write(tmp_path)).raw
+    raw = read_pretrained(write(tmp_path)).raw
     raw.save(str(tmp_path / "tokenizer.json"))
     assert tokenizers.Tokenizer.from_str(read_checked(tmp_path / "tokenizer.json", tmp_path)).to_str() == raw.to_str()
 
@@ -125,17 +125,17 @@ def test_our_own_pass_unchanged(kind: Any, tmp_path: Path) -> None:
 )
 def test_what_would_do_harm_is_refused_before_it_is_run(part: dict[str, Any], told: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=told) as caught:
-        read_foreign(written(tmp_path, **part))
+        read_pretrained(written(tmp_path, **part))
     assert len(str(caught.value)) < 500
 
 
 def test_too_many_pieces_are_refused_before_they_are_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokenizer_check, "MOST_PIECES", 200)
     with pytest.raises(UserError, match="has 300 pieces"):
-        read_foreign(written(tmp_path))
+        read_pretrained(written(tmp_path))
     monkeypatch.setattr(tokenizer_check, "MOST_VALUES", 200)
     with pytest.raises(UserError, match="more than 200 values"):
-        read_foreign(written(tmp_path))
+        read_pretrained(written(tmp_path))
 
 
 def test_a_file_says_a_key_twice(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_file_says_a_key_twice(tmp_path: Path) -> None:
 def test_files_of_before_2021_do_not_name_the_kind_of_model() -> None:
     found = json.loads(TOKENIZER)
     del found["model"]["type"]
-    tokenizers.Tokenizer.from_str(json.dumps(checked(found, "tokenizer.json")))
+    tokenizers.Tokenizer.from_str(json.dumps(check_tokenizer(found, "tokenizer.json")))
 
 
 def test_a_panic_is_a_sentence() -> None:
@@ -163,7 +163,7 @@ def test_a_panic_is_a_sentence() -> None:
 
 def test_other_exceptions_pass() -> None:
     for kind in (KeyboardInterrupt, ValueError, UserError):
-        with pytest.raises(kind), guarded("nothing"):
+        with pytest.raises(kind), catch_panics("nothing"):
             raise kind("x")
 
 
@@ -176,4 +176,4 @@ def test_links_that_lead_out_are_not_followed(file: str, tmp_path: Path) -> None
     (tmp_path / "secret").write_text("{}")
     (folder / file).symlink_to(tmp_path / "secret")
     with pytest.raises(UserError, match="leads out of"):
-        read_foreign(folder)
+        read_pretrained(folder)

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from regard.data.labels.tagset import broken, spans, written
+from regard.data.labels.tagset import find_broken, spans, tags_of_spans
 from regard.metrics.entities import EntityScores
 from tools.corpora.dispatches import NAME, dispatches, held_out
 
@@ -26,7 +26,7 @@ def test_the_dispatches_are_those_recorded() -> None:
 def test_every_word_has_a_tag_and_every_row_obeys_iob2() -> None:
     for found in (one for split in SIZES for one in ALL[split]):
         assert len(found.words) == len(found.tags)
-        assert broken(found.tags, "iob2") == []
+        assert find_broken(found.tags, "iob2") == []
         assert not any("[" in word or "{" in word for word in found.words)
 
 
@@ -70,5 +70,5 @@ def test_a_list_of_words_finds_few_entities() -> None:
         for word, tag in zip(found.words, found.tags):
             counts[word][tag] += 1
     said = [[counts[w].most_common(1)[0][0] if w in counts else "O" for w in found.words] for found in ALL["test"]]
-    mended = [written(spans(row), len(row), "iob2") for row in said]
+    mended = [tags_of_spans(spans(row), len(row), "iob2") for row in said]
     assert EntityScores.of(TYPES, [found.tags for found in ALL["test"]], mended, 0.0).f1 < 0.25

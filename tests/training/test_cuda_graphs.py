@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.core.packing import Packing, likeness
+from regard.core.packing import Packing, shape_key
 from regard.data.batching.windows import WindowBatch, Windows
 from regard.data.loader import Loader
 from regard.families.gpt import GPT, GPTConfig
@@ -127,9 +127,9 @@ def test_each_shape_is_recorded_once_and_only_so_many() -> None:
 
 def test_likeness_is_of_shapes_and_of_what_kernels_are_told() -> None:
     packed = [Packing.of(lengths, longest) for lengths, longest in (([3, 5], 8), ([4, 4], 8), ([8], 8), ([3, 5], 16))]
-    one, other_lengths, fewer, longer = (likeness(numbered(8, packing)) for packing in packed)
+    one, other_lengths, fewer, longer = (shape_key(numbered(8, packing)) for packing in packed)
     assert one == other_lengths
-    assert len({one, fewer, longer, likeness(numbered(8)), likeness(numbered(9))}) == 5
+    assert len({one, fewer, longer, shape_key(numbered(8)), shape_key(numbered(9))}) == 5
 
 
 def test_a_failed_recording_tells_its_first_line() -> None:

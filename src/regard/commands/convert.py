@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.commands.train import to_try
 from regard.core.errors import UserError, nearest
-from regard.core.files import filling, is_free
+from regard.core.files import draft_folder, is_free
 from regard.data.labels.classes import Scale
 from regard.data.sources.word_vectors import FILES as VECTOR_FILES
 from regard.data.sources.word_vectors import write_vectors
@@ -38,7 +38,7 @@ def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] 
     recipe = recipe_of(start, assignments)
     check_folder(recipe, folder)
     answers = adopted(start, recipe, torch.device("cpu"))
-    with filling(folder, last="recipe.toml") as draft:
+    with draft_folder(folder, last="recipe.toml") as draft:
         run = Run(draft)
         for file, vocabulary in answers.vocabularies.items():
             vocabulary.save(draft / file)
@@ -88,7 +88,7 @@ def _export_vectors(name: str, to: Path, kind: str, say: Say) -> None:
     vectors, path = vectors_of(name), to / VECTOR_FILES[kind]
     if not is_free(to):
         raise UserError(f"{to} exists already; give a new folder.")
-    with filling(to) as draft:
+    with draft_folder(to) as draft:
         write_vectors(draft / path.name, vectors, kind)
     say(f"exported: {path}, {len(vectors):,} words of width {vectors.width}")
 

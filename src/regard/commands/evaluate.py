@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.core.atomic import check_place, growing
+from regard.core.atomic import check_place, partial_file
 from regard.core.errors import UserError
 from regard.data.sources.word_vectors import is_vector_file
 from regard.runs.folder import Run, choose_device
@@ -53,6 +53,6 @@ def score_run(folder: Path, settings: Sequence[str], device: str | None, output:
     answers = WordVectorModel.of_file(folder, settings) if of_file else task.open(Run.open(folder, used), recipe, where)
     result = answers.evaluate(test)
     if output is not None:
-        with growing(output, "--output") as file:
+        with partial_file(output, "--output") as file:
             file.writelines(f"{text}\n" for text in result.outputs)
     return Scored(folder, used, result)

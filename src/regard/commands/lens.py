@@ -14,7 +14,7 @@ from regard.commands.subjects import subject_of
 from regard.commands.word_uses import find_uses, read_uses, several, side_by_side
 from regard.core.atomic import check_place
 from regard.core.errors import UserError, nearest
-from regard.core.terminal import aside
+from regard.core.terminal import print_stderr
 from regard.data.sources.senses import read_sentences, typed_sentences
 from regard.families import family_of
 from regard.lens import result
@@ -63,7 +63,7 @@ def look(
     with telling_unknown(answers):
         written, alignment = answers.attention(text, part)
     if whole := told_of_text(answers, text):
-        aside(whole)
+        print_stderr(whole)
     yield written
     yield save.text(alignment)
     if out is not None:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from io import BufferedReader
 from pathlib import Path
 
-from regard.core.atomic import growing
+from regard.core.atomic import partial_file
 from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.runs.protocols import Predictor
@@ -39,7 +39,7 @@ def predict(
         table = input if input is not None and _is_table(input) else None
         sources = _sources(texts, input, opened) if table is None else []
         if output is not None:
-            emit = opened.enter_context(growing(output, "--output")).write
+            emit = opened.enter_context(partial_file(output, "--output")).write
         answers, number = open_run(run, device, settings, weights), 0
         opened.enter_context(telling_unknown(answers))
         if table is not None:

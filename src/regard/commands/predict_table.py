@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from regard.core.errors import UserError
-from regard.core.terminal import Emit, aside
+from regard.core.terminal import Emit, print_stderr
 from regard.data.sources.column_choice import LISTED, Texts, texts_in_table
-from regard.data.sources.columns import listed, text_columns
+from regard.data.sources.columns import join_names, text_columns
 from regard.data.sources.files import numbered_lines
-from regard.data.sources.labelled import JSON_LINES, TABLES, below_header, called, written
+from regard.data.sources.labelled import JSON_LINES, TABLES, below_header, column_name, read_cell
 from regard.data.sources.records import Record, json_records, table_records
 from regard.data.sources.tagged import read_words
 from regard.runs.protocols import Predictor
@@ -95,7 +95,7 @@ def predict_table(path: Path, output: Path | None, answers: Predictor, as_json: 
         for line in some:
             writer.row(line.values, next(found) if line.texts is not None else {})
     if empty := sum(line.texts is None for line in lines):
-        aside(f"--input {path}: {empty:,} of {len(lines):,} rows have no text, and got empty predictions")
+        print_stderr(f"--input {path}: {empty:,} of {len(lines):,} rows have no text, and got empty predictions")
 
 
 def _predict_words(path: Path, answers: OfWords, as_json: bool, emit: Emit) -> None:
@@ -131,7 +131,9 @@ def _read(path: Path, answers: Tabular) -> tuple[tuple[str, ...], list[Line]]:
             return (), list(_from_json(path, answers))
         found = texts_in_table(path, answers.columns[:-1], answers.texts)
         if found.guessed:
-            aside(f"--input {path}: the text is {listed(found.columns)}, by its header. For others: data.columns=TEXT,LABEL")
+            print_stderr(
+                f"--input {path}: the text is {join_names(found.columns)}, by its header. For others: data.columns=TEXT,LABEL"
+            )
         return found.names, list(_from_table(path, found))
     except UserError as error:
         raise UserError(f"--input {error}") from None
@@ -164,10 +166,10 @@ def _from_table(path: Path, found: Texts) -> Iterator[Line]:
 
 
 def _texts(record: Record, columns: Sequence[str]) -> tuple[str, ...] | None:
-    found = [called(record, column) for column in columns]
+    found = [column_name(record, column) for column in columns]
     if any(record[1].get(name, "") is None or str(record[1].get(name, "-")).strip() in ("", "[]") for name in found):
         return None
-    return tuple(written(record, name) for name in found)
+    return tuple(read_cell(record, name) for name in found)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from regard.commands.subjects import recipe_with_data, subjects
 from regard.commands.train import to_try
 from regard.core.atomic import check_place
 from regard.core.errors import UserError, nearest
-from regard.core.files import filling, is_free
+from regard.core.files import draft_folder, is_free
 from regard.data.loader import Loader
 from regard.families import family_of
 from regard.lens.analyses.importance import Importance, importance, leave_one_out
@@ -173,7 +173,7 @@ def _write(run: Run, recipe: Recipe, out: Path, removed: Removed, curve: Pruning
     pruned = replace(run.recipe, model=replace(model, pruned=with_fewer(model, removed)))
     weights = run.weights()
     smaller = pruned_weights(weights.tensors("model"), model, removed)
-    with filling(out, last="recipe.toml") as draft:
+    with draft_folder(out, last="recipe.toml") as draft:
         made = Run(draft)
         for path in sorted([*run.folder.glob("tokenizer*.json"), *run.folder.glob("labels.json")]):
             shutil.copyfile(path, draft / path.name)

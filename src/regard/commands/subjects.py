@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from regard.core.errors import UserError
-from regard.core.terminal import aside
+from regard.core.terminal import print_stderr
 from regard.families import family_of
 from regard.lens.subject import Subject
 from regard.runs.early_checks import HUB
@@ -75,4 +75,4 @@ def subjects(predictor: Predictor, recipe: Recipe, most: int) -> Iterator[Subjec
     if refused and not found:
         raise refused[0]
     if refused:
-        aside(f"{len(refused)} of {found + len(refused)} texts are left out; the first because {refused[0]}")
+        print_stderr(f"{len(refused)} of {found + len(refused)} texts are left out; the first because {refused[0]}")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from regard.core.config import as_typed
+from regard.core.config import format_value
 from regard.core.errors import UserError
 from regard.data.loader import Loader, Source, bounded
 from regard.families import FAMILIES
@@ -188,7 +188,7 @@ def _change(key: str, before: dict[str, dict[str, object]], recipe: Recipe) -> s
 
 
 def _shown(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple | list) else as_typed(value)
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else format_value(value)
 
 
 def to_try(recipe: Recipe, folder: Path) -> str:

@@ -20,7 +20,7 @@ from regard.commands.baselines import fresh, repeated, trees
 from regard.commands.subjects import recipe_with_data, subject_of, subjects
 from regard.core.atomic import check_place
 from regard.core.errors import UserError, nearest
-from regard.core.terminal import aside
+from regard.core.terminal import print_stderr
 from regard.data.sources.conllu import read_conllu
 from regard.data.sources.files import numbered_lines
 from regard.lens.analyses.ablation import ablation
@@ -117,7 +117,7 @@ def computed(name: str, asked: ViewRequest) -> LensResult:
     with telling_unknown(answers):
         found = SHOWS[name].compute(answers, asked)
     if asked.text is not None and (whole := told_of_text(answers, asked.text)):
-        aside(whole)
+        print_stderr(whole)
     return found
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO
 
 from regard.core.errors import UserError
-from regard.core.files import create, draft_owner, naming, open_regular
-from regard.core.terminal import aside
+from regard.core.files import create_file, draft_owner, name_os_errors, open_regular
+from regard.core.terminal import print_stderr
 
 _in_flight: set[str] = set()
 """Hidden names this process is using now. Any other with our id was left by an earlier life: containers reuse ids."""
@@ -33,7 +33,7 @@ def flush_file(path: Path) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """A file's own fsync keeps its bytes; this keeps its name."""
+    """Flush the folder's entries to disk: a file's own fsync keeps its bytes, this keeps its name."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -53,8 +53,8 @@ def make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def building(final: Path) -> Iterator[Path]:
-    """A hidden folder to fill with flushed files; when the block ends well it takes the name and place of `final`."""
+def atomic_folder(final: Path) -> Iterator[Path]:
+    """Yield a hidden folder to fill with flushed files; if the block succeeds, it replaces `final` in one rename."""
     with _hidden(".tmp", final) as draft, _hidden(".old", final) as retired:
         try:
             draft.mkdir()
@@ -88,8 +88,8 @@ def discard(path: Path) -> None:
         _remove(rubbish)
 
 
-def standing(folder: Path) -> dict[str, Path]:
-    """Every name in the folder and where it is: under that name, or set aside by a replacement that never came."""
+def list_complete(folder: Path) -> dict[str, Path]:
+    """Return every name in the folder with its path: under that name, or set aside by a replacement that was interrupted."""
     entries = list(folder.iterdir()) if folder.is_dir() else []
     found = {path.name: path for path in entries if not path.name.startswith(".")}
     for path in entries:
@@ -99,7 +99,7 @@ def standing(folder: Path) -> dict[str, Path]:
 
 
 def sweep(folder: Path) -> None:
-    """Clear what killed processes left: delete rubbish, put back what was set aside. A live process keeps its own."""
+    """Delete what killed processes left half made, and put back what they had set aside; files of live processes stay."""
     for path in list(folder.iterdir()):
         if not path.name.startswith((".tmp-", ".old-")) or not _owner_is_gone(path.name):
             continue
@@ -112,7 +112,7 @@ def sweep(folder: Path) -> None:
 
 
 def sweep_drafts(folder: Path) -> None:
-    """Clear the drafts of single files that killed processes left. This process must not be writing any."""
+    """Delete the drafts of single files that killed processes left; this process must not be writing any."""
     for path in list(folder.iterdir()):
         owner = draft_owner(path.name)
         if owner is not None and (owner == os.getpid() or _is_gone(owner)):
@@ -122,7 +122,7 @@ def sweep_drafts(folder: Path) -> None:
 
 @contextmanager
 def _hidden(prefix: str, path: Path) -> Iterator[Path]:
-    """A hidden name for `path` that no sweep of this process touches while the block runs."""
+    """Yield a hidden name for `path` that no sweep of this process touches while the block runs."""
     name = f"{prefix}-{os.getpid()}-{secrets.token_hex(4)}-{_visible_name(path)}"
     _in_flight.add(name)
     try:
@@ -162,7 +162,7 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def explained(doing: str, folder: Path) -> Iterator[None]:
+def explain_os_errors(doing: str, folder: Path) -> Iterator[None]:
     """Turn what the operating system refuses into a sentence that says what to do about it."""
     try:
         yield
@@ -181,7 +181,7 @@ def explained(doing: str, folder: Path) -> Iterator[None]:
 
 
 def check_place(path: Path, option: str) -> None:
-    """Whether a file can be put there; `option` is how the person named it."""
+    """Refuse a path where no file can be written; `option` is how the person named it."""
     if path.is_dir():
         raise UserError(f"{option} {path} is a folder; give the name of a file in it.")
     if not path.parent.is_dir():
@@ -191,21 +191,23 @@ def check_place(path: Path, option: str) -> None:
 
 
 @contextmanager
-def growing(path: Path, option: str) -> Iterator[IO[str]]:
-    """A file that takes its name when it is whole. Until then what stood there stays, and what is ready is in NAME.part.
+def partial_file(path: Path, option: str) -> Iterator[IO[str]]:
+    """Yield a file that gets its name when it is complete; until then the old one stays, and finished lines are in NAME.part.
 
     Whatever ends the work before, Ctrl-C say, leaves the lines that are ready there, and it is told how many.
     """
     check_place(path, option)
     part = path.with_name(f"{path.name}.part")
-    with naming(part):
+    with name_os_errors(part):
         try:
-            with io.TextIOWrapper(create(part), "utf-8", line_buffering=True) as file:  # a line that is ready outlives a kill
+            with io.TextIOWrapper(
+                create_file(part), "utf-8", line_buffering=True
+            ) as file:  # a line that is ready outlives a kill
                 yield file
             part.replace(path)
         except BaseException:
             if part.is_file() and (ready := _lines(part)):
-                aside(f"{ready:,} line{'s' * (ready > 1)} of results {'are' if ready > 1 else 'is'} in {part}.")
+                print_stderr(f"{ready:,} line{'s' * (ready > 1)} of results {'are' if ready > 1 else 'is'} in {part}.")
             raise
         finally:
             if part.is_file() and not part.stat().st_size:

@@ -140,7 +140,7 @@ def _plain(value: Any, hint: type, key: str) -> Any:
 
 
 def _whole(number: int, key: str) -> int:
-    """A count or a seed that fits the 64 bits it will be kept in."""
+    """Return `number` if it fits into 64 bits."""
     if not -(2**63) <= number < 2**63:
         raise UserError(f"{key} must be a whole number below 2**63, and this one has {len(str(abs(number)))} digits.")
     return number
@@ -160,18 +160,18 @@ def override(tables: dict[str, dict[str, Any]], assignments: list[str]) -> None:
         tables[section][name] = Typed(value.strip())
 
 
-def as_typed(value: Any) -> str:
-    """A value as one would type it on the command line."""
+def format_value(value: Any) -> str:
+    """Return a value as one would type it on the command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether every byte that was typed could be read; Python smuggles the others in as surrogates."""
+    """Return True if every typed byte was UTF-8; Python passes the others on as surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def to_toml(sections: Mapping[str, Any]) -> str:
-    """Dataclasses as TOML text that `build` reads back to equal values. TOML has no null: what is None is left out."""
+    """Return dataclasses as TOML text that `build` reads back to equal values; None, which TOML cannot write, is left out."""
     parts = []
     for name, section in sections.items():
         values = {field.name: getattr(section, field.name) for field in dataclasses.fields(section)}

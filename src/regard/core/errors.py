@@ -1,4 +1,4 @@
-"""Mistakes a person can mend. The command line prints the sentence and exits with 2; it never shows a traceback for one."""
+"""Errors that a person can correct: the command line prints the sentence and exits with 2, without a traceback."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class UserError(Exception):
 
 
 def nearest(given: str, choices: Iterable[str]) -> str:
-    """The end of an error sentence: the nearest choice if one is close, and all of them if that helps more than it hides."""
+    """Return the end of an error sentence: the nearest choice if one is close, and all choices if they are few."""
     choices = sorted(choice[:SHOWN] for choice in islice(choices, MANY))
     close = get_close_matches(given[:SHOWN], choices, n=1, cutoff=0.5)
     listed = f" (known: {', '.join(choices)})" if 0 < len(choices) <= (6 if close else 24) else ""

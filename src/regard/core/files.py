@@ -1,4 +1,4 @@
-"""Files that somebody else made: opened only if they are regular, read only up to a bound, written without following links.
+"""Reading and writing files safely: only regular files are opened, reads have a bound, and no link is followed in writing.
 
 A name in a stranger's folder may be a pipe (reading waits for ever), a device (`/dev/zero` never ends), a link that leads
 out of the folder (reading tells a secret, writing destroys a file), or an archive that opens to a thousand times its size.
@@ -74,12 +74,12 @@ def _refuse_irregular(handle: int, path: Path) -> None:
 
 
 def read_bounded(path: Path, most: int = SMALL, *, within: Path | None = None) -> bytes:
-    """The content of a regular file of at most `most` bytes."""
+    """Return the content of a regular file of at most `most` bytes."""
     with open_regular(path, within=within) as file:
         size = os.fstat(file.fileno()).st_size
         content = file.read(most + 1) if size <= most else b""
     if size > most or len(content) > most:
-        raise UserError(f"{path} has more than {told_size(most)}, the most that is read of such a file. Is it the right file?")
+        raise UserError(f"{path} has more than {format_size(most)}, the most that is read of such a file. Is it the right file?")
     return content
 
 
@@ -95,7 +95,7 @@ def read_json(path: Path, most: int = SMALL, *, within: Path | None = None) -> A
 
 
 def parse_json(text: str, path: Path) -> Any:
-    """`path` is where the text is from, for the sentence about what is wrong with it."""
+    """Parse JSON; `path` is where the text is from, for the error sentence."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:  # no JSON, a number of thousands of digits, nested without end
@@ -128,17 +128,17 @@ class Unpacked(gzip.GzipFile):
 
 
 def refuse_bomb(path: Path, unpacked: int, packed: int) -> None:
-    """`unpacked` bytes have come, or will come, out of `packed` ones."""
+    """Refuse a compressed file if `unpacked` bytes out of `packed` ones are more than text can give."""
     if unpacked > BOMB_SIZE and unpacked > BOMB_RATIO * packed:
         raise UserError(
-            f"{path} opens to more than {BOMB_RATIO} times its size and {told_size(BOMB_SIZE)}, as text does not, so it is not "
+            f"{path} opens to more than {BOMB_RATIO} times its size and {format_size(BOMB_SIZE)}, as text does not, so it is not "
             "read any further. If it is what you mean, unpack it and give what is in it."
         )
 
 
 @contextmanager
 def open_maybe_gzipped(path: Path, *, within: Path | None = None) -> Iterator[BufferedReader | Unpacked]:
-    """A regular file, unpacked while it is read if it is called .gz; damage is told by name."""
+    """Open a regular file, decompressed while it is read if its name ends with .gz; damage becomes an error sentence."""
     try:
         with open_regular(path, within=within) as file:
             if path.suffix.lower() != ".gz":
@@ -153,7 +153,7 @@ def open_maybe_gzipped(path: Path, *, within: Path | None = None) -> Iterator[Bu
 
 
 def refuse_link_out(path: Path, folder: Path) -> None:
-    """Links inside a folder are fine, and so are those of a hub cache, whose snapshots are made of links into its blobs."""
+    """Refuse a link that leads out of `folder`, unless it leads into the blobs of a hub cache, whose snapshots are links."""
     try:
         home, real = folder.resolve(), path.resolve()
     except (OSError, RuntimeError, ValueError):  # links in a circle; a NUL in the name
@@ -166,7 +166,7 @@ def refuse_link_out(path: Path, folder: Path) -> None:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def name_os_errors(path: Path) -> Iterator[None]:
     """Give an error of the operating system the name of the file that is written: a full disk is told without one."""
     try:
         yield
@@ -179,7 +179,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
     """Write a file at once, under a name that nobody can have laid a link at; a link at `path` is replaced, not followed."""
     draft = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
-        with create(draft) as file:
+        with create_file(draft) as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
@@ -194,20 +194,20 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 
 def draft_owner(name: str) -> int | None:
-    """The process that `write_whole` in it made a draft of this name; None if it is none of our drafts."""
+    """Return the id of the process whose `write_whole` made a draft of this name, or None if it is no draft."""
     found = DRAFT.fullmatch(name)
     return int(found[1]) if found else None
 
 
-def create(path: Path) -> BufferedWriter:
-    """A new file to write to; what stood under that name is taken away, and if it was a link, what it named stays."""
+def create_file(path: Path) -> BufferedWriter:
+    """Open a new file for writing; an old one of that name is removed first, and a link is removed, not followed."""
     path.unlink(missing_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     return os.fdopen(handle, "wb")
 
 
-def open_lasting(path: Path) -> BufferedWriter:
-    """A regular file that is kept as it is, made where there is none: to lock it, or to write behind its end."""
+def open_append(path: Path) -> BufferedWriter:
+    """Open a regular file for appending or locking, and create it if it does not exist."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         handle = os.open(path, flags, 0o666)
@@ -220,8 +220,8 @@ def open_lasting(path: Path) -> BufferedWriter:
 
 
 @contextmanager
-def filling(folder: Path, last: str = "") -> Iterator[Path]:
-    """A hidden draft in `folder` to put files in; when the block ends well they move up, the one named `last` as the last.
+def draft_folder(folder: Path, last: str = "") -> Iterator[Path]:
+    """Yield a hidden draft folder in `folder`; if the block succeeds, its files move up, the one named `last` as the last.
 
     When it does not, or is interrupted, nothing is left behind: not the draft, nor a folder that was made for it.
     """
@@ -244,13 +244,13 @@ def filling(folder: Path, last: str = "") -> Iterator[Path]:
 
 
 def is_free(folder: Path) -> bool:
-    """Whether there is nothing in its place, or an empty folder; hidden names, as a killed process leaves them, do not count."""
+    """Return True if the folder does not exist or holds hidden names only, such as a killed process leaves."""
     if not os.path.lexists(folder):
         return True
     return folder.is_dir() and all(path.name.startswith(".") for path in folder.iterdir())
 
 
-def told_size(size: int) -> str:
+def format_size(size: int) -> str:
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if size >= unit:
             return f"{size / unit:,.4g} {name}"

@@ -29,18 +29,18 @@ class Packing:
 
     @classmethod
     def of(cls, lengths: Sequence[int] | np.ndarray, longest: int | None = None, given: int | None = None) -> Packing:
-        """`longest` where one is known that holds for all batches. Behind the first `given` sequences, if not all, is filler."""
+        """Build from lengths; `longest` bounds all batches, if known, and sequences after the first `given` are filler."""
         starts, ids_T, positions_T = _places(lengths)
         given_N = torch.arange(len(lengths)) < (len(lengths) if given is None else given)
         return cls(torch.from_numpy(starts.astype(np.int32)), ids_T, positions_T, given_N, longest or _rounded(lengths))
 
     @classmethod
     def filled(cls, lengths: np.ndarray, pieces: int = 0) -> Packing:
-        """With filler behind, in sequences of its own, some of them empty: few sizes, and a power of two of sequences.
+        """Build with filler sequences behind, some of them empty, so that few sizes and powers of two of sequences occur.
 
         The filler is in so many `pieces`, by default in as few as are no longer than the longest sequence.
         """
-        filler = _filler(lengths, pieces or fillers(lengths))
+        filler = _filler(lengths, pieces or count_fillers(lengths))
         empty = (1 << (len(lengths) + len(filler) - 1).bit_length()) - len(lengths) - len(filler)
         return cls.of(np.concatenate([lengths, np.zeros(empty, np.int64), filler]), given=len(lengths))
 
@@ -53,7 +53,7 @@ class Packing:
         return len(self.ids_T)
 
     def twice(self) -> Packing:
-        """The same sequences once more, behind themselves."""
+        """Return the same sequences twice, one copy behind the other."""
         return Packing(
             torch.cat([self.starts_N, self.starts_N[1:] + self.starts_N[-1]]),
             torch.cat([self.ids_T, self.ids_T + len(self.starts_N) - 1]),
@@ -72,7 +72,7 @@ class Pieces:
 
     @classmethod
     def of(cls, lengths: Sequence[int] | np.ndarray, rows: int) -> Pieces:
-        """Sequences in order, of which none goes on from one row into the next."""
+        """Build from lengths in order; no sequence may continue from one row into the next."""
         _, ids_T, positions_T = _places(lengths)
         return cls(ids_T.view(rows, -1), positions_T.view(rows, -1))
 
@@ -81,8 +81,8 @@ def _rounded(lengths: Sequence[int] | np.ndarray) -> int:
     return max(LEAST, 1 << (int(max(lengths)) - 1).bit_length())
 
 
-def grained(count: int) -> int:
-    """Rounded up to one of few sizes: a multiple of 128, and beyond 4,096 at most a sixteenth too large."""
+def round_up(count: int) -> int:
+    """Round up to one of few sizes: a multiple of 128, and beyond 4,096 at most a sixteenth too large."""
     return -(-count // _grain(count)) * _grain(count)
 
 
@@ -90,26 +90,26 @@ def _grain(count: int) -> int:
     return max(GRAIN, 1 << max(0, count.bit_length() - 5))
 
 
-def fillers(lengths: np.ndarray) -> int:
-    """In how many pieces filler may come, none longer than the longest sequence: also if another side needs more of them."""
+def count_fillers(lengths: np.ndarray) -> int:
+    """Return how many filler sequences are needed so that none is longer than the longest sequence, on either side."""
     tokens, longest = int(lengths.sum()), int(max(lengths))
-    most = grained(tokens + 1) - tokens + _grain(2 * tokens)
+    most = round_up(tokens + 1) - tokens + _grain(2 * tokens)
     return -(-most // max(1, longest - 1))
 
 
 def _filler(lengths: np.ndarray, pieces: int) -> np.ndarray:
-    """Lengths of the pieces, all about alike, none of them empty: so no sequence starts where the row ends."""
+    """Return the lengths of the filler sequences: nearly equal, none empty, so that no sequence starts where the row ends."""
     tokens = int(lengths.sum())
-    return np.diff((grained(tokens + pieces) - tokens) * np.arange(pieces + 1) // pieces)
+    return np.diff((round_up(tokens + pieces) - tokens) * np.arange(pieces + 1) // pieces)
 
 
-def behind(flat: np.ndarray, size: int, filler: int = 0) -> Tensor:
-    """As a tensor of this size."""
+def fill_up(flat: np.ndarray, size: int, filler: int = 0) -> Tensor:
+    """Return `flat` as a tensor of this size, filled up with `filler`."""
     return torch.from_numpy(np.append(flat, np.full(size - len(flat), filler, flat.dtype)))
 
 
 def _places(lengths: Sequence[int] | np.ndarray) -> tuple[np.ndarray, Tensor, Tensor]:
-    """Where sequences that lie end to end start (and the last ends), and each token's sequence and place in it."""
+    """Return the starts of sequences laid end to end (and the last end), and each token's sequence number and position."""
     starts = np.concatenate([[0], np.cumsum(lengths)])
     ids = np.repeat(np.arange(len(lengths)), lengths)
     return starts, torch.from_numpy(ids), torch.from_numpy(np.arange(starts[-1]) - starts[ids])
@@ -119,28 +119,28 @@ Words = Tensor | Packing | Pieces  # what of a batch's rows are words: lengths_B
 Batch = TypeVar("Batch")
 
 
-def moved(batch: Batch, device: torch.device) -> Batch:
-    """A batch of any kind with its tensors on this device; from pinned memory the copy does not wait."""
+def to_device(batch: Batch, device: torch.device) -> Batch:
+    """Copy a batch of any kind to a device; from pinned memory the copy does not wait."""
     return _each_tensor(batch, lambda tensor: tensor.to(device, non_blocking=True))
 
 
-def pinned(batch: Batch) -> Batch:
+def pin_memory(batch: Batch) -> Batch:
     return _each_tensor(batch, Tensor.pin_memory)
 
 
-def copied(batch: Batch, device: torch.device) -> Batch:
+def copy_to(batch: Batch, device: torch.device) -> Batch:
     return _each_tensor(batch, lambda tensor: tensor.to(device, copy=True))
 
 
 def tensors(batch: Any) -> list[Tensor]:
-    """Of a batch of any kind, those of its packing included."""
+    """Return all tensors of a batch of any kind, those of its packing included."""
     parts = [getattr(batch, f.name) for f in fields(batch)]
     own = [part for part in parts if isinstance(part, Tensor)]
     return own + [tensor for part in parts if isinstance(part, Packing | Pieces) for tensor in tensors(part)]
 
 
-def likeness(batch: Any) -> Hashable:
-    """Equal for batches with which a device does the same: all but what tensors hold, and what the loss is summed over."""
+def shape_key(batch: Any) -> Hashable:
+    """Return a key that is equal for batches of the same shapes and settings: all but tensor contents and the token count."""
     sizes = tuple((tensor.shape, tensor.dtype) for tensor in tensors(batch))
     return type(batch), sizes, tuple(_values(batch))
 

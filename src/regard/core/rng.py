@@ -11,24 +11,24 @@ import numpy as np
 import torch
 
 
-def counted(seed: int, stream: str, *numbers: int) -> int:
-    """A 63-bit number for this place in this stream of this seed."""
+def derive_seed(seed: int, stream: str, *numbers: int) -> int:
+    """Return a 63-bit seed derived from a seed, the name of a stream and the numbers of a place in it."""
     key = f"{seed}/{stream}/{'/'.join(map(str, numbers))}".encode()
     return int.from_bytes(blake2b(key, digest_size=8).digest(), "big") >> 1
 
 
 def generator(seed: int, stream: str, *numbers: int) -> np.random.Generator:
-    return np.random.default_rng(counted(seed, stream, *numbers))
+    return np.random.default_rng(derive_seed(seed, stream, *numbers))
 
 
 def seed_dropout(seed: int, step: int, micro: int, rank: int) -> None:
-    """Dropout draws from torch's own generator, so that generator is set anew for every micro-batch."""
-    torch.manual_seed(counted(seed, "dropout", step, micro, rank))
+    """Seed torch's own generator, from which dropout draws, for one micro-batch."""
+    torch.manual_seed(derive_seed(seed, "dropout", step, micro, rank))
 
 
-def draws(seed: int, stream: str, numbers: np.ndarray) -> np.ndarray:
-    """A number in [0, 1) for each of many places of a stream at once: output `number` of SplitMix64 (Steele et al. 2014)."""
-    z = np.uint64(counted(seed, stream)) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+def uniform(seed: int, stream: str, numbers: np.ndarray) -> np.ndarray:
+    """Return a number in [0, 1) for each place of a stream: output `number` of SplitMix64 (Steele et al. 2014)."""
+    z = np.uint64(derive_seed(seed, stream)) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53

@@ -20,18 +20,18 @@ SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def printable(text: str, keep: str = "") -> str:
-    """The text with every obeyed character but those of `keep` as JSON would escape it: \\u001b, \\n."""
+    """Escape every control character but those of `keep` as JSON does: \\u001b, \\n."""
     return OBEYED.sub(lambda found: found[0] if found[0] in keep else SHORT.get(found[0], f"\\u{ord(found[0]):04x}"), text)
 
 
 def quoted(text: str, most: int = 80) -> str:
-    """A stranger's name as part of a sentence: in one line, and cut in the middle if it is longer than `most`."""
+    """Return a text for use inside a sentence: in one line, and shortened in the middle if it is longer than `most`."""
     if len(text) > most:
         half = (most - 3) // 2
         text = f"{text[:half]}...{text[-half:]}"
     return printable(text)
 
 
-def aside(line: str) -> None:
+def print_stderr(line: str) -> None:
     """Print a line for people on stderr, where programs that read our output do not see it."""
     print(printable(line, keep="\n\t"), file=sys.stderr, flush=True)

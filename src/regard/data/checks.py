@@ -1,4 +1,4 @@
-"""What a person wants to know about pairs before hours are spent on them: how many, how long, and what looks odd.
+"""Checks of data before training: sizes, lengths, overlap of splits, and tags that break their scheme.
 
 What a person wants to know of tagged sentences before hours are spent on them: what is there, and is their scheme obeyed?
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from regard.core.errors import UserError
-from regard.data.labels.tagset import LETTERS, MARKED, OUTSIDE, Scheme, broken, spans, written
+from regard.data.labels.tagset import LETTERS, MARKED, OUTSIDE, Scheme, find_broken, spans, tags_of_spans
 from regard.data.sources import Pair
 from regard.data.sources.tagged import TaggedSentence
 
@@ -64,7 +64,7 @@ class Summary:
         return [sentence for count, sentence in said if count]
 
     def lines(self) -> list[str]:
-        """For the terminal."""
+        """Return the summary as lines for the terminal."""
         return [
             f"{self.name}: {self.pairs:,} pairs",
             f"  source: {self.source}",
@@ -97,7 +97,7 @@ def check_pairs(pairs: Sequence[Pair], name: str, *, long: int = LONG, lopsided:
 
 
 def overlap(train: Sequence[Pair], test: Sequence[Pair]) -> int:
-    """How many of the test pairs are also training pairs: a score over those is no evidence of learning."""
+    """Count the test pairs that are also training pairs: a score over those is no evidence of learning."""
     seen = set(train)
     return sum(pair in seen for pair in test)
 
@@ -114,7 +114,7 @@ def _share(count: int, of: int) -> str:
 
 
 def _first(numbers: tuple[int, ...], shown: int = 5) -> str:
-    """pairs 3, 17, 40, ..."""
+    """Return the first numbers as text: pairs 3, 17, 40, ..."""
     dots = ", ..." if len(numbers) > shown else ""
     return f"pair{'s' if len(numbers) > 1 else ''} " + ", ".join(f"{n:,}" for n in numbers[:shown]) + dots
 
@@ -122,14 +122,14 @@ def _first(numbers: tuple[int, ...], shown: int = 5) -> str:
 RARE = 10  # entities of a type, or words with a tag, that are too few to learn it from
 
 
-def obeying(sentences: Sequence[TaggedSentence], scheme: Scheme, repair: bool) -> tuple[list[TaggedSentence], int]:
-    """The sentences, and how many of their tags were mended; where none is to be, one that breaks the scheme is refused."""
+def repair_tags(sentences: Sequence[TaggedSentence], scheme: Scheme, repair: bool) -> tuple[list[TaggedSentence], int]:
+    """Return the sentences and how many of their tags were repaired; without `repair`, a broken tag is refused."""
     found, mended = list[TaggedSentence](), 0
     for sentence in sentences:
         if scheme != "plain":
             _must_be_marked(sentence, scheme)
-        if faults := broken(sentence.tags, scheme):
-            tags = written(spans(sentence.tags), len(sentence.tags), scheme)
+        if faults := find_broken(sentence.tags, scheme):
+            tags = tags_of_spans(spans(sentence.tags), len(sentence.tags), scheme)
             if not repair:
                 raise _breaks(sentence, scheme, faults[0], tags[faults[0]])
             sentence, mended = sentence._replace(tags=tuple(tags)), mended + len(faults)
@@ -155,8 +155,8 @@ def _breaks(sentence: TaggedSentence, scheme: Scheme, n: int, mended: str) -> Us
     )
 
 
-def described(sentences: Sequence[TaggedSentence], scheme: Scheme, shown: int = 8) -> list[str]:
-    """How many words there are, and of which types their entities, the most frequent first; and what looks odd."""
+def describe_tags(sentences: Sequence[TaggedSentence], scheme: Scheme, shown: int = 8) -> list[str]:
+    """Describe the tags: number of words, entities by type, the most frequent first, and warnings."""
     words = sum(len(sentence.words) for sentence in sentences)
     if scheme == "plain":
         counts = Counter(tag for sentence in sentences for tag in sentence.tags)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from regard.core.errors import UserError
-from regard.core.packing import pinned
+from regard.core.packing import pin_memory
 
 Self = TypeVar("Self")
 
@@ -24,26 +24,26 @@ Self = TypeVar("Self")
 class AnyBatch(Protocol):
     @property
     def tokens(self) -> int:
-        """What its loss is summed over; known to the host."""
+        """Return the number of terms that the loss is summed over, known on the host."""
         ...
 
     def to(self: Self, device: torch.device) -> Self: ...
 
 
 class Source(Protocol):
-    """Numbered examples, cut into batches anew for every epoch."""
+    """Numbered examples that are grouped into batches again for every epoch."""
 
     @property
     def fixed_shapes(self) -> bool:
-        """Are all batches but an epoch's last of one size?"""
+        """Return True if all batches but an epoch's last have one shape."""
         ...
 
     def plan(self, epoch: int) -> list[np.ndarray]:
-        """The examples of each batch; every epoch has as many batches."""
+        """Return the example numbers of each batch; every epoch has the same number of batches."""
         ...
 
     def count(self, rows: np.ndarray) -> int:
-        """What the loss of these examples is summed over."""
+        """Return the number of terms that the loss of these examples is summed over."""
         ...
 
     def batch(self, rows: np.ndarray, epoch: int) -> AnyBatch: ...
@@ -61,7 +61,7 @@ class Bounded:
     fixed_shapes = False
 
     def plan(self, epoch: int) -> list[np.ndarray]:
-        """All first parts, then all second ones: texts of like length do not follow each other."""
+        """Plan all first parts, then all second ones, so that texts of similar length do not follow each other."""
         cut = [np.array_split(rows, -(-len(rows) // self.most)) for rows in self.source.plan(epoch)]
         return [parts[n] for n in range(max(map(len, cut), default=0)) for parts in cut if n < len(parts)]
 
@@ -73,7 +73,7 @@ class Bounded:
 
 
 def bounded(source: Source, most: int) -> Source:
-    """At most so many examples in a batch; 0: as many as there are."""
+    """Limit the number of examples in a batch; 0 is no limit."""
     return Bounded(source, most) if most else source
 
 
@@ -96,7 +96,7 @@ class Loader:
             raise UserError("there is nothing left to train on; raise data.maximum_tokens or check data.train.")
 
     def rows(self, step: int) -> np.ndarray:
-        """The examples of a step, for all ranks together."""
+        """Return the example numbers of a step, for all ranks together."""
         epoch, index = divmod(step, self.per_epoch)
         planned = self.planned  # read and replaced whole, because two threads may stand in different epochs
         if planned[0] != epoch:
@@ -104,17 +104,17 @@ class Loader:
         return planned[1][index]
 
     def work(self, step: int) -> Work:
-        """This rank's share of a step."""
+        """Return this rank's share of a step."""
         rows, epoch = self.rows(step), step // self.per_epoch
         share, largest = rows[self.rank :: self.world], -(-len(rows) // self.world)
         parts = min(self.accumulate, largest)
         shares = [share[k::parts] for k in range(parts)]
         idle = sum(not len(part) for part in shares)
         batches = [self.source.batch(part if len(part) else rows[:1], epoch) for part in shares]
-        return Work([pinned(batch) for batch in batches] if self.pin else batches, self.source.count(rows), idle)
+        return Work([pin_memory(batch) for batch in batches] if self.pin else batches, self.source.count(rows), idle)
 
     def start(self, step: int, stop: int) -> Iterator[Work]:
-        """Steps from `step` up to `stop`, prepared up to `ahead` of the one in use."""
+        """Yield the steps from `step` to `stop`, prepared by a thread that is at most `ahead` steps ahead."""
         ready: queue.Queue[Work | BaseException] = queue.Queue(self.ahead)
         leave = threading.Event()
 

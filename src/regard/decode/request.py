@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.core.rng import counted
+from regard.core.rng import derive_seed
 from regard.decode.config import GREEDY, BeamSettings, DecodeConfig, Sampling
 from regard.decode.constraints import NO_TOKEN, Constraints
 from regard.model.state.protocol import EncodedInput, RowCompaction, State
@@ -177,4 +177,4 @@ class SearchRequest:
 
 def sample_seeds(config: DecodeConfig, numbers: Sequence[int]) -> list[int]:
     """Return the seed of every sample of every prompt; the seeds of a prompt are side by side."""
-    return [counted(config.seed, "sample", number, nth) for number in numbers for nth in range(config.samples)]
+    return [derive_seed(config.seed, "sample", number, nth) for number in numbers for nth in range(config.samples)]

@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
-from regard.core.atomic import explained, flush_folder, sweep_drafts
+from regard.core.atomic import explain_os_errors, flush_folder, sweep_drafts
 from regard.core.errors import UserError
-from regard.core.files import MIB, open_lasting, read_bounded, read_json, refuse_link_out, write_whole
-from regard.core.terminal import aside
+from regard.core.files import MIB, open_append, read_bounded, read_json, refuse_link_out, write_whole
+from regard.core.terminal import print_stderr
 from regard.runs.early_checks import must_exist
 from regard.runs.recipe import Recipe, made, read_run_toml, tables_of
 from regard.text.tokenizer import Tokenizer
@@ -101,10 +101,10 @@ class Run:
             return [self.recipe.text.size]  # its model's table may be larger
         return [len(Tokenizer.load(path)) for path in paths]
 
-    def store(self, say: Say = aside) -> Store:
+    def store(self, say: Say = print_stderr) -> Store:
         return Store(self.folder / CHECKPOINTS, say)
 
-    def weights(self, say: Say = aside) -> Checkpoint:
+    def weights(self, say: Say = print_stderr) -> Checkpoint:
         """What the run is used with: its choice, else the average of its last checkpoints, else its best, else its newest."""
         self.require_sealed()
         self._warn_if_unfinished(say)
@@ -162,7 +162,7 @@ class Run:
 
     def write(self, name: str, text: str) -> None:
         """A small file, complete or not at all; when this returns it survives a power cut."""
-        with explained(f"Writing {name}", self.folder):
+        with explain_os_errors(f"Writing {name}", self.folder):
             write_whole(self.folder / name, text)
             flush_folder(self.folder)
         if name == "recipe.toml":
@@ -212,7 +212,7 @@ class Run:
     def locked(self) -> Iterator[None]:
         """One process trains in a folder at a time; what those before it left half written is cleared."""
         self.refuse_links_out()
-        with open_lasting(self.folder / ".lock") as file:
+        with open_append(self.folder / ".lock") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

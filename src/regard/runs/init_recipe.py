@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from regard.core.config import Typed, as_typed
+from regard.core.config import Typed, format_value
 from regard.core.errors import UserError
 from regard.runs.folder import Run
 from regard.runs.pretrained import InitCheckpoint, Settings, settings_of, start_of
@@ -72,7 +72,7 @@ def _different(recipe: Recipe, settings: Settings) -> Iterator[tuple[str, str, s
     for section, theirs in settings.items():
         for key, value in asdict(getattr(recipe, section)).items():
             if value != theirs[key] and f"{section}.{key}" not in MAY_BE_OTHER:
-                yield f"{section}.{key}", as_typed(value), as_typed(theirs[key])
+                yield f"{section}.{key}", format_value(value), format_value(theirs[key])
 
 
 def _told(name: str) -> InitCheckpoint:

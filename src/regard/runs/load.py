@@ -16,7 +16,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.overrides import TorchFunctionMode
 
 from regard.core.errors import UserError
-from regard.core.files import told_size
+from regard.core.files import format_size
 from regard.families import family_of
 from regard.families.base import Sizes
 from regard.model.packed_linear import Weights, pack
@@ -55,7 +55,7 @@ def empty_parameters(run: Run | None = None) -> Iterator[None]:
         if run is not None and size and parameters > SMALLEST * size:
             raise UserError(
                 f"{run.folder / 'recipe.toml'} describes a model of {parameters:,} parameters or more, but its weights have only "
-                f"{told_size(size)}; that file is damaged or from another run. Copy the whole run again."
+                f"{format_size(size)}; that file is damaged or from another run. Copy the whole run again."
             )
         return parameter if parameter.is_meta else nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
 

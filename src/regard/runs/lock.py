@@ -17,7 +17,7 @@ from pathlib import Path
 
 from regard.core.atomic import flush_file, flush_folder
 from regard.core.errors import UserError
-from regard.core.files import told_size
+from regard.core.files import format_size
 from regard.runs.folder import RECORD, Run, Say
 from regard.runs.protocols import Prepared
 from regard.runs.recipe import Recipe
@@ -52,8 +52,8 @@ def must_fit_disk(prepared: Prepared, folder: Path) -> None:
     needed, free = 2 * 4 * prepared.example()[0].parameters, shutil.disk_usage(existing(folder)).free
     if needed > free:
         raise UserError(
-            f"--out {folder}: a checkpoint of this model takes at least {told_size(needed)}, and that disk has {told_size(free)} "
-            "left; free some space there, or give another folder."
+            f"--out {folder}: a checkpoint of this model takes at least {format_size(needed)}, and that disk has "
+            f"{format_size(free)} left; free some space there, or give another folder."
         )
 
 

@@ -29,7 +29,7 @@ from regard.runs.load import assign, empty_parameters, must_fit_weights, vocabul
 from regard.runs.recipe import Recipe, Tables, TaskConfig, made, typed_task
 from regard.runs.task import TASKS
 from regard.text.config import TextConfig
-from regard.text.pretrained import read_foreign
+from regard.text.pretrained import read_pretrained
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 
 Settings = dict[str, dict[str, Any]]
@@ -131,7 +131,7 @@ def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> InitCheckpoint:
         return start_of_run(Run.open(name))
     folder = local_folder(name)
     public = read_public(folder)
-    tokenizer = read_foreign(folder)
+    tokenizer = read_pretrained(folder)
     if len(tokenizer) > public.vocabulary:
         raise UserError(
             f"{name}: its tokenizer has {len(tokenizer):,} pieces, its model {public.vocabulary:,}; they do not belong together."

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from regard.core.config import as_typed, build, check_names, override, to_toml
+from regard.core.config import build, check_names, format_value, override, to_toml
 from regard.core.errors import UserError, nearest
 from regard.core.files import MIB, read_text
 from regard.decode.config import ONLY_FOR, DecodeConfig
@@ -69,7 +69,7 @@ class Recipe:
         """`section.key=ours (was theirs)` for every setting that differs, what a recipe says about itself aside."""
         mine, theirs = asdict(self), asdict(other)
         return [
-            f"{section}.{key}={as_typed(value)} (was {as_typed(theirs[section].get(key, UNKNOWN))})"
+            f"{section}.{key}={format_value(value)} (was {format_value(theirs[section].get(key, UNKNOWN))})"
             for section, table in mine.items()
             for key, value in table.items()
             if section != "recipe" and theirs[section].get(key, UNKNOWN) != value
@@ -192,7 +192,7 @@ def made(tables: Tables) -> Recipe:
     for key, value in (("compile", True), ("activation_checkpointing", True), ("fsdp", True), ("optimizer", "muon")):
         fits = family.has("blocks") or family.has("word_vectors") or (key == "compile" and family.has("compiles_steps"))
         if not fits and getattr(recipe.train, key) == value:
-            given = f"train.{key}={as_typed(value)}"
+            given = f"train.{key}={format_value(value)}"
             raise UserError(f"{given} is for models made of blocks alone, and model.family={family.name} is not; leave it out.")
     return recipe
 

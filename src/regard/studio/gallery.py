@@ -20,7 +20,7 @@ from PIL import Image
 
 from regard.core.errors import UserError
 from regard.data.sources.captions import Captioned, CaptionedImages
-from regard.data.sources.images import decoded, square
+from regard.data.sources.images import decode_image, square
 
 LARGEST = 16 << 20  # bytes of a file
 
@@ -89,7 +89,7 @@ class Gallery:
     def take(self, content: bytes, label: str) -> str:
         """The name by which it can be asked for: the same file has the same."""
         name = f"{HANDED}{hashlib.sha256(content).hexdigest()[:20]}"
-        made = _picture(label, decoded(content, label, PIXELS), self.side)
+        made = _picture(label, decode_image(content, label, PIXELS), self.side)
         with self._lock:
             self._handed[name] = made
             self._handed.move_to_end(name)

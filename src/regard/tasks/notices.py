@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from regard.core.terminal import aside, quoted
+from regard.core.terminal import print_stderr, quoted
 from regard.families import family_of
 from regard.model.mixers import CONVOLUTION
 from regard.model.visibility import causal, full
@@ -29,7 +29,7 @@ def must_read_pieces(predictor: Predictor) -> Tokenizer:
 
 
 @contextmanager
-def telling_unknown(answers: Predictor, say: Say = aside) -> Iterator[None]:
+def telling_unknown(answers: Predictor, say: Say = print_stderr) -> Iterator[None]:
     """Whatever is read meanwhile; said once, in the end."""
     tokenizer = answers.tokenizer
     if tokenizer is None:

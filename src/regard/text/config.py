@@ -33,7 +33,7 @@ class PairTextConfig(TextConfig):
 
 
 def check_size(kind: Kind, size: int, minimum_count: int) -> None:
-    """What can be known before the text is read; the config and the tokenizer itself both insist on it."""
+    """Refuse sizes that cannot work whatever the text is; called by the config and by the tokenizer."""
     if kind != "byte" and size <= len(SPECIALS):
         raise UserError(f"text.size={size} leaves no room beside the {len(SPECIALS)} specials. Set it to 5 or more.")
     least = len(SPECIALS) + BYTES

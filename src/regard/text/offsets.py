@@ -1,4 +1,4 @@
-"""Where in a text its pieces stand: from which character to which, without the white space that some pieces begin with.
+"""Character offsets of tokens and words in a text, without the white space that some tokens begin with.
 
 Where the words of a text stand: runs of letters and digits, and each sign of punctuation by itself, much as in CoNLL's files.
 
@@ -29,24 +29,24 @@ class Placed(NamedTuple):
     ends: np.ndarray
 
     def pieces_of(self, start: int, end: int) -> tuple[int, int] | None:
-        """The first and the last piece that have a character of text[start:end]."""
+        """Return the first and the last token that cover a character of text[start:end]."""
         touched = np.flatnonzero((self.starts < end) & (self.ends > start) & (self.starts < self.ends))
         return (int(touched[0]), int(touched[-1])) if len(touched) else None
 
     def characters_of(self, first: int, last: int) -> tuple[int, int]:
-        """What these pieces stand for together."""
+        """Return the span of characters that these tokens cover together."""
         solid = np.flatnonzero(self.starts[first : last + 1] < self.ends[first : last + 1]) + first
         return (int(self.starts[solid].min()), int(self.ends[solid].max())) if len(solid) else (0, 0)
 
 
-def placed(text: str, ids: list[int], offsets: Sequence[tuple[int, int]]) -> Placed:
+def place_tokens(text: str, ids: list[int], offsets: Sequence[tuple[int, int]]) -> Placed:
     fitted = [_fitted(text, start, end) for start, end in offsets]
     starts, ends = zip(*fitted) if fitted else ((), ())
     return Placed(ids, np.array(starts, np.int64), np.array(ends, np.int64))
 
 
 def _fitted(text: str, start: int, end: int) -> tuple[int, int]:
-    """Without white space around it; with the accents of its last letter, which a vocabulary may have taken off or composed."""
+    """Trim white space from a span, and extend it over combining accents of its last letter."""
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():
@@ -76,7 +76,7 @@ class Place(NamedTuple):
 
 
 def word_places(text: str) -> list[Place]:
-    """Every word, in order; what lies between them is white space."""
+    """Return every word in order; white space lies between them."""
     kinds = "".join(map(_kind, text))
     return [Place(*found.span()) for found in WORD.finditer(kinds)]
 
@@ -109,7 +109,7 @@ class Span(NamedTuple):
 
 
 def occurrences(word: str, text: str) -> list[Span]:
-    """Every place, in order; where a script does not part words, also inside of what may be a longer one."""
+    """Return every occurrence of a word in order; in scripts without spaces also inside of longer words."""
     found = [Span(*match.span()) for match in re.finditer(re.escape(word), text, re.IGNORECASE)]
     if any(unicodedata.name(character, "").startswith(UNSPACED) for character in word):
         return found
@@ -117,7 +117,7 @@ def occurrences(word: str, text: str) -> list[Span]:
 
 
 def _goes_on(text: str, place: int, edge: str) -> bool:
-    """Whether the character beside a word's edge belongs to the same word; an accent belongs to whatever it stands on."""
+    """Return True if the character beside a word's edge belongs to the word; an accent belongs to its letter."""
     if not 0 <= place < len(text):
         return False
     beside = unicodedata.category(text[place])[0]

@@ -1,4 +1,4 @@
-"""How each kind of tokenizer cuts text into words before it looks for pieces, and how it joins pieces to text again.
+"""Pre-tokenization: how each kind of tokenizer splits text into words, and how it joins tokens to text again.
 
     kind        cuts "parce qu'il dort." into            decode(encode(text)) is
     bpe         ▁parce ▁qu ' il ▁dort .  then merges     the text
@@ -81,7 +81,7 @@ def cut(kind: Kind, lowercase: bool) -> Cut:
 
 
 def _byte_letters() -> dict[str, int]:
-    """One visible letter for each byte, as GPT-2 chose them: printable Latin-1 stands for itself, the rest moves up."""
+    """Return one visible letter for each byte, as in GPT-2: printable Latin-1 stands for itself, the rest is shifted."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     moved = [byte for byte in range(256) if byte not in printable]
     letter_of = {byte: chr(byte) for byte in printable} | {byte: chr(256 + i) for i, byte in enumerate(moved)}
@@ -92,12 +92,12 @@ BYTE_LETTERS = _byte_letters()
 
 
 def visible(piece: str) -> str:
-    """A piece for people to read: the space as ▁, a line break as \\n."""
+    """Return a token as printable text: the space as ▁, a line break as \\n."""
     return "".join(SPACE if c == " " else c if c.isprintable() else c.encode("unicode_escape").decode() for c in piece)
 
 
 def visible_bytes(piece: str) -> str:
-    """A byte-level piece for people to read: as text where its bytes are text by themselves, else as <0xC3>.
+    """Return a byte-level token as printable text: as text where its bytes are valid UTF-8, else as <0xC3>.
 
     A piece that has other letters was added to the vocabulary as text, and the decoder takes it as that.
     """

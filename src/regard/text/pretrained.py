@@ -24,7 +24,7 @@ from regard.core.terminal import quoted
 from regard.text.pretokenize import BYTE_LETTERS
 from regard.text.specials import NAMES
 from regard.text.tokenizer import Tokenizer, read_tokenizer
-from regard.text.tokenizer_check import LARGEST, MOST_PIECES, check_pieces, guarded, read_large_json
+from regard.text.tokenizer_check import LARGEST, MOST_PIECES, catch_panics, check_pieces, read_large_json
 
 END_OF_WORD = "</w>"
 MOST_WRITTEN = 1000  # specials whose names are parted in texts
@@ -34,7 +34,7 @@ WHITE_SPACE = "".join(letter for letter in map(chr, range(0x3001)) if letter.iss
 NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
 
 
-def read_foreign(folder: Path) -> Tokenizer:
+def read_pretrained(folder: Path) -> Tokenizer:
     """Open the tokenizer in a Hugging Face folder. It has the specials its makers gave it: see `Tokenizer.roles`."""
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder} to read a tokenizer from. Give the folder that holds its files.")
@@ -49,18 +49,20 @@ def read_foreign(folder: Path) -> Tokenizer:
             f"{folder} holds no tokenizer that can be read: there is no tokenizer.json, no vocab.json with merges.txt and no "
             "vocab.txt. Copy them from where the model came from; transformers' save_pretrained writes tokenizer.json."
         )
-    with guarded(f"The tokenizer files in {folder} cannot be read"):  # what parts need of each other shows only when they work
+    with catch_panics(
+        f"The tokenizer files in {folder} cannot be read"
+    ):  # what parts need of each other shows only when they work
         _mark_specials(raw)
         _part_written_specials(folder, raw)
         return Tokenizer(raw)
 
 
 def _merged(folder: Path) -> tokenizers.Tokenizer:
-    """The two layouts of vocab.json and merges.txt: only GPT-1's pieces say where a word ends."""
+    """Build from vocab.json and merges.txt, in GPT-1's layout (tokens mark the end of a word) or GPT-2's."""
     pieces = read_large_json(folder / "vocab.json", folder)
     check_pieces(pieces if isinstance(pieces, dict) else None, str(folder / "vocab.json"))
     merges = _merges(folder / "merges.txt", folder)
-    with guarded(f"The vocab.json and merges.txt in {folder} cannot be read"):
+    with catch_panics(f"The vocab.json and merges.txt in {folder} cannot be read"):
         if any(piece.endswith(END_OF_WORD) for piece in pieces):
             layout, model = _gpt1, models.BPE(pieces, merges, unk_token="<unk>", end_of_word_suffix=END_OF_WORD)
         else:
@@ -70,7 +72,7 @@ def _merged(folder: Path) -> tokenizers.Tokenizer:
 
 
 def _merges(path: Path, folder: Path) -> list[tuple[str, str]]:
-    """Two pieces on each line, with a space between; a line that begins with #version is none."""
+    """Read the merges: two tokens on each line, with a space between; a line that begins with #version is skipped."""
     lines = read_text(path, LARGEST, within=folder).removesuffix("\n").split("\n")
     if len(lines) > MOST_PIECES:
         raise UserError(f"{path} has {len(lines):,} merges; up to {MOST_PIECES:,} are read.")
@@ -124,7 +126,7 @@ def _wordpiece(folder: Path) -> tokenizers.Tokenizer:
 
 
 def _setting(folder: Path, key: str, default: bool | None) -> bool | None:
-    """A yes, a no, or (only where that is the default) neither, from tokenizer_config.json if there is one."""
+    """Return a true or false setting of tokenizer_config.json, or None if that is the default."""
     value = _json_object(folder / "tokenizer_config.json", folder).get(key, default)
     if not isinstance(value, bool) and value is not default:
         said = quoted(repr(value), 40)
@@ -142,7 +144,7 @@ def _json_object(path: Path, folder: Path) -> dict[str, object]:
 
 
 def _refuse_additions(folder: Path, pieces: dict[str, int]) -> None:
-    """How added pieces are found in text is written nowhere but in tokenizer.json; without it the ids would be wrong."""
+    """Refuse added tokens, which only tokenizer.json describes; without it the ids would be wrong."""
     added = _json_object(folder / "added_tokens.json", folder)
     beyond = [piece for piece, number in added.items() if pieces.get(piece) != number]
     if beyond:
@@ -159,14 +161,14 @@ def _need_unknown(path: Path, unknown: str, pieces: dict[str, int]) -> None:
 
 
 def _mark_specials(raw: tokenizers.Tokenizer) -> None:
-    """Vocabulary files do not say which pieces are no text: those that have the name of a role are not."""
+    """Mark tokens that have the name of a role as special, which vocabulary files do not say."""
     marked = {piece.content for piece in raw.get_added_tokens_decoder().values() if piece.special}
     names = dict.fromkeys(name for names in NAMES.values() for name in names)
     raw.add_special_tokens([name for name in names if name not in marked and raw.token_to_id(name) is not None])
 
 
 def _part_written_specials(folder: Path, raw: tokenizers.Tokenizer) -> None:
-    """Where a model would find the name of a special in somebody's text (T5's does), cut its first letter off."""
+    """Split off the first letter of a special token's name in text, where the model would find it (as T5's does)."""
     raw.encode_special_tokens = True
     names = [piece.content for piece in raw.get_added_tokens_decoder().values() if piece.special and len(piece.content) > 1]
     found = [name for name in names if _finds(raw, name)]
@@ -183,7 +185,7 @@ def _part_written_specials(folder: Path, raw: tokenizers.Tokenizer) -> None:
 
 
 def _finds(raw: tokenizers.Tokenizer, name: str) -> bool:
-    """Whether the piece of this name stands for it where it is written (the unknown piece may well stand for part of it)."""
+    """Return True if the token of this name is found where its name is written."""
     text = f"{name} a{name}a"
     found = raw.encode(text, add_special_tokens=False)
     return any(piece == name == text[start:end] for piece, (start, end) in zip(found.tokens, found.offsets))

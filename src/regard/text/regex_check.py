@@ -1,4 +1,4 @@
-"""Which regular expressions of a stranger's tokenizer.json are run: those that cannot backtrack for more than a cube of a text.
+"""Check of regular expressions in foreign tokenizer files: only those with at most cubic backtracking are accepted.
 
 Oniguruma, which the tokenizers library matches with, tries every way to match: `(a+)+$` takes twice as long for each further
 letter, until the library panics after ten million steps, at every place of the text anew. A pattern is accepted if
@@ -38,7 +38,7 @@ class Refused(Exception):
 
 
 class Part(NamedTuple):
-    """Of a pattern, or all of it."""
+    """A pattern or a part of one."""
 
     repeats: int  # without a bound, at most
     width: int  # characters that it stands for, at least
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
 
 def check_regex(pattern: str) -> int:
-    """How many characters the pattern stands for at least; `Refused` is raised unless it is one that cannot take for ever."""
+    """Return the least number of characters that the pattern matches; raise `Refused` if it could take too long."""
     if len(pattern) > LONGEST:
         raise Refused(f"it has more than {LONGEST:,} characters")
     whole = _alternatives(pattern, 0, 0)
@@ -58,7 +58,7 @@ def check_regex(pattern: str) -> int:
 
 
 def _alternatives(pattern: str, at: int, depth: int) -> Part:
-    """Up to the end of the group or of the pattern."""
+    """Parse alternatives up to the end of the group or of the pattern."""
     if depth > DEEPEST:
         raise Refused("its groups are nested too deep")
     found = [(0, 0)]
@@ -73,7 +73,7 @@ def _alternatives(pattern: str, at: int, depth: int) -> Part:
 
 
 def _item(pattern: str, at: int, depth: int) -> Part:
-    """One character, class or group, with what is said about how often."""
+    """Parse one character, class or group with its repeat."""
     if flags := FLAGS.match(pattern, at):
         return Part(0, 0, flags.end())
     is_group = pattern[at] == "("
@@ -113,7 +113,7 @@ def _repeated(part: Part, said: re.Match[str], is_group: bool) -> Part:
 
 
 def _end_of_class(pattern: str, at: int) -> int:
-    """Where [...] ends; classes may stand in classes."""
+    """Return where [...] ends; classes may be nested."""
     depth = 0
     while at < len(pattern):
         letter = pattern[at]

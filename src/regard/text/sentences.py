@@ -1,4 +1,4 @@
-"""Where the sentences of a text end: at . ! ? or …, with the quotes and brackets behind them, before what can begin another.
+"""Sentence splitting: at . ! ? or …, with the quotes and brackets behind them, before what can begin another sentence.
 
     Dr. No left at 5 p.m. today. "Why?" she asked. Well... nobody knew.
     Dr. No left at 5 p.m. today. | "Why?" she asked. | Well... nobody knew.
@@ -25,7 +25,7 @@ OPENING = "\"'“‘«([—–-¿¡* "
 
 
 def sentences(text: str) -> list[str]:
-    """Each without the white space around it; none of them empty."""
+    """Return the sentences without the white space around them; none is empty."""
     if SENTENCE_END in text:
         parts = text.split(SENTENCE_END)
     else:
@@ -56,5 +56,5 @@ def _ends(before: str, end: re.Match[str], after: str) -> bool:
 
 
 def _initials(word: str) -> bool:
-    """J. of J. S. Bach, and U.S. of the U.S. Senate. *I* is a word by itself: it was I."""
+    """Return True for initials: J. of J. S. Bach, U.S. of the U.S. Senate; but *I* is a word: it was I."""
     return word.isupper() and word != "I" and all(len(letter) == 1 for letter in word.split("."))

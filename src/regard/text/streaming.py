@@ -26,7 +26,7 @@ class Stream:
         self._given = 0  # characters of the tail's text
 
     def add(self, ids: Sequence[int]) -> str:
-        """The text that has become certain; often none for a while."""
+        """Add ids and return the text that has become final, which may be empty."""
         spoken = [i for i in ids if self._speaks(i)]
         self._tail += spoken
         if not spoken or self._in_a_run_of_bytes():
@@ -39,17 +39,17 @@ class Stream:
         return new
 
     def end(self) -> str:
-        """The rest: nothing comes after it. The next `add` begins a new text."""
+        """Return the rest of the text; the next `add` begins a new text."""
         rest = self._tokenizer.decode(self._tail)[self._given :]
         self._tail, self._given = [], 0
         return rest
 
     def _speaks(self, i: int) -> bool:
-        """Specials, and ids beyond the vocabulary, have no text, and must not push out of the tail what has."""
+        """Return True if the id has text; special and unknown ids must not push others out of the tail."""
         return i not in self._tokenizer.specials and self._tokenizer.raw.id_to_token(i) is not None
 
     def _in_a_run_of_bytes(self) -> bool:
-        """Pieces like <0xC3> become characters only if all that follow each other do: wait until they end."""
+        """Return True within a run of byte tokens like <0xC3>, which become characters only when the run has ended."""
         if not self._falls_back_to_bytes or not self._tail:
             return False
         return BYTE_PIECE.fullmatch(str(self._tokenizer.raw.id_to_token(self._tail[-1]))) is not None

@@ -33,10 +33,10 @@ from tokenizers import AddedToken, models
 from regard.core.errors import UserError, nearest
 from regard.core.files import write_whole
 from regard.text.config import KINDS, Kind, check_size
-from regard.text.offsets import Placed, placed
+from regard.text.offsets import Placed, place_tokens
 from regard.text.pretokenize import BYTE_LETTERS, SPACE, cut, cut_long, visible, visible_bytes
 from regard.text.specials import NAMES, SPECIALS, TURN_END, find_roles
-from regard.text.tokenizer_check import guarded, read_checked
+from regard.text.tokenizer_check import catch_panics, read_checked
 from regard.text.training import LEARNERS
 
 # Data loaders fork, and threads do not survive that. Whoever wants threads can set the variable before starting.
@@ -60,7 +60,7 @@ class Tokenizer:
         self._visible = visible_bytes if self.decodes("ByteLevel") else visible
 
     def __len__(self) -> int:
-        """One more than the highest id: as many rows as a model's table of embeddings needs."""
+        """Return the highest id + 1: the number of rows of an embedding table."""
         return self._length
 
     @property
@@ -72,7 +72,7 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         try:
-            with guarded("The text cannot be cut into pieces"):
+            with catch_panics("The text cannot be cut into pieces"):
                 found = [encoding.ids for encoding in self.raw.encode_batch_fast(list(texts), add_special_tokens=False)]
         except TypeError:
             _refuse_half_characters(texts)
@@ -82,21 +82,21 @@ class Tokenizer:
         return found
 
     def encode_placed(self, texts: Sequence[str]) -> list[Placed]:
-        """Also where in its text each piece stands."""
+        """Encode texts and return the character offsets of the tokens too."""
         try:
-            with guarded("The text cannot be cut into pieces"):
+            with catch_panics("The text cannot be cut into pieces"):
                 found = self.raw.encode_batch(list(texts), add_special_tokens=False)
         except TypeError:
             _refuse_half_characters(texts)
             raise
-        rows = [placed(text, encoding.ids, encoding.offsets) for text, encoding in zip(texts, found)]
+        rows = [place_tokens(text, encoding.ids, encoding.offsets) for text, encoding in zip(texts, found)]
         if self._unknown is not None:
             self._note(texts, rows)
         return rows
 
     @contextmanager
     def noting_unknown(self) -> Iterator[dict[str, None]]:
-        """The words that are encoded meanwhile and are not in the vocabulary, in their order; no more than `NOTED`."""
+        """Yield a list that collects the unknown words encoded meanwhile, at most `NOTED`."""
         self._unknown = found = dict[str, None]()
         try:
             yield found
@@ -111,20 +111,20 @@ class Tokenizer:
                     self._unknown[text[start:end]] = None
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of the ids; special ids are left out."""
-        with guarded("The pieces cannot be joined to a text"):
+        """Return the text of the ids without special tokens."""
+        with catch_panics("The pieces cannot be joined to a text"):
             return str(self.raw.decode(list(ids), skip_special_tokens=True))
 
     def decode_batch(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        with guarded("The pieces cannot be joined to a text"):
+        with catch_panics("The pieces cannot be joined to a text"):
             return list(self.raw.decode_batch([list(row) for row in ids], skip_special_tokens=True))
 
     def decodes(self, step: str) -> bool:
-        """Whether such a step, by its name in `tokenizer.json`, is among those that make text of pieces."""
+        """Return True if the decoder has a step of this name, as in `tokenizer.json`."""
         return self.raw.decoder is not None and f'"{step}"'.encode() in self.raw.decoder.__getstate__()
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Each piece as a string for people to read: spaces as ▁, bytes that are not text by themselves as <0xC3>."""
+        """Return each token as printable text: spaces as ▁, bytes that are not text by themselves as <0xC3>."""
         return [self._token(i) for i in ids]
 
     def _token(self, i: int) -> str:
@@ -134,18 +134,18 @@ class Tokenizer:
         return str(piece) if i in self.specials else self._visible(piece)
 
     def continuing(self) -> np.ndarray:
-        """True for the ids that go on with a word which has begun; refused where pieces do not tell."""
+        """Return, for every id, True if the token continues a word; refused if tokens do not say so."""
         return continuing(self.raw)
 
     def with_mask(self) -> Tokenizer:
-        """The same with one more piece, <mask>, which hides a word: with the space before it, where pieces begin with one."""
+        """Return a copy with one more token, <mask>, which hides a word (with the space before it, if words begin with one)."""
         raw = tokenizers.Tokenizer.from_str(self.raw.to_str())
         longer = any(len(piece) > 1 and i not in self.specials for piece, i in raw.get_vocab(with_added_tokens=False).items())
         raw.add_special_tokens([AddedToken(NAMES["mask"][0], lstrip=longer and self.decodes("ByteLevel"), normalized=False)])
         return Tokenizer(raw)
 
     def with_turns(self) -> Tokenizer:
-        """The same with one more piece, the last: __eou__, which ends a turn. The turns around it are cut as if they stood alone.
+        """Return a copy with one more token, __eou__, which ends a turn; the turns around it are encoded as if alone.
 
         It is no special piece, since it is text: dialogues are written with it.
         """
@@ -158,7 +158,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path, *, foreign: bool = False) -> Tokenizer:
-        """What `save` wrote. Only where a run looks at `roles` instead of PAD, SOS, EOS and UNK may it be a `foreign` one."""
+        """Load what `save` wrote; a pretrained tokenizer only where a run uses `roles` instead of PAD, SOS, EOS and UNK."""
         path = Path(path)
         if not path.is_file():
             raise UserError(
@@ -174,17 +174,17 @@ class Tokenizer:
         return cls(raw)
 
     def fingerprint(self) -> str:
-        """The same for two tokenizers exactly if they do the same: the sha256 of their json."""
+        """Return the sha256 of the JSON: equal for tokenizers that do the same."""
         return hashlib.sha256(self.raw.to_str().encode()).hexdigest()
 
 
 def read_tokenizer(path: Path, otherwise: str) -> tokenizers.Tokenizer:
-    """`otherwise` ends the sentence for a damaged file: what else can be done than to copy it again."""
+    """Read a tokenizer; `otherwise` ends the error sentence for a damaged file."""
     try:
         content = read_checked(path, path.parent)
     except UserError as error:
         raise UserError(f"{str(error).removesuffix('.')}, {otherwise}") from None
-    with guarded(f"{path} is not a tokenizer.json that can be read", f"Copy it again from where it was made, {otherwise}"):
+    with catch_panics(f"{path} is not a tokenizer.json that can be read", f"Copy it again from where it was made, {otherwise}"):
         return tokenizers.Tokenizer.from_str(content)
 
 
@@ -222,7 +222,7 @@ SPACES = {letter for letter, byte in BYTE_LETTERS.items() if bytes([byte]).isspa
 
 
 def continuing(raw: tokenizers.Tokenizer) -> np.ndarray:
-    """True for the ids that do."""
+    """Return, for every id, True if the token continues a word."""
     pieces = raw.get_vocab(with_added_tokens=True)
     goes_on = _rule(raw, pieces)
     found = np.zeros(1 + max(pieces.values()), bool)
@@ -262,7 +262,7 @@ LINE_END = "\n"
 
 
 def whole_words(tokenizer: Tokenizer) -> list[str | None]:
-    """By id; None for what is no word, such as specials and the line end. With a space before it or without, a word is one."""
+    """Return the word of each id, with or without a space before it; None for special tokens and the line end."""
     if not isinstance(tokenizer.raw.model, models.WordLevel):
         raise UserError(
             "word vectors are of whole words, and this vocabulary has pieces of words; set text.tokenizer=word or "
@@ -307,7 +307,7 @@ class Blanks:
         return found if self.space is None else [self._closed(text, ids) for text, ids in zip(texts, found)]
 
     def _closed(self, text: str, ids: list[int]) -> list[int]:
-        """Without a space between a blank and punctuation."""
+        """Remove the space between a blank and punctuation."""
         before = (bool(re.match(r"[^\w\s]", text[blank.end() :])) for blank in TYPED.finditer(text))
         after_blank = (n + 1 for n, i in enumerate(ids) if i == self.mask)
         gone = {n for n, closed in zip(after_blank, before) if closed and ids[n : n + 1] == [self.space]}

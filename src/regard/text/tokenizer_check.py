@@ -58,8 +58,8 @@ MEND = "The tokenizer is damaged, or its parts do not belong together: copy it a
 
 
 @contextmanager
-def guarded(what: str, mend: str = MEND) -> Iterator[None]:
-    """Call the tokenizers library: where it panics or raises what has no narrower class, `what` went wrong is a sentence."""
+def catch_panics(what: str, mend: str = MEND) -> Iterator[None]:
+    """Turn a panic or a general error of the tokenizers library into the sentence `what`."""
     try:
         yield
     except BaseException as error:
@@ -69,12 +69,12 @@ def guarded(what: str, mend: str = MEND) -> Iterator[None]:
 
 
 def read_checked(path: Path, within: Path) -> str:
-    """A tokenizer.json as the library may have it."""
-    return json.dumps(checked(read_large_json(path, within), str(path)))
+    """Read and check a tokenizer.json."""
+    return json.dumps(check_tokenizer(read_large_json(path, within), str(path)))
 
 
 def read_large_json(path: Path, within: Path) -> Any:
-    """JSON with a vocabulary in it, refused before it is parsed if it holds more than any vocabulary does."""
+    """Read JSON with a vocabulary in it, refused before parsing if it holds more than any vocabulary does."""
     text = read_text(path, LARGEST, within=within)
     if text.count(",") > MOST_VALUES or text.count("[") + text.count("{") > MOST_VALUES // 2:
         raise UserError(
@@ -83,8 +83,8 @@ def read_large_json(path: Path, within: Path) -> Any:
     return parse_json(text, path)
 
 
-def checked(found: Any, where: str) -> dict[str, Any]:
-    """The same, without what pads and cuts and what the library does not know; refused if a part of it could do harm."""
+def check_tokenizer(found: Any, where: str) -> dict[str, Any]:
+    """Return the settings without padding and truncation; refused if a part of them is unknown or could do harm."""
     if not isinstance(found, dict) or not isinstance(found.get("model"), dict):
         raise _damaged(where, "has no model")
     ids = _check_model(found["model"], where)
@@ -101,7 +101,7 @@ def checked(found: Any, where: str) -> dict[str, Any]:
 
 
 def _check_model(model: Step, where: str) -> dict[int, str]:
-    """Of a vocabulary its pieces by their ids, each of which stands for one piece."""
+    """Check the vocabulary and return its tokens by id."""
     kind = model.get("type", MODELS[0])  # until 2021 files did not say it
     if kind not in MODELS:
         raise _damaged(where, f"has a model of the kind {quoted(str(kind))!r}, which is none of {', '.join(MODELS)}")
@@ -121,7 +121,7 @@ def _second(merge: Any) -> str:
 
 
 def check_pieces(vocabulary: Any, where: str) -> dict[int, str]:
-    """Pieces by their ids: a dictionary from pieces to ids, or a list of pairs of a piece and its score."""
+    """Return tokens by id, from a dictionary of ids or a list of (token, score)."""
     if isinstance(vocabulary, list):
         named = [(pair[0], n) for n, pair in enumerate(vocabulary) if isinstance(pair, list) and len(pair) == 2]
         whole = len(named) == len(vocabulary)
@@ -144,7 +144,7 @@ def check_pieces(vocabulary: Any, where: str) -> dict[int, str]:
 
 
 def _check_added(added: Any, ids: dict[int, str], where: str) -> None:
-    """Pieces that are found in a text before anything else is done with it."""
+    """Check added tokens, which are searched for in every text."""
     if not isinstance(added, list) or not all(isinstance(piece, dict) for piece in added):
         raise _damaged(where, "has added_tokens that are no list of pieces")
     characters, own = 0, dict[int, str]()
@@ -161,7 +161,7 @@ def _check_added(added: Any, ids: dict[int, str], where: str) -> None:
 
 
 def _growth(node: Any, section: str, where: str) -> float:
-    """How many times longer all steps of a section together can make a text."""
+    """Return how many times longer all steps of a section together can make a text."""
     growth = 1.0
     for number, step in enumerate(_steps(node, section, where, 0)):
         if number == MOST_STEPS:
@@ -173,7 +173,7 @@ def _growth(node: Any, section: str, where: str) -> float:
 
 
 def _steps(node: Any, section: str, where: str, depth: int) -> Iterator[Step]:
-    """Those of a sequence one by one, of sequences in sequences too."""
+    """Yield the steps of a sequence one by one, also of nested sequences."""
     if node is None:
         return
     kind = node.get("type") if isinstance(node, dict) else None
@@ -190,7 +190,7 @@ def _steps(node: Any, section: str, where: str, depth: int) -> Iterator[Step]:
 
 
 def _factor(step: Step, section: str, where: str) -> float:
-    """How many times longer one step can make a text, in characters; a few more at its ends do not count."""
+    """Return how many times longer one step can make a text, in characters; a few at its ends do not count."""
     match step["type"]:
         case "Replace":
             return _replaced(step, where)
@@ -214,7 +214,7 @@ def _factor(step: Step, section: str, where: str) -> float:
 
 
 def _replaced(step: Step, where: str) -> float:
-    """A pattern of one character at least becomes the content; where one may stand for nothing, the library panics."""
+    """Return the growth by a replacement; a pattern that can match nothing is refused, since the library panics."""
     pattern, content = step.get("pattern"), step.get("content")
     if not isinstance(content, str):
         raise _damaged(where, "replaces something by what is no text")
@@ -225,7 +225,7 @@ def _replaced(step: Step, where: str) -> float:
 
 
 def _width(pattern: Any, where: str) -> int:
-    """How many characters a pattern stands for at least; refused if it is one that could take for ever."""
+    """Return the least number of characters that a pattern matches; a pattern that could take too long is refused."""
     given = list(pattern.items()) if isinstance(pattern, dict) else []
     if len(given) != 1 or given[0][0] not in ("String", "Regex") or not isinstance(given[0][1], str):
         raise _damaged(where, f"has the pattern {quoted(str(pattern), 40)}, which is neither a String nor a Regex")
@@ -237,7 +237,7 @@ def _width(pattern: Any, where: str) -> int:
 
 
 def _repeated(step: Step) -> float:
-    """How often a template has the text."""
+    """Return how often a template has the text."""
     pieces = [piece for part in ("single", "pair") if isinstance(step.get(part), list) for piece in step[part]]
     return max(1, sum(isinstance(piece, dict) and "Sequence" in piece for piece in pieces) - 2)
 

@@ -1,4 +1,4 @@
-"""How each kind of tokenizer learns its pieces from text: the trainers of `tokenizers`, made to give the same answer twice.
+"""Training of each kind of tokenizer by the trainers of `tokenizers`, made deterministic.
 
 BPE (Sennrich et al. 2016) merges the most frequent neighbours, characters to begin with, or bytes (byte-bpe, Radford et
 al. 2019); WordPiece (Schuster & Nakajima 2012, as used by BERT) does so with pieces that know whether they begin a word;
@@ -33,7 +33,7 @@ def learn_bpe(how: Cut, texts: list[str], size: int, minimum_count: int) -> mode
 
 
 def learn_byte_bpe(how: Cut, texts: list[str], size: int, minimum_count: int) -> models.Model:
-    """All 256 bytes are pieces, whether this text has them or not: there is nothing such a vocabulary cannot spell."""
+    """Learn byte-level BPE: all 256 bytes are tokens, so that every text can be encoded."""
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=minimum_count,
@@ -74,7 +74,7 @@ def learn_unigram(how: Cut, texts: list[str], size: int, minimum_count: int) -> 
 
 
 def learn_frequent(how: Cut, texts: list[str], size: int, minimum_count: int) -> models.Model:
-    """The `size` most frequent words, or characters, as the cut makes them."""
+    """Learn the `size` most frequent words, or characters."""
     trainer = trainers.WordLevelTrainer(
         vocab_size=size, min_frequency=minimum_count, special_tokens=list(SPECIALS), show_progress=False
     )
@@ -120,7 +120,7 @@ def _train(model: models.Model, trainer: trainers.Trainer, how: Cut, texts: list
 
 
 def _settled(scores: dict[str, float], letters: set[str]) -> dict[str, float]:
-    """Unigram scores without what differs from run to run because the trainer walks through hash tables.
+    """Return unigram scores without the noise that differs from run to run because the trainer walks through hash tables.
 
     Its sums carry noise near 1e-15: rounded off. And the letters it dropped but must bring back it puts at the lowest
     score, plus 0, 1, 2, ... ten-thousandths in the order of such a table: they all get the lowest score.

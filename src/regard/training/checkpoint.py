@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from regard import __version__
-from regard.core.atomic import building, discard, explained, flush_file, make_folder, standing, sweep
+from regard.core.atomic import atomic_folder, discard, explain_os_errors, flush_file, list_complete, make_folder, sweep
 from regard.core.errors import UserError, nearest
 from regard.training.manifest import Damaged, canonical, read_json, seal, verify, write_text
 from regard.training.sharded import is_sharded, parts_of, read_shards
@@ -49,7 +49,7 @@ class Checkpoint:
     def tensors(self, name: str) -> dict[str, Tensor]:
         """The tensors saved under this name, whole and on the CPU."""
         path = self.path / f"{name}{_TENSORS}"
-        with explained(f"Reading the checkpoint {self.path.name}", self.path.parent):
+        with explain_os_errors(f"Reading the checkpoint {self.path.name}", self.path.parent):
             known = parts_of(self.path) if self.sharded else [path.stem for path in self.path.glob(f"*{_TENSORS}")]
             if name not in known:
                 raise UserError(f"The checkpoint {self.path} holds no tensors called {name!r}{nearest(name, known)}")
@@ -82,10 +82,10 @@ class Store:
         require_finite_json("state", state)
         text = canonical(dict(state))
         final = self.folder / _name(kind, step)
-        with explained(f"Saving the checkpoint {final.name}", self.folder):
+        with explain_os_errors(f"Saving the checkpoint {final.name}", self.folder):
             make_folder(self.folder)
             sweep(self.folder)
-            with building(final) as draft:
+            with atomic_folder(final) as draft:
                 write_text(draft / STATE, text)
                 for part, named in tensors.items():
                     path = draft / f"{part}{_TENSORS}"
@@ -147,15 +147,15 @@ class Store:
         good = next(filter(_is_good, places), None)  # mostly the first: one folder is read, not all
         if good is None:
             return  # what is left may still be worth mending by hand
-        with explained("Deleting old checkpoints", self.folder):
+        with explain_os_errors("Deleting old checkpoints", self.folder):
             for place in reversed(places[count:]):
                 if place != good:
                     discard(place.path)
 
     def _places(self, *kinds: str) -> list[_Place]:
         """Newest first, not yet verified."""
-        with explained("Looking for checkpoints", self.folder):
-            found = standing(self.folder)
+        with explain_os_errors("Looking for checkpoints", self.folder):
+            found = list_complete(self.folder)
         places = [place for name, path in found.items() if (place := _parse(name, path))]
         order = {kind: rank for rank, kind in enumerate(kinds or sorted({place.kind for place in places}))}
         chosen = [place for place in places if place.kind in order]

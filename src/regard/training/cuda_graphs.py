@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from regard.core.packing import copied, likeness, tensors
+from regard.core.packing import copy_to, shape_key, tensors
 from regard.model.kernels.cuda_graph import CudaRecorder, Recorder, Step
 
 PLAIN = 3  # steps of a shape that are run as they are: in these, kernels are compiled, chosen and warmed up
@@ -35,7 +35,7 @@ class Recordings:
 
     def learn(self, batch: Any, learn: Learn) -> None:
         """What `learn(batch)` does on the device; it may depend on nothing else but buffers that stay where they are."""
-        key = likeness(batch)
+        key = shape_key(batch)
         if key not in self.kept and (self.met[key] < PLAIN or len(self.kept) == MOST):
             self.met[key] += 1
             learn(batch)
@@ -48,7 +48,7 @@ class Recordings:
         replay()
 
     def _record(self, batch: Any, learn: Learn) -> tuple[Any, Step]:
-        own = copied(batch, self.device)
+        own = copy_to(batch, self.device)
         try:
             return own, self.recorder.record(partial(learn, own))
         except torch.OutOfMemoryError:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.core.atomic import explained
+from regard.core.atomic import explain_os_errors
 from regard.model.mixers.feature_maps import is_drawn
 from regard.model.stack import Stack
 from regard.objectives.base import Objective
@@ -119,7 +119,7 @@ class ParallelModel:
                 write_shards(Path(where), parts, self.world.leads)
 
         if not self.world.leads:
-            with explained(f"Saving this process's part of the checkpoint {kind}-{step:08d}", store.folder):
+            with explain_os_errors(f"Saving this process's part of the checkpoint {kind}-{step:08d}", store.folder):
                 write(Path())
             return
         try:

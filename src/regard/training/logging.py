@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.core.files import MIB, naming, open_lasting, read_bounded, write_whole
+from regard.core.files import MIB, name_os_errors, open_append, read_bounded, write_whole
 from regard.core.terminal import printable
 from regard.training.checkpoint import finite_number
 
@@ -39,7 +39,7 @@ class RunLog:
 
     def record(self, **values: Any) -> None:
         self.records.append(values)
-        with naming(self.path), open_lasting(self.path) as file:
+        with name_os_errors(self.path), open_append(self.path) as file:
             file.write((json.dumps(values) + "\n").encode())
 
     @property

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from regard.core.atomic import explained
+from regard.core.atomic import explain_os_errors
 from regard.training.tensors import read_tensors, write_tensors
 
 FOLDER = "snapshots"
@@ -29,7 +29,7 @@ def snapshots(run: Path) -> dict[int, Path]:
 def write_snapshot(run: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
     """Numbers too large for float16 are kept at its largest: a picture needs no more, and infinities would break it."""
     folder = run / FOLDER
-    with explained(f"Writing the snapshot of step {step}", folder):
+    with explain_os_errors(f"Writing the snapshot of step {step}", folder):
         folder.mkdir(exist_ok=True)
         temporary = folder / f".step-{step}.tmp"
         write_tensors(temporary, _halved(tensors))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.batching import word_vectors as module
-from regard.data.batching.word_vectors import BlockSource, WordText, drawing_table, kept_share, room
+from regard.data.batching.word_vectors import BlockSource, WordText, keep_probability, negative_table, room
 
 
 def numbered_text(lengths: list[int]) -> WordText:
@@ -83,8 +83,8 @@ def test_frequent_words_are_left_out_as_in_the_papers_program() -> None:
     counts = np.array([50_000, 5000, 500, 50])
     threshold = 1e-3 * counts.sum()
     expected = np.minimum(1, (np.sqrt(counts / threshold) + 1) * threshold / counts)
-    assert kept_share(counts, 1e-3) == pytest.approx(expected, rel=1e-5)
-    assert (kept_share(counts, 0.0) == 1).all()
+    assert keep_probability(counts, 1e-3) == pytest.approx(expected, rel=1e-5)
+    assert (keep_probability(counts, 0.0) == 1).all()
     ids = np.random.default_rng(0).permutation(np.repeat(np.arange(4, dtype=np.int32), counts))
     source = source_of(WordText(tuple("abcd"), counts, ids, np.array([0])), 2, batch=1024, subsample=1e-3)
     seen, epochs = np.zeros(4), 12
@@ -97,10 +97,10 @@ def test_frequent_words_are_left_out_as_in_the_papers_program() -> None:
 
 def test_negatives_are_drawn_by_counts_to_the_power() -> None:
     counts = np.array([10_000, 1000, 100, 1])
-    shares = np.bincount(drawing_table(counts, 0.75), minlength=4) / len(drawing_table(counts, 0.75))
+    shares = np.bincount(negative_table(counts, 0.75), minlength=4) / len(negative_table(counts, 0.75))
     expected = counts**0.75 / (counts**0.75).sum()
     assert shares == pytest.approx(expected, rel=1e-2)
-    assert (np.bincount(drawing_table(np.array([10**9, 0, 1]), 1.0)) > 0).all()  # none is never drawn
+    assert (np.bincount(negative_table(np.array([10**9, 0, 1]), 1.0)) > 0).all()  # none is never drawn
 
 
 @settings(max_examples=50)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.labels.classes import Labels, described
+from regard.data.labels.classes import Labels, describe_labels
 from regard.data.sources.labelled import Example
 
 
@@ -62,17 +62,17 @@ def test_a_label_that_training_does_not_have() -> None:
 
 
 def test_imbalance_rarity_and_contradictions_are_said() -> None:
-    even = described(examples(*["a", "b"] * 50))
+    even = describe_labels(examples(*["a", "b"] * 50))
     assert even == ["a 50.0%, b 50.0%; always saying 'a' scores 50.0%"]
-    lopsided = described(examples(*["b"] * 95, *["a"] * 5))
+    lopsided = describe_labels(examples(*["b"] * 95, *["a"] * 5))
     assert lopsided[0] == "b 95.0%, a 5.0%; always saying 'b' scores 95.0%"
     assert [line.split(",")[0] for line in lopsided[1:]] == [
         "warning: 95.0% are 'b'",
         "warning: 1 labels have fewer than 10 texts each",
     ]
     twice = [Example("same", None, "ab"[n % 2], "") for n in range(30)]
-    assert "warning: 1 texts stand there with two labels" in described(twice)[-1]
-    assert described(examples(*map(str, range(8))))[0].count("%") == 7  # six are shown
+    assert "warning: 1 texts stand there with two labels" in describe_labels(twice)[-1]
+    assert describe_labels(examples(*map(str, range(8))))[0].count("%") == 7  # six are shown
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.labels.classes import Scale, described_numbers, values
+from regard.data.labels.classes import Scale, describe_numbers, values
 from regard.data.sources.labelled import Example
 
 
@@ -52,8 +52,8 @@ def test_one_text_and_two() -> None:
 
 
 def test_what_they_look_like_is_said() -> None:
-    assert described_numbers(examples("0", "5", "4")) == ["from 0 to 5; always saying their mean, 3.00, is off by 2.00"]
-    odd = described_numbers(examples(*["1"] * 9, "2"))
+    assert describe_numbers(examples("0", "5", "4")) == ["from 0 to 5; always saying their mean, 3.00, is off by 2.00"]
+    odd = describe_numbers(examples(*["1"] * 9, "2"))
     assert odd[1] == "warning: 90.0% are 1, so there is little to learn from the rest."
 
 

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.labels.tagset import LETTERS, Scheme, Span, broken, recognised, scheme_of_names, spans, transitions, written
+from regard.data.labels.tagset import (
+    LETTERS,
+    Scheme,
+    Span,
+    find_broken,
+    guess_scheme,
+    scheme_of_names,
+    spans,
+    tags_of_spans,
+    transitions,
+)
 
 SCHEMES: tuple[Scheme, ...] = ("iob1", "iob2", "iobes")
 EXAMPLE = {  # Ann Lee saw Rome Oslo
@@ -53,9 +63,9 @@ def all_tags(scheme: Scheme, types: str = "XY") -> list[str]:
 def test_the_example(scheme: Scheme) -> None:
     tags = EXAMPLE[scheme].split()
     assert spans(tags) == MEANT
-    assert written(MEANT, 5, scheme) == tags
-    assert broken(tags, scheme) == []
-    assert recognised([tags]) == scheme
+    assert tags_of_spans(MEANT, 5, scheme) == tags
+    assert find_broken(tags, scheme) == []
+    assert guess_scheme([tags]) == scheme
 
 
 @given(st.lists(st.sampled_from(["O", *(f"{letter}-{t}" for letter in "BIES" for t in ("X", "Y", "a-b"))]), max_size=9))
@@ -67,7 +77,7 @@ def test_entities_are_conllevals(tags: list[str]) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_entities_come_back_from_what_is_written(scheme: Scheme) -> None:
     for tags in product(all_tags("iob2"), repeat=4):
-        assert spans(written(spans(tags), 4, scheme)) == spans(tags)
+        assert spans(tags_of_spans(spans(tags), 4, scheme)) == spans(tags)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -78,14 +88,14 @@ def test_what_may_follow_what_is_what_can_be_written(scheme: Scheme) -> None:
     around, obeyed = len(names), 0
     for row in product(range(len(names)), repeat=4):
         steps = bool(may[[around, *row], [*row, around]].all())
-        assert steps == (broken([names[n] for n in row], scheme) == []), [names[n] for n in row]
+        assert steps == (find_broken([names[n] for n in row], scheme) == []), [names[n] for n in row]
         obeyed += steps
     assert 50 < obeyed < len(names) ** 4
 
 
 def test_plain_tags_may_follow_all() -> None:
     assert transitions(["NN", "VB"], "plain").tolist() == np.ones((3, 3)).tolist()
-    assert broken(["I-PER", "NN"], "plain") == []
+    assert find_broken(["I-PER", "NN"], "plain") == []
 
 
 @pytest.mark.parametrize(
@@ -105,7 +115,7 @@ def test_plain_tags_may_follow_all() -> None:
     ],
 )
 def test_the_scheme_is_recognised(rows: list[str], expected: Scheme) -> None:
-    assert recognised([row.split() for row in rows]) == expected
+    assert guess_scheme([row.split() for row in rows]) == expected
 
 
 def test_the_scheme_of_names() -> None:

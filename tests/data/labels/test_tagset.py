@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.core.errors import UserError
-from regard.data.checks import described, obeying
+from regard.data.checks import describe_tags, repair_tags
 from regard.data.labels.tagset import Scheme, Tags
 from regard.data.sources.tagged import TaggedSentence
 
@@ -90,22 +90,22 @@ def test_a_damaged_file(text: str, tmp_path: Path) -> None:
 )
 def test_a_tag_that_breaks_its_scheme_is_refused_by_its_line(scheme: Scheme, row: str, line: int, says: str) -> None:
     with pytest.raises(UserError) as told:
-        obeying(sentences(row), scheme, repair=False)
+        repair_tags(sentences(row), scheme, repair=False)
     assert f"f.txt, line {line}: " in str(told.value)
     assert says in str(told.value)
 
 
 def test_tags_are_mended_and_counted() -> None:
-    found, mended = obeying(sentences("O I-X I-X I-Y", "B-X I-X", "I-X O"), "iob2", repair=True)
+    found, mended = repair_tags(sentences("O I-X I-X I-Y", "B-X I-X", "I-X O"), "iob2", repair=True)
     assert [sentence.tags for sentence in found] == [("O", "B-X", "I-X", "B-Y"), ("B-X", "I-X"), ("B-X", "O")]
     assert mended == 3
-    assert obeying(found, "iob2", repair=False) == (found, 0)
+    assert repair_tags(found, "iob2", repair=False) == (found, 0)
 
 
 def test_what_there_is_is_described() -> None:
-    assert described(sentences("B-X I-X O B-X", "B-Y"), "iob2") == [
+    assert describe_tags(sentences("B-X I-X O B-X", "B-Y"), "iob2") == [
         "5 words, 3 entities (iob2): X 2, Y 1",
         "warning: 2 of them are met fewer than 10 times, such as 'X'; more would help.",
     ]
-    assert described(sentences("NN " * 12), "plain") == ["12 words, 1 tags: NN 12"]
-    assert described(sentences("O O"), "iob2") == ["2 words, 0 entities (iob2)"]
+    assert describe_tags(sentences("NN " * 12), "plain") == ["12 words, 1 tags: NN 12"]
+    assert describe_tags(sentences("O O"), "iob2") == ["2 words, 0 entities (iob2)"]

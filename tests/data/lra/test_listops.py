@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.rng import generator
-from regard.data.lra import draw_sequences
+from regard.data.lra import generate_sequences
 from regard.data.lra.generate import Range
 from regard.data.lra.listops import LABELS, SYMBOLS, ListOps, depths, draw
 from regard.data.lra.sequences import Sequences
@@ -100,11 +100,11 @@ def test_lists_are_one_in_four_of_arguments_and_have_two_to_ten() -> None:
 
 
 def test_a_short_split_is_the_beginning_of_a_long_one_and_splits_share_nothing() -> None:
-    few, many = (draw_sequences(f"builtin:listops@length=5-20@count={count}/train") for count in (50, 400))
+    few, many = (generate_sequences(f"builtin:listops@length=5-20@count={count}/train") for count in (50, 400))
     assert [example.text for example in few] == [example.text for example in many[:50]]
-    others = [draw_sequences(f"builtin:listops@length=5-20@count=200/{split}") for split in ("valid", "test")]
+    others = [generate_sequences(f"builtin:listops@length=5-20@count=200/{split}") for split in ("valid", "test")]
     texts = [{example.text for example in each} for each in (many, *others)]
     assert len(texts[0]) == 400
     assert not texts[0] & texts[1]
     assert not (texts[0] | texts[1]) & texts[2]
-    assert draw_sequences("builtin:listops@length=5-20@count=50@seed=3/train")[0].text != few[0].text
+    assert generate_sequences("builtin:listops@length=5-20@count=50@seed=3/train")[0].text != few[0].text

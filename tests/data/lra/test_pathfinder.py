@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.core.rng import generator
-from regard.data.lra import draw_sequences
+from regard.data.lra import generate_sequences
 from regard.data.lra.pathfinder import DOT_LIGHT, STYLES, pictures_of
 
 
@@ -98,18 +98,18 @@ LEVELS = (2, 6, 9, 14)
 
 
 def test_with_fewer_dashes_paths_are_shorter() -> None:
-    lit = [np.mean(draw_sequences(f"builtin:pathfinder@dashes={dashes}@count=200/valid").flat > 0) for dashes in LEVELS]
+    lit = [np.mean(generate_sequences(f"builtin:pathfinder@dashes={dashes}@count=200/valid").flat > 0) for dashes in LEVELS]
     dashes = [2 * level + 5 * 4 for level in LEVELS]  # two long snakes beside five short ones
     assert np.array(lit) / lit[2] == pytest.approx(np.array(dashes) / dashes[2], abs=0.07)  # and the dots
-    hard, arena = (draw_sequences(f"builtin:pathfinder{level}@count=20/valid") for level in ("@dashes=14", ""))
+    hard, arena = (generate_sequences(f"builtin:pathfinder{level}@count=20/valid") for level in ("@dashes=14", ""))
     assert (hard.flat == arena.flat).all()
-    small, most = (draw_sequences(f"builtin:pathfinder@side=16{level}@count=20/valid") for level in ("", "@dashes=5"))
+    small, most = (generate_sequences(f"builtin:pathfinder@side=16{level}@count=20/valid") for level in ("", "@dashes=5"))
     assert (small.flat == most.flat).all()
     assert set(small.lengths.tolist()) == {256}
 
 
 def test_as_a_set_they_are_sequences_of_pixels() -> None:
-    found, other = (draw_sequences(f"builtin:pathfinder@count=20/{split}") for split in ("valid", "test"))
+    found, other = (generate_sequences(f"builtin:pathfinder@count=20/{split}") for split in ("valid", "test"))
     assert len(found) == 20
     assert set(found.lengths.tolist()) == {1024}
     assert found[3].label in ("joined", "apart")

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.lra import SETS, asked_for, draw_sequences, is_drawn
-from regard.data.lra.generate import Drawn, _received, _start, chunks_of, handed_over, kept, received
-from regard.data.lra.sequences import Sequences, joined
+from regard.data.lra import SETS, generate_sequences, is_generated, parse_request
+from regard.data.lra.generate import SequenceArrays, _received, _start, generate_chunks, load_or_generate, read_chunk, to_bytes
+from regard.data.lra.sequences import Sequences, concatenate
 
 rows = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=9)
 
@@ -41,7 +41,7 @@ def test_an_example_is_its_row(given: list[list[int]]) -> None:
 
 @given(rows, rows, st.integers(1, 20))
 def test_two_sets_follow_each_other(first: list[list[int]], second: list[list[int]], limit: int) -> None:
-    both = joined([made(first), made(second)], limit)
+    both = concatenate([made(first), made(second)], limit)
     assert [example.text for example in both] == [example.text for example in made((first + second)[:limit])]
     turned = both.take(np.arange(len(both))[::-1])
     assert [example.text for example in turned] == [example.text for example in both][::-1]
@@ -60,14 +60,14 @@ def test_what_is_kept_is_what_was_drawn(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("regard.data.lra.generate.SMALL", 10)
     calls = []
 
-    def make() -> Drawn:
+    def make() -> SequenceArrays:
         calls.append(1)
-        return Drawn(np.arange(20, dtype=np.uint8), np.array([12, 8]), np.array([0, 1]))
+        return SequenceArrays(np.arange(20, dtype=np.uint8), np.array([12, 8]), np.array([0, 1]))
 
-    first, second = kept("something", make, tmp_path), kept("something", make, tmp_path)
+    first, second = load_or_generate("something", make, tmp_path), load_or_generate("something", make, tmp_path)
     assert len(calls) == 1
     assert all((a == b).all() for a, b in zip(first, second))
-    kept("something else", make, tmp_path)
+    load_or_generate("something else", make, tmp_path)
     assert len(calls) == 2
     assert not [path for path in (tmp_path / "arena").iterdir() if path.suffix not in (".flat", ".npz")]
 
@@ -76,31 +76,31 @@ def test_what_is_kept_is_what_was_drawn(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("damage", [b"", b"nonsense", None])
 def test_a_damaged_file_is_made_again(suffix: str, damage: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.data.lra.generate.SMALL", 10)
-    drawn = Drawn(np.arange(20, dtype=np.uint8), np.array([12, 8]), np.array([0, 1]))
-    kept("something", lambda: drawn, tmp_path)
+    drawn = SequenceArrays(np.arange(20, dtype=np.uint8), np.array([12, 8]), np.array([0, 1]))
+    load_or_generate("something", lambda: drawn, tmp_path)
     (path,) = (tmp_path / "arena").glob(f"*{suffix}")
     path.write_bytes(bytes(20) if damage is None else damage)  # None: as long as before, and other
-    found = kept("something", lambda: drawn, tmp_path)
+    found = load_or_generate("something", lambda: drawn, tmp_path)
     assert (found.flat == drawn.flat).all()
-    assert (kept("something", lambda: Drawn.none(), tmp_path).flat == drawn.flat).all()
+    assert (load_or_generate("something", lambda: SequenceArrays.none(), tmp_path).flat == drawn.flat).all()
 
 
 @settings(max_examples=10)
 @given(rows)
 def test_a_chunk_survives_the_pipe(given: list[list[int]]) -> None:
     found = made(given)
-    chunk = Drawn(found.flat, found.lengths, found.labels)
-    pipe = io.BytesIO(handed_over(chunk) + handed_over(Drawn.none()))
-    assert all((a == b).all() for a, b in zip(chunk, received(pipe) or Drawn.none()))
-    assert len((received(pipe) or chunk).lengths) == 0
-    assert received(pipe) is None
-    assert received(io.BytesIO(handed_over(chunk)[:-1])) is None
+    chunk = SequenceArrays(found.flat, found.lengths, found.labels)
+    pipe = io.BytesIO(to_bytes(chunk) + to_bytes(SequenceArrays.none()))
+    assert all((a == b).all() for a, b in zip(chunk, read_chunk(pipe) or SequenceArrays.none()))
+    assert len((read_chunk(pipe) or chunk).lengths) == 0
+    assert read_chunk(pipe) is None
+    assert read_chunk(io.BytesIO(to_bytes(chunk)[:-1])) is None
 
 
 def test_processes_draw_what_one_draws() -> None:
     entry = "builtin:parity@length=2-20/train"
-    asked, kind = asked_for(entry), SETS["parity"].generator
-    with chunks_of(entry, kind, asked) as alone:
+    asked, kind = parse_request(entry), SETS["parity"].generator
+    with generate_chunks(entry, kind, asked) as alone:
         expected = list(islice(alone, 3))
     started = [_start(entry, number, 2) for number in range(2)]
     try:
@@ -115,8 +115,8 @@ def test_processes_draw_what_one_draws() -> None:
 
 
 def test_a_limit_asks_for_no_more() -> None:
-    assert len(draw_sequences("builtin:dyck/train", limit=7)) == 7
-    assert asked_for("builtin:listops/train").size == 96_000
-    assert asked_for("builtin:listops@count=5/train", limit=9).size == 5
-    assert is_drawn("builtin:listops@x/train")
-    assert not is_drawn("builtin:remarks/train")
+    assert len(generate_sequences("builtin:dyck/train", limit=7)) == 7
+    assert parse_request("builtin:listops/train").size == 96_000
+    assert parse_request("builtin:listops@count=5/train", limit=9).size == 5
+    assert is_generated("builtin:listops@x/train")
+    assert not is_generated("builtin:remarks/train")

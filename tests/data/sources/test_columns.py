@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from regard.core.errors import UserError
-from regard.data.sources.columns import Choice, labelled, role, sides
-from regard.data.sources.labelled import chosen, read_labelled, told_columns
+from regard.data.sources.columns import Choice, labelled_columns, pair_columns, role
+from regard.data.sources.labelled import choose_columns, describe_columns, read_labelled
+from regard.data.sources.parallel import describe_columns as told_sides
 from regard.data.sources.parallel import read_pairs
-from regard.data.sources.parallel import told_columns as told_sides
 from tests.command import refused, regard
 
 
@@ -51,16 +51,16 @@ def test_what_a_name_says(names: str, expected: str | None) -> None:
     ],
 )
 def test_headers_that_people_have(header: str, columns: str) -> None:
-    found = labelled(header.split(","))
+    found = labelled_columns(header.split(","))
     assert found.columns == tuple(columns.split(",") if columns else ())
     assert bool(found.doubt) == (not columns)
 
 
 def test_source_and_target() -> None:
     for header in ("source,target", "en,de", "English,French", "input,output"):
-        assert sides(["id", *header.split(",")]) == Choice(tuple(header.split(",")))
-    assert not sides(["one", "two"]).columns
-    assert not sides(["en", "de", "fr"]).columns
+        assert pair_columns(["id", *header.split(",")]) == Choice(tuple(header.split(",")))
+    assert not pair_columns(["one", "two"]).columns
+    assert not pair_columns(["en", "de", "fr"]).columns
 
 
 def table(path: Path, header: str, row: str, rows: int = 30) -> str:
@@ -82,7 +82,7 @@ def test_an_id_is_no_text(tmp_path: Path) -> None:
         (("film 0",), "good"),
         (("film 1",), "bad"),
     ]
-    assert "not read: 'id'" in told_columns((path,), ())[0]
+    assert "not read: 'id'" in describe_columns((path,), ())[0]
     for columns in (("id", "Review text", "sentiment"), ("0", "1", "2"), ("id", "sentiment")):
         with pytest.raises(UserError, match=r"column 'id' numbers the rows") as error:
             read_labelled((path,), columns)
@@ -120,7 +120,7 @@ def test_numbers_below_a_header_that_is_understood(tmp_path: Path) -> None:
     """The names of the columns are no example."""
     path = table(tmp_path / "a.tsv", "label\tsentence", "{y}\ta film {n}")
     assert len(read_labelled((path,), ("1", "0"))) == len(read_labelled((path,))) == 30
-    assert chosen(path, ("1", "0")).called == ("sentence", "label")  # type: ignore[union-attr]
+    assert choose_columns(path, ("1", "0")).called == ("sentence", "label")  # type: ignore[union-attr]
 
 
 def test_a_first_row_that_only_looks_like_names(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_json_lines_by_their_keys(tmp_path: Path) -> None:
     rows = [{"idx": n, "premise": f"a {n}", "hypothesis": "b", "label": n % 2} for n in range(4)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert [(e.texts, e.label) for e in read_labelled((str(tmp_path / "a.jsonl"),))][1] == (("a 1", "b"), "1")
-    assert "by its keys; not read: 'idx'" in told_columns((str(tmp_path / "a.jsonl"),), ())[0]
+    assert "by its keys; not read: 'idx'" in describe_columns((str(tmp_path / "a.jsonl"),), ())[0]
 
 
 def test_the_sides_of_a_translation(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from regard.core import files as untrusted
 from regard.core.errors import UserError
 from regard.data.sources import files, images
 from regard.data.sources.captions import read_captions
-from regard.data.sources.files import archived
-from regard.data.sources.images import KINDS, decoded, opened, read_image, read_images, read_named, square
+from regard.data.sources.files import archive_members
+from regard.data.sources.images import KINDS, decode_image, identify_image, read_image, read_images, read_named, square
 
 
 def saved(path: Path, picture: Image.Image) -> Path:
@@ -136,7 +136,7 @@ def test_all_that_pillow_says_of_changed_bytes_is_one_sentence() -> None:
         for _ in range(chance.randint(1, 6)):
             content[chance.randrange(len(content))] = chance.randrange(256)
         try:
-            assert decoded(bytes(content[: chance.randint(1, len(content))]), "a.png").mode == "RGB"
+            assert decode_image(bytes(content[: chance.randint(1, len(content))]), "a.png").mode == "RGB"
         except UserError as error:
             told += str(error).startswith("a.png ")
     assert told > 300
@@ -151,7 +151,7 @@ def test_whatever_a_decoder_raises(error: Exception, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("PIL.ImageOps.exif_transpose", breaks)
     with pytest.raises(UserError, match=r"a\.png is not an image that can be read \(\S+\)"):
-        decoded(as_bytes("PNG"), "a.png")
+        decode_image(as_bytes("PNG"), "a.png")
 
 
 def test_size_and_pixels_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,9 +159,9 @@ def test_size_and_pixels_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     bomb[16:24] = (9000).to_bytes(4, "big") * 2
     bomb[29:33] = zlib.crc32(bomb[12:29]).to_bytes(4, "big")
     with pytest.raises(UserError, match="9,000 × 9,000 pixels, and 64,000,000 are taken at most"):
-        decoded(bytes(bomb), "a.png")
+        decode_image(bytes(bomb), "a.png")
     with pytest.raises(UserError, match="16 × 16 pixels"):
-        opened(as_bytes("PNG"), "a.png", 255)
+        identify_image(as_bytes("PNG"), "a.png", 255)
     monkeypatch.setattr(images, "LARGEST", 100)
     with pytest.raises(UserError, match="more than 100 bytes"):
         read_image(saved(tmp_path / "a.png", Image.effect_noise((64, 64), 50)))
@@ -202,22 +202,22 @@ def test_links_that_stay_in_the_folder_are_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz"])
 def test_what_an_archive_may_not_hold(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = archive(tmp_path / name, ("a.png", as_bytes("PNG")))
-    assert [found for found, _ in archived(path, lambda _: True, 10_000)] == ["a.png"]
+    assert [found for found, _ in archive_members(path, lambda _: True, 10_000)] == ["a.png"]
     with pytest.raises(UserError, match=rf"{name}: a\.png has more than 10 bytes"):
-        list(archived(path, lambda _: True, 10))
+        list(archive_members(path, lambda _: True, 10))
     path = archive(tmp_path / name, ("a.png", b""), kind=tarfile.GNUTYPE_SPARSE)
     with pytest.raises(UserError, match=rf"{name}"):
-        list(archived(path, lambda _: True, 10_000))
+        list(archive_members(path, lambda _: True, 10_000))
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE):
         path = archive(tmp_path / name, ("a.png", b""), kind=kind)
-        assert list(archived(path, lambda _: True, 10_000)) == []
+        assert list(archive_members(path, lambda _: True, 10_000)) == []
 
 
 def test_an_archive_that_is_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(untrusted, "BOMB_SIZE", 1 << 20)
     path = archive(tmp_path / "a.tar.gz", ("unwanted.png", bytes(20 << 20)), ("a.png", as_bytes("PNG")))
     with pytest.raises(UserError, match="times its size"):
-        list(archived(path, lambda name: name == "a.png", 10_000))
+        list(archive_members(path, lambda name: name == "a.png", 10_000))
 
 
 def test_a_million_members_are_not_kept(tmp_path: Path) -> None:
@@ -230,4 +230,4 @@ def test_a_million_members_are_not_kept(tmp_path: Path) -> None:
 def test_headers_that_lead_to_headers_without_end(tmp_path: Path) -> None:
     path = archive(tmp_path / "a.tar", *(("x", b"name\0") for _ in range(5000)), kind=tarfile.GNUTYPE_LONGNAME)
     with pytest.raises(UserError, match="not a whole archive"):
-        list(archived(path, lambda _: True, 10_000))
+        list(archive_members(path, lambda _: True, 10_000))

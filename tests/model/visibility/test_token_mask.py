@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.core.packing import Packing, Pieces, moved
+from regard.core.packing import Packing, Pieces, to_device
 from regard.families.gpt import GPT, GPTConfig
 from regard.model.visibility import causal, dense
 from regard.model.visibility.token_mask import only_words, positions
@@ -94,5 +94,5 @@ def test_packed_on_a_gpu_too(gpt: GPT) -> None:
     model.load_state_dict(gpt.state_dict())
     with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
         alone = torch.cat([model(ids[None])[0] for ids in ids_T.split(flat)]).float()
-        packed = model(ids_T[None], moved(Packing.of(flat), torch.device("cuda")))[0].float()
+        packed = model(ids_T[None], to_device(Packing.of(flat), torch.device("cuda")))[0].float()
     assert (packed - alone).norm() < 0.02 * alone.norm()

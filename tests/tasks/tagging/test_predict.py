@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import regard
 from regard.core.errors import UserError
-from regard.data.labels.tagset import Span, broken, spans
+from regard.data.labels.tagset import Span, find_broken, spans
 from regard.data.sources.tagged import TaggedSentence
 from regard.model.probe import probe
 from regard.tasks.registry import open_run
@@ -62,7 +62,7 @@ def test_company_changes_no_answer_and_offsets_hold(given_: list[str]) -> None:
         assert all(text[e.start : e.end] == e.text for e in together.entities)
         assert all(text[w.start : w.end] == w.text for w in together.words)
         tags = [word.tag for word in together.words]
-        assert not broken(tags, "iob2")
+        assert not find_broken(tags, "iob2")
         assert [(together.words[s.start].start, together.words[s.end - 1].end, s.type) for s in spans(tags)] == [
             e[:3] for e in together.entities
         ]
@@ -208,14 +208,14 @@ def test_a_public_tagger_says_what_transformers_says(folder: Path) -> None:
     with torch.no_grad():
         expected = peer(**encoded).logits[0, first].log_softmax(-1)
     np.testing.assert_allclose(found._logs([words]), expected.numpy(), atol=1e-4)
-    assert not broken(found.tag_words([words])[0].tags, "iob2")
+    assert not find_broken(found.tag_words([words])[0].tags, "iob2")
     assert set(found.vocabularies) == {"tokenizer.json", "labels.json"}
 
 
 def test_the_scheme_of_a_public_tagger_may_be_set(folder: Path) -> None:
     found = open_run(folder, "cpu", ["data.scheme=iob1"])
     assert isinstance(found, Tagger)
-    assert not broken(found.tag_words([["Ann", "left", "Rome", "."] * 5])[0].tags, "iob1")
+    assert not find_broken(found.tag_words([["Ann", "left", "Rome", "."] * 5])[0].tags, "iob1")
 
 
 def test_a_file_with_a_word_a_line(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.commands.train import dry_run_lines
 from regard.core.errors import UserError
 from regard.data.batching.tagged import make_batch
-from regard.data.labels.tagset import spans, written
+from regard.data.labels.tagset import spans, tags_of_spans
 from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.pretrained import start_of
 from regard.runs.recipe import load_recipe
@@ -112,7 +112,7 @@ def test_what_the_data_looks_like_is_said(tmp_path: Path) -> None:
 
 def test_any_scheme_trains_the_same(rows: Path, tmp_path: Path) -> None:
     """Files in IOB1 are rewritten; what is learned from is then the same to the last bit."""
-    other = [(words, written(spans(tags), len(tags), "iob1")) for words, tags in ROWS]
+    other = [(words, tags_of_spans(spans(tags), len(tags), "iob1")) for words, tags in ROWS]
     one, two = (prepare(recipe(path), None, quiet) for path in (rows, write_rows(tmp_path / "iob1.conll", other)))
     assert one.fingerprints() == two.fingerprints()
     kept = prepare(recipe(rows, "data.scheme=plain"), None, quiet)

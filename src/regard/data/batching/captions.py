@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.packing import moved
-from regard.data.batching.pairs import Encode, Ragged, cuts, ended, padded, plan_by_length, started
+from regard.core.packing import to_device
+from regard.data.batching.pairs import Encode, Ragged, append_eos, cuts, pad_rows, plan_by_length, prepend_sos
 from regard.data.sources.captions import CaptionedImages
 
 
 @dataclass(frozen=True)
 class ImageBatch:
-    """What `Batch` is to sentences, to images."""
+    """A batch of images and their captions."""
 
     image_BYXC: Tensor  # bytes
     target_in_BL: Tensor
@@ -29,7 +29,7 @@ class ImageBatch:
     tokens: int  # words to predict, <eos> included; known to the host
 
     def to(self, device: torch.device) -> ImageBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
     @property
     def inputs(self) -> tuple[Tensor, Tensor]:
@@ -78,7 +78,7 @@ class CaptionBatches:
 
 
 def encode_captions(data: CaptionedImages, encode: Encode, maximum: int | None = None) -> EncodedCaptions:
-    """With `maximum`, longer captions (their <eos> counted) are dropped and counted."""
+    """Encode captions; those longer than `maximum` tokens (<eos> counted) are dropped and counted."""
     owner = np.repeat(np.arange(len(data)), [len(example.captions) for example in data.examples])
     words = encode([caption for example in data.examples for caption in example.captions])
     kept = [n for n, ids in enumerate(words) if maximum is None or len(ids) < maximum]
@@ -86,14 +86,14 @@ def encode_captions(data: CaptionedImages, encode: Encode, maximum: int | None =
 
 
 def make_batch(data: EncodedCaptions, rows: np.ndarray) -> ImageBatch:
-    target_in_BL, _ = padded(*started(*data.words.take(rows)))
-    target_out_BL, _ = padded(*ended(*data.words.take(rows)))
+    target_in_BL, _ = pad_rows(*prepend_sos(*data.words.take(rows)))
+    target_out_BL, _ = pad_rows(*append_eos(*data.words.take(rows)))
     image_BYXC = torch.from_numpy(data.images_NYXC[data.owner[rows]])
     return ImageBatch(image_BYXC, target_in_BL, target_out_BL, int(data.words.lengths[rows].sum()) + len(rows))
 
 
 def in_order(data: EncodedCaptions, tokens: int) -> list[ImageBatch]:
-    """All of them once, the short ones first."""
+    """Return batches of all images once, those with short captions first."""
     lengths = data.words.lengths + 1
     order = np.argsort(lengths, kind="stable")
     return [make_batch(data, order[a:b]) for a, b in cuts(lengths[order], tokens)]

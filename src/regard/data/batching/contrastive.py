@@ -1,4 +1,4 @@
-"""Contexts and replies as batches of numbers, in which each context's reply is to be told from all the others.
+"""Batches of contexts and replies for contrastive learning: each context's own reply against all others of the batch.
 
 Contexts of like length share a batch; replies come as they come, or their length would give nothing away where it should.
 Dims: B contexts and as many replies, of L tokens at most.
@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.packing import moved
-from regard.data.batching.pairs import Ragged, cuts, padded, plan_by_length
+from regard.core.packing import to_device
+from regard.data.batching.pairs import Ragged, cuts, pad_rows, plan_by_length
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class ExchangeBatch:
     tokens: int  # what the loss is counted in: here, exchanges
 
     def to(self, device: torch.device) -> ExchangeBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
 
 @dataclass(frozen=True)
 class ExchangeBatches:
-    """As a source of batches: what the loader draws from."""
+    """Source of batches of context-reply pairs for the loader."""
 
     data: EncodedExchanges
     tokens: int  # of a batch's contexts, padding counted
@@ -63,11 +63,11 @@ class ExchangeBatches:
         return make_batch(self.data, rows)
 
     def in_order(self) -> list[ExchangeBatch]:
-        """For scoring: every exchange once."""
+        """Yield every exchange once, for scoring."""
         order = np.argsort(self.data.contexts.lengths, kind="stable")
         return [make_batch(self.data, order[a:b]) for a, b in cuts(self.data.contexts.lengths[order], self.tokens)]
 
 
 def make_batch(data: EncodedExchanges, rows: np.ndarray) -> ExchangeBatch:
-    contexts, replies = padded(*data.contexts.take(rows)), padded(*data.replies.take(rows))
+    contexts, replies = pad_rows(*data.contexts.take(rows)), pad_rows(*data.replies.take(rows))
     return ExchangeBatch(*contexts, *replies, torch.from_numpy(data.numbers[rows]), len(rows))

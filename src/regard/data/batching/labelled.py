@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.packing import IGNORED, Packing, Words, behind, moved
-from regard.data.batching.pairs import Ragged, TextBatches, cuts, padded
+from regard.core.packing import IGNORED, Packing, Words, fill_up, to_device
+from regard.data.batching.pairs import Ragged, TextBatches, cuts, pad_rows
 
 UNLABELLED = -1  # the label of a text that has none
 
@@ -35,7 +35,7 @@ class SpecialTokens(NamedTuple):
     sentences: bool = False  # of a text have a mark between them
 
     def around(self, texts: Sequence[list[int]], room: int) -> tuple[list[int], int]:
-        """The ids of a text or a pair, cut to fit the room, and where the second text begins, or else the end."""
+        """Return the ids of a text or a pair with special tokens, cut to fit, and where the second text begins (or the end)."""
         if self.apart:
             each = [[self.start, *text[: room - 2], self.end] for text in texts]
             return [number for ids in each for number in ids], len(each[0])
@@ -46,14 +46,14 @@ class SpecialTokens(NamedTuple):
         return [self.start, *first, *between, *others[0], self.end], len(first) + 1 + len(between)
 
     def length(self, texts: Sequence[list[int]]) -> int:
-        """Of the ids of these texts, nothing cut; of the longer where they are read apart."""
+        """Return the uncut length in tokens of these texts; of the longer one if they are read separately."""
         if self.apart:
             return 2 + max(map(len, texts))
         return 2 + sum(map(len, texts)) + (1 + self.twice) * (len(texts) - 1)
 
 
 def _cut(texts: Sequence[list[int]], room: int) -> list[list[int]]:
-    """The beginning of each, the longer of two giving way first."""
+    """Cut texts to fit into `room` tokens, the longer of two first."""
     if len(texts) == 1:
         return [texts[0][:room]]
     first, second = texts
@@ -89,7 +89,7 @@ class LabelledBatch:
     tokens: int  # what the loss is counted in: here, texts
 
     def to(self, device: torch.device) -> LabelledBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
 
 def make_batch(data: LabelledTexts, rows: np.ndarray, packed: bool = False) -> LabelledBatch:
@@ -101,11 +101,11 @@ def make_batch(data: LabelledTexts, rows: np.ndarray, packed: bool = False) -> L
     segments = (places >= np.repeat(seconds, lengths)).astype(np.int64)
     if packed:
         words = Packing.filled(lengths)
-        ids_BL, segments_BL = (behind(part, words.tokens)[None] for part in (flat.astype(np.int64), segments))
+        ids_BL, segments_BL = (fill_up(part, words.tokens)[None] for part in (flat.astype(np.int64), segments))
         labelled = words.sequences // 2 if data.apart else words.sequences
-        return LabelledBatch(ids_BL, words, segments_BL, behind(labels, labelled, IGNORED), len(rows))
-    ids_BL, lengths_B = padded(flat, lengths)
-    return LabelledBatch(ids_BL, lengths_B, padded(segments, lengths)[0], torch.from_numpy(labels), len(rows))
+        return LabelledBatch(ids_BL, words, segments_BL, fill_up(labels, labelled, IGNORED), len(rows))
+    ids_BL, lengths_B = pad_rows(flat, lengths)
+    return LabelledBatch(ids_BL, lengths_B, pad_rows(segments, lengths)[0], torch.from_numpy(labels), len(rows))
 
 
 class LabelledBatches(TextBatches[LabelledTexts]):
@@ -113,6 +113,6 @@ class LabelledBatches(TextBatches[LabelledTexts]):
         return make_batch(self.data, rows, self.packed)
 
     def in_order(self) -> list[LabelledBatch]:
-        """For scoring: every text once, those of like length together."""
+        """Yield every text once, in batches of similar length, for scoring."""
         order = np.argsort(self.data.ids.lengths, kind="stable")
         return [make_batch(self.data, order[start:end]) for start, end in cuts(self.data.ids.lengths[order], self.tokens)]

@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.packing import IGNORED, Packing, Words, behind, grained, moved
-from regard.core.rng import draws
-from regard.data.batching.pairs import Ragged, padded, plan_by_length
+from regard.core.packing import IGNORED, Packing, Words, fill_up, round_up, to_device
+from regard.core.rng import uniform
+from regard.data.batching.pairs import Ragged, pad_rows, plan_by_length
 from regard.data.batching.passages import Laid, Passages
 
 MASKED, REPLACED = 0.8, 0.1
@@ -45,7 +45,7 @@ class MaskedBatch:
     judged_T: Tensor | None = None  # places of all words in the flattened ids, where that is asked for
 
     def to(self, device: torch.device) -> MaskedBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Masking:
     continues: np.ndarray | None = None  # whether each number goes on with the word before it
 
     def wanted(self, lengths_N: np.ndarray) -> np.ndarray:
-        """How many of so many tokens: at least one, so that every passage teaches something."""
+        """Return how many tokens of each passage to mask: the share, but at least one."""
         return np.maximum(1, np.round(self.share * lengths_N)).astype(np.int64)
 
     def is_word(self, ids_T: np.ndarray) -> np.ndarray:
@@ -72,12 +72,12 @@ class Masking:
         return found
 
     def __call__(self, laid: Laid, wanted_N: np.ndarray, numbers_T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The ids with words taken out, and where. `numbers_T` are those of the places, in all epochs."""
-        keys_T = np.where(self.is_word(laid.ids_T), draws(self.seed, "mask", numbers_T), NEVER)
+        """Return the ids with masked tokens replaced, and the masked positions. `numbers_T`: positions over all epochs."""
+        keys_T = np.where(self.is_word(laid.ids_T), uniform(self.seed, "mask", numbers_T), NEVER)
         chosen = self._tokens if self.continues is None else self._whole_words
         where_M = np.sort(chosen(laid, wanted_N, keys_T))
         numbers_M = numbers_T[where_M]
-        fate_M, other_M = draws(self.seed, "fate", numbers_M), draws(self.seed, "other", numbers_M)
+        fate_M, other_M = uniform(self.seed, "fate", numbers_M), uniform(self.seed, "other", numbers_M)
         other_M = np.asarray(self.words)[(other_M * len(self.words)).astype(np.int64)]
         ids_T = laid.ids_T.copy()
         kept_or_other_M = np.where(fate_M < self.masked + self.replaced, other_M, ids_T[where_M])
@@ -85,7 +85,7 @@ class Masking:
         return ids_T, where_M
 
     def _tokens(self, laid: Laid, wanted_N: np.ndarray, keys_T: np.ndarray) -> np.ndarray:
-        """Of each passage the places with the lowest keys."""
+        """Choose the positions of each passage that have the lowest random keys."""
         passage_T = np.repeat(np.arange(len(wanted_N)), laid.lengths_N)
         order_T = np.lexsort((keys_T, passage_T))  # passages stay where they are
         taken_T = (laid.places_T < np.repeat(wanted_N, laid.lengths_N)) & (keys_T[order_T] < NEVER)
@@ -110,7 +110,7 @@ class Masking:
 
 @dataclass(frozen=True)
 class MaskedPassages:
-    """As a source of batches: what the loader draws from."""
+    """Source of batches of masked passages for the loader."""
 
     passages: Passages | WholeTexts
     tokens: int  # of a batch, padding counted
@@ -133,32 +133,32 @@ class MaskedPassages:
         ids_BL, words = self._rows(ids_T, laid.lengths_N)
         places_T = np.arange(len(ids_T)) if self.packed else self._in_rows(laid, ids_BL.shape[1])
         judged_T = places_T[self.masking.is_word(laid.ids_T)] if self.judged else None
-        texts, masked = (words.sequences, grained(len(where_M))) if isinstance(words, Packing) else (len(rows), len(where_M))
-        chance_M = draws(self.masking.seed, "sample", numbers_T[where_M]).astype(np.float32)
+        texts, masked = (words.sequences, round_up(len(where_M))) if isinstance(words, Packing) else (len(rows), len(where_M))
+        chance_M = uniform(self.masking.seed, "sample", numbers_T[where_M]).astype(np.float32)
         return MaskedBatch(
             ids_BL,
             words,
-            behind(places_T[where_M], masked, ids_BL.shape[1] - 1),
-            behind(laid.ids_T[where_M], masked, IGNORED),
-            behind(wanted_N, texts),
+            fill_up(places_T[where_M], masked, ids_BL.shape[1] - 1),
+            fill_up(laid.ids_T[where_M], masked, IGNORED),
+            fill_up(wanted_N, texts),
             int(wanted_N.sum()),
-            behind(chance_M, masked),
+            fill_up(chance_M, masked),
             None if laid.segments_T is None else self._rows(laid.segments_T, laid.lengths_N)[0],
-            None if laid.strange_N is None else behind(laid.strange_N, texts, IGNORED),
+            None if laid.strange_N is None else fill_up(laid.strange_N, texts, IGNORED),
             None if judged_T is None else torch.from_numpy(judged_T),
         )
 
     def _rows(self, flat_T: np.ndarray, lengths_N: np.ndarray) -> tuple[Tensor, Words]:
         if self.packed:
             words = Packing.filled(lengths_N)
-            return behind(flat_T, words.tokens)[None], words
-        return padded(flat_T, lengths_N)
+            return fill_up(flat_T, words.tokens)[None], words
+        return pad_rows(flat_T, lengths_N)
 
     def _in_rows(self, laid: Laid, width: int) -> np.ndarray:
         return np.repeat(np.arange(len(laid.lengths_N)) * width, laid.lengths_N) + laid.places_T
 
     def in_order(self) -> Iterator[MaskedBatch]:
-        """For scoring: every passage of the first epoch, always with the same masks."""
+        """Yield every passage of the first epoch, always with the same masks, for scoring."""
         return (self.batch(rows, 0) for rows in self.plan(0))
 
 
@@ -173,18 +173,18 @@ class WholeTexts:
 
     @property
     def window(self) -> int:
-        """No text has more tokens."""
+        """Return the number of tokens of the longest text."""
         return int(self.ids.lengths.max())
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:
-        """Without marks."""
+        """Return the length of every text without special tokens."""
         return self.ids.lengths[rows % len(self)] - MARKS
 
     def plan(self, epoch: int, tokens: int) -> list[np.ndarray]:
-        """Batches of at most so many tokens, of like length; as many in every epoch."""
+        """Plan batches of at most `tokens` tokens and of similar length; every epoch has the same number of batches."""
         return [epoch * len(self) + rows for rows in plan_by_length(self.ids.lengths, tokens, self.seed, epoch)]
 
     def take(self, rows: np.ndarray) -> Laid:

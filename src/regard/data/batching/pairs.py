@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.packing import Packing, behind, fillers, moved
+from regard.core.packing import Packing, count_fillers, fill_up, to_device
 from regard.core.rng import generator
 from regard.data.sources import Pair
 from regard.text.specials import EOS, PAD, SOS
@@ -49,7 +49,7 @@ class Ragged:
         return self.flat[self.offsets[n] : self.offsets[n + 1]]
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """These sequences one after the other, and their lengths. No Python runs for each, since training waits meanwhile."""
+        """Return these sequences end to end, and their lengths, without a Python loop, since training waits meanwhile."""
         lengths = self.lengths[rows]
         starts = np.cumsum(lengths) - lengths
         return self.flat[np.arange(lengths.sum()) + np.repeat(self.offsets[rows] - starts, lengths)], lengths
@@ -75,7 +75,7 @@ class Batch:
     tokens: int  # target words to predict, <eos> included; known to the host
 
     def to(self, device: torch.device) -> Batch:
-        return moved(self, device)
+        return to_device(self, device)
 
     @property
     def inputs(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -101,7 +101,7 @@ class PackedBatch:
     tokens: int
 
     def to(self, device: torch.device) -> PackedBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
     @property
     def inputs(self) -> tuple[Tensor, Packing, Tensor, Packing]:
@@ -133,7 +133,7 @@ class PairBatches:
 
 
 def encode_pairs(pairs: Sequence[Pair], source: Encode, target: Encode, maximum: int | None = None) -> EncodedPairs:
-    """Step 5. With `maximum`, pairs with a longer side (its <eos> counted) are dropped and counted."""
+    """Encode pairs (step 5); those with a side longer than `maximum` tokens (<eos> counted) are dropped and counted."""
     sources = source([pair.source for pair in pairs])
     targets = target([pair.target for pair in pairs])
     kept = [n for n in range(len(pairs)) if maximum is None or max(len(sources[n]), len(targets[n])) < maximum]
@@ -141,7 +141,7 @@ def encode_pairs(pairs: Sequence[Pair], source: Encode, target: Encode, maximum:
 
 
 def plan(data: EncodedPairs, tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """Step 1: the batches of an epoch as arrays of pair numbers, each at most `tokens` wide on its longer side.
+    """Plan the batches of an epoch (step 1): arrays of pair numbers, each at most `tokens` tokens wide on its longer side.
 
     Sentences of the same length are shuffled among themselves and batches among each other. Where the cuts fall depends on
     the lengths alone, so every epoch has the same number of batches and a step number alone says where a run stands.
@@ -163,7 +163,7 @@ Data = TypeVar("Data", bound=OfTexts)
 
 @dataclass(frozen=True)
 class TextBatches(Generic[Data]):
-    """Of texts, as a source of batches: what the loader draws from. Who inherits it says how a batch is made."""
+    """Base of sources of text batches; a subclass says how a batch is made."""
 
     data: Data
     tokens: int  # of a batch, padding counted
@@ -180,7 +180,7 @@ class TextBatches(Generic[Data]):
 
 
 def plan_by_length(lengths: np.ndarray, tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """The same for single texts: batches of like length, as many in every epoch."""
+    """Plan batches of single texts of similar length; every epoch has the same number of batches."""
     random = generator(seed, "shuffle", epoch)
     order = np.lexsort((random.random(len(lengths)), lengths))
     batches = [order[start:end] for start, end in cuts(lengths[order], tokens)]
@@ -188,7 +188,7 @@ def plan_by_length(lengths: np.ndarray, tokens: int, seed: int, epoch: int) -> l
 
 
 def plan_of_all_lengths(lengths: np.ndarray, tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """For texts that are packed, so that unlike ones together cost no padding: what is learned from a batch is of all lengths.
+    """Plan batches of texts of all lengths, for packed batches, which need no padding.
 
     There are as many batches as of padded texts, so that an epoch is as many steps on every device. From the longest to the
     shortest, texts are dealt like cards, one to every batch before any gets another: batches have about as many tokens each.
@@ -213,47 +213,47 @@ def cuts(lengths: np.ndarray, tokens: int) -> list[tuple[int, int]]:
 
 
 def make_batch(data: EncodedPairs, rows: np.ndarray) -> Batch:
-    """Steps 2, 3, 4 and 6 for these pairs."""
-    source_BM, source_lengths_B = padded(*ended(*data.source.take(rows)))
-    target_in_BL, target_lengths_B = padded(*started(*data.target.take(rows)))
-    target_out_BL, _ = padded(*ended(*data.target.take(rows)))
+    """Make a padded batch of these pairs (steps 2, 3, 4 and 6)."""
+    source_BM, source_lengths_B = pad_rows(*append_eos(*data.source.take(rows)))
+    target_in_BL, target_lengths_B = pad_rows(*prepend_sos(*data.target.take(rows)))
+    target_out_BL, _ = pad_rows(*append_eos(*data.target.take(rows)))
     tokens = int(data.target.lengths[rows].sum()) + len(rows)
     return Batch(source_BM, source_lengths_B, target_in_BL, target_out_BL, target_lengths_B, tokens)
 
 
 def pack_batch(data: EncodedPairs, rows: np.ndarray) -> PackedBatch:
-    """Steps 2, 3 and 6; what is filled up has a source to look at, and no target."""
-    source, source_lengths = ended(*data.source.take(rows))
-    target_in, target_lengths = started(*data.target.take(rows))
-    target_out, _ = ended(*data.target.take(rows))
-    pieces = max(fillers(source_lengths), fillers(target_lengths))
+    """Make a packed batch of these pairs (steps 2, 3 and 6); filler has a source to attend to, and no target."""
+    source, source_lengths = append_eos(*data.source.take(rows))
+    target_in, target_lengths = prepend_sos(*data.target.take(rows))
+    target_out, _ = append_eos(*data.target.take(rows))
+    pieces = max(count_fillers(source_lengths), count_fillers(target_lengths))
     sources, targets = Packing.filled(source_lengths, pieces), Packing.filled(target_lengths, pieces)
-    source_BM = behind(source, sources.tokens, PAD)[None]
-    target_in_BL, target_out_BL = (behind(part, targets.tokens, PAD)[None] for part in (target_in, target_out))
+    source_BM = fill_up(source, sources.tokens, PAD)[None]
+    target_in_BL, target_out_BL = (fill_up(part, targets.tokens, PAD)[None] for part in (target_in, target_out))
     return PackedBatch(source_BM, sources, target_in_BL, target_out_BL, targets, len(target_out))
 
 
-def ended(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sequences one after the other, each followed by <eos>; and their lengths then."""
+def append_eos(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Append <eos> to each of several sequences laid end to end; return them and their new lengths."""
     made = np.full(len(flat) + len(lengths), EOS, np.int64)
     made[np.arange(len(flat)) + np.repeat(np.arange(len(lengths)), lengths)] = flat
     return made, lengths + 1
 
 
-def started(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same with <sos> before each."""
+def prepend_sos(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Prepend <sos> to each of several sequences laid end to end; return them and their new lengths."""
     made = np.full(len(flat) + len(lengths), SOS, np.int64)
     made[np.arange(len(flat)) + np.repeat(np.arange(len(lengths)), lengths) + 1] = flat
     return made, lengths + 1
 
 
-def padded(flat: np.ndarray, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Step 4: one rectangle as wide as the longest, filled up with <pad>, and the lengths."""
+def pad_rows(flat: np.ndarray, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Pad sequences laid end to end with <pad> to the longest of them (step 4); return ids_BL and lengths_B."""
     made = np.full((len(lengths), lengths.max()), PAD, np.int64)
     made[np.arange(made.shape[1]) < lengths[:, None]] = flat
     return torch.from_numpy(made), torch.from_numpy(lengths)
 
 
 def pad(sequences: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-    """Step 4, for sequences that come one by one."""
-    return padded(np.concatenate(sequences), np.array([len(s) for s in sequences]))
+    """Pad a list of sequences (step 4); return ids_BL and lengths_B."""
+    return pad_rows(np.concatenate(sequences), np.array([len(s) for s in sequences]))

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.core.errors import UserError
-from regard.core.rng import draws, generator
+from regard.core.rng import generator, uniform
 from regard.data.batching.labelled import SpecialTokens
 from regard.data.batching.pairs import cuts
 
@@ -40,7 +40,7 @@ class Laid(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where passages and their documents lie in the text."""
+    """The places of passages and of their documents in the text."""
 
     begins_N: np.ndarray
     ends_N: np.ndarray
@@ -68,7 +68,7 @@ class Passages:
 
     @property
     def around(self) -> int:
-        """Marks of a passage."""
+        """Return the number of special tokens of a passage."""
         return 3 if self.pairs else 2
 
     @property
@@ -77,34 +77,34 @@ class Passages:
 
     @property
     def _least(self) -> int:
-        """Tokens of the shortest passage."""
+        """Return the number of tokens of the shortest passage."""
         return 2 if self.pairs else 1
 
     def __len__(self) -> int:
-        """Passages of an epoch."""
+        """Return the number of passages of an epoch."""
         return int(self._firsts[-1])
 
     @cached_property
     def _documents(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where those that are long enough begin, and their lengths."""
+        """Return the starts and lengths of the documents that are long enough."""
         lengths = np.diff(np.append(self.starts, len(self.ids)))
         kept = lengths >= self._least
         return np.asarray(self.starts)[kept], lengths[kept]
 
     @cached_property
     def _pieces(self) -> np.ndarray:
-        """Passages of each document: room for half a passage to one and a half stays empty, to cut elsewhere every epoch."""
+        """Return the passages of each document; half a passage to one and a half stays free, to cut elsewhere every epoch."""
         _, lengths = self._documents
         return np.where(lengths <= self.room, 1, (2 * lengths + self.room) // (2 * self.room) + 1)
 
     @cached_property
     def _firsts(self) -> np.ndarray:
-        """The number of each document's first passage, and of all."""
+        """Return the number of each document's first passage, and the number of all passages."""
         return np.concatenate([[0], np.cumsum(self._pieces)])
 
     @cached_property
     def _slack(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each document: what stays empty in all, and how much of it at least and at most in the first passage."""
+        """Return the tokens of each document that stay free, and the least and the most of them before its first passage."""
         empty = np.where(self._pieces > 1, self._pieces * self.room - self._documents[1], 0)
         most = self.room - self._least
         return empty, np.maximum(0, empty - most), np.minimum(empty, most)
@@ -113,20 +113,20 @@ class Passages:
         epochs, numbers = np.divmod(rows, len(self))
         documents = np.searchsorted(self._firsts, numbers, "right") - 1
         (begins, lengths), (_, least, most) = self._documents, self._slack
-        drawn = draws(self.seed, "cut", epochs * len(begins) + documents)
+        drawn = uniform(self.seed, "cut", epochs * len(begins) + documents)
         shift = least[documents] + (drawn * (most - least + 1)[documents]).astype(np.int64)
         before = (numbers - self._firsts[documents]) * self.room - shift
         first, length = begins[documents], lengths[documents]
         return Places(first + np.maximum(0, before), first + np.minimum(length, before + self.room), first, first + length)
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:
-        """Without marks."""
+        """Return the length of every passage without special tokens."""
         places = self._places(rows)
         return places.ends_N - places.begins_N
 
     @cached_property
     def _longest(self) -> np.ndarray:
-        """What the length of each passage is at most, in any epoch."""
+        """Return an upper bound of the length of each passage, over all epochs."""
         found = np.repeat(np.where(self._pieces > 1, self.room, self._documents[1]), self._pieces)
         cut, (empty, least, most) = self._pieces > 1, self._slack
         found[self._firsts[:-1][cut]] = (self.room - least)[cut]
@@ -134,7 +134,7 @@ class Passages:
         return found
 
     def plan(self, epoch: int, tokens: int) -> list[np.ndarray]:
-        """Batches of at most so many tokens, of like length; as many in every epoch, since cuts depend on `_longest` alone."""
+        """Plan batches of at most `tokens` tokens and of similar length; as many in every epoch, since `_longest` decides."""
         random, rows = generator(self.seed, "shuffle", epoch), epoch * len(self) + np.arange(len(self))
         order = np.lexsort((random.random(len(self)), self.lengths(rows), self._longest))
         batches = [rows[order[start:end]] for start, end in cuts(self._longest[order] + self.around, tokens)]
@@ -150,8 +150,8 @@ class Passages:
             ids_T = self._read(np.repeat(places.begins_N, lengths_N) + place_T - 1)
             ids_T[firsts_N], ids_T[firsts_N + lengths_N - 1] = self.marks.start, self.marks.end
             return Laid(ids_T, lengths_N, place_T, None, None)
-        of_A_N = 1 + (draws(self.seed, "split", rows) * (texts_N - 1)).astype(np.int64)
-        strange_N = draws(self.seed, "follows", rows) < 0.5
+        of_A_N = 1 + (uniform(self.seed, "split", rows) * (texts_N - 1)).astype(np.int64)
+        strange_N = uniform(self.seed, "follows", rows) < 0.5
         begins_B_N = np.where(strange_N, self._elsewhere(rows, places, texts_N - of_A_N), places.begins_N + of_A_N)
         second_T = place_T > np.repeat(of_A_N + 1, lengths_N)
         from_A, from_B = np.repeat(places.begins_N - 1, lengths_N), np.repeat(begins_B_N - of_A_N - 2, lengths_N)
@@ -161,18 +161,18 @@ class Passages:
         return Laid(ids_T, lengths_N, place_T, second_T.astype(np.int64), strange_N.astype(np.int64))
 
     def _read(self, places_T: np.ndarray) -> np.ndarray:
-        """Where marks will stand there may be no token."""
+        """Return the tokens at these places; places outside of the text, which special tokens will replace, are clipped."""
         return self.ids[np.clip(places_T, 0, len(self.ids) - 1)].astype(np.int64)
 
     def _elsewhere(self, rows: np.ndarray, places: Places, lengths_N: np.ndarray) -> np.ndarray:
-        """Where texts of these lengths begin that have nothing of a passage's document; or, if need be, of the passage."""
+        """Choose starts of texts of these lengths outside of a passage's document, or if need be outside of the passage."""
         begins, ends = places.document_begins_N, places.document_ends_N
         alone = self._choices(begins, ends, lengths_N).sum(0) == 0
         begins, ends = np.where(alone, places.begins_N, begins), np.where(alone, places.ends_N, ends)
         before, after = self._choices(begins, ends, lengths_N)
-        chosen = (draws(self.seed, "elsewhere", rows) * (before + after)).astype(np.int64)
+        chosen = (uniform(self.seed, "elsewhere", rows) * (before + after)).astype(np.int64)
         return np.where(chosen < before, chosen, ends + chosen - before)
 
     def _choices(self, begins: np.ndarray, ends: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """How many texts of these lengths there are before and after what lies between."""
+        """Return how many texts of these lengths there are before and after the excluded part."""
         return np.maximum(0, np.stack([begins - lengths + 1, len(self.ids) - lengths - ends + 1]))

@@ -20,15 +20,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.packing import IGNORED, Packing, Words, behind, moved
-from regard.data.batching.pairs import Ragged, TextBatches, padded
+from regard.core.packing import IGNORED, Packing, Words, fill_up, to_device
+from regard.data.batching.pairs import Ragged, TextBatches, pad_rows
 from regard.text.offsets import Placed
 
 Span = tuple[int, int]  # the first and the last token
 
 
 class Layout(NamedTuple):
-    """How a question and a part of its context stand in a window."""
+    """Layout of a question and a part of its context in a window."""
 
     start: int
     between: tuple[int, ...]
@@ -42,7 +42,7 @@ class Layout(NamedTuple):
         return [self.start, *question[: self.question], *self.between]
 
     def parts(self, before: int, context: int) -> Iterator[range]:
-        """Of a context of so many tokens, where so many stand before it."""
+        """Return the parts of a context of this many tokens, with this many tokens before it in every window."""
         room = self.window - before - 1
         step = self.stride or max(1, room // 2)
         begin = 0
@@ -70,7 +70,7 @@ class Windows:
 
     @property
     def lost(self) -> int:
-        """Questions whose answer is whole in no window."""
+        """Return the number of questions whose whole answer is in no window."""
         here = np.zeros(int(self.questions.max()) + 1, bool)
         here[self.questions[self.targets[:, 0] > 0]] = True
         return int((~here).sum())
@@ -79,7 +79,7 @@ class Windows:
 def windows(
     layout: Layout, questions: Sequence[list[int]], contexts: Sequence[Placed], answers: Sequence[Span | None]
 ) -> Windows:
-    """Of every question with its context; None where there is no answer, or none is known."""
+    """Cut every question with its context into windows; None where there is no answer, or none is known."""
     rows, found = list[list[int]](), list[tuple[int, int, int, int, int]]()
     for number, (question, context, answer) in enumerate(zip(questions, contexts, answers)):
         before = layout.before(question)
@@ -112,7 +112,7 @@ class SpanBatch:
     tokens: int  # what the loss is counted in: here, windows
 
     def to(self, device: torch.device) -> SpanBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
 
 def make_batch(data: Windows, rows: np.ndarray, packed: bool = False) -> SpanBatch:
@@ -126,10 +126,10 @@ def make_batch(data: Windows, rows: np.ndarray, packed: bool = False) -> SpanBat
     words: Words
     if packed:
         words = Packing.filled(lengths)
-        ids_BL, segments_BL, choosable_BL = (behind(part, words.tokens)[None] for part in parts)
+        ids_BL, segments_BL, choosable_BL = (fill_up(part, words.tokens)[None] for part in parts)
         targets = np.pad(targets, ((0, words.sequences - len(rows)), (0, 0)), constant_values=IGNORED)
     else:
-        words, (ids_BL, segments_BL, choosable_BL) = torch.from_numpy(lengths), (padded(part, lengths)[0] for part in parts)
+        words, (ids_BL, segments_BL, choosable_BL) = torch.from_numpy(lengths), (pad_rows(part, lengths)[0] for part in parts)
     return SpanBatch(ids_BL, words, segments_BL, choosable_BL.bool(), torch.from_numpy(targets), len(rows))
 
 

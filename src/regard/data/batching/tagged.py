@@ -24,22 +24,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.packing import IGNORED, Packing, Words, behind, grained, moved
+from regard.core.packing import IGNORED, Packing, Words, fill_up, round_up, to_device
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.batching.pairs import Ragged, TextBatches, padded
+from regard.data.batching.pairs import Ragged, TextBatches, pad_rows
 from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
 class WordReader:
-    """How words become the ids that a model was trained on."""
+    """Encoder of sentences that are given as words, for the vocabulary of a model."""
 
     tokenizer: Tokenizer
     marks: SpecialTokens
     window: int  # tokens that are seen together, marks counted
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> tuple[Ragged, Ragged]:
-        """The ids of every window, marks included, and where in it the words begin that are asked of it.
+        """Return the ids of every window with its special tokens, and where the words begin that it is responsible for.
 
         All the latter, one after the other, are the words of the sentences in their order.
         """
@@ -56,7 +56,7 @@ class WordReader:
         return Ragged(rows), Ragged(places)  # type: ignore[arg-type]
 
     def _pieces(self, words: list[str], most: int) -> dict[str, list[int]]:
-        """Each word's, every word cut once; of one that would fill a window, the first."""
+        """Encode each word once; a word that would fill a window keeps its first tokens."""
         spaced = [f" {word}" for word in words] if self.tokenizer.decodes("ByteLevel") else words
         unknown = self.tokenizer.roles.unk
         nothing = [self.marks.end if unknown is None else unknown]
@@ -71,7 +71,7 @@ class TaggedTexts:
 
     @classmethod
     def of(cls, ids: Ragged, places: Ragged, tags: np.ndarray) -> TaggedTexts:
-        """`tags` of all words, in their order."""
+        """Build from encoded sentences and the tags of all their words, in order."""
         return cls(ids, places, Ragged([tags[a:b] for a, b in pairwise(places.offsets)]))  # type: ignore[misc]
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class TaggedBatch:
     tokens: int  # what the loss is counted in: here, words
 
     def to(self, device: torch.device) -> TaggedBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
 
 def make_batch(data: TaggedTexts, rows: np.ndarray, packed: bool = False) -> TaggedBatch:
@@ -103,12 +103,12 @@ def make_batch(data: TaggedTexts, rows: np.ndarray, packed: bool = False) -> Tag
     places, asked = data.places.take(rows)
     tags = data.tags.take(rows)[0].astype(np.int64)
     starts = np.cumsum(lengths) - lengths if packed else np.arange(len(rows)) * lengths.max()
-    places, size = places + np.repeat(starts, asked), grained(len(places)) if packed else len(places)
-    places_W, tags_W = behind(places, size), behind(tags, size, IGNORED)
+    places, size = places + np.repeat(starts, asked), round_up(len(places)) if packed else len(places)
+    places_W, tags_W = fill_up(places, size), fill_up(tags, size, IGNORED)
     if packed:
         words = Packing.filled(lengths)
-        return TaggedBatch(behind(flat.astype(np.int64), words.tokens)[None], words, places_W, tags_W, len(tags))
-    return TaggedBatch(*padded(flat, lengths), places_W, tags_W, len(tags))
+        return TaggedBatch(fill_up(flat.astype(np.int64), words.tokens)[None], words, places_W, tags_W, len(tags))
+    return TaggedBatch(*pad_rows(flat, lengths), places_W, tags_W, len(tags))
 
 
 class TaggedBatches(TextBatches[TaggedTexts]):
@@ -132,7 +132,7 @@ class WordWindow(NamedTuple):
 
 
 def word_windows(sizes: Sequence[int], room: int) -> list[WordWindow]:
-    """For words of so many pieces, none of them more than `room // LARGEST`."""
+    """Split words of these numbers of tokens into windows; none of them has more than `room // LARGEST` tokens."""
     if sum(sizes) <= room:
         return [WordWindow(0, len(sizes), 0, len(sizes))]
     ends = np.cumsum(sizes)
@@ -149,7 +149,7 @@ def word_windows(sizes: Sequence[int], room: int) -> list[WordWindow]:
 
 
 def _turn(starts: np.ndarray, ends: np.ndarray, last: int, first: int) -> int:
-    """Where the window that ends before `last` gives way to the next one, which begins with `first`."""
+    """Choose the word at which the window that ends before `last` gives way to the next one, which begins with `first`."""
     shared = np.arange(first, last)
     left_behind = ends[last - 1] - ends[shared]
     gained = starts[shared] - starts[first]

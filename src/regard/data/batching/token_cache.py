@@ -32,8 +32,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard.core.errors import UserError
-from regard.core.files import open_lasting
-from regard.data.builtin.python_reference import described
+from regard.core.files import open_append
+from regard.data.builtin.python_reference import describe_reference
 from regard.data.sources.text import Part, files, parts
 from regard.text.pretokenize import LONGEST
 from regard.text.tokenizer import Tokenizer
@@ -61,7 +61,7 @@ def tokenise(
     cache: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> Tokens:
-    """These documents (see `texts`) as numbers: from the cache if they are there, else made and put there.
+    """Return documents (see `sources/text.py`) as token ids: from the cache if they are there, else encoded and cached.
 
     A document that gives no numbers, not even an `eos`, is left out. Of several processes that want the same, one makes it.
     """
@@ -80,22 +80,22 @@ def tokenise(
 
 
 def cache_folder() -> Path:
-    """$REGARD_CACHE, else $XDG_CACHE_HOME/regard, else ~/.cache/regard."""
+    """Return $REGARD_CACHE, else $XDG_CACHE_HOME/regard, else ~/.cache/regard."""
     if given := os.environ.get("REGARD_CACHE"):
         return Path(given).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "regard"
 
 
 def _asked(where: tuple[str, ...], column: str | None, tokenizer: Tokenizer, eos: int | None) -> dict[str, Any]:
-    """Everything the numbers depend on."""
+    """Return everything that the token ids depend on."""
     read = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for entry in where for path in files(entry)]
-    builtin = described() if any(entry.startswith("builtin:") for entry in where) else None
+    builtin = describe_reference() if any(entry.startswith("builtin:") for entry in where) else None
     tokens = {"tokenizer": tokenizer.fingerprint(), "eos": eos}
     return {"format": FORMAT, "where": where, "column": column, "files": read, "builtin": builtin, **tokens}
 
 
 def _open(path: Path) -> Tokens | None:
-    """None if it is not there, or not whole."""
+    """Return the cached tokens, or None if they are missing or damaged."""
     ids, starts = path.with_suffix(".ids"), path.with_suffix(".starts")
     try:
         about = json.loads(path.with_suffix(".json").read_text("utf-8"))
@@ -138,7 +138,7 @@ def _write(path: Path, encoded: Iterator[Encoded], dtype: np.dtype, about: dict[
 
 
 def _watched(encoded: Iterator[Encoded], say: Callable[[str], None]) -> Iterator[Encoded]:
-    """The same, with a line now and then for whoever waits."""
+    """Yield the same items, and report progress from time to time."""
     began = said = time.perf_counter()
     size = tokens = 0
     for batch in encoded:
@@ -159,8 +159,8 @@ def _flush(path: Path) -> None:
 
 @contextmanager
 def _alone(path: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """One process at a time; the system lifts the lock of one that dies."""
-    with open_lasting(path.with_suffix(".lock")) as file:
+    """Hold a lock, so that one process works at a time; the system releases the lock of a process that dies."""
+    with open_append(path.with_suffix(".lock")) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -193,7 +193,7 @@ class Encoded(NamedTuple):
 
 
 def encode_parts(parts: Iterator[Part], encode: Encode, eos: int | None, dtype: np.dtype) -> Iterator[Encoded]:
-    """Every document followed by `eos`, if there is one."""
+    """Encode documents, each followed by `eos` if there is one."""
     threads = _processors()
     waiting: deque[Future[Encoded]] = deque()
     with ThreadPoolExecutor(threads, "tokenise") as pool:
@@ -206,7 +206,7 @@ def encode_parts(parts: Iterator[Part], encode: Encode, eos: int | None, dtype: 
 
 
 def _batches(parts: Iterator[Part]) -> Iterator[list[Part]]:
-    """Small documents together, up to about the size of a large part."""
+    """Group small documents into batches of about the size of a large part."""
     batch: list[Part] = []
     size = 0
     for part in parts:
@@ -229,5 +229,5 @@ def _encode(batch: list[Part], encode: Encode, eos: int | None, dtype: np.dtype)
 
 
 def _processors() -> int:
-    """Those this process may use, where the system can tell."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.core.packing import Packing, Pieces, moved
+from regard.core.packing import Packing, Pieces, to_device
 from regard.core.rng import generator
 
 
@@ -32,7 +32,7 @@ class WindowBatch:
     documents: Packing | Pieces | None = None
 
     def to(self, device: torch.device) -> WindowBatch:
-        return moved(self, device)
+        return to_device(self, device)
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Windows:
         return not (self.apart and self.packed)
 
     def __len__(self) -> int:
-        """Windows of an epoch: one fewer than there could be, to have room to cut elsewhere."""
+        """Return the number of windows of an epoch: one fewer than possible, to have room to cut elsewhere."""
         whole = (len(self.ids) - 1) // self.length
         return whole - 1 if whole > 1 else whole
 
     def _first(self, epoch: int) -> int:
-        """Where the first window of an epoch begins."""
+        """Return where the first window of an epoch begins."""
         return int(generator(self.seed, "cut", epoch).integers(len(self.ids) - len(self) * self.length))
 
     def plan(self, epoch: int) -> list[np.ndarray]:
@@ -79,7 +79,7 @@ class Windows:
         return self._cut(self._first(epoch) + rows * self.length, self.length)
 
     def in_order(self) -> Iterator[WindowBatch]:
-        """For scoring: every token but the very first is an aim once, so the last window is as short as it must be."""
+        """Yield all windows for scoring: every token but the very first is predicted once, so the last window may be short."""
         whole = (len(self.ids) - 1) // self.length
         for rows in self._batches(np.arange(whole)):
             yield self._cut(rows * self.length, self.length)
@@ -92,7 +92,7 @@ class Windows:
         return [rows[start : start + size] for start in range(0, len(rows), size)]
 
     def _cut(self, begins_B: np.ndarray, length: int) -> WindowBatch:
-        """Windows of this length that begin at these places."""
+        """Return windows of this length that begin at these places."""
         windows = torch.from_numpy(self.ids[begins_B[:, None] + np.arange(length + 1)].astype(np.int64))
         ids_BL, next_BL = windows[:, :-1].contiguous(), windows[:, 1:].contiguous()
         if not self.apart:
@@ -106,7 +106,7 @@ class Windows:
         return WindowBatch(ids_BL, next_BL, ids_BL.numel(), pieces)
 
     def _pieces(self, begins_B: np.ndarray, length: int) -> np.ndarray:
-        """The lengths of what documents there are in each window, in order."""
+        """Return the lengths of the parts of documents in each window, in order."""
         first_B = np.searchsorted(self.starts, begins_B + self.ended, "right")
         inside_B = np.searchsorted(self.starts, begins_B + self.ended + length, "left") - first_B
         rows_N = np.repeat(np.arange(len(begins_B)), inside_B)

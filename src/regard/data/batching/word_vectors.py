@@ -66,10 +66,10 @@ class BlockSource:
         seed: int,
         part: int | None = None,
     ) -> None:
-        """`block`: words of one; `shared`: its negatives; `part`: words of a batch that are worked on together, all if None."""
+        """Set up blocks of `block` words with `shared` negatives; a batch is split into parts of `part` words, None: one part."""
         self.text, self.window, self.block, self.shared, self.seed = text, window, block, shared, seed
-        self.keep = kept_share(text.counts, subsample)
-        self.table = drawing_table(text.counts, power)
+        self.keep = keep_probability(text.counts, subsample)
+        self.table = negative_table(text.counts, power)
         self.part = max(1, (part or batch) // block)  # blocks that are worked on together
         self.edges = np.append(np.arange(0, len(text.ids), STRETCH), len(text.ids))
         expected = np.add.reduceat(self.keep[text.ids], self.edges[:-1])
@@ -82,13 +82,13 @@ class BlockSource:
         return int(self.batches.sum())
 
     def count(self, step: int) -> int:
-        """Words of the text that the steps before this one have been through, all epochs counted."""
+        """Return the number of words in all steps before this one, over all epochs."""
         epoch, stretch, batch = self._place(step)
         begin, end = self.edges[stretch], self.edges[stretch + 1]
         return epoch * len(self.text.ids) + int(begin + (end - begin) * batch // self.batches[stretch])
 
     def parts(self, step: int) -> list[Blocks]:
-        """What a step is taken on, in parts that can be worked on side by side."""
+        """Return the batch of a step, in parts that can be computed in parallel."""
         epoch, stretch, batch = self._place(step)
         blocks = self._stretch(epoch * len(self.batches) + stretch)
         cuts = np.linspace(0, len(blocks.around_NM), self.batches[stretch] + 1).astype(int)
@@ -97,14 +97,14 @@ class BlockSource:
         return [Blocks(*(each[a:b] for each in blocks)) for a, b in pairwise(edges) if b > a]
 
     def _place(self, step: int) -> tuple[int, int, int]:
-        """Epoch, stretch and number of the batch in it."""
+        """Return the epoch, the stretch and the number of the batch in it."""
         epoch, batch = divmod(step, self.per_epoch)
         ends = np.cumsum(self.batches)
         stretch = int(np.searchsorted(ends, batch, side="right"))
         return epoch, stretch, int(batch - (ends[stretch - 1] if stretch else 0))
 
     def _stretch(self, number: int) -> Blocks:
-        """Prepared while the one before was learned from."""
+        """Return a stretch, which was prepared in the background."""
         if number not in self._ahead:
             self._ahead = {number: self._worker.submit(self._prepared, number)}
         if number + 1 not in self._ahead:
@@ -122,7 +122,7 @@ class BlockSource:
         return self._blocks(ids[kept], before, after, chance)
 
     def _blocks(self, ids: np.ndarray, before: np.ndarray, after: np.ndarray, chance: np.random.Generator) -> Blocks:
-        """Shuffled; the last one is filled up with words that look at nothing."""
+        """Return the shuffled blocks; the last one is filled up with words that have no window."""
         window, block, count = self.window, self.block, -(-len(ids) // self.block)
         wide = np.zeros(count * block + 2 * window, np.int64)
         wide[window : window + len(ids)] = ids
@@ -136,23 +136,23 @@ class BlockSource:
         return Blocks(*(torch.from_numpy(each) for each in (around_NM, left_NT, right_NT, negatives_NK)))
 
 
-def kept_share(counts: np.ndarray, subsample: float) -> np.ndarray:
-    """The chance of each word to be kept; all of 1 where nothing is to be left out, 0."""
+def keep_probability(counts: np.ndarray, subsample: float) -> np.ndarray:
+    """Return the probability to keep each word; all 1 if `subsample` is 0."""
     if not subsample:
         return np.ones(len(counts), np.float32)
     share = np.maximum(counts, 1) / counts.sum() / subsample
     return np.minimum(1.0, np.sqrt(1 / share) + 1 / share).astype(np.float32)
 
 
-def drawing_table(counts: np.ndarray, power: float) -> np.ndarray:
-    """Each word in as many places as is its share of counts to the power, in one at least: a place drawn is a word drawn."""
+def negative_table(counts: np.ndarray, power: float) -> np.ndarray:
+    """Return a table for drawing words: each in places proportional to count ** power, and in one at least."""
     shares = np.maximum(counts, 1).astype(np.float64) ** power
     places = np.maximum(1, np.rint(shares / shares.sum() * max(LEAST_PLACES, PLACES * len(counts)))).astype(np.int64)
     return np.repeat(np.arange(len(counts)), places)
 
 
 def room(kept: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each word that is kept, how many others of its sentence are before it and after it."""
+    """Return, for each word that is kept, how many words of its sentence stand before it and after it."""
     begins = np.zeros(len(kept), np.int32)
     begins[starts[starts > 0]] = 1
     sentence = np.cumsum(begins, dtype=np.int32)[kept]
@@ -178,12 +178,12 @@ class WordText(NamedTuple):
 
 
 def words_of(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Every word once, in the order of the vocabulary."""
+    """Return every word once, in the order of the vocabulary."""
     return tuple(dict.fromkeys(word for word in whole_words(tokenizer) if word is not None))
 
 
 def word_text(tokens: Tokens, tokenizer: Tokenizer) -> WordText:
-    """These tokens, read as words."""
+    """Return the words of these tokens as numbers, with the starts of their sentences."""
     words = words_of(tokenizer)
     number = {word: n for n, word in enumerate(words)}
     number_of = np.array([NO_WORD if word is None else number[word] for word in whole_words(tokenizer)], np.int32)
@@ -241,14 +241,14 @@ def cooccurrences(text: WordText, window: int, *, symmetric: bool = True, by_dis
 
 
 def _at(ids: np.ndarray, sentence: np.ndarray, distance: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Every word of a stretch, with the one so far before it in its sentence: each pair once, and how often."""
+    """Count the pairs of words at this distance in one sentence: each pair once, with its count."""
     later, earlier = ids[distance : distance + STRETCH].astype(np.int64), ids[:-distance][:STRETCH]
     together = (sentence[distance:] == sentence[:-distance])[:STRETCH]
     return np.unique((later * size + earlier)[together], return_counts=True)
 
 
 def _summed(keys: list[np.ndarray], counts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Equal keys once, sorted, their counts added."""
+    """Add the counts of equal keys; return the keys sorted."""
     found, place = np.unique(np.concatenate(keys), return_inverse=True)
     return found, np.bincount(place, np.concatenate(counts), len(found))
 
@@ -265,7 +265,7 @@ class EntrySource:
         return -(-len(self.counts.counts_E) // self.batch)
 
     def count(self, step: int) -> int:
-        """Entries that the steps before this one have been through."""
+        """Return the number of entries in all steps before this one."""
         epoch, batch = divmod(step, self.per_epoch)
         return epoch * len(self.counts.counts_E) + batch * self.batch
 

@@ -28,14 +28,14 @@ HEADING = re.compile(r"^(?P<title>\S.*)\n(?P<line>(?P<mark>[*=\-~^\"])(?P=mark)+
 
 
 def python_reference(split: str) -> list[str]:
-    """The documents of "train", "valid" or "test"."""
+    """Return the documents of "train", "valid" or "test"."""
     if split not in SPLITS:
         raise UserError(f"The Python reference has no split {split!r}{nearest(split, SPLITS)}")
     return list(_splits()[split])
 
 
-def described() -> str:
-    """For a model card, and for whoever keeps what was made of the text: changes whenever the text does."""
+def describe_reference() -> str:
+    """Return the name and hash of the text, for model cards and caches; it changes whenever the text does."""
     digest = sha256("\0".join(text for split in SPLITS for text in _splits()[split]).encode()).hexdigest()
     return f"the language reference of CPython {platform.python_version()} (pydoc_data), sha256 {digest[:12]}"
 
@@ -56,12 +56,12 @@ def _splits() -> dict[str, list[str]]:
 
 
 def _order(group: list[str]) -> bytes:
-    """By the title that comes first in the alphabet: as good as random, and the same again."""
+    """Return the sort key of a group: a hash of its first title, as good as random and always the same."""
     return blake2b(min(text.partition("\n")[0] for text in group).encode()).digest()
 
 
 def _sections() -> list[str]:
-    """Each section of each topic, once."""
+    """Return each section of each topic once."""
     try:
         from pydoc_data.topics import topics
     except ImportError as error:
@@ -85,7 +85,7 @@ def _sections_of(topic: str) -> Iterator[tuple[str, str]]:
 
 
 def _related(texts: list[str]) -> list[list[str]]:
-    """The texts in groups, such that no two groups have SHARED words in a row in common."""
+    """Group the texts so that no two groups share SHARED words in a row."""
     group_of = {n: [n] for n in range(len(texts))}
     first: dict[tuple[str, ...], int] = {}
     for n, text in enumerate(texts):

@@ -83,7 +83,7 @@ class Scene:
 
     @cached_property
     def captions(self) -> tuple[str, ...]:
-        """All that describe it, the one that begins above or at the left first."""
+        """Return all captions that describe the scene, the one that begins above or at the left first."""
         if not self.relation:
             return (str(self.groups[0]),)
         first, second = map(str, self.groups)
@@ -93,7 +93,7 @@ class Scene:
         return caption.lower().split() in [right.split() for right in self.captions]
 
     def named(self, caption: str) -> list[Named]:
-        """Every colour with a shape behind it, as two words that name the same things."""
+        """Yield every colour followed by a shape, as two words that name the same things."""
         words, found = caption.lower().split(), list[Named]()
         for n, (colour, noun) in enumerate(pairwise(words)):
             shape = noun.removesuffix("s")
@@ -104,7 +104,7 @@ class Scene:
 
 
 def scenes(split: str, size: int | None = None, seed: int = SEED) -> list[Scene]:
-    """The first so many of a split; by default all that there are."""
+    """Return the first `size` scenes of a split, by default all."""
     if split not in SIZES:
         raise UserError(f"builtin:scenes has no split {split!r}{nearest(split, SIZES)}")
     return list(islice(_of_split(split, seed), SIZES[split] if size is None else size))
@@ -144,7 +144,7 @@ Places = list[tuple[int, int]]  # rows and columns
 
 
 def _above(groups: tuple[Group, ...], random: np.random.Generator) -> list[Places]:
-    """The first group in the upper half, the second in the lower one, and neither beside the other."""
+    """Place the first group in the upper half and the second in the lower half, not side by side."""
     while True:
         upper, lower = (_chosen(group.count, random, SLOTS // 2) for group in groups)
         columns, others = ({column for _, column in places} for places in (upper, lower))
@@ -175,7 +175,7 @@ FINER = 2  # drawn so many times as large, then shrunk: edges become smooth
 
 
 def draw(scene: Scene, side: int) -> np.ndarray:
-    """Red, green and blue, (side, side, 3)."""
+    """Draw a scene as an RGB image of shape (side, side, 3)."""
     random = generator(scene.seed, "drawing", scene.number)
     paper = np.full(3, random.uniform(205, 250)) + random.uniform(-5, 5, 3)
     picture = Image.new("RGB", (FINER * side, FINER * side), _colour(paper))

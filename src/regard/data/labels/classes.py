@@ -29,14 +29,14 @@ USE_CLASSES = "Give numbers, check data.columns, or set objective.name=classific
 
 @dataclass(frozen=True)
 class Labels:
-    """What a text may be called, in the order of the model's scores, which mean nothing without it."""
+    """The class names of texts, in the order of the model's scores."""
 
     names: tuple[str, ...]
     texts: int  # that have one label together: 1, or 2 of a pair; 0: either
 
     @classmethod
     def of(cls, examples: Sequence[Example]) -> Labels:
-        """Numbers in the order of their size, all else as in a dictionary; a set of sequences knows all that it may have."""
+        """Collect the labels: integers sorted by value, others alphabetically; generated sequences have a fixed list."""
         found = Counter(example.label for example in examples)
         if len(found) < 2:
             raise UserError(
@@ -68,11 +68,11 @@ class Labels:
 
     @property
     def meaning(self) -> str:
-        """Other than before if the same numbers would mean something else."""
+        """Return a fingerprint of the labels; if it changes, resuming is refused."""
         return "\0".join(self.names)
 
     def numbers(self, examples: Sequence[Example], split: str) -> np.ndarray:
-        """Each example's label as a number; one that training does not have is refused."""
+        """Return each example's label as a class number; a label that training does not have is refused."""
         number = {name: n for n, name in enumerate(self.names)}
         for example in examples:
             if example.label not in number:
@@ -85,7 +85,7 @@ class Labels:
         return np.array([number[example.label] for example in examples], np.int64)
 
     def weights(self, numbers: np.ndarray) -> np.ndarray:
-        """What a text of each class must count for so that all classes count the same, and a text of training counts 1."""
+        """Return the weight of each class so that all classes count the same, and a training text counts 1 on average."""
         return len(numbers) / (len(self) * np.bincount(numbers, minlength=len(self)))
 
     def save(self, path: Path) -> None:
@@ -105,8 +105,8 @@ class Labels:
         return cls(names, texts)
 
 
-def described(examples: Sequence[Example], shown: int = 6) -> list[str]:
-    """How often each label is met, the most frequent first, what it scores to always say that one, and what looks odd."""
+def describe_labels(examples: Sequence[Example], shown: int = 6) -> list[str]:
+    """Describe how often each label occurs, the accuracy of always saying the most frequent one, and add warnings."""
     total, counts = len(examples), Counter(example.label for example in examples).most_common()
     (most, often), dots = counts[0], ", ..." if len(counts) > shown else ""
     listed = ", ".join(f"{label} {count / total:.1%}" for label, count in counts[:shown])
@@ -127,7 +127,7 @@ def _contradictions(examples: Sequence[Example]) -> int:
 
 @dataclass(frozen=True)
 class Scale:
-    """Where the numbers of training lie; a model's score means nothing without it."""
+    """Range, mean and standard deviation of the training numbers, by which a model's scores are standardized."""
 
     lowest: float
     highest: float
@@ -147,7 +147,7 @@ class Scale:
         return cls(*spread, len(examples[0].texts))
 
     def __len__(self) -> int:
-        """One score a text."""
+        """Return 1: the number of scores for each text."""
         return 1
 
     @property
@@ -156,18 +156,18 @@ class Scale:
 
     @property
     def meaning(self) -> str:
-        """Other than before if the same scores would mean something else."""
+        """Return a fingerprint of the scale; if it changes, resuming is refused."""
         return repr(self)
 
     def numbers(self, examples: Sequence[Example], split: str) -> np.ndarray:
-        """Each example's number, in deviations from the mean."""
+        """Return each example's number, standardized."""
         for example in examples:
             if self.texts and len(example.texts) != self.texts:
                 raise UserError(f"data.{split}: {example.place}: texts found: {len(example.texts)}, in training: {self.texts}.")
         return ((values(examples, split) - self.mean) / self.deviation).astype(np.float32)
 
     def restored(self, scores: np.ndarray) -> np.ndarray:
-        """A model's scores, as numbers like those of training."""
+        """Return a model's standardized scores in the scale of the training numbers."""
         return scores * self.deviation + self.mean
 
     def save(self, path: Path) -> None:
@@ -188,7 +188,7 @@ class Scale:
 
 
 def values(examples: Sequence[Example], split: str) -> np.ndarray:
-    """Each example's number as it is written; what is none is refused."""
+    """Return each example's number; a label that is no number is refused."""
     return np.array([_number(example, split) for example in examples])
 
 
@@ -198,8 +198,8 @@ def _number(example: Example, split: str) -> float:
     return float(example.label)
 
 
-def described_numbers(examples: Sequence[Example], split: str = "train") -> list[str]:
-    """Where they lie, what it scores to always say their mean, and what looks odd."""
+def describe_numbers(examples: Sequence[Example], split: str = "train") -> list[str]:
+    """Describe the range of the numbers, the error of always saying their mean, and add warnings."""
     found = values(examples, split)
     often = Counter(found.tolist()).most_common(1)[0]
     off = np.abs(found - found.mean()).mean()

@@ -40,7 +40,7 @@ class Tags:
 
     @classmethod
     def of(cls, sentences: Sequence[TaggedSentence], scheme: Scheme) -> Tags:
-        """Of training sentences in this scheme. Every type has all the tags that the scheme has, met or not."""
+        """Collect the tags of training sentences in this scheme; every entity type gets all tags of the scheme."""
         found = Counter(tag for sentence in sentences for tag in sentence.tags)
         if len(found) < 2:
             raise UserError(
@@ -60,7 +60,7 @@ class Tags:
 
     @classmethod
     def of_names(cls, names: Sequence[str], scheme: Scheme | None = None) -> Tags:
-        """A public checkpoint's; None: the scheme that the names tell of."""
+        """Build from a public checkpoint's names; scheme None: the one that the names suggest."""
         return cls(tuple(names), scheme or scheme_of_names(names))
 
     def __len__(self) -> int:
@@ -68,13 +68,13 @@ class Tags:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """Of entities; of plain tags the tags themselves."""
+        """Return the entity types; of plain tags the tags themselves."""
         if self.scheme == "plain":
             return self.names
         return tuple(dict.fromkeys(name.partition("-")[2] for name in self.names if name != OUTSIDE))
 
     def numbers(self, sentences: Sequence[TaggedSentence], split: str) -> list[list[int]]:
-        """Each word's tag as a number, in the scheme of these tags; one that training does not have is refused."""
+        """Return each word's tag as a number, in the scheme of these tags; a tag that training does not have is refused."""
         number, found = {name: n for n, name in enumerate(self.names)}, []
         for sentence in sentences:
             for n, tag in enumerate(sentence.tags):
@@ -85,14 +85,14 @@ class Tags:
         return found
 
     def knows(self, tag: str) -> bool:
-        """Whether it is one of these, or says the same in another scheme."""
+        """Return True if the tag is one of these, or names the same in another scheme."""
         if self.scheme == "plain" or tag == OUTSIDE:
             return tag in self.names
         return MARKED.fullmatch(tag) is not None and tag.partition("-")[2] in self.types
 
     def rewritten(self, tags: Sequence[str]) -> Sequence[str]:
-        """The same entities in the scheme of these tags."""
-        return tags if self.scheme == "plain" else written(spans(tags), len(tags), self.scheme)
+        """Return the tags of the same entities in the scheme of these tags."""
+        return tags if self.scheme == "plain" else tags_of_spans(spans(tags), len(tags), self.scheme)
 
     def save(self, path: Path) -> None:
         write_whole(path, json.dumps({"scheme": self.scheme, "labels": self.names}, indent=1, ensure_ascii=False) + "\n")
@@ -126,7 +126,7 @@ class Span(NamedTuple):
 
 
 def spans(tags: Sequence[str]) -> list[Span]:
-    """The entities of a sentence in any of the three schemes; an entity that nothing begins begins where it is met."""
+    """Return the entities of a sentence in any of the three schemes; an inside tag that follows nothing begins an entity."""
     found, begun, inside = list[Span](), 0, ""
     for n, tag in enumerate(tags):
         letter, _, type_ = tag.partition("-")
@@ -141,8 +141,8 @@ def spans(tags: Sequence[str]) -> list[Span]:
     return [*found, Span(begun, len(tags), inside)] if inside else found
 
 
-def written(entities: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
-    """The tags of a sentence of so many words that has these entities, in their order."""
+def tags_of_spans(entities: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
+    """Return the tags of a sentence of `length` words that has these entities, in order."""
     tags = [OUTSIDE] * length
     for start, end, type_ in entities:
         letters = ["I"] * (end - start)
@@ -154,25 +154,25 @@ def written(entities: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
     return tags
 
 
-def broken(tags: Sequence[str], scheme: Scheme) -> list[int]:
-    """The words whose tags are not as the scheme has them."""
-    mended = list(tags) if scheme == "plain" else written(spans(tags), len(tags), scheme)
+def find_broken(tags: Sequence[str], scheme: Scheme) -> list[int]:
+    """Return the indices of the words whose tags break the scheme."""
+    mended = list(tags) if scheme == "plain" else tags_of_spans(spans(tags), len(tags), scheme)
     return [n for n, (tag, other) in enumerate(zip(tags, mended)) if tag != other]
 
 
-def recognised(rows: Sequence[Sequence[str]]) -> Scheme:
-    """The scheme these sentences obey, or break least; of two that are obeyed alike, iob2."""
+def guess_scheme(rows: Sequence[Sequence[str]]) -> Scheme:
+    """Return the scheme these sentences follow, or break least; iob2 if two fit equally well."""
     marks = [tag for tags in rows for tag in tags if tag != OUTSIDE]
     marked = [tag for tag in marks if MARKED.fullmatch(tag)]
     if 2 * len(marked) <= len(marks):
         return "plain"
     rows = [[tag if MARKED.fullmatch(tag) else OUTSIDE for tag in tags] for tags in rows]
     schemes: tuple[Scheme, ...] = ("iob2", "iob1", "iobes")
-    return min(schemes, key=lambda scheme: sum(len(broken(tags, scheme)) for tags in rows))
+    return min(schemes, key=lambda scheme: sum(len(find_broken(tags, scheme)) for tags in rows))
 
 
 def scheme_of_names(names: Iterable[str]) -> Scheme:
-    """Of tags that are known by name only, such as a public checkpoint's; iob1 has the same names as iob2."""
+    """Return the scheme of tags that are known by name only, such as a public checkpoint's; iob1 and iob2 share their names."""
     marks = [name for name in names if name != OUTSIDE]
     if not all(MARKED.fullmatch(name) for name in marks):
         return "plain"
@@ -180,7 +180,7 @@ def scheme_of_names(names: Iterable[str]) -> Scheme:
 
 
 def transitions(names: Sequence[str], scheme: Scheme) -> np.ndarray:
-    """may_CC: may the tag of a column follow that of a row? The last row and column are what lies around a sentence."""
+    """Return may_CC: may the tag of a column follow that of a row? The last row and column are the sentence's ends."""
     around = [*names, None]
     return np.array([[_may_follow(before, tag, scheme) for tag in around] for before in around])
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from regard.core.errors import UserError, nearest
 from regard.data.lra import formal, listops, pathfinder
-from regard.data.lra.generate import Asked, Drawn, Generator, Range, chunks_of, drawn, kept
+from regard.data.lra.generate import Generator, Range, Request, SequenceArrays, collect_split, generate_chunks, load_or_generate
 from regard.data.lra.sequences import Sequences
 
 SEED = 2021
@@ -49,21 +49,21 @@ SETS = {
 }
 
 
-def is_drawn(entry: str) -> bool:
-    """Whether this names one of these sets."""
+def is_generated(entry: str) -> bool:
+    """Return True if the entry names one of these sets."""
     return entry.startswith(PREFIX) and _name(entry) in SETS
 
 
-def draw_sequences(entry: str, limit: int | None = None) -> Sequences:
-    """The whole split, or its first `limit`."""
-    asked = asked_for(entry, limit)
+def generate_sequences(entry: str, limit: int | None = None) -> Sequences:
+    """Return the whole split, or its first `limit` sequences."""
+    asked = parse_request(entry, limit)
     chosen = SETS[asked.name]
 
-    def make() -> Drawn:
-        with chunks_of(entry, chosen.generator, asked) as chunks:
-            return drawn(chosen.generator, chunks, asked.split, asked.size)
+    def make() -> SequenceArrays:
+        with generate_chunks(entry, chosen.generator, asked) as chunks:
+            return collect_split(chosen.generator, chunks, asked.split, asked.size)
 
-    found = kept(str(asked), make)
+    found = load_or_generate(str(asked), make)
     return Sequences(chosen.symbols, found.flat, found.lengths, chosen.labels, found.labels, entry)
 
 
@@ -71,7 +71,7 @@ def _name(entry: str) -> str:
     return entry.removeprefix(PREFIX).partition("/")[0].partition("@")[0]
 
 
-def asked_for(entry: str, limit: int | None = None) -> Asked:
+def parse_request(entry: str, limit: int | None = None) -> Request:
     head, _, split = entry.removeprefix(PREFIX).partition("/")
     name, *assignments = head.split("@")
     chosen = SETS[name]
@@ -88,7 +88,7 @@ def asked_for(entry: str, limit: int | None = None) -> Asked:
     count, seed = found.pop("count", chosen.sizes[split]), found.pop("seed", SEED)
     if not count:
         raise UserError(f"{entry}: @count must be at least 1.")
-    return Asked(name, chosen.settings(**found), split, count if limit is None else min(limit, count), seed)
+    return Request(name, chosen.settings(**found), split, count if limit is None else min(limit, count), seed)
 
 
 def _whole(entry: str, key: str, value: str) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.core.errors import UserError
-from regard.data.lra.generate import Drawn, Range
+from regard.data.lra.generate import Range, SequenceArrays
 
 BITS, PARITIES = ("0", "1"), ("even", "odd")
 OPENING, CLOSING = "([{<", ")]}>"
@@ -44,13 +44,13 @@ class Dyck:
             raise UserError(f"dyck@length={self.length} must reach an even length of 4 or more, such as 4-40.")
 
 
-def draw_parity(settings: Parity, random: np.random.Generator) -> Drawn:
+def draw_parity(settings: Parity, random: np.random.Generator) -> SequenceArrays:
     lengths = random.integers(settings.length.least, settings.length.most + 1, AT_A_TIME)
     flat = random.integers(0, 2, int(lengths.sum())).astype(np.uint8)
-    return Drawn(flat, lengths, np.add.reduceat(flat, np.cumsum(lengths) - lengths, dtype=np.int64) % 2)
+    return SequenceArrays(flat, lengths, np.add.reduceat(flat, np.cumsum(lengths) - lengths, dtype=np.int64) % 2)
 
 
-def draw_dyck(settings: Dyck, random: np.random.Generator) -> Drawn:
+def draw_dyck(settings: Dyck, random: np.random.Generator) -> SequenceArrays:
     halves = random.integers(-(-max(settings.length.least, 4) // 2), settings.length.most // 2 + 1, AT_A_TIME)
     texts, labels = list[np.ndarray](), list[int]()
     for half, label in zip(halves.tolist(), random.integers(0, 2, AT_A_TIME).tolist()):
@@ -59,11 +59,11 @@ def draw_dyck(settings: Dyck, random: np.random.Generator) -> Drawn:
         if text is not None:
             texts.append(text)
             labels.append(label)
-    return Drawn(np.concatenate(texts), np.array([len(text) for text in texts]), np.array(labels))
+    return SequenceArrays(np.concatenate(texts), np.array([len(text) for text in texts]), np.array(labels))
 
 
 def _balanced(settings: Dyck, half: int, random: np.random.Generator) -> np.ndarray:
-    """So many brackets and those that close them; which comes next is a fair coin's to say where both may."""
+    """Return this many opening brackets with their closing ones; where both may come next, each has probability one half."""
     open_, text = list[int](), list[int]()
     coins, kinds = random.random(2 * half).tolist(), random.integers(0, settings.kinds, half).tolist()
     opened = 0

@@ -1,4 +1,4 @@
-"""What a generator of labelled sequences draws, and how many draws become a split: counted, parted, in parallel, kept.
+"""Generation of labelled sequences: numbered chunks, splits that share nothing, several processes, a cache.
 
 A generator is asked for chunk 0, 1, 2, ... of a seed and answers each with however many sequences that chunk is good for. The
 first so many of the chunks, in order, are the split, so a smaller split is the beginning of a larger one, whoever drew it.
@@ -44,7 +44,7 @@ class Range(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Range:
-        """`20-40`, or `20` for that alone."""
+        """Parse `20-40`, or `20` for that length alone."""
         least, dash, most = text.partition("-")
         numbers = [int(part) if part.isascii() and part.isdecimal() and len(part) < 10 else 0 for part in (least, most or least)]
         if not 1 <= numbers[0] <= numbers[1] or bool(dash) != bool(most):
@@ -55,8 +55,8 @@ class Range(NamedTuple):
         return f"{self.least}-{self.most}"
 
 
-class Asked(NamedTuple):
-    """What `builtin:NAME@KEY=VALUE/SPLIT` says."""
+class Request(NamedTuple):
+    """The request that `builtin:NAME@KEY=VALUE/SPLIT` makes."""
 
     name: str
     settings: Any
@@ -65,7 +65,7 @@ class Asked(NamedTuple):
     seed: int
 
 
-class Drawn(NamedTuple):
+class SequenceArrays(NamedTuple):
     """Sequences one after the other, and what they are."""
 
     flat: np.ndarray  # uint8
@@ -73,21 +73,21 @@ class Drawn(NamedTuple):
     labels: np.ndarray
 
     @classmethod
-    def none(cls) -> Drawn:
+    def none(cls) -> SequenceArrays:
         return cls(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
     @classmethod
-    def joined(cls, parts: list[Drawn]) -> Drawn:
+    def joined(cls, parts: list[SequenceArrays]) -> SequenceArrays:
         return cls(*(np.concatenate(each) for each in zip(*parts)))
 
-    def first(self, count: int) -> Drawn:
-        return Drawn(self.flat[: int(self.lengths[:count].sum())], self.lengths[:count], self.labels[:count])
+    def first(self, count: int) -> SequenceArrays:
+        return SequenceArrays(self.flat[: int(self.lengths[:count].sum())], self.lengths[:count], self.labels[:count])
 
-    def kept(self, kept_N: np.ndarray) -> Drawn:
-        return Drawn(self.flat[np.repeat(kept_N, self.lengths)], self.lengths[kept_N], self.labels[kept_N])
+    def kept(self, kept_N: np.ndarray) -> SequenceArrays:
+        return SequenceArrays(self.flat[np.repeat(kept_N, self.lengths)], self.lengths[kept_N], self.labels[kept_N])
 
     def hashes(self) -> np.ndarray:
-        """Of 64 bits each: of a hundred thousand sequences no two meet by chance."""
+        """Return a hash of 64 bits for each sequence: too many bits for collisions among a hundred thousand."""
         ends, symbols = np.cumsum(self.lengths), self.flat.tobytes()
         begins = (ends - self.lengths).tolist()
         found = [blake2b(symbols[begin:end], digest_size=8).digest() for begin, end in zip(begins, ends.tolist())]
@@ -95,20 +95,20 @@ class Drawn(NamedTuple):
 
 
 class Generator(NamedTuple):
-    """Of one kind of sequences."""
+    """A generator of one kind of sequences."""
 
     name: str
-    draw: Callable[[Any, np.random.Generator], Drawn]
+    draw: Callable[[Any, np.random.Generator], SequenceArrays]
     parted: bool  # by a hash; else every split has a stream of chunks of its own
     rate: int  # sequences a second, about
 
-    def chunk(self, settings: Any, split: str, seed: int, number: int) -> Drawn:
+    def chunk(self, settings: Any, split: str, seed: int, number: int) -> SequenceArrays:
         return self.draw(settings, generator(seed, self.name if self.parted else f"{self.name}/{split}", number))
 
 
-def drawn(kind: Generator, chunks: Iterator[Drawn], split: str, count: int) -> Drawn:
-    """The first `count` sequences of a split."""
-    seen, parts, missing, in_vain = set[int](), [Drawn.none()], count, 0
+def collect_split(kind: Generator, chunks: Iterator[SequenceArrays], split: str, count: int) -> SequenceArrays:
+    """Collect the first `count` different sequences of a split."""
+    seen, parts, missing, in_vain = set[int](), [SequenceArrays.none()], count, 0
     for chunk in chunks:
         hashes = chunk.hashes()
         _, firsts = np.unique(hashes, return_index=True)
@@ -128,7 +128,7 @@ def drawn(kind: Generator, chunks: Iterator[Drawn], split: str, count: int) -> D
                 f"builtin:{kind.name}/{split}: with these settings only {count - missing:,} different sequences were found, of "
                 f"{count:,} wanted; ask for longer ones, or for fewer with @count={max(1, count - missing)}."
             )
-    return Drawn.joined(parts)
+    return SequenceArrays.joined(parts)
 
 
 WORTH = 10.0  # seconds of drawing: to start a process takes some three
@@ -136,8 +136,8 @@ PACKAGE = Path(__file__).parents[3]
 
 
 @contextmanager
-def chunks_of(entry: str, kind: Generator, asked: Asked) -> Iterator[Iterator[Drawn]]:
-    """In their order, without end: by this process alone if it is soon done, else by as many as there are processors."""
+def generate_chunks(entry: str, kind: Generator, asked: Request) -> Iterator[Iterator[SequenceArrays]]:
+    """Yield an endless iterator of chunks in order: drawn here if that is quick, else by a process for each processor."""
     share = len(PARTS[asked.split]) / 10 if kind.parted else 1.0
     seconds = asked.size / share / kind.rate
     if seconds < WORTH or processors() == 1:
@@ -161,10 +161,10 @@ def _start(entry: str, number: int, among: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": path})
 
 
-def _received(started: list[subprocess.Popen[bytes]]) -> Iterator[Drawn]:
+def _received(started: list[subprocess.Popen[bytes]]) -> Iterator[SequenceArrays]:
     for process in cycle(started):
         assert process.stdout is not None
-        if (chunk := received(process.stdout)) is None:
+        if (chunk := read_chunk(process.stdout)) is None:
             raise UserError(
                 f"a process that was drawing sequences ended with status {process.wait()}, with what it said above; is memory "
                 "left? Ask for fewer with @count=N, or draw with fewer processors (taskset)."
@@ -172,40 +172,40 @@ def _received(started: list[subprocess.Popen[bytes]]) -> Iterator[Drawn]:
         yield chunk
 
 
-def handed_over(chunk: Drawn) -> bytes:
-    """How many symbols and sequences there are, then all of it."""
+def to_bytes(chunk: SequenceArrays) -> bytes:
+    """Serialize a chunk: the numbers of symbols and sequences, then the arrays."""
     sizes = np.array([len(chunk.flat), len(chunk.lengths)])
     return b"".join(part.astype(kind).tobytes() for part, kind in zip((sizes, *chunk), "qBqq"))
 
 
-def received(pipe: IO[bytes]) -> Drawn | None:
-    """None where it ended."""
+def read_chunk(pipe: IO[bytes]) -> SequenceArrays | None:
+    """Read a chunk from a pipe; None if the pipe has ended."""
     if len(head := pipe.read(16)) < 16:
         return None
     symbols, sequences = np.frombuffer(head, "q").tolist()
     if len(content := pipe.read(symbols + 16 * sequences)) < symbols + 16 * sequences:
         return None
     lengths, labels = np.frombuffer(content, "q", 2 * sequences, symbols).reshape(2, -1)
-    return Drawn(np.frombuffer(content, np.uint8, symbols), lengths, labels)
+    return SequenceArrays(np.frombuffer(content, np.uint8, symbols), lengths, labels)
 
 
 def main() -> None:
-    """What a process does until the pipe is closed."""
-    from regard.data.lra import SETS, asked_for
+    """Draw this process's chunks and write them to stdout until the pipe is closed."""
+    from regard.data.lra import SETS, parse_request
 
     entry, first, among = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    asked = asked_for(entry)
+    asked = parse_request(entry)
     try:
         for number in count(first, among):
             chunk = SETS[asked.name].generator.chunk(asked.settings, asked.split, asked.seed, number)
-            sys.stdout.buffer.write(handed_over(chunk))
+            sys.stdout.buffer.write(to_bytes(chunk))
             sys.stdout.buffer.flush()
     except BrokenPipeError:
         os._exit(0)  # nobody wants more, and nothing is left to tidy up
 
 
 def processors() -> int:
-    """Those this process may use, where the system can tell."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -213,8 +213,8 @@ FORMAT = 2  # raised whenever a generator draws other sequences than before
 SMALL = 2**18  # symbols: so few are drawn again sooner than they are found
 
 
-def kept(asked: str, make: Callable[[], Drawn], cache: Path | None = None) -> Drawn:
-    """As it was kept, else made and kept."""
+def load_or_generate(asked: str, make: Callable[[], SequenceArrays], cache: Path | None = None) -> SequenceArrays:
+    """Return the cached sequences, or generate and cache them."""
     folder = (cache or cache_folder()) / "arena"
     path = folder / sha256(f"{FORMAT} {asked}".encode()).hexdigest()[:32]
     if (found := _open(path, asked)) is not None:
@@ -233,8 +233,8 @@ def kept(asked: str, make: Callable[[], Drawn], cache: Path | None = None) -> Dr
     return made
 
 
-def _open(path: Path, asked: str) -> Drawn | None:
-    """None if it is not there, or not whole."""
+def _open(path: Path, asked: str) -> SequenceArrays | None:
+    """Return the cached sequences, or None if they are missing or damaged."""
     try:
         with np.load(path.with_suffix(".npz"), allow_pickle=False) as about:
             lengths, labels, told, digest = about["lengths"], about["labels"], str(about["asked"]), str(about["sha256"])
@@ -243,11 +243,11 @@ def _open(path: Path, asked: str) -> Drawn | None:
         return None
     if told != asked or len(flat) != lengths.sum() or sha256(flat.data).hexdigest() != digest:
         return None
-    return Drawn(flat, lengths, labels)
+    return SequenceArrays(flat, lengths, labels)
 
 
-def _write(path: Path, asked: str, made: Drawn) -> None:
-    """Under names of this process alone until they are whole: others may draw the same at the same time."""
+def _write(path: Path, asked: str, made: SequenceArrays) -> None:
+    """Write under names with this process's id and rename: another process may write the same at the same time."""
     drafts = {suffix: path.with_suffix(f"{suffix}.{os.getpid()}") for suffix in (".flat", ".npz")}
     try:
         drafts[".flat"].write_bytes(made.flat.data)

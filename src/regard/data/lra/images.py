@@ -22,7 +22,7 @@ import numpy as np
 from regard.core.errors import UserError
 from regard.core.files import GIB, MIB, open_regular, read_bounded, refuse_bomb
 from regard.data.lra.sequences import Sequences
-from regard.data.sources.files import ARCHIVES, archived, is_archive
+from regard.data.sources.files import ARCHIVES, archive_members, is_archive
 
 GREYS = tuple(map(str, range(256)))
 FILES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".pgm", ".ppm")
@@ -33,7 +33,7 @@ WEIGHTS = np.array([0.299, 0.587, 0.114])
 
 
 def is_pictures(entry: str) -> bool:
-    """Whether this names pictures and not texts, going by its name alone."""
+    """Return True if the entry names images and not texts, judging by its name alone."""
     path, name = Path(_path(entry)).expanduser(), _path(entry).lower()
     return name.endswith((*ARCHIVES, ".bin", ".npz")) or (":" not in entry and path.is_dir())
 
@@ -64,19 +64,19 @@ def _side(entry: str) -> int | None:
 
 
 def grey(images: np.ndarray) -> np.ndarray:
-    """Of pictures whose last dimension is red, green and blue."""
+    """Convert images whose last dimension is red, green and blue to grey."""
     return np.rint(images @ WEIGHTS).astype(np.uint8)
 
 
 def _in_folder(path: Path) -> Iterator[tuple[str, str, bytes]]:
-    """Label, name and content of each picture, in the order of their names."""
+    """Yield label, name and content of each image, sorted by name."""
     for file in sorted(file for file in path.rglob("*") if file.suffix.lower() in FILES and file.parent != path):
         yield file.parent.name, str(file), read_bounded(file, LARGEST, within=path)
 
 
 def _in_archive(path: Path) -> Iterator[tuple[str, str, bytes]]:
-    """In the order in which they lie there: to go back in a gzipped archive is to unpack it again."""
-    for name, content in archived(path, lambda name: PurePosixPath(name).suffix.lower() in FILES, LARGEST):
+    """Yield images in the order of the archive, since a gzipped archive can only be read forwards."""
+    for name, content in archive_members(path, lambda name: PurePosixPath(name).suffix.lower() in FILES, LARGEST):
         if len(PurePosixPath(name).parts) > 1:
             yield PurePosixPath(name).parent.name, name, content
 
@@ -108,10 +108,10 @@ def _labelled(
 def _opened(name: str, content: bytes, side: int | None) -> np.ndarray:
     from PIL import Image  # comes with matplotlib; who reads no pictures need not wait for it
 
-    from regard.data.sources.images import opened, told_of
+    from regard.data.sources.images import identify_image, image_errors
 
-    with told_of(name):
-        picture = opened(content, name).convert("RGB")
+    with image_errors(name):
+        picture = identify_image(content, name).convert("RGB")
         if side is not None:
             picture = picture.resize((side, side), Image.Resampling.BILINEAR)
         return grey(np.asarray(picture))

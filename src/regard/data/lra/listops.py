@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.core.errors import UserError
-from regard.data.lra.generate import Drawn, Range
+from regard.data.lra.generate import Range, SequenceArrays
 
 OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")
 SYMBOLS = (*map(str, range(10)), *OPERATORS, "]")
@@ -60,18 +60,18 @@ class Level:
         return Level(self.tree_N[kept_N], self.what_N[kept_N], self.arguments_N[kept_N])
 
 
-def draw(settings: ListOps, random: np.random.Generator) -> Drawn:
+def draw(settings: ListOps, random: np.random.Generator) -> SequenceArrays:
     levels, length = _grow(settings, random)
     fits = (length >= settings.length.least) & (length <= settings.length.most)
     levels = [kept for level in levels if len((kept := level.kept(fits[level.tree_N])).tree_N)]
     if not levels:
-        return Drawn.none()
+        return SequenceArrays.none()
     sizes, values = _work_out(levels, settings.arguments)
-    return Drawn(_written(levels, sizes), length[fits], values)
+    return SequenceArrays(_written(levels, sizes), length[fits], values)
 
 
 def _grow(settings: ListOps, random: np.random.Generator) -> tuple[list[Level], np.ndarray]:
-    """Levels of many trees, and the length of each; one that is too long by now grows no further."""
+    """Grow many trees level by level; return the levels and each tree's length. A tree that is too long stops growing."""
     length, tree_N = np.zeros(TREES, np.int64), np.arange(TREES)
     levels: list[Level] = []
     for depth in range(1, settings.depth + 1):
@@ -86,7 +86,7 @@ def _grow(settings: ListOps, random: np.random.Generator) -> tuple[list[Level], 
 
 
 def _work_out(levels: list[Level], most: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """How many symbols lie below each node, itself counted, for every level; and what the trees come to."""
+    """Compute the number of symbols below each node, itself counted, for every level, and the value of each tree."""
     sizes: list[np.ndarray] = []
     below_sizes = below_values = np.zeros(0, np.int64)
     for level in reversed(levels):
@@ -103,7 +103,7 @@ def _work_out(levels: list[Level], most: int) -> tuple[list[np.ndarray], np.ndar
 
 
 def _values(what_P: np.ndarray, below: np.ndarray, starts_P: np.ndarray, arguments_P: np.ndarray, most: int) -> np.ndarray:
-    """Arguments in rows, ascending, behind them what is absent."""
+    """Compute the value of each list from its arguments in rows, sorted, with ABSENT behind them."""
     place_A = np.arange(most)
     there_PA = place_A < arguments_P[:, None]
     given_PA = below[np.minimum(starts_P[:, None] + place_A, len(below) - 1)]
@@ -115,7 +115,7 @@ def _values(what_P: np.ndarray, below: np.ndarray, starts_P: np.ndarray, argumen
 
 
 def _written(levels: list[Level], sizes: list[np.ndarray]) -> np.ndarray:
-    """Symbols in the order in which they are read: a list's operator, its arguments one behind the other, and the bracket."""
+    """Write the symbols in reading order: a list's operator, its arguments one after the other, and the bracket."""
     flat = np.full(int(sizes[0].sum()), END, np.uint8)
     place_N = np.cumsum(sizes[0]) - sizes[0]
     for depth, level in enumerate(levels):
@@ -129,6 +129,6 @@ def _written(levels: list[Level], sizes: list[np.ndarray]) -> np.ndarray:
 
 
 def depths(flat: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """How many lists lie within each other in each tree, at the most."""
+    """Return the depth of nesting of each tree."""
     steps = np.where(flat == END, -1, np.where(flat >= FIRST, 1, 0))
     return np.maximum.reduceat(np.cumsum(steps), np.cumsum(lengths) - lengths)  # every tree ends where it began, at 0

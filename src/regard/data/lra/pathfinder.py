@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.core.errors import UserError
-from regard.data.lra.generate import Drawn
+from regard.data.lra.generate import SequenceArrays
 
 SYMBOLS = tuple(map(str, range(256)))
 LABELS = ("apart", "joined")
@@ -79,14 +79,14 @@ STYLES = {
 }
 
 
-def draw(settings: Pathfinder, random: np.random.Generator) -> Drawn:
+def draw(settings: Pathfinder, random: np.random.Generator) -> SequenceArrays:
     pictures, labels = pictures_of(replace(STYLES[settings.side], long_dashes=settings.dashes), AT_A_TIME, random)
     lengths = np.full(len(pictures), settings.side**2)
-    return Drawn(pictures.reshape(-1), lengths, labels)
+    return SequenceArrays(pictures.reshape(-1), lengths, labels)
 
 
 def pictures_of(style: Style, count: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """At most so many pictures, as bytes, and 1 where the dots of each are joined."""
+    """Draw at most `count` images as bytes, with label 1 where the two dots are joined."""
     taken = np.zeros((count, style.side, style.side), bool)
     alive = np.ones(count, bool)
     snakes = list[np.ndarray]()
@@ -129,7 +129,7 @@ def _beside(points_N2: np.ndarray, apart: float) -> Begin:
 def _snake(
     style: Style, dashes: int, begin: Begin, taken: np.ndarray, alive: np.ndarray, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A snake for each picture that lives, (count, dashes, 2 ends, y and x), and where one was found; it is marked as taken."""
+    """Grow a snake in each active image, (count, dashes, 2 ends, y and x), mark it as taken, and return where one was found."""
     snakes, grown = np.zeros((len(taken), dashes, 2, 2)), np.zeros(len(taken), bool)
     for _ in range(TRIES):
         tried = np.flatnonzero(alive & ~grown)
@@ -146,7 +146,7 @@ def _snake(
 def _grow(
     style: Style, dashes: int, end: np.ndarray, taken: np.ndarray, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One try in each picture. The dash before the last is marked as taken only now: its neighbour is close, and may be."""
+    """Try once in each image. The dash before the last is marked as taken only now: its neighbour may be close to it."""
     count, taken = len(taken), taken.copy()
     way = random.uniform(0, 2 * np.pi, count)
     snake, lost = np.zeros((count, dashes, 2, 2)), np.zeros(count, bool)
@@ -179,7 +179,7 @@ class Found(NamedTuple):
 def _next(
     style: Style, end: np.ndarray, way: np.ndarray, first: bool, taken: np.ndarray, which: np.ndarray, random: np.random.Generator
 ) -> Found:
-    """From these ends of snakes in these pictures; the first dash may go anywhere."""
+    """Choose the next dash from these ends of snakes; the first dash may go in any direction."""
     every, size = np.arange(len(end)), (len(end), WAYS)
     turns_NC = way[:, None] + (random.uniform(-np.pi, np.pi, size) if first else random.normal(0, TURN, size))
     step_NC2 = np.stack([np.sin(turns_NC), np.cos(turns_NC)], -1)
@@ -191,7 +191,7 @@ def _next(
 
 
 def _free(style: Style, taken: np.ndarray, which: np.ndarray, points_NCQ2: np.ndarray) -> np.ndarray:
-    """Which ways stay inside and meet nobody."""
+    """Return which directions stay inside the image and touch nothing."""
     low, high = style.margin, style.side - style.margin
     y, x = points_NCQ2[..., 0], points_NCQ2[..., 1]
     inside = (y >= low) & (y <= high) & (x >= low) & (x <= high)
@@ -201,7 +201,7 @@ def _free(style: Style, taken: np.ndarray, which: np.ndarray, points_NCQ2: np.nd
 
 
 def _mark(style: Style, taken: np.ndarray, which: np.ndarray, dashes_N22: np.ndarray) -> None:
-    """Every pixel whose middle is nearer than `clear` to one of three points of the dash."""
+    """Mark every pixel whose centre is nearer than `clear` to one of three points of the dash."""
     reach = int(np.ceil(style.clear))
     around = np.stack(np.meshgrid(*[np.arange(-reach, reach + 1)] * 2, indexing="ij"), -1).reshape(-1, 2)
     around = around[(around**2).sum(1) <= style.clear**2]
@@ -211,7 +211,7 @@ def _mark(style: Style, taken: np.ndarray, which: np.ndarray, dashes_N22: np.nda
 
 
 def _dots(one: np.ndarray, other: np.ndarray, labels: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Where the two dots stand: where a long snake begins, and where it or the other one ends."""
+    """Return the two dots: at the start of a long snake, and at its end or that of the other one."""
     first = random.integers(0, 2, len(one))
     last = np.where(labels == 1, first, 1 - first)
     every, both = np.arange(len(one)), np.stack([one, other])
@@ -219,7 +219,7 @@ def _dots(one: np.ndarray, other: np.ndarray, labels: np.ndarray, random: np.ran
 
 
 def _stroke(canvas: np.ndarray, start_N2: np.ndarray, stop_N2: np.ndarray, radius: float, light: float) -> None:
-    """A line with round ends, as bright as the share of a pixel that it covers; a dot where both ends are one."""
+    """Draw a line with round ends, antialiased; a dot where both ends are one point."""
     side = canvas.shape[1]
     reach = int(np.ceil(np.abs(stop_N2 - start_N2).max(initial=0) / 2 + radius + 0.5)) + 1
     offsets = np.stack(np.meshgrid(*[np.arange(-reach, reach + 1)] * 2, indexing="ij"), -1).reshape(1, -1, 2)

@@ -1,4 +1,4 @@
-"""Sequences of symbols, each with a label, kept as numbers: pixels, trees, brackets. One is spelled only when somebody reads it.
+"""Sequences of symbols with labels, kept as numbers (pixels, trees, brackets); the text of one is made on demand.
 
 A hundred thousand pictures of a thousand pixels are a hundred megabytes of bytes, and would be five gigabytes of words. To all
 who ask, they are labelled examples like others; who is in a hurry (see `tasks/classification/reader.py`) takes the numbers.
@@ -53,13 +53,13 @@ class Sequences(Sequence["Example"]):
         return cast("Example", Numbered(self, n % len(self)))
 
     def take(self, rows: np.ndarray) -> Sequences:
-        """These, in this order."""
+        """Return these sequences, in this order."""
         return Sequences(
             self.symbols, self.flat, self.lengths[rows], self.names, self.labels[rows], self.where, self.begins[rows]
         )
 
     def between(self, table: np.ndarray, before: int, after: int, most: int) -> Ragged:
-        """All of them as a vocabulary numbers them, each with a mark before and after it, and cut to `most` symbols."""
+        """Return all sequences as ids of a vocabulary, each between two special tokens and cut to `most` symbols."""
         kept, made = np.minimum(self.lengths, most), Ragged([])
         made.lengths = kept + 2
         made.offsets = np.concatenate([[0], np.cumsum(made.lengths)])
@@ -111,8 +111,8 @@ class Numbered:
         return f"{self.of.where}, number {self.number + 1}"
 
 
-def joined(parts: Sequence[Sequences], limit: int | None = None) -> Sequences:
-    """All of them, or the first `limit`; of one kind."""
+def concatenate(parts: Sequence[Sequences], limit: int | None = None) -> Sequences:
+    """Concatenate sets of one kind, up to `limit` sequences."""
     first = parts[0]
     for other in parts[1:]:
         if other.symbols != first.symbols or other.names != first.names:

@@ -29,7 +29,7 @@ from regard.core.errors import UserError
 from regard.data.builtin.scenes import SIZES, Scene, draw, draw_all, scenes
 from regard.data.sources.files import numbered_lines
 from regard.data.sources.images import read_image, read_images, read_named
-from regard.data.sources.records import Record, is_csv, json_records, parted_otherwise, table_rows, text_of
+from regard.data.sources.records import Record, is_csv, json_records, separator_hint, table_rows, text_of
 
 SCENES = re.compile(r"builtin:scenes(@count=(?P<count>\d{1,6}))?(/(?P<split>[^/]+))?(/(?P<number>\d{1,6}))?")
 EXAMPLE = '{"image": "1.jpg", "captions": ["a dog runs", "a dog on grass"]}'
@@ -57,18 +57,18 @@ class CaptionedImages:
         return len(self.examples)
 
     def take(self, rows: np.ndarray) -> CaptionedImages:
-        """These, in this order."""
+        """Return these examples, in this order."""
         return CaptionedImages(self.images_NYXC[rows], [self.examples[row] for row in rows])
 
 
 def read_captions(where: Sequence[str], images: str, side: int, limit: int | None = None) -> CaptionedImages:
-    """Of all these files, or the first `limit` images, made `side` pixels wide and high."""
+    """Read the images and captions of all files, or the first `limit` images, resized to `side` pixels."""
     examples = _one_of_each_image(example for entry in where for example in _read(entry, images))[:limit]
     return CaptionedImages(_pixels(examples, side), examples)
 
 
 def open_image(name: str) -> Image.Image:
-    """A file, or a built-in scene by its number: builtin:scenes/test/7."""
+    """Open an image file, or a built-in scene by its number: builtin:scenes/test/7."""
     if not name.startswith("builtin:"):
         return read_image(Path(name).expanduser())
     found = _scene_entry(name)
@@ -79,12 +79,12 @@ def open_image(name: str) -> Image.Image:
 
 
 def open_captioned(example: Captioned) -> Image.Image:
-    """Its image, as large as it is."""
+    """Open the image of an example in its original size."""
     return open_image(example.name) if example.among is None else read_named(example.among, example.name, example.place)
 
 
 def _one_of_each_image(found: Iterable[Captioned]) -> list[Captioned]:
-    """What is said of an image on several lines, or in several files, becomes the captions of one example."""
+    """Merge the captions of one image, which may be on several lines or in several files, into one example."""
     images = dict[tuple[Path | None, str], list[Captioned]]()
     for example in found:
         images.setdefault((example.among, example.name), []).append(example)
@@ -92,7 +92,7 @@ def _one_of_each_image(found: Iterable[Captioned]) -> list[Captioned]:
 
 
 def _pixels(examples: Sequence[Captioned], side: int) -> np.ndarray:
-    """images_NYXC, of each example its own: found by its name in its folder or archive, or drawn."""
+    """Return images_NYXC, one for each example: found by name in its folder or archive, or drawn."""
     images_NYXC = np.empty((len(examples), side, side, 3), np.uint8)
     for among in {example.among: None for example in examples}:
         of_these = {n: example for n, example in enumerate(examples) if example.among == among}
@@ -133,7 +133,7 @@ def _scene_entry(entry: str) -> re.Match[str]:
 
 
 def _chosen(path: Path, entry: str, choices: Sequence[str]) -> Iterator[Captioned]:
-    """What a file holds, less what `@KEY=VALUE` leaves out."""
+    """Return the examples of a file, less those that `@KEY=VALUE` leaves out."""
     wanted = dict(choice.partition("=")[::2] for choice in choices)
     if not all(wanted.values()):
         raise UserError(f"{entry}: behind an @ stands KEY=VALUE, such as @split=train or @names=train.txt.")
@@ -167,7 +167,7 @@ def _texts(record: Record) -> tuple[str, ...]:
 
 
 def _from_table(path: Path) -> Iterator[Captioned]:
-    """A number behind #, as Flickr8k has, says which caption of its image it is."""
+    """Read a table of captions; a number after #, as in Flickr8k, numbers the captions of one image."""
     for place, name, caption in _from_csv(path) if is_csv(path) else _from_lines(path):
         yield Captioned(re.sub(r"#\d+$", "", name.strip()), (_caption(caption, place),), place)
 
@@ -186,7 +186,7 @@ def _from_csv(path: Path) -> Iterator[tuple[str, str, str]]:
         if len(values) != 2 or not values[0].strip():
             raise UserError(
                 f"{place}: columns found: {len(values)}, expected: 2, image and caption; put a caption that has commas in "
-                f"quotes.{parted_otherwise(path)}"
+                f"quotes.{separator_hint(path)}"
             )
         if row or "." in values[0]:
             yield place, values[0], values[1]

@@ -19,20 +19,20 @@ from regard.data.sources.columns import (
     SAMPLE,
     Choice,
     Rows,
+    columns_setting,
     is_header,
     is_header_of_texts,
     is_name,
     is_number,
-    labelled,
-    listed,
+    join_names,
+    labelled_columns,
     numbers_rows,
-    plausible,
     role,
-    setting,
-    source,
+    source_column,
+    suggest_columns,
     text_columns,
 )
-from regard.data.sources.records import Record, parted_otherwise, table_rows
+from regard.data.sources.records import Record, separator_hint, table_rows
 
 NAMED = ("text", "label")
 LISTED = "sentences"  # the column that holds a text as a list
@@ -40,7 +40,7 @@ OR_LISTED = (f"text|{LISTED}", "label")
 SHOWN = 8  # columns of a complaint
 
 
-class Chosen(NamedTuple):
+class ColumnChoice(NamedTuple):
     columns: tuple[str, ...]  # names or numbers; the label's is the last
     called: tuple[str, ...]  # what the file calls them: the same, but for numbers under a header
     others: tuple[str, ...] = ()  # that are not read
@@ -48,43 +48,43 @@ class Chosen(NamedTuple):
     headed: bool = False  # is there a header above columns that are chosen by number?
 
     def told(self, where: str, names: str) -> str:
-        """Which columns were taken without having been asked for, and how to take others; `names` says what told so."""
+        """Say which columns were chosen without being asked for, and how to choose others; `names` is what named them."""
         *texts, label = self.called
         pair = "texts" if len(texts) > 1 else "text"
         unread = f"; not read: {', '.join(map(repr, self.others))}" if self.others else ""
         others = "TEXT,SECOND,LABEL" if len(texts) > 1 else "TEXT,LABEL"
-        return f"{where}: {pair} {listed(texts)}, label {label!r}, by its {names}{unread}. For others: data.columns={others}"
+        return f"{where}: {pair} {join_names(texts)}, label {label!r}, by its {names}{unread}. For others: data.columns={others}"
 
 
-def in_table(path: Path, columns: tuple[str, ...]) -> Chosen:
+def in_table(path: Path, columns: tuple[str, ...]) -> ColumnChoice:
     rows = table_rows(path)
     start, first = next(rows)
     below, place = [row for _, row in islice(rows, SAMPLE)], f"{path}, line {start}"
-    guess = labelled(first)
+    guess = labelled_columns(first)
     headed = bool(guess.columns) and is_header(first, below, guess.columns)
     if not columns:
-        columns = guess.columns if headed else _numbers(place, first, below, guess, parted_otherwise(path))
+        columns = guess.columns if headed else _numbers(place, first, below, guess, separator_hint(path))
         return _checked(place, first, below, columns, guessed=headed)
     return _checked(place, first, below, columns, headed=headed and all(column.isdecimal() for column in columns))
 
 
-def in_records(place: str, records: Iterable[Record], columns: tuple[str, ...]) -> Chosen:
-    """Of records that name their columns themselves, such as JSON lines."""
+def in_records(place: str, records: Iterable[Record], columns: tuple[str, ...]) -> ColumnChoice:
+    """Choose the columns of records that name them themselves, such as JSON lines."""
     found = [values for _, values in islice(records, SAMPLE)]
     names = [name for name, value in found[0].items() if isinstance(value, str | int | float)] if found else []
     rows = [[str(values.get(name, "")) for name in names] for values in found]
     if columns:
         return _checked(place, names, rows, columns, named=True)
     if not found or (NAMED[1] in found[0] and {NAMED[0], LISTED} & set(found[0])):
-        return Chosen(OR_LISTED, OR_LISTED)
-    guess = labelled(names)
+        return ColumnChoice(OR_LISTED, OR_LISTED)
+    guess = labelled_columns(names)
     if not guess.columns:
         raise _unsure(place, "the keys", names, rows, guess)
     return _checked(place, names, rows, guess.columns, guessed=True, named=True)
 
 
 class Texts(NamedTuple):
-    """Where the texts of a table stand that need no labels."""
+    """The text columns of a table that needs no labels."""
 
     columns: tuple[str, ...]  # names or numbers
     names: tuple[str, ...] = ()  # of all columns; none: the table has no header
@@ -92,17 +92,17 @@ class Texts(NamedTuple):
 
     @property
     def headed(self) -> bool:
-        """Is there a header above columns that are chosen by number?"""
+        """Return True if there is a header above columns that are chosen by number."""
         return bool(self.names) and all(column.isdecimal() for column in self.columns)
 
 
 def texts_in_table(path: Path, columns: tuple[str, ...], texts: int) -> Texts:
-    """Of so many texts to a row; 0: as many as its header has. `columns` are theirs alone, where somebody chose."""
+    """Choose the text columns of a table, `texts` to a row (0: as many as its header has); `columns`: those asked for."""
     rows = table_rows(path)
     start, first = next(rows)
     below, place = [row for _, row in islice(rows, SAMPLE)], f"{path}, line {start}"
-    guess = text_columns(first).columns or source(first)
-    sure = labelled(first).columns or guess
+    guess = text_columns(first).columns or source_column(first)
+    sure = labelled_columns(first).columns or guess
     headed = bool(guess) and (is_header_of_texts(first, below, guess) or (sure != guess and is_header(first, below, sure)))
     names = tuple(first) if headed else ()
     if columns:
@@ -120,37 +120,37 @@ def texts_in_table(path: Path, columns: tuple[str, ...], texts: int) -> Texts:
     raise UserError(
         f"{place}: columns found: {len(first)} ({shown}), expected: {count}, or one more for a label. Type the names of their "
         f"columns, with one for the label behind them, such as {advised}."
-        f"{parted_otherwise(path)}"
+        f"{separator_hint(path)}"
     )
 
 
 def _must_be_texts_first(place: str, rows: Rows, numbers: tuple[str, ...], count: int) -> None:
-    """Labels, or the numbers of rows, are no texts."""
+    """Refuse a first column that holds labels or row numbers instead of texts."""
     whole = [row for row in rows if len(row) == len(numbers)]
     front, last = ([row[column].strip() for row in whole] for column in (0, -1))
     counted = len(numbers) > 1 and numbers_rows("0", front)
     if counted or (len(numbers) > count and _few(front) and not _few(last)):
         what = "numbers the rows" if counted else f"has {len(set(front)):,} values in {len(front):,} rows, as labels do"
-        advised = setting((*numbers[1:], numbers[0]))
+        advised = columns_setting((*numbers[1:], numbers[0]))
         raise UserError(f"{place}: column '0' {what}, and is no text. If the texts come behind it, type {advised}.")
 
 
 def _to_type(header: Sequence[str], rows: Rows, count: int) -> str:
-    """A label that nobody asks for may have any name."""
-    advised = plausible(header, rows, count) or plausible([*header, "label"], [[*row, ""] for row in rows], count)
-    return setting(advised or (*("TEXT", "SECOND")[:count], "LABEL"))
+    """Return a setting to suggest; a label that is not needed may have any name."""
+    advised = suggest_columns(header, rows, count) or suggest_columns([*header, "label"], [[*row, ""] for row in rows], count)
+    return columns_setting(advised or (*("TEXT", "SECOND")[:count], "LABEL"))
 
 
 def _numbers(place: str, first: Sequence[str], below: Rows, guess: Choice, otherwise: str) -> tuple[str, ...]:
-    """Of a table whose first row is no header that is understood; refused where it is a header, or says too little."""
+    """Number the columns of a table without a known header; refused if the first row is a header or says too little."""
     names = _names(first)
     if names and is_header(first, below, names) and len(first) > 1:
         raise _unsure(place, "a header", first, below, guess)
     numbers = tuple(map(str, range(len(first))))
     rows = [first, *below]
     if len(first) not in (2, 3):
-        advised = plausible(numbers, rows)
-        cure = f"For instance: {setting(advised)}" if advised else "Write a text, a tab and its label on each line"
+        advised = suggest_columns(numbers, rows)
+        cure = f"For instance: {columns_setting(advised)}" if advised else "Write a text, a tab and its label on each line"
         shown = ", ".join(value[:20] for value in first[:SHOWN])
         raise UserError(
             f"{place}: columns found: {len(first)} ({shown}), expected: text and label, or two texts and their label. Choose by "
@@ -161,7 +161,7 @@ def _numbers(place: str, first: Sequence[str], below: Rows, guess: Choice, other
 
 
 def _must_have_no_header(place: str, first: Sequence[str], below: Rows, numbers: tuple[str, ...]) -> None:
-    """A label that stands in the first row and nowhere else is the name of a column, where others are numbers or come again."""
+    """Refuse a first row whose label occurs nowhere else while other labels repeat or are numbers: it is a header."""
     whole = [row for row in below if len(row) == len(first)]
     last, front = ([row[column].strip() for row in whole] for column in (-1, 0))
     swapped = not _few(last) and _few(front) and not all(map(is_number, last))
@@ -170,15 +170,15 @@ def _must_have_no_header(place: str, first: Sequence[str], below: Rows, numbers:
     alike = len(different) < len(labels) or all(map(is_number, different))
     if len(different) > 1 and name not in different and not is_number(name) and alike:
         by_number = ",".join((*numbers[1:], numbers[0]) if swapped else numbers)
-        advised = plausible(first, below, sum(not numbers_rows(*both) for both in _columns(first, whole)) - 1)
+        advised = suggest_columns(first, below, sum(not numbers_rows(*both) for both in _columns(first, whole)) - 1)
         raise UserError(
             f"{place} looks like a header: its label {name[:40]!r} is nowhere else. Choose by its names, "
-            f"{setting(advised or first)}; or, if it is an example, by numbers, data.columns={by_number}."
+            f"{columns_setting(advised or first)}; or, if it is an example, by numbers, data.columns={by_number}."
         )
     if swapped:
         raise UserError(
             f"{place}: {len({first[-1], *last}):,} labels for {len(last) + 1:,} texts, such as {first[-1][:40]!r}; are the "
-            f"columns swapped? If the label comes first, type {setting((*numbers[1:], numbers[0]))}."
+            f"columns swapped? If the label comes first, type {columns_setting((*numbers[1:], numbers[0]))}."
         )
 
 
@@ -191,8 +191,8 @@ def _checked(
     guessed: bool = False,
     headed: bool = False,
     named: bool = False,
-) -> Chosen:
-    """A column that numbers the rows is taken for a text by nobody."""
+) -> ColumnChoice:
+    """Return the choice; a text column that numbers the rows is refused."""
     by_number = not named and all(column.isdecimal() for column in columns)
     header = [str(n) for n in range(len(first))] if by_number else list(first)
     rows = below if headed or not by_number else [first, *below]
@@ -201,23 +201,25 @@ def _checked(
     for column, name, n in zip(columns[:-1], called, places):
         if n is not None and numbers_rows(name, [row[n] for row in rows if len(row) == len(header)]):
             others = tuple(other for other in columns if other != column)
-            pair = f"each example would be a PAIR of texts, {listed(called[:-1])}" if len(columns) > 2 else "it is no text"
-            advised = others if len(others) > 1 else plausible(header, rows)
-            cure = f"For the text alone, type {setting(advised)}." if advised else "Choose with data.columns=TEXT,LABEL."
+            pair = f"each example would be a PAIR of texts, {join_names(called[:-1])}" if len(columns) > 2 else "it is no text"
+            advised = others if len(others) > 1 else suggest_columns(header, rows)
+            cure = f"For the text alone, type {columns_setting(advised)}." if advised else "Choose with data.columns=TEXT,LABEL."
             raise UserError(f"{place}: column {name!r} numbers the rows, and {pair}. {cure}")
     taken = set(places)
     others = tuple((first if headed else header)[n] for n in range(len(first)) if n not in taken)
-    return Chosen(columns, called, others, guessed, headed)
+    return ColumnChoice(columns, called, others, guessed, headed)
 
 
 def _unsure(place: str, what: str, names: Sequence[str], rows: Rows, guess: Choice) -> UserError:
-    advised, pair = plausible(names, rows), plausible(names, rows, texts=2)
+    advised, pair = suggest_columns(names, rows), suggest_columns(names, rows, texts=2)
     shown = f"{', '.join(name[:20] for name in names[:SHOWN])}{', ...' if len(names) > SHOWN else ''}"
     if not advised:
         return UserError(f"{place} has {what} ({shown}), and {guess.doubt}. Choose with data.columns=TEXT,LABEL.")
     both = sum(role(name) == "text" for name in names) > 1
-    or_both = f"; for both as a PAIR of texts, {setting(pair)}" if pair and both else ""
-    return UserError(f"{place} has {what} ({shown}), but {guess.doubt}. Choose, for instance {setting(advised)}{or_both}.")
+    or_both = f"; for both as a PAIR of texts, {columns_setting(pair)}" if pair and both else ""
+    return UserError(
+        f"{place} has {what} ({shown}), but {guess.doubt}. Choose, for instance {columns_setting(advised)}{or_both}."
+    )
 
 
 def _names(first: Sequence[str]) -> list[str]:

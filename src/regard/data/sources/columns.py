@@ -1,4 +1,4 @@
-"""Which columns of a table hold what: told by the names in its first row, or guessed for advice by what stands below them.
+"""Guess the columns of a table: by the names in its first row, or, for suggestions, by the values below them.
 
 A name is understood by its words, whatever their case: `Review text` and `reviewText` are texts, `review_score` is a label and
 `review_id` neither. A choice is sure where the names leave one reading only; else whoever asks refuses, and advises one.
@@ -19,7 +19,7 @@ Rows = Sequence[Sequence[str]]
 
 
 def words(name: str) -> list[str]:
-    """`reviewText`, `review_text` and `Review text 1` have the words review and text."""
+    """Split a column name into words: `reviewText`, `review_text` and `Review text 1` all give review and text."""
     return re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
 
 
@@ -78,7 +78,7 @@ class Choice(NamedTuple):
 
 
 def role(name: str) -> Role | None:
-    """What a column of this name holds, as far as its words tell."""
+    """Return what a column of this name holds, as far as its words say."""
     found = words(name)
     if not found:
         return "id" if not name.strip() or name.strip() == "#" else None  # an index that was saved along has no name
@@ -89,27 +89,27 @@ def role(name: str) -> Role | None:
     return "text" if TEXTS & set(found) else None
 
 
-def labelled(header: Sequence[str]) -> Choice:
-    """Of texts or pairs of texts with a label."""
+def labelled_columns(header: Sequence[str]) -> Choice:
+    """Find the columns of texts, or pairs of texts, with a label."""
     label, texts = _label(header), text_columns(header)
     if not label:
         several = [name for name in header if role(name) == "label"]
-        return Choice((), f"{listed(several)} could all be the label" if several else "no name says what is the label")
+        return Choice((), f"{join_names(several)} could all be the label" if several else "no name says what is the label")
     return Choice((*texts.columns, label)) if texts.columns else texts
 
 
 def text_columns(header: Sequence[str]) -> Choice:
-    """One text, or the two of a pair."""
+    """Find the column of a text, or the two columns of a pair."""
     if pair := _pair(header):
         return Choice(pair)
     texts = [name for name in header if role(name) == "text"]
     if len(texts) == 1:
         return Choice((texts[0],))
-    return Choice((), f"{listed(texts)} could all be the text" if texts else "no name says what is the text")
+    return Choice((), f"{join_names(texts)} could all be the text" if texts else "no name says what is the text")
 
 
-def sides(header: Sequence[str]) -> Choice:
-    """Source and target, or two languages, in their order."""
+def pair_columns(header: Sequence[str]) -> Choice:
+    """Find source and target, or two languages, in their order."""
     by_words = {name: " ".join(words(name)) for name in header}
     for both in SIDES:
         if (found := _named(both, by_words)) is not None:
@@ -120,9 +120,9 @@ def sides(header: Sequence[str]) -> Choice:
     return Choice((), "no names say what is source and what is target")
 
 
-def source(header: Sequence[str]) -> tuple[str, ...]:
-    """The column to translate, where there need be no other side."""
-    if both := sides(header).columns:
+def source_column(header: Sequence[str]) -> tuple[str, ...]:
+    """Find the column to translate, where no other side is needed."""
+    if both := pair_columns(header).columns:
         return both[:1]
     known = LANGUAGES | {one for one, _ in SIDES}
     found = [name for name in header if " ".join(words(name)) in known]
@@ -130,7 +130,7 @@ def source(header: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_header(first: Sequence[str], below: Rows, chosen: Sequence[str]) -> bool:
-    """Is this row the names of columns? They are short and different, and below those `chosen` nothing has their words again."""
+    """Return True if this row names columns: short, different, and with no word that occurs again below those `chosen`."""
     if len(set(first)) < len(first) or any(len(name) > LONGEST_NAME for name in first):
         return False
     columns = [number for number, name in enumerate(first) if name in chosen]
@@ -142,21 +142,21 @@ def _alike(cell: str, name: str) -> bool:
 
 
 def is_header_of_texts(first: Sequence[str], below: Rows, chosen: Sequence[str]) -> bool:
-    """The same without a label's name to be sure by: so no word of these names may be unknown."""
+    """Return True if this row names text columns without a label: every word of the names must be known."""
     known = TEXTS | LABELS | IDS | LANGUAGES | {word for pair in (*TOGETHER, *SIDES) for word in pair} | {"a", "b"}
     return is_header(first, below, chosen) and all(known.issuperset(words(name)) for name in chosen)
 
 
 def numbers_rows(name: str, values: Sequence[str]) -> bool:
-    """Is this column no text, but a number of each row?"""
+    """Return True if this column is no text, but numbers the rows."""
     if not values or not all(value.strip().isdecimal() for value in values) or len(set(values)) < len(values):
         return False
     numbers = [int(value) for value in values]
     return role(name) == "id" or (len(values) > 2 and all(b - a == 1 for a, b in pairwise(numbers)))
 
 
-def plausible(header: Sequence[str], rows: Rows, texts: int = 1) -> tuple[str, ...]:
-    """Columns to advise: by their names where these help, else the longest are texts, and what has fewest values the label."""
+def suggest_columns(header: Sequence[str], rows: Rows, texts: int = 1) -> tuple[str, ...]:
+    """Suggest columns: by their names where these help, else the longest are texts, and the one with fewest values the label."""
     values = {name: [row[n].strip() for row in rows if len(row) == len(header)] for n, name in enumerate(header)}
     left = [name for name in header if not (role(name) == "id" or numbers_rows(name, values[name]))]
     label = _label(header) or min(
@@ -171,23 +171,23 @@ def plausible(header: Sequence[str], rows: Rows, texts: int = 1) -> tuple[str, .
     return (*chosen, label) if label and len(chosen) == texts else ()
 
 
-def setting(columns: Sequence[str]) -> str:
-    """As it is to be typed, quotes and all."""
+def columns_setting(columns: Sequence[str]) -> str:
+    """Return the setting as it is to be typed, with quotes."""
     return shlex.quote(f"data.columns={','.join(columns)}")
 
 
 def is_name(name: str) -> bool:
-    """Has it none but words that columns are called by?"""
+    """Return True if all words of the name are usual in column names."""
     return bool(found := words(name)) and (TEXTS | LABELS | IDS).issuperset(found)
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     *others, last = map(repr, names)
     return f"{', '.join(others)} and {last}" if others else last
 
 
 def _label(header: Sequence[str]) -> str:
-    """The one that must be it; none where several may."""
+    """Return the only column that can be the label, or "" if several may."""
     lower = {name.lower(): name for name in header}
     for name in FIRST_OF_LABELS:
         if name in lower:
@@ -197,7 +197,7 @@ def _label(header: Sequence[str]) -> str:
 
 
 def _pair(header: Sequence[str]) -> tuple[str, str] | None:
-    """sentence1 and sentence2, text_a and text_b, #1 String and #2 String, premise and hypothesis."""
+    """Find a pair: sentence1 and sentence2, text_a and text_b, #1 String and #2 String, premise and hypothesis."""
     plain = {re.sub(r"[\W_]+", "", name.lower()): name for name in header}
     for one, name in plain.items():
         for first, second in (("1", "2"), ("a", "b")):
@@ -220,7 +220,7 @@ def _length(values: Sequence[str]) -> float:
 
 
 def _is_no_label(values: Sequence[str]) -> bool:
-    """Cells that are empty, all alike, or nearly all different."""
+    """Return True if the cells are empty, all equal, or nearly all different."""
     different = set(values)
     return "" in different or len(different) < 2 or len(different) > max(10, len(values) // 2)
 

@@ -46,7 +46,7 @@ class Parsed:
 
 
 class Column(NamedTuple):
-    """Of a sentence, its words and what one column says of each."""
+    """The words of a sentence and one column's value for each."""
 
     forms: tuple[str, ...]
     values: tuple[str, ...]
@@ -77,7 +77,7 @@ class _Row(NamedTuple):
 
 
 def read_conllu(path: Path, limit: int | None = None) -> list[Parsed]:
-    """All sentences, or the first `limit`."""
+    """Read all sentences, or the first `limit`."""
     path = Path(path).expanduser()
     must_be_file(path)
     if not is_conllu(path):
@@ -93,7 +93,7 @@ def is_conllu(path: Path) -> bool:
 
 
 def read_column(path: Path, form: str = "form", column: str = "upos") -> Iterator[Column]:
-    """Words and one column of every sentence; columns have the names of the format, or numbers from 0."""
+    """Read the words and one column of every sentence; columns have the names of the format, or numbers from 0."""
     word, value = (_number_of(path, name) for name in (form, column))
     for document, rows in _blocks(path):
         words = _words(path, rows)
@@ -118,7 +118,7 @@ def _sentences(path: Path) -> Iterator[Parsed]:
 
 
 def _blocks(path: Path) -> Iterator[tuple[int, list[_Row]]]:
-    """The lines of each sentence, comments left out, and the number of its document."""
+    """Yield the lines of each sentence without comments, and the number of its document."""
     rows, document = list[_Row](), 0
     for line, text in chain(numbered_lines(path), [(0, "")]):
         if text.startswith("#"):
@@ -147,7 +147,7 @@ def _row(path: Path, line: int, text: str) -> _Row:
 
 
 def _words(path: Path, rows: list[_Row]) -> list[_Row]:
-    """Those that are words by themselves, neither written together nor unwritten."""
+    """Return the rows that are words of their own, neither multiword tokens nor empty nodes."""
     words = [row for row in rows if row.number.isdecimal()]
     for n, row in enumerate(words, start=1):
         if int(row.number) != n:
@@ -182,7 +182,7 @@ def _must_be_head(path: Path, row: _Row, count: int) -> None:
 
 
 def _spelled(path: Path, rows: list[_Row]) -> tuple[str, list[tuple[int, int]]]:
-    """The text, and where in it each word stands."""
+    """Return the text of a sentence, and where in it each word stands."""
     text, spans = "", list[tuple[int, int]]()
     rest = iter(rows)
     for row in rest:
@@ -198,7 +198,7 @@ def _spelled(path: Path, rows: list[_Row]) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _parts(path: Path, row: _Row, rest: Iterator[_Row]) -> list[_Row]:
-    """The words that are written as one."""
+    """Yield groups of words that are written as one."""
     first, _, last = row.number.partition("-")
     count = int(last) - int(first) + 1
     found = list(islice((part for part in rest if "." not in part.number), min(max(0, count), LONGEST)))

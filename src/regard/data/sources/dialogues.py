@@ -41,7 +41,7 @@ class Dialogue(NamedTuple):
 
 
 def read_dialogues(where: Sequence[str], limit: int | None = None) -> list[Dialogue]:
-    """All dialogues, or the first `limit`."""
+    """Read all dialogues, or the first `limit`."""
     found = list(islice(chain.from_iterable(map(_dialogues, where)), limit))
     if not any(len(dialogue.turns) > 1 for dialogue in found):
         raise UserError(
@@ -78,7 +78,7 @@ def _listed(record: Record) -> Dialogue:
 
 
 def _text(turn: object, place: str) -> str:
-    """Of a turn that is a text, or an object with one; who speaks is not asked, since turns alternate."""
+    """Return the text of a turn, given as a string or an object; its speaker is ignored, since turns alternate."""
     text = turn.get("text") if isinstance(turn, Mapping) else turn
     if not isinstance(text, str):
         found = f"{type(turn).__name__} without a text" if isinstance(turn, Mapping) else type(turn).__name__
@@ -87,7 +87,7 @@ def _text(turn: object, place: str) -> str:
 
 
 def _written(line: str, place: str) -> tuple[str, ...]:
-    """Of a line of text. DailyDialog's last turn may lack its mark, and behind it may come a tab and numbers."""
+    """Split a line into turns. DailyDialog's last turn may lack its mark, and a tab and numbers may follow it."""
     if TURN_END in line:
         *ended, rest = line.split(TURN_END)
         last = rest.partition("\t")[0]
@@ -98,7 +98,7 @@ def _written(line: str, place: str) -> tuple[str, ...]:
 
 
 def _checked(text: str, place: str, number: int) -> str:
-    """A turn on one line, without spaces around it."""
+    """Return a turn as one line, without spaces around it; an empty one is refused."""
     found = " ".join(text.split())
     if not found:
         raise UserError(f"{place}: turn {number} is empty. Fill it in, or take it out with its mark.")
@@ -125,7 +125,7 @@ class Exchange(NamedTuple):
 
 
 def exchanges(dialogues: Iterable[Dialogue], turns: int, every: bool = True) -> list[Exchange]:
-    """Of every reply, or of the second speaker's alone; each with at most so many turns before it."""
+    """Return every reply, or the second speaker's alone, each with at most `turns` turns before it."""
     return [
         Exchange(dialogue.turns[max(0, n - turns) : n], dialogue.turns[n])
         for dialogue in dialogues
@@ -134,7 +134,7 @@ def exchanges(dialogues: Iterable[Dialogue], turns: int, every: bool = True) -> 
 
 
 def recent(context: Sequence[str], turns: int, room: int, length: Length) -> tuple[str, ...]:
-    """The last `turns`, without the oldest where all have more than `room` tokens, a mark each counted; the last one stays."""
+    """Return the last `turns`, without the oldest ones if all have more than `room` tokens (one for each mark); one stays."""
     kept, left = list[str](), room
     for turn in reversed(context[-turns:]):
         left -= length(turn) + 1
@@ -145,5 +145,5 @@ def recent(context: Sequence[str], turns: int, room: int, length: Length) -> tup
 
 
 def as_typed(text: str) -> tuple[str, ...]:
-    """The turns of a text that a person typed, __eou__ between them."""
+    """Split a typed text into turns at __eou__."""
     return tuple(turn for part in text.split(TURN_END) if (turn := " ".join(part.split())))

@@ -19,7 +19,7 @@ from pathlib import Path
 from tarfile import TarFile, TarInfo
 
 from regard.core.errors import UserError
-from regard.core.files import MIB, Unpacked, open_maybe_gzipped, open_regular, told_size
+from regard.core.files import MIB, Unpacked, format_size, open_maybe_gzipped, open_regular
 
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -29,7 +29,7 @@ BLANKS = 100_000  # runs of lines of white space that are held back
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(1, first line), (2, second line), ... without line ends."""
+    """Yield (1, first line), (2, second line), ... without line ends."""
     given = 0  # up to this line
     blanks: list[tuple[str, int]] = []  # and how often each comes: held back until a line with text shows that the file goes on
     for number, content in enumerate(_lines(path), start=1):
@@ -48,7 +48,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _count(blanks: list[tuple[str, int]], line: str, path: Path, number: int) -> None:
-    """Many alike are held as one: millions of empty lines take no memory."""
+    """Add a blank line to `blanks`, where equal ones are stored as one with a count: millions of them take no memory."""
     if blanks and blanks[-1][0] == line:
         blanks[-1] = (line, blanks[-1][1] + 1)
     elif len(blanks) < BLANKS:
@@ -58,7 +58,7 @@ def _count(blanks: list[tuple[str, int]], line: str, path: Path, number: int) ->
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Without line ends; taken block by block, which is faster than `readline`, and none to an end that is too far off."""
+    """Yield lines without their ends, read in blocks, which is faster than `readline`; a line that is too long is refused."""
     number, begun = 1, b""
     for content in _contents(path, lambda file: file.read(BLOCK)):
         *whole, begun = (begun + content).split(b"\n")
@@ -66,7 +66,7 @@ def _lines(path: Path) -> Iterator[bytes]:
         number += len(whole)
         if len(begun) > LONGEST:
             raise UserError(
-                f"{path}, line {number:,}: this line is longer than {told_size(LONGEST)}, the most that is read of one. Is it "
+                f"{path}, line {number:,}: this line is longer than {format_size(LONGEST)}, the most that is read of one. Is it "
                 "text? Put line ends between the examples."
             )
     if begun:
@@ -74,7 +74,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def text_blocks(path: Path, size: int) -> Iterator[str]:
-    """The text as it stands, in blocks of whole lines of about `size` bytes; only a longer line is cut."""
+    """Yield the text in blocks of whole lines of about `size` bytes; only a longer line is cut."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     number, done = 1, 0  # the line, and how many of its bytes have been decoded
     for content in chain(_contents(path, lambda file: file.read(size) + file.readline(size)), [b""]):
@@ -89,12 +89,12 @@ def text_blocks(path: Path, size: int) -> Iterator[str]:
 
 
 def must_be_file(path: Path) -> None:
-    """Before anything is made of what other files hold."""
+    """Refuse a path that is no file, before any work is done."""
     open_regular(path).close()
 
 
 def _contents(path: Path, read: Callable[[BufferedIOBase], bytes]) -> Iterator[bytes]:
-    """What `read` takes from the file, again and again, up to its end."""
+    """Yield what `read` returns, until the end of the file."""
     try:
         with open_maybe_gzipped(path) as file:
             for number, content in enumerate(iter(partial(read, file), b"")):
@@ -118,7 +118,7 @@ def _decode(content: bytes, path: Path, number: int) -> str:
 
 
 def _refuse_nul(content: bytes, path: Path, number: int) -> None:
-    """`number` is the line that the content starts in."""
+    """Refuse a NUL byte; `number` is the line that the content starts in."""
     if (place := content.find(b"\0")) >= 0:
         number += content.count(b"\n", 0, place)
         raise UserError(
@@ -128,7 +128,7 @@ def _refuse_nul(content: bytes, path: Path, number: int) -> None:
 
 
 def _not_utf8(path: Path, number: int, before: int, error: UnicodeDecodeError) -> UserError:
-    """What could not be decoded starts in line `number`, of which so many bytes came before."""
+    """Return the error for bytes that are not UTF-8, which start in line `number`, after this many bytes of it."""
     good = error.object[: error.start]
     byte = len(good) - good.rfind(b"\n") if b"\n" in good else before + len(good) + 1
     number += good.count(b"\n")
@@ -146,7 +146,7 @@ def is_archive(path: Path) -> bool:
     return path.name.lower().endswith(ARCHIVES)
 
 
-def archived(path: Path, wanted: Callable[[str], bool], largest: int) -> Iterator[tuple[str, bytes]]:
+def archive_members(path: Path, wanted: Callable[[str], bool], largest: int) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file whose name is wanted. Links, devices and what else an archive may hold are passed over."""
     with _opened(path) as archive:
         for member in _members(path, archive):
@@ -154,7 +154,7 @@ def archived(path: Path, wanted: Callable[[str], bool], largest: int) -> Iterato
                 continue
             if member.size > largest or member.issparse():
                 raise UserError(
-                    f"{path}: {member.name} has more than {told_size(largest)} or is full of holes, and is not read. Take it out."
+                    f"{path}: {member.name} has more than {format_size(largest)} or is a sparse file, and is not read. Remove it."
                 )
             with _told(path):
                 content = archive.extractfile(member)
@@ -174,7 +174,7 @@ def _members(path: Path, archive: TarFile) -> Iterator[TarInfo]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[TarFile]:
-    """A gzipped one is read from its beginning to its end only, so that all that is unpacked is counted."""
+    """Open an archive; a gzipped one is read forwards only, so that all decompressed bytes are counted."""
     with open_regular(path) as file:
         gzipped = file.peek(2)[:2] == GZIPPED
         with _told(path):

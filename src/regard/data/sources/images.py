@@ -21,7 +21,7 @@ from PIL import Image, ImageOps
 
 from regard.core.errors import UserError, nearest
 from regard.core.files import MIB, read_bounded
-from regard.data.sources.files import ARCHIVES, archived, is_archive
+from regard.data.sources.files import ARCHIVES, archive_members, is_archive
 
 KINDS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "PPM")
 """What people use. Pillow knows some forty more: some start other programs, and hardly anybody has tried to break the rest."""
@@ -32,11 +32,13 @@ warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # mo
 
 
 def read_images(where: Path, needed: Mapping[str, str], side: int) -> np.ndarray:
-    """images_NYXC of these names, in their order, in a folder or an archive; of each, who needs it (for complaints)."""
+    """Read images_NYXC by name, in order, from a folder or an archive; `needed` says what each is for, for errors."""
     images_NYXC = np.empty((len(needed), side, side, 3), np.uint8)
     places, found = {name: n for n, name in enumerate(needed)}, set[str]()
     for name, content in _in_archive(where, places) if is_archive(where) else _in_folder(where, needed):
-        images_NYXC[places[name]] = square(decoded(content, f"{where}, {name}" if is_archive(where) else str(where / name)), side)
+        images_NYXC[places[name]] = square(
+            decode_image(content, f"{where}, {name}" if is_archive(where) else str(where / name)), side
+        )
         found.add(name)
     if missing := [name for name in needed if name not in found]:
         more = f" (and {len(missing) - 1:,} more are missing)" if len(missing) > 1 else ""
@@ -48,22 +50,22 @@ def read_images(where: Path, needed: Mapping[str, str], side: int) -> np.ndarray
 
 
 def read_image(path: Path) -> Image.Image:
-    """One image, as large as it is."""
-    return decoded(read_bounded(path, LARGEST), str(path))
+    """Read one image in its original size."""
+    return decode_image(read_bounded(path, LARGEST), str(path))
 
 
 def read_named(where: Path, name: str, needs: str) -> Image.Image:
-    """One of a folder's or an archive's images, as large as it is; `needs` says who wants it (for complaints)."""
+    """Read one image of a folder or an archive in its original size; `needs` says what it is for, for errors."""
     found = _in_archive(where, [name]) if is_archive(where) else _in_folder(where, {name: needs})
     if contents := [content for _, content in found]:
-        return decoded(contents[-1], name)
+        return decode_image(contents[-1], name)
     raise UserError(f"{needs}: there is no image {name!r} in {where}; name where they are by data.images.")
 
 
-def decoded(content: bytes, name: str, pixels: int = PIXELS) -> Image.Image:
-    """Of at most so many pixels."""
-    with told_of(name):
-        picture = ImageOps.exif_transpose(opened(content, name, pixels))
+def decode_image(content: bytes, name: str, pixels: int = PIXELS) -> Image.Image:
+    """Decode an image of a limited number of pixels."""
+    with image_errors(name):
+        picture = ImageOps.exif_transpose(identify_image(content, name, pixels))
         if picture.mode.startswith(("I", "F")):
             raise ValueError(f"its pixels are of mode {picture.mode}, and 8 bits a colour are expected")
         if picture.has_transparency_data:
@@ -71,8 +73,8 @@ def decoded(content: bytes, name: str, pixels: int = PIXELS) -> Image.Image:
         return picture.convert("RGB")
 
 
-def opened(content: bytes, name: str, pixels: int = PIXELS) -> Image.Image:
-    """Its kind and its size are known; nothing is decoded yet. To be called where `told_of` tells what is wrong."""
+def identify_image(content: bytes, name: str, pixels: int = PIXELS) -> Image.Image:
+    """Open an image to learn its format and size, without decoding it; call it inside of `image_errors`."""
     try:
         found = Image.open(io.BytesIO(content), formats=KINDS)
     except Image.UnidentifiedImageError:
@@ -84,8 +86,8 @@ def opened(content: bytes, name: str, pixels: int = PIXELS) -> Image.Image:
 
 
 @contextmanager
-def told_of(name: str) -> Iterator[None]:
-    """Whatever goes wrong with an image, as a sentence."""
+def image_errors(name: str) -> Iterator[None]:
+    """Turn any error of an image into a sentence."""
     try:
         yield
     except UserError:
@@ -122,13 +124,13 @@ def _in_folder(folder: Path, needed: Mapping[str, str]) -> Iterator[tuple[str, b
 
 
 def _in_archive(path: Path, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """Those of these names, by the whole path inside it or the last part of that; the last that comes by a name counts."""
+    """Yield the images of these names, by their whole path or its last part; the last one of a name counts."""
     wanted, paths = set(names), dict[str, str]()  # by which each was found
 
     def called(member: str) -> str:
         return member if member in wanted else PurePosixPath(member).name
 
-    for member, content in archived(path, lambda member: called(member) in wanted, LARGEST):
+    for member, content in archive_members(path, lambda member: called(member) in wanted, LARGEST):
         name = called(member)
         if paths.get(name) == name != member:
             continue

@@ -36,11 +36,11 @@ from typing import NamedTuple
 
 from regard.core.errors import UserError
 from regard.data.builtin import read_builtin
-from regard.data.lra import SETS, draw_sequences, is_drawn
+from regard.data.lra import SETS, generate_sequences, is_generated
 from regard.data.lra.images import is_pictures, read_pictures
-from regard.data.lra.sequences import Sequences, joined
-from regard.data.sources.column_choice import LISTED, NAMED, Chosen, Texts, in_records, in_table, texts_in_table
-from regard.data.sources.columns import is_header, labelled, role
+from regard.data.lra.sequences import Sequences, concatenate
+from regard.data.sources.column_choice import LISTED, NAMED, ColumnChoice, Texts, in_records, in_table, texts_in_table
+from regard.data.sources.columns import is_header, labelled_columns, role
 from regard.data.sources.files import must_be_file, numbered_lines
 from regard.data.sources.records import Record, Row, hub_records, json_records, table_records, table_rows, text_of
 from regard.text.sentences import SENTENCE_END
@@ -63,17 +63,17 @@ class Example(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """The same for the same texts."""
+        """Return a key that is equal for equal texts."""
         return self.texts
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """For people who look through many."""
+        """Return the texts as printed."""
         return tuple(text.replace(SENTENCE_END, " ") for text in self.texts)
 
 
 def read_labelled(where: tuple[str, ...], columns: tuple[str, ...] = (), limit: int | None = None) -> Sequence[Example]:
-    """All examples, or the first `limit`; all of them texts, or all of them pairs, or all of them sequences of symbols."""
+    """Read all examples, or the first `limit`: all texts, all pairs, or all sequences of symbols."""
     if any(map(_is_numbered, where)):
         return _numbered(where, limit)
     found = list(islice(chain.from_iterable(_examples(entry, columns) for entry in where), limit))
@@ -89,7 +89,7 @@ def read_labelled(where: tuple[str, ...], columns: tuple[str, ...] = (), limit: 
 
 
 def _is_numbered(entry: str) -> bool:
-    return is_drawn(entry) or is_pictures(entry)
+    return is_generated(entry) or is_pictures(entry)
 
 
 def _numbered(where: tuple[str, ...], limit: int | None) -> Sequences:
@@ -97,15 +97,17 @@ def _numbered(where: tuple[str, ...], limit: int | None) -> Sequences:
         raise UserError(
             f"{others[0]} holds texts, but others of {' and '.join(where)} hold symbols; give them to different runs."
         )
-    return joined([draw_sequences(entry, limit) if is_drawn(entry) else read_pictures(entry, limit) for entry in where], limit)
+    return concatenate(
+        [generate_sequences(entry, limit) if is_generated(entry) else read_pictures(entry, limit) for entry in where], limit
+    )
 
 
 def _kind(example: Example) -> str:
     return "one text and its label" if example.second is None else "two texts and their label"
 
 
-def chosen(entry: str, columns: tuple[str, ...]) -> Chosen | None:
-    """The columns of this that are read; None where it has none."""
+def choose_columns(entry: str, columns: tuple[str, ...]) -> ColumnChoice | None:
+    """Choose the columns to read from this entry; None if it has none."""
     if entry.startswith("builtin:") or _is_numbered(entry):
         return None
     if entry.startswith("hf:"):
@@ -123,15 +125,15 @@ def chosen(entry: str, columns: tuple[str, ...]) -> Chosen | None:
     )
 
 
-def told_columns(where: tuple[str, ...], columns: tuple[str, ...]) -> list[str]:
-    """For people: which columns are read of files that were not told."""
-    found = {entry: chosen(entry, columns) for entry in where}
+def describe_columns(where: tuple[str, ...], columns: tuple[str, ...]) -> list[str]:
+    """Describe which columns were chosen of files whose columns were not given."""
+    found = {entry: choose_columns(entry, columns) for entry in where}
     names = {entry: "keys" if entry.startswith("hf:") or _is_json(Path(entry)) else "header" for entry in where}
     return [choice.told(entry, names[entry]) for entry, choice in found.items() if choice is not None and choice.guessed]
 
 
 def lacks_labels(where: tuple[str, ...], columns: tuple[str, ...]) -> bool:
-    """Has none of these a label, as GLUE's test files have none: no column of labels, or nothing in it, or -1 throughout?"""
+    """Return True if none of these has labels, as GLUE's test files: no label column, an empty one, or -1 throughout."""
     try:
         return bool(where) and all(_lacks_labels(entry, columns) for entry in where)
     except UserError:
@@ -146,7 +148,7 @@ def _lacks_labels(entry: str, columns: tuple[str, ...]) -> bool:
         records = json_records(path, json.dumps(dict.fromkeys(columns or NAMED, "...")))
         (first,) = islice(records, 1)
         label, labels = _label_of(tuple(first[1]), columns), chain([first], records)
-        return not label or all(_is_no_label(values.get(called((place, values), label))) for place, values in labels)
+        return not label or all(_is_no_label(values.get(column_name((place, values), label))) for place, values in labels)
     found = texts_in_table(path, columns[:-1], 0)
     rows = (row for _, row in islice(table_rows(path), bool(found.names), None))
     width = len(next(table_rows(path))[1])
@@ -159,7 +161,7 @@ def _lacks_labels(entry: str, columns: tuple[str, ...]) -> bool:
 
 
 def _label_of(names: tuple[str, ...], columns: tuple[str, ...]) -> str:
-    """What the column of labels is called here; nothing: there is none."""
+    """Return the name of the label column here, or "" if there is none."""
     if columns:
         return next((name for name in (columns[-1], *columns[-1].split("|")) if name in names), "")
     return next((name for name in names if role(name) == "label"), "")
@@ -170,9 +172,9 @@ def _is_no_label(value: object) -> bool:
 
 
 def _is_headed(path: Path) -> bool:
-    """A table that people called .txt, as MRPC's are, has names in its first row that leave no doubt."""
+    """Return True if a table called .txt, as MRPC's are, has a first row of known column names."""
     (_, first), *below = islice(table_rows(path), 2)
-    return is_header(first, [row for _, row in below], first) and bool(labelled(first).columns)
+    return is_header(first, [row for _, row in below], first) and bool(labelled_columns(first).columns)
 
 
 def _is_json(path: Path) -> bool:
@@ -180,7 +182,7 @@ def _is_json(path: Path) -> bool:
 
 
 def _examples(entry: str, columns: tuple[str, ...]) -> Iterator[Example]:
-    found = chosen(entry, columns)
+    found = choose_columns(entry, columns)
     if found is None:
         return _from_builtin(entry)
     if entry.startswith("hf:"):
@@ -190,7 +192,7 @@ def _examples(entry: str, columns: tuple[str, ...]) -> Iterator[Example]:
     return (_example(record, found.columns) for record in records)
 
 
-def _records(path: Path, found: Chosen) -> Iterator[Record]:
+def _records(path: Path, found: ColumnChoice) -> Iterator[Record]:
     if _is_json(path):
         return json_records(path, json.dumps(dict.fromkeys(found.columns, "...")))
     return table_records(path, islice(table_rows(path), found.headed, None), found.columns)
@@ -202,18 +204,18 @@ def _from_builtin(where: str) -> Iterator[Example]:
 
 
 def _example(record: Record, columns: tuple[str, ...]) -> Example:
-    *texts, label = (called(record, column) for column in columns)
-    first, *others = (written(record, column) for column in texts)
+    *texts, label = (column_name(record, column) for column in columns)
+    first, *others = (read_cell(record, column) for column in texts)
     return Example(first, others[0] if others else None, _label(record, label), record[0])
 
 
-def called(record: Record, column: str) -> str:
-    """Which of a column's names it has here."""
+def column_name(record: Record, column: str) -> str:
+    """Return which of a column's names (sentence|content) occurs here."""
     names = [column, *column.split("|")]
     return next((name for name in names if name in record[1]), names[1])
 
 
-def written(record: Record, column: str) -> str:
+def read_cell(record: Record, column: str) -> str:
     listed = record[1].get(column) if column == LISTED else None
     text = _joined(listed, record[0]) if isinstance(listed, list) else text_of(record, column, CHOOSE)
     if not text.strip():
@@ -222,7 +224,7 @@ def written(record: Record, column: str) -> str:
 
 
 def _joined(listed: list[object], place: str) -> str:
-    """Sentences that were given one by one: none of them is cut again."""
+    """Join sentences that were given as a list, so that none of them is split again."""
     if others := [sentence for sentence in listed if not isinstance(sentence, str)]:
         what = type(others[0]).__name__
         raise UserError(f"{place}: the list in column {LISTED!r} holds {what}, but texts are needed. Put each in quotes.")
@@ -244,7 +246,7 @@ NONE = ""  # the label
 
 
 def read_unlabelled(where: tuple[str, ...], columns: tuple[str, ...], texts: int) -> list[Example]:
-    """All of them, with `texts` to an example; `columns` are those of labelled data, the label's the last."""
+    """Read texts without labels, `texts` to an example; `columns` are those of labelled data, the label's last."""
     found = list(chain.from_iterable(_unlabelled_examples(entry, columns[:-1], texts) for entry in where))
     if not found:
         raise UserError(f"{' and '.join(where)}: there are no texts in it. Give data with at least one.")
@@ -290,10 +292,10 @@ def _from_table(path: Path, columns: tuple[str, ...], texts: int) -> Iterator[Ex
 
 
 def below_header(path: Path, found: Texts) -> Iterator[Row]:
-    """The rows of a table, without a header that nobody asks for."""
+    """Yield the rows of a table without a header that is not needed."""
     return islice(table_rows(path), found.headed, None)
 
 
 def _unlabelled_example(record: Record, columns: tuple[str, ...]) -> Example:
-    first, *others = (written(record, called(record, column)) for column in columns)
+    first, *others = (read_cell(record, column_name(record, column)) for column in columns)
     return Example(first, others[0] if others else None, NONE, record[0])

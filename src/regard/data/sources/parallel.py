@@ -23,9 +23,9 @@ from pathlib import Path
 from regard.core.errors import UserError
 from regard.data.builtin import read_builtin
 from regard.data.sources import Pair
-from regard.data.sources.columns import SAMPLE, is_header, sides
+from regard.data.sources.columns import SAMPLE, is_header, pair_columns
 from regard.data.sources.files import must_be_file, numbered_lines
-from regard.data.sources.records import Record, hub_records, json_records, parted_otherwise, table_records, table_rows, text_of
+from regard.data.sources.records import Record, hub_records, json_records, separator_hint, table_records, table_rows, text_of
 
 Columns = tuple[str, str]
 BUILTIN = ("english-french", "dates")
@@ -34,7 +34,7 @@ TABLES = (".tsv", ".csv", ".jsonl", ".ndjson")
 
 
 def read_pairs(where: tuple[str, ...], columns: Columns | None = None, limit: int | None = None) -> list[Pair]:
-    """All pairs, or the first `limit`."""
+    """Read all pairs, or the first `limit`."""
     if limit is not None and limit < 1:
         raise UserError(f"A limit of {limit} pairs leaves nothing to read. Give 1 or more, or none.")
     pairs = list(islice(_pairs(where, columns), limit))
@@ -106,9 +106,9 @@ def _from_rows(path: Path, columns: Columns | None) -> Iterator[Pair]:
 
 
 def header_sides(path: Path) -> Columns | None:
-    """Source and target of a table whose first row names them for sure."""
+    """Return the source and target columns of a table if its first row names them, else None."""
     (_, first), *below = islice(table_rows(path), SAMPLE)
-    found = sides(first).columns
+    found = pair_columns(first).columns
     return (found[0], found[1]) if found and is_header(first, [row for _, row in below], found) else None
 
 
@@ -117,13 +117,13 @@ def _two(path: Path) -> Columns:
     if len(first) != 2:
         raise UserError(
             f"{path}, line {start}: columns found: {len(first)}, expected: 2. Choose two by number, data.columns=0,1, or by the "
-            f"names in the first row, for instance data.columns=en,de.{parted_otherwise(path)}"
+            f"names in the first row, for instance data.columns=en,de.{separator_hint(path)}"
         )
     return ("0", "1")
 
 
-def told_columns(where: tuple[str, ...], columns: Columns | None) -> list[str]:
-    """For people: which columns are read of a table that was not told."""
+def describe_columns(where: tuple[str, ...], columns: Columns | None) -> list[str]:
+    """Describe which columns were chosen of a table whose columns were not given."""
     if columns or len(where) != 1 or where[0].startswith(("builtin:", "hf:")):
         return []
     if _suffix(path := Path(where[0]).expanduser()) not in (".tsv", ".csv") or not (found := header_sides(path)):

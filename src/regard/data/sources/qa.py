@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.core.errors import UserError
-from regard.core.files import GIB, MIB, told_size
+from regard.core.files import GIB, MIB, format_size
 from regard.data.builtin import read_builtin
 from regard.data.sources.files import must_be_file, text_blocks
-from regard.data.sources.records import Record, hub_records, json_records, parsed, text_of
+from regard.data.sources.records import Record, hub_records, json_records, parse_record, text_of
 
 BUILTIN = ("stories",)
 NAMED = ("question", "context", "answers")
@@ -52,7 +52,7 @@ class Question(NamedTuple):
 def read_questions(
     where: tuple[str, ...], columns: tuple[str, ...] = (), limit: int | None = None, first: bool = False
 ) -> list[Question]:
-    """All questions, or the first `limit`."""
+    """Read all questions, or the first `limit`."""
     names = columns or NAMED
     records = chain.from_iterable(_records(entry, names) for entry in where)
     found = [_question(record, names, first) for record in islice(records, limit)]
@@ -110,7 +110,7 @@ def _from_squad(path: Path) -> Iterator[Record]:
     text = _whole(path)
     if not text.strip():
         raise UserError(f"{path} is empty: there is no question in it. Copy the file again.")
-    whole = parsed(text, str(path), "Mend that place, or copy the file again.")
+    whole = parse_record(text, str(path), "Mend that place, or copy the file again.")
     for article_place, article in _listed(whole, "data", str(path)):
         for paragraph_place, paragraph in _listed(article, "paragraphs", article_place):
             for place, asked in _listed(paragraph, "qas", paragraph_place):
@@ -124,14 +124,14 @@ def _whole(path: Path) -> str:
         size += len(block)
         if size > LARGEST:
             raise UserError(
-                f"{path} has more than {told_size(LARGEST)}, and JSON of this kind is read as a whole; write one question on "
+                f"{path} has more than {format_size(LARGEST)}, and JSON of this kind is read as a whole; write one question on "
                 "each line, and name the file *.jsonl."
             )
     return "".join(blocks)
 
 
 def _listed(holder: dict[str, Any], key: str, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects in holder[key], each with its place: file.json, data[0].paragraphs[3].qas[1]."""
+    """Yield the objects in holder[key], each with its place: file.json, data[0].paragraphs[3].qas[1]."""
     items = holder.get(key) if isinstance(holder, dict) else None
     if not isinstance(items, list):
         raise UserError(
@@ -157,7 +157,7 @@ class Reference(NamedTuple):
 
 
 def references(record: Record, column: str, context: str, first: bool) -> tuple[Reference, ...]:
-    """With `first`, an answer without a start that stands there several times is taken from the first of them."""
+    """Return the answers with their starts; with `first`, an answer without a start is taken from its first occurrence."""
     place, values = record
     column = "answer" if column == "answers" and column not in values else column
     if column not in values:
@@ -169,7 +169,7 @@ def references(record: Record, column: str, context: str, first: bool) -> tuple[
 
 
 def _given(place: str, column: str, value: object) -> list[tuple[object, object]]:
-    """Text and start of each, whatever they are; None where no start is given."""
+    """Return (text, start) of each answer as given; start is None where none is given."""
     if value is None:
         return []
     if isinstance(value, str):

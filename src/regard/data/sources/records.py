@@ -23,17 +23,17 @@ HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def json_records(path: Path, example: str) -> Iterator[Record]:
-    """One object on each line. `example` shows whoever wrote something else what a line should look like."""
+    """Yield the object of each line. `example` shows in errors what a line should look like."""
     for number, line in numbered_lines(path):
         place = f"{path}, line {number}"
-        record = parsed(line, place, "Write one whole object on each line.")
+        record = parse_record(line, place, "Write one whole object on each line.")
         if not isinstance(record, dict):
             raise UserError(f"{place}: {type(record).__name__} found, object expected. Write lines like {example}.")
         yield place, record
 
 
-def parsed(text: str, place: str, cure: str) -> Any:
-    """JSON whose texts are all text: it can also name halves of characters, which no file and no terminal can take."""
+def parse_record(text: str, place: str, cure: str) -> Any:
+    """Parse JSON and refuse lone surrogates, which no file and no terminal can hold."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -47,7 +47,7 @@ def parsed(text: str, place: str, cure: str) -> Any:
 
 
 def hub_records(where: str) -> Iterator[Record]:
-    """hf:NAME@CONFIG:SPLIT, where @CONFIG and :SPLIT (train) may be left out. `datasets` maps it into memory, and keeps it."""
+    """Yield the rows of hf:NAME@CONFIG:SPLIT, where @CONFIG and :SPLIT (train) may be left out; `datasets` caches them."""
     parts = HUB.fullmatch(where)
     if parts is None:
         raise UserError(
@@ -70,14 +70,14 @@ def hub_records(where: str) -> Iterator[Record]:
 
 
 def _named_lists(rows: Any) -> dict[str, list[str]]:
-    """Columns that hold lists of numbers which the data set has names for, such as the tags of a sentence's words."""
+    """Return the class names of every column that holds lists of class numbers, such as the tags of a sentence's words."""
     features = getattr(rows, "features", None) or {}
     lists = {column: getattr(feature, "feature", None) for column, feature in features.items()}
     return {column: names for column, inner in lists.items() if (names := getattr(inner, "names", None))}
 
 
 def text_of(record: Record, column: str, choose: str) -> str:
-    """The text in this column; `choose` is what to type to name another."""
+    """Return the text in this column; `choose` is what to type to name another."""
     place, values = record
     if column not in values:
         raise UserError(f"{place}: there is no column {column!r}{nearest(column, values)} Choose with {choose}.")
@@ -114,7 +114,7 @@ def is_csv(path: Path) -> bool:
 
 
 def table_records(path: Path, rows: Iterator[Row], columns: tuple[str, ...]) -> Iterator[Record]:
-    """Of a table whose columns are chosen by the names in its first row; or by numbers ("0", "1"), and there is no such row."""
+    """Yield the records of a table with columns chosen by the names in its first row, or by number if it has none."""
     start, first = next(rows)
     by_name = not all(column.isdecimal() for column in columns)
     header = first if by_name else [str(n) for n in range(len(first))]
@@ -124,13 +124,13 @@ def table_records(path: Path, rows: Iterator[Row], columns: tuple[str, ...]) -> 
         if len(row) != len(header):
             raise UserError(
                 f"{path}, line {number}: columns found: {len(row)}, expected: {len(header)} as in line {start}. "
-                f"Mend the line: a separator too many, or one missing.{parted_otherwise(path)}"
+                f"Mend the line: a separator too many, or one missing.{separator_hint(path)}"
             )
         yield f"{path}, line {number}", dict(zip(header, row))
 
 
-def parted_otherwise(path: Path) -> str:
-    """What a complaint ends with where columns are parted by semicolons, as spreadsheets of many countries write CSV; else ""."""
+def separator_hint(path: Path) -> str:
+    """Return the end of an error sentence if columns are separated by semicolons, as some spreadsheets write CSV; else ""."""
     if not is_csv(path):
         return ""
     lines = [line for _, line in islice(numbered_lines(path), 5)]
@@ -142,7 +142,7 @@ def parted_otherwise(path: Path) -> str:
 
 
 def _csv_rows(path: Path) -> Iterator[Row]:
-    """A quoted value may go on over several lines."""
+    """Yield the rows of a CSV file; a quoted value may span several lines."""
     csv.field_size_limit(LONGEST)
     rows = csv.reader((line + "\n" for _, line in numbered_lines(path)), strict=True)
     while True:
@@ -154,5 +154,5 @@ def _csv_rows(path: Path) -> Iterator[Row]:
         except csv.Error as error:
             raise UserError(
                 f"{path}, line {number}: this is not CSV ({error}). Close every quote and write a quote inside a quoted value "
-                f'twice (""), or save the table as .tsv, where quotes mean nothing.{parted_otherwise(path)}'
+                f'twice (""), or save the table as .tsv, where quotes mean nothing.{separator_hint(path)}'
             ) from error

@@ -1,4 +1,4 @@
-"""Sentences, each with the sense of its word if somebody said so: a line of a file, or what is typed.
+"""Sentences with an optional sense of the word in question, from the lines of a file or the command line.
 
     He sat on the river bank.
     He sat on the river bank.<TAB>river
@@ -26,7 +26,7 @@ class Sentence(NamedTuple):
 
 
 def read_sentences(path: Path) -> list[Sentence]:
-    """Lines without text are left out."""
+    """Read the sentences of a file; lines without text are left out."""
     path = path.expanduser()
     if Path(path.name.lower().removesuffix(".gz")).suffix in NOT_LINES:
         raise UserError(f"{path} is JSON, but lines of text are needed: a sentence on each, or a sentence, a tab and its sense.")
@@ -34,7 +34,7 @@ def read_sentences(path: Path) -> list[Sentence]:
 
 
 def typed_sentences(texts: Sequence[str | tuple[str, str]]) -> list[Sentence]:
-    """Of a command line or a program: with a sense after a tab, or as a pair."""
+    """Read typed sentences: with a sense after a tab, or as a pair."""
     rows = [text.split("\t") if isinstance(text, str) else list(text) for text in texts]
     return _checked(_sentence(row, f"sentence {number}") for number, row in enumerate(rows, start=1))
 

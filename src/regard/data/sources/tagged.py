@@ -42,16 +42,16 @@ class TaggedSentence(NamedTuple):
 
     @property
     def group(self) -> tuple[object, ...]:
-        """What belongs to it: the sentences of its document, or, where files name none, those with the same words."""
+        """Return the group to split by: the sentences of a document, or, without documents, those with the same words."""
         return (self.place, self.document) if self.document else self.words
 
     def at(self, n: int) -> str:
-        """Where word n stands."""
+        """Return the place of word n, for errors."""
         return f"{self.place}, line {self.lines[n]}" if self.lines else f"{self.place}, word {n + 1} ({self.words[n][:40]!r})"
 
 
 def read_tagged(where: tuple[str, ...], columns: tuple[str, ...] = (), limit: int | None = None) -> list[TaggedSentence]:
-    """All sentences, or the first `limit`, with their tags as they are written."""
+    """Read all sentences, or the first `limit`, with their tags as written."""
     found = list(islice(chain.from_iterable(_sentences(entry, columns) for entry in where), limit))
     if not found:
         raise UserError(f"{' and '.join(where)}: there are no sentences in it. Give data with at least one.")
@@ -110,7 +110,7 @@ def _from_columns(path: Path, columns: tuple[str, ...]) -> Iterator[TaggedSenten
 
 
 def _blocks(path: Path) -> Iterator[tuple[int, list[tuple[int, list[str]]]]]:
-    """The number of its document, and the cells of each line, of every sentence."""
+    """Yield the document number and the cells of each line, for every sentence."""
     rows, document = list[tuple[int, list[str]]](), 0
     for number, line in chain(numbered_lines(path), [(0, "")]):
         begins = line.startswith(DOCUMENT)
@@ -123,7 +123,7 @@ def _blocks(path: Path) -> Iterator[tuple[int, list[tuple[int, list[str]]]]]:
 
 
 def read_words(path: Path) -> list[tuple[str, ...]]:
-    """The words of every sentence in a file with a word a line, whatever stands beside them."""
+    """Read the words of every sentence of a file with a word a line, whatever other columns it has."""
     if is_conllu(path):
         return [found.forms for found in read_column(path)]
     return [tuple(cells[0] for _, cells in rows) for _, rows in _blocks(path)]
@@ -171,7 +171,7 @@ def _list_of(record: Record, column: str) -> list[Any]:
 
 
 def _is_tag(tag: object) -> bool:
-    """Text without spaces, or a whole number as it stands."""
+    """Return True for text without spaces, or a whole number."""
     if isinstance(tag, str):
         return bool(tag) and tag.isprintable() and not any(map(str.isspace, tag))
     return isinstance(tag, int) and not isinstance(tag, bool)

@@ -40,7 +40,7 @@ CHOOSE = "data.column=NAME"
 
 
 def documents(where: tuple[str, ...], column: str | None = None) -> Iterator[str]:
-    """Every document, whole."""
+    """Yield every document as one text."""
     held: list[str] = []
     for part in parts(where, column):
         held.append(part.text)
@@ -50,7 +50,7 @@ def documents(where: tuple[str, ...], column: str | None = None) -> Iterator[str
 
 
 def parts(where: tuple[str, ...], column: str | None = None) -> Iterator[Part]:
-    """Every document in parts, so that one of many gigabytes can be read too."""
+    """Yield every document in parts, so that one of many gigabytes can be read too."""
     if not where:
         raise UserError("There is no text to read: name a file, a folder, a glob, or hf:NAME.")
     for entry in where:
@@ -63,7 +63,7 @@ def parts(where: tuple[str, ...], column: str | None = None) -> Iterator[Part]:
 
 
 def files(entry: str) -> list[Path]:
-    """What will be read for this entry: none for a built-in text or the hub."""
+    """Return the files that are read for this entry: none for a built-in text or the hub."""
     if entry.startswith(("builtin:", "hf:")):
         return []
     path = Path(entry).expanduser()
@@ -132,7 +132,7 @@ def _from_file(path: Path, column: str) -> Iterator[Part]:
 
 
 def _texts_and_ends(path: Path) -> Iterator[str | None]:
-    """The text of a file in blocks; None where a document ends."""
+    """Yield the text of a file in blocks, and None where a document ends."""
     for block in text_blocks(path, BLOCK):
         for number, text in enumerate(DOCUMENT_END.split(block)):
             if number:
@@ -150,7 +150,7 @@ class Part(NamedTuple):
 
 
 def in_parts(texts: Iterable[str], longest: int = LONGEST) -> Iterator[Part]:
-    """One document, which comes in texts of any size; none at all if there is nothing but white space in it."""
+    """Yield one document, which comes in texts of any size, in parts; nothing if it is all white space."""
     held: list[str] = []
     size, begun = 0, False
     for text in texts:

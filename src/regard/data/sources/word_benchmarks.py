@@ -1,4 +1,4 @@
-"""What word vectors are tested with: analogies, as word2vec's questions-words.txt has them, and pairs of words that people rated.
+"""Benchmarks of word vectors: analogies in the format of word2vec's questions-words.txt, and rated word pairs.
 
 : capital-common-countries        a section; then a question a line: Athens is to Greece as Baghdad is to Iraq
 Athens Greece Baghdad Iraq
@@ -31,7 +31,7 @@ class Pairs(NamedTuple):
 
 
 def read_word_test(path: Path) -> Questions | Pairs:
-    """A line that begins with a colon, or has four words, says that these are questions."""
+    """Read a benchmark; a first line that begins with a colon, or has four words, means analogies."""
     lines = [(number, line.strip()) for number, line in numbered_lines(path) if line.strip()]
     first = lines[0][1]
     if first.startswith(":") or (len(first.split()) == 4 and not any(map(_rating, re.split(r"[\s,]+", first)))):

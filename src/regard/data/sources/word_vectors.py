@@ -1,4 +1,4 @@
-"""Word vectors by their words, and the files of them that everybody's programs write.
+"""Word vectors by word, and the file formats that word2vec, GloVe and fastText write.
 
     word2vec          a line with how many words and how many numbers each, then a line for each word and its numbers
     word2vec-binary   the same first line, then each word, a space, and its numbers as four bytes each
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from regard.core.errors import UserError, nearest
-from regard.core.files import MIB, create, open_maybe_gzipped, told_size
+from regard.core.files import MIB, create_file, format_size, open_maybe_gzipped
 from regard.core.terminal import quoted
 
 SUFFIXES = (".vec", ".bin", ".txt", ".w2v", ".glove")
@@ -58,13 +58,13 @@ class WordVectors:
 
 
 def is_vector_file(path: Path | str) -> bool:
-    """By its name; what is in it will be seen."""
+    """Return True if the name looks like that of a file of vectors."""
     path = Path(path)
     return path.is_file() and Path(path.name.lower().removesuffix(".gz")).suffix in SUFFIXES
 
 
 def read_vectors(path: Path, limit: int = 0) -> WordVectors:
-    """All of a file, or its first `limit` words."""
+    """Read all vectors of a file, or those of its first `limit` words."""
     with _opened(path) as file:
         first = file.readline(SAMPLE)
         size = _header(first, path)
@@ -94,16 +94,16 @@ def _header(line: bytes, path: Path) -> tuple[int, int] | None:
 
 
 def _must_fit(path: Path, words: int, width: int, each: int) -> None:
-    """What the first line says, into the file; how large a gzipped one is, only unpacking it can tell."""
+    """Refuse a first line that announces more than the file can hold, unless the file is gzipped."""
     if path.suffix.lower() != ".gz" and words * width * each > (found := path.stat().st_size):
         raise UserError(
-            f"{path}, line 1: {words:,} words of {width:,} numbers each do not fit into the {told_size(found)} that the file "
+            f"{path}, line 1: {words:,} words of {width:,} numbers each do not fit into the {format_size(found)} that the file "
             f"has; part of it is missing, or the line is wrong. {AGAIN}."
         )
 
 
 def _is_text(sample: bytes, width: int) -> bool:
-    """Whether what follows the first line is a line of numbers."""
+    """Return True if a line of numbers follows the first line."""
     fields = sample.partition(b"\n")[0].split()
     try:
         np.array(fields[max(0, len(fields) - width) :], np.float32)
@@ -125,7 +125,7 @@ def _text_rows(file: BufferedIOBase, path: Path, width: int, expected: int | Non
     for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), first):
         if len(line) > LONGEST_LINE:
             raise UserError(
-                f"{path}, line {number:,}: it is longer than {told_size(LONGEST_LINE)}, so it is no word vector. {AGAIN}."
+                f"{path}, line {number:,}: it is longer than {format_size(LONGEST_LINE)}, so it is no word vector. {AGAIN}."
             )
         fields = line.split()
         if not fields:
@@ -146,7 +146,7 @@ def _text_rows(file: BufferedIOBase, path: Path, width: int, expected: int | Non
 
 
 def _binary_rows(file: BufferedIOBase, path: Path, expected: int, width: int) -> Iterator[Row]:
-    """Each word ends at a space; some programs put a line end behind the numbers."""
+    """Yield words and vectors of the binary format; some programs write a line end after the numbers."""
     held, size = b"", 4 * width
     for number in range(expected):
         while (space := held.find(b" ")) < 0 or len(held) < space + 1 + size:
@@ -198,14 +198,14 @@ ENDS = set(" \t\n\r\v\f")  # of a word, in these files
 
 
 def write_vectors(path: Path, vectors: WordVectors, kind: str) -> None:
-    """Whole or not at all, as one of KINDS; gzipped where the name ends with .gz."""
+    """Write vectors atomically in one of KINDS; gzipped if the name ends with .gz."""
     if kind not in KINDS:
         raise UserError(f"--to {kind} is not a format{nearest(kind, KINDS)}")
     for word in vectors.words:
         if not word or set(word) & ENDS:
             raise UserError(f"the word {word!r} has a space in it, and these files end words there; take it out first.")
     part = path.with_name(f".{path.name}.part")
-    with create(part) as raw, gzip.GzipFile(fileobj=raw, mode="wb") if path.suffix == ".gz" else nullcontext(raw) as file:
+    with create_file(part) as raw, gzip.GzipFile(fileobj=raw, mode="wb") if path.suffix == ".gz" else nullcontext(raw) as file:
         KINDS[kind](file, vectors)
     part.replace(path)
 

@@ -20,7 +20,7 @@ class Understood(NamedTuple):
 
 
 def understand(raw: Mapping[str, Any], layout: Layout, where: str) -> Understood:
-    """`where` names the file in sentences."""
+    """Build our config from `config.json`; `where` names the file in errors."""
     for key, value in raw.items():
         if key not in layout.keys:
             raise UserError(
@@ -48,7 +48,7 @@ def understand(raw: Mapping[str, Any], layout: Layout, where: str) -> Understood
 
 
 def express(config: Config, vocabulary: int, layout: Layout) -> dict[str, Any]:
-    """The keys of `config.json` that say what is computed."""
+    """Return the keys of `config.json` that describe this model."""
     own = {field.name: getattr(config, field.name) for field in fields(config)}
     settings = layout.theirs(own | {"vocabulary": vocabulary})
     # A setting that has no key must be what is implied; one that this table was written before must be at its default.
@@ -102,6 +102,6 @@ def _their_value(meaning: Number | Choice, key: str, value: Any, layout: Layout)
 
 
 def _said(key: str, value: Any) -> str:
-    """In one line, and not a long one."""
+    """Return a value as text, in one line and not long."""
     name, text = key if key.isidentifier() else json.dumps(key), json.dumps(value)
     return "=".join(part if len(part) <= 60 else f"{part[:57]}..." for part in (name, text))

@@ -1,4 +1,4 @@
-"""Which heads a public folder has, and what the labels are called that its texts or tokens get.
+"""The heads of a public folder, and the names of the labels that its texts or tokens get.
 
 Tensors tell which heads came along: a folder of `BertForMaskedLM` may hold the head for next sentences too. Where two heads would
 be stored under one name (BERT's `classifier` scores whole texts or tokens), the architecture in `config.json` decides.
@@ -24,7 +24,7 @@ class Found(NamedTuple):
 
 
 def find_heads(stored: Collection[str], raw: Mapping[str, Any], layout: Layout, where: str) -> Found:
-    """`stored` are names without the prefix; `where` names `config.json` in sentences."""
+    """Find the heads of a folder; `stored` are tensor names without the prefix, `where` names `config.json` in errors."""
     if not layout.heads:
         return Found((), ())
     promised = _promised(raw.get("architectures"), layout, where)
@@ -44,7 +44,7 @@ def find_heads(stored: Collection[str], raw: Mapping[str, Any], layout: Layout, 
 
 
 def heads_of_weights(weights: Iterable[str], layout: Layout) -> tuple[str, ...]:
-    """Ours, by the names of a `state_dict`."""
+    """Find our heads by the names of a `state_dict`."""
     parts = {name.partition(".")[0] for name in weights}
     there = [head for head in layout.heads if PLACES.get(head, head) in parts]
     apart = "pooler" in there and not any(
@@ -54,7 +54,7 @@ def heads_of_weights(weights: Iterable[str], layout: Layout) -> tuple[str, ...]:
 
 
 def architecture_of(heads: Sequence[str], layout: Layout) -> str:
-    """The class of transformers that has just these; a pooler may lie beside any."""
+    """Return the class of transformers that has exactly these heads; a pooler may come with any."""
     asked = [head for head in heads if head != "pooler"]
     for name, theirs in layout.architectures.items():
         if {*theirs} == {*asked}:
@@ -81,7 +81,7 @@ def as_heads(heads: Collection[str], layout: Layout, labels: int) -> Heads:
 
 
 def read_labels(raw: Mapping[str, Any], heads: Collection[str], where: str) -> tuple[str, ...]:
-    """In the order of their numbers; none where no head has any. Without names transformers has two, or as many as it says."""
+    """Return the label names by number, or none if no head has any; transformers' default is two, LABEL_0 and LABEL_1."""
     if not {*heads} & {*NAMED}:
         return ()
     names, many = raw.get("id2label"), raw.get("num_labels", raw.get("_num_labels", 2))
@@ -112,7 +112,7 @@ def _promised(given: Any, layout: Layout, where: str) -> tuple[str, ...]:
 
 
 def _claimed(head: str, there: Sequence[str], promised: Sequence[str], layout: Layout, where: str) -> bool:
-    """Do the tensors that would be this head's belong to another? Only the architecture says whose they are."""
+    """Return True if the tensors of this head belong to another one, as the architecture says."""
     mine = _names(layout.heads[head])
     rivals = [other for other in there if other != head and mine & _names(layout.heads[other])]
     if rivals and not any(rival in promised for rival in rivals):

@@ -18,7 +18,7 @@ HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def local_folder(name: str) -> Path:
-    """Where the model lies on this machine; what is not there yet is downloaded."""
+    """Return the folder of the model on this machine, downloading what is missing."""
     path = Path(name).expanduser()
     if path.is_dir():
         return path

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.core import files
 from regard.core.errors import UserError, nearest
-from regard.core.files import MIB, open_regular, told_size
+from regard.core.files import MIB, format_size, open_regular
 from regard.core.terminal import quoted
 from regard.families.base import MASKED_WORDS, Heads
 from regard.interop.huggingface.config import understand
@@ -64,14 +64,14 @@ def read_public(folder: Path) -> Public:
 
 
 def opened_by(folder: Path) -> str:
-    """The class of transformers that opens a folder, as far as its `config.json` tells."""
+    """Return the class of transformers that opens a folder, as far as its `config.json` says."""
     raw = read_object(folder / CONFIG, folder) if (folder / CONFIG).is_file() else {}
     layout = LAYOUTS.get(str(raw.get("model_type")))
     return layout.opened_by(raw) if layout else "AutoModel"
 
 
 def how_to_convert(source: str, model: str, suffix: str = ".bin") -> str:
-    """The end of a sentence; `source` is a folder or a hub id, `model` the class of transformers that opens it."""
+    """Return the end of an error sentence; `source` is a folder or a hub id, `model` the class of transformers that opens it."""
     options = OTHER_FRAMEWORKS.get(suffix, "")
     return (
         "convert it once where transformers is installed: "
@@ -110,7 +110,7 @@ def _tensors(folder: Path, model: str) -> dict[str, Tensor]:
 
 
 def _file(path: Path, folder: Path, names: list[str] | None) -> dict[str, Tensor]:
-    """All tensors of a file, or those of these names; they may be maps of the file."""
+    """Read all tensors of a file, or those of these names; they may be memory-mapped."""
     check_tensor_file(path, folder)
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
@@ -160,9 +160,9 @@ def check_tensor_file(path: Path, folder: Path) -> None:
         size = int.from_bytes(file.read(8), "little")
         rest = os.fstat(file.fileno()).st_size - 8
         if size > rest:
-            raise _damaged(path, f"its header should have {told_size(size)}, and there are {told_size(max(0, rest))}")
+            raise _damaged(path, f"its header should have {format_size(size)}, and there are {format_size(max(0, rest))}")
         if size > LARGEST_HEADER:
-            raise UserError(f"{path} has a header of {told_size(size)}; up to {told_size(LARGEST_HEADER)} are read.")
+            raise UserError(f"{path} has a header of {format_size(size)}; up to {format_size(LARGEST_HEADER)} are read.")
         header = file.read(size)
     if header.count(b"{") > MOST_TENSORS + 2:
         raise UserError(f"{path} has more than {MOST_TENSORS:,} tensors, as no model has that can be opened here.")

@@ -16,7 +16,7 @@ OF_POOLER = {"tanh": BERT, "relu": DISTILBERT, "gelu": ELECTRA, "gelu_tanh": BIG
 
 
 def layout_of(config: Config, model_type: str = "") -> Layout:
-    """The one of this name; where none is given, the one whose mathematics are the model's."""
+    """Return the layout of this name, or if none is given, the one that computes the same as the model."""
     if model_type:
         fitting = [name for name, layout in LAYOUTS.items() if layout.config is type(config)]
         if model_type not in fitting:

@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.core.errors import UserError, nearest
-from regard.core.files import filling, is_free
+from regard.core.files import draft_folder, is_free
 from regard.families.bert import BERTConfig
 from regard.interop.huggingface.config import express
 from regard.interop.huggingface.heads import NAMED, architecture_of, heads_of_weights
@@ -42,7 +42,7 @@ def write_public(
     model_type: str = "",
     beside: Mapping[str, str] = NOTHING,
 ) -> str:
-    """The name of the class of transformers that opens what is written.
+    """Write a folder for transformers; return the name of the class that opens it.
 
     `weights` as the model's `state_dict` has them; `roles` gives special tokens their meaning, such as {"eos": "<eos>"}.
     `labels` name classes or tags. Of the types of model that compute the same (`roberta` and `camembert`) one may be named.
@@ -72,7 +72,7 @@ def write_public(
 
 
 def _labels(weights: Mapping[str, Tensor], heads: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
-    """As many as the head for them has outputs; LABEL_0 and so on where they have no names."""
+    """Return label names, as many as the head has outputs; LABEL_0 and so on where they have no names."""
     sizes = [len(weights[f"{head}.project.weight"]) for head in heads if head in NAMED]
     if not sizes and labels:
         raise UserError(f"{len(labels)} labels are given, but the model has no head for classes or tags.")
@@ -84,7 +84,7 @@ def _labels(weights: Mapping[str, Tensor], heads: Sequence[str], labels: Sequenc
 
 
 def _must_pad_alike(said: Mapping[str, Any], special: Mapping[str, int | None], layout: Layout) -> None:
-    """RoBERTa of transformers tells words from padding by its number, which is where positions start too."""
+    """Refuse a padding id other than RoBERTa's: transformers finds padding by it and starts positions after it."""
     padding, own = said.get("pad_token_id"), special["pad_token_id"]
     if padding is not None and own is not None and padding != own:
         raise UserError(
@@ -128,7 +128,7 @@ def _write(folder: Path, texts: Mapping[str, str], tensors: Mapping[str, Tensor]
     if not is_free(folder):
         raise UserError(f"{folder} exists already and is not an empty folder; choose another name, or remove it first.")
     try:
-        with filling(folder, last="config.json") as draft:
+        with draft_folder(folder, last="config.json") as draft:
             for name, text in texts.items():
                 (draft / name).parent.mkdir(exist_ok=True)
                 (draft / name).write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How a folder of sentence-transformers makes one vector of a text: `modules.json` lists the steps, each with its settings.
+"""The pooling settings of a sentence-transformers folder: `modules.json` lists the steps, each with its settings.
 
     modules.json                  which steps: the model, Pooling, and perhaps Normalize
     1_Pooling/config.json         mean of all tokens, or the first one's
@@ -31,7 +31,7 @@ class Sentences(NamedTuple):
 
 
 def read_sentences(folder: Path) -> Sentences | None:
-    """None where the folder says nothing about it."""
+    """Read the settings, or return None if the folder has none."""
     if not (folder / MODULES).exists():
         return None
     steps = _steps(folder / MODULES)
@@ -45,7 +45,7 @@ def read_sentences(folder: Path) -> Sentences | None:
 
 
 def written_sentences(vectors: VectorsConfig, width: int, maximum_tokens: int) -> dict[str, str]:
-    """The same as files by their names: what sentence-transformers opens beside a model."""
+    """Return the settings as files by name, which sentence-transformers opens beside a model."""
     steps = STEPS if vectors.normalised else STEPS[:2]
     modules = [
         {"idx": n, "name": str(n), "path": f"{n}_{step}" if n else "", "type": f"sentence_transformers.models.{step}"}
@@ -61,7 +61,7 @@ def written_sentences(vectors: VectorsConfig, width: int, maximum_tokens: int) -
 
 
 def _steps(path: Path) -> list[str]:
-    """Their names: a model, then what becomes of its vectors."""
+    """Return the names of the steps: a model, then operations on its vectors."""
     listed = read_json(path, path.parent)
     kinds = [step.get("type") for step in listed if isinstance(step, dict)] if isinstance(listed, list) else []
     names = [str(kind).rpartition(".")[-1] for kind in kinds]

@@ -28,7 +28,7 @@ def from_public(
     heads: Sequence[str] = (),
     labels: int = 0,
 ) -> dict[str, Tensor]:
-    """Ours by name, in float32; tied ones are the same tensor under two names. `where` names the folder in sentences."""
+    """Convert public tensors to ours, in float32; tied ones share one tensor. `where` names the folder in errors."""
     stored = _learned(tensors, layout, where)
     size = sizes(config, vocabulary, labels)
     weights: dict[str, Tensor] = {}
@@ -63,7 +63,7 @@ def to_public(
     heads: Sequence[str] = (),
     labels: int = 0,
 ) -> dict[str, Tensor]:
-    """Theirs by name, dense, in float32 and each in memory of its own; what is tied is written once."""
+    """Convert our tensors to public ones: dense, float32, each in its own memory, and tied ones written once."""
     size = sizes(config, vocabulary, labels)
     prefix = layout.prefix if not layout.heads or {*heads} - {"pooler"} else ""  # transformers has none where only a body is
     left = dict(weights)
@@ -87,7 +87,7 @@ def to_public(
 
 
 def short_name(name: str, layout: Layout) -> str:
-    """Without the prefix, and as they are called today."""
+    """Return a tensor name without the prefix, in its present spelling."""
     for old, new in SPELLINGS:
         if name.endswith(old):
             name = name.removesuffix(old) + new
@@ -95,7 +95,7 @@ def short_name(name: str, layout: Layout) -> str:
 
 
 def _learned(tensors: Mapping[str, Tensor], layout: Layout, where: str) -> dict[str, Stored]:
-    """By name without the prefix, and without what is not learned."""
+    """Return the learned tensors by name without the prefix."""
     stored: dict[str, Stored] = {}
     for name, tensor in tensors.items():
         if name.endswith(layout.buffers):
@@ -108,7 +108,7 @@ def _learned(tensors: Mapping[str, Tensor], layout: Layout, where: str) -> dict[
 
 
 def _once(stored: dict[str, Stored], entry: Entry, where: str) -> None:
-    """What is stored elsewhere is moved to where it belongs; what is stored twice must be the same twice."""
+    """Move tensors that are stored under another name, and check that duplicates are equal."""
     for name in entry.again:
         if name not in stored:
             continue
@@ -118,7 +118,7 @@ def _once(stored: dict[str, Stored], entry: Entry, where: str) -> None:
 
 
 def _part(stored: dict[str, Stored], name: str, entry: Entry, size: Mapping[str, int], where: str) -> Tensor:
-    """One of theirs, turned as ours are and taken out of `stored`."""
+    """Take one public tensor out of `stored`, transposed as ours are."""
     if name not in stored:
         raise UserError(f"{where} has no tensor {name}; its weights are not all there, or not those of its config.json.")
     full, tensor = stored.pop(name)

@@ -14,7 +14,7 @@ THEIR_ROLES = {"sos": "bos", "eos": "eos", "pad": "pad", "unk": "unk", "sep": "s
 
 
 def public_tokenizer(tokenizer: Tokenizer, config: GPTConfig | BERTConfig) -> tuple[str, dict[str, str]]:
-    """tokenizer.json, and the special tokens by the roles that transformers has for them."""
+    """Return tokenizer.json, and the special tokens by the roles that transformers knows."""
     name = tokenizer.raw.id_to_token
     roles = {THEIR_ROLES[role]: str(name(i)) for role, i in tokenizer.roles._asdict().items() if i is not None}
     if isinstance(config, GPTConfig):

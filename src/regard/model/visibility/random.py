@@ -14,7 +14,7 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from regard.core.rng import counted
+from regard.core.rng import derive_seed
 from regard.model.sparse.blocks import Between, Span
 from regard.model.visibility.base import End
 from regard.model.visibility.patterns import NeedsLength
@@ -50,7 +50,7 @@ class Random(NeedsLength):
 
     def __post_init__(self) -> None:
         if self.key < 0:
-            object.__setattr__(self, "key", counted(self.seed, "random blocks") & WORD)
+            object.__setattr__(self, "key", derive_seed(self.seed, "random blocks") & WORD)
 
     @property
     def grain(self) -> int:  # type: ignore[override]

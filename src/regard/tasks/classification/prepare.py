@@ -20,10 +20,10 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.labelled import UNLABELLED, LabelledBatches, LabelledTexts
-from regard.data.labels.classes import Labels, Scale, described, described_numbers
+from regard.data.labels.classes import Labels, Scale, describe_labels, describe_numbers
 from regard.data.lra.sequences import Sequences
-from regard.data.sources.columns import listed
-from regard.data.sources.labelled import Example, chosen, lacks_labels, read_labelled, read_unlabelled, told_columns
+from regard.data.sources.columns import join_names
+from regard.data.sources.labelled import Example, choose_columns, describe_columns, lacks_labels, read_labelled, read_unlabelled
 from regard.data.valid_fraction import held_out, hint, rows_held_out, told_held_out
 from regard.families import family_of
 from regard.families.classifier import Classifier, classifier, count
@@ -151,8 +151,8 @@ def _tell(kind: Kind, labels: Labels | Scale, splits: Mapping[str, Sequence[Exam
     for split, examples in splits.items():
         if examples:
             labels.numbers(examples, split)
-            say(f"{split}: {len(examples):,} {called(labels)}: {kind.described(examples)[0]}")
-    for line in kind.described(splits["train"])[1:] if splits["train"] else ():
+            say(f"{split}: {len(examples):,} {called(labels)}: {kind.describe(examples)[0]}")
+    for line in kind.describe(splits["train"])[1:] if splits["train"] else ():
         say(f"  {line}")
     if shared := _overlap(splits["train"], splits["test"]):
         say(f"warning: {shared} of {len(splits['test'])} test texts are also in train, so the score will flatter.")
@@ -161,17 +161,17 @@ def _tell(kind: Kind, labels: Labels | Scale, splits: Mapping[str, Sequence[Exam
 def _show(recipe: Recipe, train: Sequence[Example], say: Say) -> None:
     """What was read of the files that somebody brought: which columns, and the first few rows."""
     data = recipe.data
-    for line in told_columns(data.train + data.valid, data.columns):
+    for line in describe_columns(data.train + data.valid, data.columns):
         say(line)
     if isinstance(train, Sequences) or not train or all(entry.startswith("builtin:") for entry in data.train):
         return
     if train[0].second is not None:
         columns = next(
-            (found.called for entry in data.train if (found := chosen(entry, data.columns))), ("first", "second", "label")
+            (found.called for entry in data.train if (found := choose_columns(entry, data.columns))), ("first", "second", "label")
         )
         say(
-            f"each example is a PAIR of texts, {listed(columns[:-1])} (recipe finetune-pair is for these); for one text, name "
-            "two columns: data.columns=TEXT,LABEL"
+            f"each example is a PAIR of texts, {join_names(columns[:-1])} (recipe finetune-pair is for these); for one text, "
+            "name two columns: data.columns=TEXT,LABEL"
         )
     for example in train[:SHOWN]:
         texts = " and ".join(repr(shown(text)) for text in example.shown)
@@ -221,14 +221,14 @@ class Kind(NamedTuple):
     """What texts are told to be, by the objective's name."""
 
     labels: type[Labels] | type[Scale]
-    described: Callable[[Sequence[Example]], list[str]]
+    describe: Callable[[Sequence[Example]], list[str]]
     answers: type[TextClassifier] | type[Regressor]
     metric: str  # of validation, that says which weights are best
 
 
 # By MCC and not by accuracy: where one label is frequent, the most accurate weights may be those that answer it for every text.
-IN_CLASSES = Kind(Labels, described, TextClassifier, "mcc")
-IN_NUMBERS = Kind(Scale, described_numbers, Regressor, "pearson")
+IN_CLASSES = Kind(Labels, describe_labels, TextClassifier, "mcc")
+IN_NUMBERS = Kind(Scale, describe_numbers, Regressor, "pearson")
 KINDS = {"classification": IN_CLASSES, "distillation": IN_CLASSES, "regression": IN_NUMBERS}
 
 

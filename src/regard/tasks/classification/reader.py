@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from regard.core.errors import UserError
-from regard.core.terminal import aside
+from regard.core.terminal import print_stderr
 from regard.data.batching.labelled import LabelledTexts, SpecialTokens, make_batch
 from regard.data.batching.pairs import Ragged
 from regard.data.lra.sequences import Sequences
@@ -118,7 +118,7 @@ def scores_of_examples(model: Classifier, reader: Reader, examples: Sequence[Exa
 def _scores(model: Classifier, reader: Reader, encoded: tuple[Ragged, np.ndarray, int], budget: int) -> np.ndarray:
     ids, seconds, cut = encoded
     if cut:
-        aside(f"{cut:,} of {len(ids):,} texts were longer than data.maximum_tokens={reader.cut} and have been cut")
+        print_stderr(f"{cut:,} of {len(ids):,} texts were longer than data.maximum_tokens={reader.cut} and have been cut")
     return scores_of(model, LabelledTexts(ids, seconds, np.zeros(len(ids), np.int64), reader.marks.apart), budget)
 
 

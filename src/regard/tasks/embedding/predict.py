@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from regard.core.errors import UserError
-from regard.core.terminal import Emit, aside
-from regard.data.batching.pairs import padded
+from regard.core.terminal import Emit, print_stderr
+from regard.data.batching.pairs import pad_rows
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.families.base import Heads
@@ -70,10 +70,12 @@ class Embedder:
             return found
         ids, _, cut = self.reader.encode([(each,) for each in text], [repr(each[:40]) for each in text])
         if cut:
-            aside(f"{cut:,} of {len(text):,} texts were longer than data.maximum_tokens={self.reader.cut} and have been cut")
+            print_stderr(
+                f"{cut:,} of {len(text):,} texts were longer than data.maximum_tokens={self.reader.cut} and have been cut"
+            )
         device = next(self.model.parameters()).device
         for rows in in_batches(ids.lengths.tolist(), self.decode.batch_tokens):
-            ids_BL, lengths_B = (part.to(device) for part in padded(*ids.take(np.array(rows))))
+            ids_BL, lengths_B = (part.to(device) for part in pad_rows(*ids.take(np.array(rows))))
             x_ND = text_vectors(self.model.hidden(ids_BL, lengths_B), lengths_B, self.vectors)
             found[rows] = x_ND.float().cpu().numpy()
         return found

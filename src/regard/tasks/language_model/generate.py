@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from regard.core.errors import UserError
-from regard.core.rng import counted
+from regard.core.rng import derive_seed
 from regard.data.batching.pairs import pad
 from regard.decode.config import DecodeConfig
 from regard.decode.cuda_graphs import CapturedGraphs
@@ -174,7 +174,7 @@ class BatchGenerator:
     def _round(self, groups: list[list[Continuation]], nth: int, minimum: int) -> None:
         drafts = [draft for group in groups for draft in group]
         seen = [self._seen(group[0]) for group in groups]
-        seeds = [counted(self.config.seed, "sample", draft.number, draft.nth, *([nth] if nth else [])) for draft in drafts]
+        seeds = [derive_seed(self.config.seed, "sample", draft.number, draft.nth, *([nth] if nth else [])) for draft in drafts]
         request = self._request(
             seen,
             [self._limit(text, len(group[0].ids)) for text, group in zip(seen, groups)],

@@ -17,7 +17,7 @@ import torch
 
 from regard.core.errors import UserError
 from regard.core.terminal import Emit, printable
-from regard.data.batching.pairs import Ragged, padded
+from regard.data.batching.pairs import Ragged, pad_rows
 from regard.decode.batching import in_batches
 from regard.families import marks_of
 from regard.families.bert import BERT
@@ -80,7 +80,7 @@ class ReplacedTokenDetector:
         rows = Ragged([around.around([each.ids], len(each.ids) + 2)[0] for each in placed])
         device = next(self.model.parameters()).device
         for batch in in_batches(rows.lengths.tolist(), self.recipe.decode.batch_tokens):
-            ids_BL, lengths_B = (part.to(device) for part in padded(*rows.take(np.array(batch))))
+            ids_BL, lengths_B = (part.to(device) for part in pad_rows(*rows.take(np.array(batch))))
             replaced_BL = self.model.replaced(self.model.hidden(ids_BL, lengths_B)).float().sigmoid().tolist()
             for n, probabilities in zip(batch, replaced_BL):
                 found[n] = _suspects(texts[n], placed[n], probabilities[1:])  # the first is a mark's

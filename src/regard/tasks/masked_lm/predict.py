@@ -12,7 +12,7 @@ import torch
 
 from regard.core.errors import UserError
 from regard.core.terminal import Emit, printable
-from regard.data.batching.pairs import Ragged, padded
+from regard.data.batching.pairs import Ragged, pad_rows
 from regard.decode.batching import in_batches
 from regard.families import marks_of
 from regard.families.bert import BERT
@@ -84,7 +84,7 @@ class FillMask:
         rows, found = Ragged(self._encode(texts)), [Filled(text, []) for text in texts]
         device, mask = next(self.model.parameters()).device, self.blanks.mask
         for batch in in_batches(rows.lengths.tolist(), self.recipe.decode.batch_tokens):
-            ids_BL, lengths_B = (part.to(device) for part in padded(*rows.take(np.array(batch))))
+            ids_BL, lengths_B = (part.to(device) for part in pad_rows(*rows.take(np.array(batch))))
             row_M, place_M = (ids_BL == mask).nonzero(as_tuple=True)
             logits_MV = self.model.head(self.model.hidden(ids_BL, lengths_B)[row_M, place_M])[:, : len(self.tokenizer)]
             likely_MK = logits_MV.float().softmax(-1).topk(min(top, logits_MV.shape[1]))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from regard.core.errors import UserError
-from regard.core.terminal import Emit, aside
+from regard.core.terminal import Emit, print_stderr
 from regard.data.config import QuestionsConfig
 from regard.data.sources.qa import Question
 from regard.decode.config import DecodeConfig
@@ -77,7 +77,7 @@ class QuestionAnswerer:
             return []
         read = self.reader.read(asked, places)
         if read.cut:
-            aside(
+            print_stderr(
                 f"{read.cut:,} of {len(asked):,} questions were longer than data.maximum_question={self.reader.layout.question} "
                 "tokens and have been cut"
             )

@@ -12,7 +12,7 @@ import torch
 from regard.core.errors import UserError
 from regard.data.batching.contrastive import EncodedExchanges
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.batching.pairs import Ragged, padded
+from regard.data.batching.pairs import Ragged, pad_rows
 from regard.data.sources.dialogues import Exchange, recent
 from regard.decode.batching import in_batches
 from regard.families import marks_of
@@ -66,6 +66,6 @@ def vectors(model: TwoTower, reader: TurnReader, side: Side, texts: Sequence[Seq
         return found
     ids = reader.encode(texts)
     for rows in in_batches(ids.lengths.tolist(), budget):
-        ids_BL, lengths_B = (part.to(device) for part in padded(*ids.take(np.array(rows))))
+        ids_BL, lengths_B = (part.to(device) for part in pad_rows(*ids.take(np.array(rows))))
         found[rows] = model(ids_BL, lengths_B, side).float().cpu().numpy()
     return found

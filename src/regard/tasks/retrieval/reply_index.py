@@ -13,7 +13,7 @@ import torch
 
 from regard.core.errors import UserError
 from regard.core.files import write_whole
-from regard.core.terminal import aside
+from regard.core.terminal import print_stderr
 from regard.data.sources.dialogues import Exchange, read_dialogues
 from regard.runs.folder import Run
 from regard.training.manifest import fingerprint
@@ -68,5 +68,5 @@ def indexed(run: Run, key: str, make: Callable[[], np.ndarray]) -> np.ndarray:
         write_tensors(temporary, {name: torch.from_numpy(made)})
         temporary.replace(path)
     except OSError as error:
-        aside(f"{path} cannot be written ({error.strerror}), so its vectors are made anew each time")
+        print_stderr(f"{path} cannot be written ({error.strerror}), so its vectors are made anew each time")
     return made

@@ -13,8 +13,8 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.tagged import TaggedBatches, TaggedTexts, WordReader
-from regard.data.checks import described, obeying
-from regard.data.labels.tagset import Scheme, Tags, recognised
+from regard.data.checks import describe_tags, repair_tags
+from regard.data.labels.tagset import Scheme, Tags, guess_scheme
 from regard.data.sources.tagged import TaggedSentence, read_tagged
 from regard.data.valid_fraction import held_out, hint, told_held_out
 from regard.families.bodies import Body, body_of, count
@@ -121,8 +121,8 @@ def read_split(recipe: Recipe, split: str) -> Split:
         )
     try:
         found = read_tagged(where, data.columns, data.limit or None if split == "train" else None)
-        scheme = recognised([sentence.tags for sentence in found]) if data.scheme == "auto" else data.scheme
-        sentences, mended = obeying(found, scheme, data.repair)
+        scheme = guess_scheme([sentence.tags for sentence in found]) if data.scheme == "auto" else data.scheme
+        sentences, mended = repair_tags(found, scheme, data.repair)
     except UserError as error:
         raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
     return Split(sentences, scheme, mended)
@@ -182,7 +182,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Sentences:
 
 def _tell(splits: Mapping[str, Split], say: Say) -> None:
     for split, (sentences, scheme, mended) in splits.items():
-        first, *others = described(sentences, scheme)
+        first, *others = describe_tags(sentences, scheme)
         say(f"{split}: {len(sentences):,} sentences, {first}")
         for line in others if split == "train" else []:
             say(f"  {line}")

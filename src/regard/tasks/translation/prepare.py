@@ -15,7 +15,7 @@ from regard.core.errors import UserError
 from regard.data.batching.pairs import EncodedPairs, PairBatches, cuts, encode_pairs, make_batch
 from regard.data.checks import check_pairs, overlap
 from regard.data.sources import Pair
-from regard.data.sources.parallel import Columns, read_pairs, told_columns
+from regard.data.sources.parallel import Columns, describe_columns, read_pairs
 from regard.data.valid_fraction import held_out, hint, told_held_out
 from regard.decode.config import DecodeConfig
 from regard.families.encoder_decoder import EncoderDecoder, count
@@ -133,7 +133,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
 
 def _show(recipe: Recipe, train: Sequence[Pair], say: Say) -> None:
     """What was read of files that somebody brought: which columns, and the first few pairs."""
-    for line in told_columns(recipe.data.train, _columns(recipe)):
+    for line in describe_columns(recipe.data.train, _columns(recipe)):
         say(line)
     for pair in train[:SHOWN] if not recipe.data.train[0].startswith("builtin:") else ():
         say(f"  {shown(pair.source)!r} is {shown(pair.target)!r}")
