@@ -18,7 +18,7 @@ from regard.lens.display import brief
 from regard.lens.display import sentence as on_one_line
 from regard.lens.output.text import LEAST_WIDTH, bar
 from regard.lens.plots import document
-from regard.lens.plots.matrix import SHADES
+from regard.lens.plots.render import SHADES
 from regard.lens.result import fragment
 
 NAMED = 3  # words of a sentence, in lines without colours

@@ -14,8 +14,7 @@ from matplotlib.patches import Rectangle
 from regard.lens.display import drawable, inches
 from regard.lens.plots.alignment import draw_heading
 from regard.lens.plots.layout import fitted
-from regard.lens.plots.matrix import FRAME, SHADES
-from regard.lens.plots.render import INK, MUTED, SMALL, blank, write
+from regard.lens.plots.render import FRAME, INK, MUTED, SHADES, SMALL, blank, write
 
 CELL = 0.3  # inches
 GAP = 0.4
