@@ -12,12 +12,13 @@ import torch
 import transformers
 
 from regard.commands.convert import export_run, import_public
-from regard.families.bert import Heads
-from regard.families.classifier import marks
+from regard.families import marks_of
+from regard.families.base import Heads
 from regard.runs.folder import Run
 from regard.runs.recipe import load_recipe
+from regard.runs.task import TASKS
 from regard.tasks.classification.predict import Regressor, TextClassifier
-from regard.tasks.registry import TASKS, open_run
+from regard.tasks.registry import open_run
 from regard.text.tokenizer import Tokenizer
 from tests.families.bert_folder import LABELS
 from tests.families.bert_folder import assert_same as same_answers
@@ -26,7 +27,7 @@ from tests.tasks.adopted_folder import TASKS as OPENED_FOR
 from tests.tasks.tiny_labels import TINY, labeller, quiet, train_as, trained, write_rows
 from tests.tasks.tiny_masks import trained as filler
 
-CLASSIFIERS = [name for name, task in OPENED_FOR.items() if task == "classify"]
+CLASSIFIERS = [name for name, task in OPENED_FOR.items() if task == "classification"]
 
 
 def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], atol: float = 1e-4) -> None:
@@ -67,7 +68,7 @@ def test_in_and_out_again_it_is_what_it_was(name: str, task: str, tmp_path: Path
 def said(where: Path, name: str) -> str:
     """All that is told of texts such as it was trained for."""
     mask = "<mask>" if name.startswith("Roberta") else "[MASK]"
-    typed = {"fill": [f"{text} {mask}" for text in TEXTS], "answer": ["\t".join(pair) for pair in PAIRS]}
+    typed = {"masked_lm": [f"{text} {mask}" for text in TEXTS], "question_answering": ["\t".join(pair) for pair in PAIRS]}
     heard: list[str] = []
     texts = TEXTS if name == "ElectraForPreTraining" else typed.get(OPENED_FOR[name], TEXTS)
     open_run(where, "cpu").predict(texts, None, False, heard.append)
@@ -123,7 +124,7 @@ def test_numbers_are_exported_on_the_scale_of_their_training(tmp_path: Path) -> 
     """A line that a model of any size learns, far from where a head starts."""
     rows = [(f"a {thing} with {n} legs", str(10 * n)) for n in range(9) for thing in ("cat", "dog", "table")]
     data = write_rows(tmp_path / "rows.tsv", rows)
-    sections = {"task": "classify", "objective": "regression"}
+    sections = {"task": "classification", "objective": "regression"}
     (tmp_path / "numbers.toml").write_text("".join(f'[{key}]\nname = "{name}"\n' for key, name in sections.items()))
     chosen = [f"data.train={data}", f"data.valid={data}", "model.family=bert", "text.tokenizer=word", *TINY]
     train_as(load_recipe(str(tmp_path / "numbers.toml"), chosen), tmp_path / "run")
@@ -184,7 +185,7 @@ def test_a_run_of_every_task_opens_there_with_its_answers(task: str, tmp_path: P
         assert tuple(peer.config.id2label.values()) == answers.tags.names
     same_answers(answers.model, heads, peer.eval(), peer.config.vocab_size)
     tokenizer = Tokenizer.load(run / "tokenizer.json", foreign=True)
-    around = marks(answers.model.config, tokenizer.roles)
+    around = marks_of(answers.model.config, tokenizer.roles)
     given = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")("the cat", "sees it")
     first, second = tokenizer.encode("the cat"), tokenizer.encode("sees it")
     assert given["input_ids"] == [around.start, *first, around.between, *second, around.end]
@@ -194,4 +195,6 @@ def test_a_run_of_every_task_opens_there_with_its_answers(task: str, tmp_path: P
 def test_every_task_that_adopts_says_what_a_run_of_it_keeps() -> None:
     """Else `regard import` could make no run of it."""
     for name, task in TASKS.items():
-        assert (task.adopt is None) == (name in ("translate", "reply", "read", "denoise", "words", "caption"))
+        assert (task.adopt is None) == (
+            name in ("translation", "dialogue", "bidirectional_lm", "denoising", "word_vectors", "captioning")
+        )

@@ -22,6 +22,7 @@ from regard.core.atomic import check_place
 from regard.core.errors import UserError, nearest
 from regard.core.files import filling, is_free
 from regard.data.loader import Loader
+from regard.families import family_of
 from regard.lens.analyses.importance import Importance, importance, leave_one_out
 from regard.lens.analyses.learned_gates import PENALTY, STEPS, learn_gates
 from regard.lens.analyses.pruning_curve import (
@@ -41,22 +42,13 @@ from regard.model.probe import attentions
 from regard.model.pruning import prune, pruned_weights, with_fewer
 from regard.runs.folder import Run, Say, choose_device
 from regard.runs.protocols import Predictor
-from regard.runs.recipe import WITHOUT_BLOCKS, Recipe
+from regard.runs.recipe import Recipe
+from regard.runs.task import TASKS
 from regard.tasks.language_model.perplexity import TestText
-from regard.tasks.masked_lm.electra import ReplacedTokenDetector
-from regard.tasks.registry import TASKS
 
 WAYS = ("importance", "normalised", "ablation", "random", "L0")
 TEXTS = 200  # that importance is measured on
 SCORED = 500  # examples that a point of the curve is scored on
-METRICS = {  # of each task: which of its scores, and whether more is better
-    "translate": ("bleu", True),
-    "write": ("perplexity", False),
-    "classify": ("accuracy", True),
-    "answer": ("f1", True),
-    "tag": ("f1", True),
-    "fill": ("nll", False),
-}
 CURVE = "pruning"
 
 
@@ -88,11 +80,11 @@ def prune_run(
     searched = run.recipe_with(settings)
     if recipe.model.mixer == CONVOLUTION:
         raise UserError(f"{folder} has convolutions in place of attention (model.mixer=conv), whose heads stay together.")
-    if recipe.model.family in WITHOUT_BLOCKS:
+    if not family_of(recipe.model).has("blocks"):
         raise UserError(
             f"{folder} is a {recipe.model.family} network, whose attention has one head, and one must stay; prune another run."
         )
-    if recipe.task.name not in METRICS:
+    if not TASKS[recipe.task.name].metrics:
         raise UserError(f"task {recipe.task.name} has no score, so there is no curve to draw; prune a run that is scored.")
     answers = TASKS[recipe.task.name].open(run, searched, choose_device(device))
     kept = kept_count(wish.keep, {name: (0.0,) * one.heads for name, one in attentions(answers.model).items()})
@@ -135,33 +127,33 @@ def _losses(model: nn.Module, run: Run, say: Say) -> Callable[[int], Tensor]:
 
 
 def pruning_curve(answers: Predictor, recipe: Recipe, test: Any, found: Importance, also: int) -> PruningCurve:
-    metric, better = METRICS[recipe.task.name]
-    heads = sum(map(len, found.scores.values()))
+    task = TASKS[recipe.task.name]
+    heads, names = sum(map(len, found.scores.values())), list[str]()
 
     def score(removed: Removed) -> float:
         figures = pruned_answers(answers, removed).evaluate(test).as_dict()
-        return float(figures[metric if metric in figures else "pearson"])  # of a rater, which tells numbers
+        names.append(next(metric for metric in task.metrics if metric in figures))
+        return float(figures[names[-1]])
 
     kept = counts(heads, len(found.scores), also=(also,))
     points = scored_at(order_of_removal(found.scores), heads, kept, score)
     where = ", ".join(map(str, recipe.data.test))
     examples = f"{len(test):,} examples of {where}" if isinstance(test, list) else where
-    name = metric if recipe.task.name != "classify" or recipe.objective.name != "regression" else "pearson"
-    return PruningCurve(f"{recipe.recipe.name}: score against heads kept", found.method, heads, name, better, examples, points)
+    title, more = f"{recipe.recipe.name}: score against heads kept", not task.lower_is_better
+    return PruningCurve(title, found.method, heads, names[0], more, examples, points)
 
 
 def pruned_answers(answers: Predictor, removed: Removed) -> Predictor:
     """The same answers by a model from which these heads are gone, packed anew where it was packed."""
-    whole: nn.Module = deepcopy(
-        answers.model if not isinstance(answers, ReplacedTokenDetector) else answers.both or answers.model
-    )
+    both = getattr(answers, "both", None)  # networks of an ELECTRA, which is scored as a whole
+    whole: nn.Module = deepcopy(both or answers.model)
     model = getattr(whole, "discriminator", whole)
     if removed:
         prune(model, removed)
     if next(model.parameters()).device.type == "cpu":
         pack(model, getattr(getattr(answers, "decode", None), "weights", "float32"))
     other: dict[str, Any] = {"model": model.eval()}
-    if isinstance(answers, ReplacedTokenDetector) and answers.both is not None:
+    if both is not None:
         other["both"] = whole
     if "run" in {field.name for field in fields(answers)}:  # type: ignore[arg-type]
         other["run"] = None  # whose list of mistakes is that of the whole model

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
@@ -15,15 +16,20 @@ from regard.core.terminal import Emit, aside
 from regard.data.batching.pairs import padded
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
-from regard.families.bert import Heads
+from regard.families.base import Heads
 from regard.families.bodies import Body, body_of
 from regard.families.vectors import VectorsConfig, text_vectors
-from regard.runs.folder import Run
+from regard.interop.huggingface.sentence_transformers import written_sentences
+from regard.runs.folder import Run, Say
 from regard.runs.load import must_be_as_trained, ready
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.classification.reader import Reader
+from regard.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from regard.lens.subject import Subject
 
 BODY = Heads(words=False)
 
@@ -34,6 +40,8 @@ class Embedder:
     reader: Reader
     vectors: VectorsConfig
     decode: DecodeConfig
+
+    example = "the man went to the bank of the river"
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Embedder:
@@ -86,9 +94,40 @@ class Embedder:
             else:
                 emit(f"{numbers}\n")
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.reader.tokenizer
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        return self(list(texts))
+
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        from regard.tasks.classification.inspect import of_embedder
+
+        return of_embedder(self, text, target)
+
+    def test_texts(self, test: object) -> Iterator[tuple[str, str | None]]:
+        self.evaluate(test)  # which says that there are none
+
     def evaluate(self, test: object) -> NoReturn:
         raise UserError("vectors have no score of their own; fine-tune with a recipe for similarity to score a test set.")
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+
+
+def prepare(recipe: Recipe, folder: Path | None, say: Say) -> NoReturn:
+    raise UserError(
+        "task.name=embedding is not trained: it takes the vectors of a body that is there already. Train another task, then run "
+        "'regard predict RUN \"...\" task.name=embedding'."
+    )
+
+
+def read_test(recipe: Recipe) -> NoReturn:
+    raise UserError("task.name=embedding has no test set: vectors have no score of their own; leave data.test out.")
+
+
+def export_files(recipe: Recipe, config: Any) -> dict[str, str]:
+    """Return the files that sentence-transformers reads beside a model."""
+    return written_sentences(recipe.objective, config.width, recipe.data.maximum_tokens or config.maximum_length)

@@ -9,6 +9,7 @@ tagger           [CLS] words [SEP]       a tag for each token          the tags 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 import torch
@@ -16,8 +17,8 @@ from torch import Tensor
 
 from regard.core.errors import UserError, nearest
 from regard.core.packing import IGNORED
+from regard.families import marks_of
 from regard.families.bert import BERT
-from regard.families.classifier import marks
 from regard.families.published_sizes import context
 from regard.lens import token_rows
 from regard.lens.subject import Subject, TokenRow
@@ -85,8 +86,7 @@ def of_tagger(tagger: Tagger, text: str, target: str | None) -> Subject:
             raise UserError(f"the tag {tag!r} is not one that this model knows{nearest(tag, tagger.tags.names)}")
     targets_L = torch.full((len(ids),), IGNORED)
     targets_L[torch.from_numpy(places.flat.astype(np.int64))] = torch.tensor([tagger.tags.names.index(tag) for tag in tags])
-    name, model = tagger.tags.names.__getitem__, tagger.model
-    assert isinstance(model, BERT)
+    name, model = tagger.tags.names.__getitem__, cast(BERT, tagger.model)  # an ELMo has no attention, and does not come here
     return _of_tokens(model, text, side, _reads(model, side), model.tags, targets_L, name)
 
 
@@ -124,7 +124,7 @@ def _reads(model: BERT, side: TokenRow) -> Callable[[int], Tensor]:
 
 def _between(side: TokenRow, tokenizer: Tokenizer, answers: FillMask | ReplacedTokenDetector, text: str) -> TokenRow:
     """The text between the marks of the family."""
-    around, room = marks(answers.recipe.model, tokenizer.roles), context(answers.recipe.model)
+    around, room = marks_of(answers.recipe.model, tokenizer.roles), context(answers.recipe.model)
     if room is not None and len(side) + 2 > room:
         raise UserError(f"{text[:40]!r} is {len(side) + 2:,} tokens long, but the model has {room:,} positions; give less.")
     return token_rows.mark(tokenizer, around.start) + side + token_rows.mark(tokenizer, around.end)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -14,16 +14,21 @@ from regard.core.errors import UserError
 from regard.core.terminal import Emit, printable
 from regard.data.batching.pairs import Ragged, padded
 from regard.decode.batching import in_batches
+from regard.families import marks_of
 from regard.families.bert import BERT
-from regard.families.classifier import marks
 from regard.families.published_sizes import context
 from regard.metrics.masked_lm import FillScores
-from regard.runs.load import ready
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint
-from regard.runs.recipe import Recipe
-from regard.tasks.masked_lm.masking import MaskedTest, asked, scored
+from regard.runs.folder import Run
+from regard.runs.load import must_be_as_trained, ready
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of
+from regard.runs.recipe import Recipe, Tables
+from regard.tasks.masked_lm.electra import ReplacedTokenDetector
+from regard.tasks.masked_lm.masking import MaskedTest, asked, masked_test_texts, scored
 from regard.text.blanks import TYPED, Blanks
 from regard.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from regard.lens.subject import Subject
 
 TOP = 5  # words told of each blank
 
@@ -46,6 +51,8 @@ class FillMask:
     model: BERT
     tokenizer: Tokenizer
     recipe: Recipe
+
+    example = "the man went to the [MASK] to buy milk"
 
     def __post_init__(self) -> None:
         self.blanks = Blanks(self.tokenizer)
@@ -88,7 +95,7 @@ class FillMask:
         return [self._completed(filled) for filled in found]
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        around, room = marks(self.recipe.model, self.tokenizer.roles), context(self.recipe.model)
+        around, room = marks_of(self.recipe.model, self.tokenizer.roles), context(self.recipe.model)
         rows = [around.around([ids], len(ids) + 2)[0] for ids in self.blanks.encode(texts)]
         for text, ids in zip(texts, rows):
             if self.blanks.mask not in ids:
@@ -120,5 +127,32 @@ class FillMask:
                 )
                 emit("\t".join(told) + "\n")
 
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        from regard.tasks.masked_lm.inspect import of_filler
+
+        return of_filler(self, text, target)
+
+    def test_texts(self, test: MaskedTest) -> Iterator[tuple[str, str | None]]:
+        return masked_test_texts(test, self.recipe, self.tokenizer)
+
     def evaluate(self, test: MaskedTest) -> FillScores:
         return scored(self.model, self.recipe, self.tokenizer, test)
+
+
+def open_run(run: Run, recipe: Recipe, device: torch.device) -> FillMask | ReplacedTokenDetector:
+    """Open a trained run: an ELECTRA, or a model that fills in masked words."""
+    must_be_as_trained(run, recipe)
+    if recipe.objective.name == "replaced":
+        return ReplacedTokenDetector.of(run, recipe, device)
+    return adopt(start_of(str(run.folder)), recipe, device)
+
+
+def adopt(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> FillMask | ReplacedTokenDetector:
+    """Open a checkpoint for what it has a head for: to detect replaced words, or to fill in masked ones."""
+    detects = any(name.startswith("replaced.") for name in start.weights)
+    return (ReplacedTokenDetector if detects else FillMask).of_start(start, recipe, device)
+
+
+def adopted_settings(start: InitCheckpoint) -> Tables:
+    """Return the objective that a public checkpoint was trained with."""
+    return {"objective": {"next_sentence": True}} if any(name.startswith("next_sentence.") for name in start.weights) else {}

@@ -1,4 +1,4 @@
-"""The task `retrieve`: dialogues, and an encoder that brings contexts and their replies near each other.
+"""The task `retrieval`: dialogues, and an encoder that brings contexts and their replies near each other.
 
 What it says then are replies of its training dialogues, kept with the run. A body that was trained for something else can be
 asked without any training.
@@ -18,18 +18,18 @@ from regard.core.errors import UserError
 from regard.data.batching.contrastive import EncodedExchanges, ExchangeBatches
 from regard.data.pair import Pair
 from regard.data.sources.dialogues import Exchange
+from regard.families import family_of
 from regard.families.two_tower import TwoTower, count, towers
-from regard.families.word2vec import Word2VecConfig
 from regard.metrics.dialogue import recalls
 from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.contrastive import ContrastiveLoss
 from regard.runs.folder import Say
 from regard.runs.load import vocabulary_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of, vocabulary
-from regard.runs.protocols import Task, Vocabulary
-from regard.runs.recipe import Recipe
-from regard.tasks.dialogue.prepare import exchanges_of, read_split, read_splits, read_test
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, pooled_settings, start_of, vocabulary
+from regard.runs.protocols import Vocabulary
+from regard.runs.recipe import Recipe, Tables
+from regard.tasks.dialogue.prepare import exchanges_of, read_split, read_splits
 from regard.tasks.retrieval.predict import Retriever, begin
 from regard.tasks.retrieval.reader import TurnReader
 from regard.tasks.retrieval.reply_index import REPLIES, ReplyIndex
@@ -109,7 +109,7 @@ class Exchanges:
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Exchanges:
     """Read and check the data, then take the vocabulary of the run, of the start, or of the training dialogues."""
-    if recipe.text.vectors and isinstance(recipe.model, Word2VecConfig):
+    if recipe.text.vectors and family_of(recipe.model).has("word_vectors"):
         raise UserError(
             f"text.vectors={recipe.text.vectors} is for models that read; a table of words begins with task.start=RUN."
         )
@@ -130,4 +130,6 @@ def adopt(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Retrie
     return Retriever.of_start(start, recipe, kept, device)
 
 
-TASK = Task(prepare, read_test, Retriever.of, adopt=adopt)
+def adopted_settings(start: InitCheckpoint) -> Tables:
+    """Return how a public checkpoint pools the vectors of its tokens."""
+    return {"objective": {"pooling": pooled_settings(start)["objective"]["pooling"]}}
