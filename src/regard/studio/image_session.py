@@ -18,8 +18,8 @@ from regard.lens.analyses.word_senses import WordUses
 from regard.lens.subject import Subject
 from regard.model.probe import probe
 from regard.runs.recipe import Recipe
-from regard.studio.facts import facts_of
 from regard.studio.gallery import Gallery
+from regard.studio.session import facts_of
 from regard.studio.vocabulary import Spelled
 from regard.tasks.captioning.inspect import cells, of_image
 from regard.tasks.captioning.predict import CaptionGenerator, longest

@@ -27,8 +27,7 @@ from regard.model.probe import probe
 from regard.runs.folder import Run
 from regard.runs.protocols import Inspectable, Predictor
 from regard.runs.task import TASKS
-from regard.studio.facts import facts_of
-from regard.studio.session import LONGEST
+from regard.studio.session import LONGEST, facts_of
 from regard.studio.vocabulary import Spelled
 from regard.tasks.classification.inspect import document_of, reads_documents
 from regard.tasks.classification.predict import Regressor, TextClassifier

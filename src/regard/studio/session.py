@@ -1,4 +1,4 @@
-"""What the page needs of an opened run. Studio looks left only, so whoever opens runs (`tasks.desks`) hands these in."""
+"""What the page needs of an opened run, and the listed runs. Whoever opens runs hands these in (`studio/launch.py`)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from regard.lens.analyses.document import Document
 from regard.lens.analyses.roles import Roles
 from regard.lens.analyses.word_senses import WordUses
 from regard.lens.subject import Subject
+from regard.model.probe import attentions
 from regard.studio.gallery import Gallery
 from regard.studio.vocabulary import Spelled
 
@@ -171,3 +172,18 @@ class Runs:
 
 def _listed(steps: Sequence[int]) -> str:
     return f"those of steps {', '.join(map(str, steps))}" if steps else "none: train with train.snapshot_every=N"
+
+
+def facts_of(model: nn.Module, task: str, weights: str) -> Mapping[str, str]:
+    """`weights`: where they come from."""
+    heads = [found.heads for found in attentions(model).values()]
+    size = sum(parameter.numel() for parameter in model.parameters())
+    body = getattr(model, "body", model)
+    family = getattr(getattr(body, "config", None), "family", type(model).__name__.lower())
+    return {
+        "task": task,
+        "family": family,
+        "attentions": f"{len(heads)}, with {sum(heads)} head{'s' * (sum(heads) != 1)} in all",
+        "parameters": f"{size:,}",
+        "weights": weights,
+    }

@@ -15,7 +15,7 @@ from regard.lens.analyses.document import Document
 from regard.lens.analyses.roles import Roles
 from regard.lens.analyses.word_senses import WordUses
 from regard.lens.subject import Subject
-from regard.studio.facts import facts_of
+from regard.studio.session import facts_of
 from regard.studio.vocabulary import Spelled
 from regard.tasks.word_vectors.predict import WordVectorModel
 

@@ -19,8 +19,7 @@ from torch import Tensor
 from regard.core.packing import IGNORED
 from regard.lens.display import sentence, visible
 from regard.lens.output.text import Cell, table
-from regard.lens.plots import atlas
-from regard.lens.plots.atlas import Field
+from regard.lens.plots.charts import Field, atlas
 from regard.lens.result import fragment
 from regard.lens.subject import Subject
 from regard.model.probe import attentions, probe
@@ -78,7 +77,7 @@ class Ablation:
 
     def figure(self) -> Figure:
         caption = "each head switched off alone; brown: better without"
-        return atlas.drawn(self.title, caption, [Field("more nll", self.field(), signed=True)])
+        return atlas(self.title, caption, [Field("more nll", self.field(), signed=True)])
 
     def as_dict(self) -> dict[str, Any]:
         heads = [asdict(head) for head in self.heads]

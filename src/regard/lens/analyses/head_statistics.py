@@ -24,8 +24,7 @@ from torch import Tensor
 
 from regard.lens.display import sentence
 from regard.lens.output.text import table
-from regard.lens.plots import atlas
-from regard.lens.plots.atlas import Field
+from regard.lens.plots.charts import Field, atlas
 from regard.lens.result import fragment
 from regard.lens.subject import Subject, TokenRow
 from regard.model.probe import Probe, Seen
@@ -75,7 +74,7 @@ class HeadStatistics:
 
     def figure(self) -> Figure:
         fields = [Field(measure, self.field(measure)) for measure in MEASURES]
-        return atlas.drawn(self.title, "every head: layers down, heads across; each number is a mean over queries", fields)
+        return atlas(self.title, "every head: layers down, heads across; each number is a mean over queries", fields)
 
     def as_dict(self) -> dict[str, Any]:
         return {

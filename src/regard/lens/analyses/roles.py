@@ -34,8 +34,7 @@ from regard.lens.analyses.head_statistics import in_chunks
 from regard.lens.analyses.relations import Relations
 from regard.lens.display import brief, sentence, shorten, visible
 from regard.lens.output.text import table
-from regard.lens.plots import atlas
-from regard.lens.plots.atlas import Field
+from regard.lens.plots.charts import Field, atlas
 from regard.lens.result import fragment
 from regard.lens.subject import Subject, TokenRow
 from regard.model.probe import Seen
@@ -268,7 +267,7 @@ class Roles:
                 known = (name, head) in self.trained[role]
                 values.setdefault(name, []).append(self.trained[role][name, head].score if known else float("nan"))
             fields.append(Field(role, values, full=1.0))
-        return atlas.drawn(self.title, "the weight that each head has where a role says; layers down, heads across", fields)
+        return atlas(self.title, "the weight that each head has where a role says; layers down, heads across", fields)
 
     def as_dict(self) -> dict[str, Any]:
         roles = {}
