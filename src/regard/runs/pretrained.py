@@ -25,7 +25,7 @@ from regard.model.mixers.feature_maps import is_drawn
 from regard.model.position.absolute import tiled
 from regard.model.pruning import restored_weights
 from regard.runs.folder import Run
-from regard.runs.load import must_fit_weights, vocabulary_of
+from regard.runs.load import assign, empty_parameters, must_fit_weights, vocabulary_of
 from regard.runs.recipe import Recipe, Tables, TaskConfig, made, typed_task
 from regard.runs.task import TASKS
 from regard.text.config import TextConfig
@@ -70,7 +70,21 @@ class InitCheckpoint:
                 f"task.start={self.name}: {other[0]} is only {'here' if other[0] in own else 'there'}; leave out the model.* "
                 "settings that change its layers."
             )
-        model.load_state_dict({name: tensor for name, tensor in weights.items() if name in own}, strict=False)
+        known = {name: tensor for name, tensor in weights.items() if name in own}
+        if any(parameter.is_meta for parameter in model.parameters()):
+            assign(model, {name: tensor.clone() for name, tensor in known.items()}, strict=False)  # others read these too
+        else:
+            model.load_state_dict(known, strict=False)
+
+    def open(self, build: Callable[[], Trained], part: str = "") -> Trained:
+        """Build a model and fill it, or one part of it. A head that only the model has is drawn."""
+        with empty_parameters():
+            model = build()
+        self.fill(model.get_submodule(part))
+        if any(parameter.is_meta for parameter in model.parameters()):
+            model = build()
+            self.fill(model.get_submodule(part))
+        return model
 
     def _long_enough(self, name: str, tensor: Tensor, own: Mapping[str, Tensor]) -> Tensor:
         """A table of positions is tiled, where the model has more of them."""
@@ -112,7 +126,7 @@ def _state(folder: Path) -> tuple[tuple[str, int], ...]:
 @lru_cache(maxsize=1)  # a recipe's settings are read first, its weights later
 def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> InitCheckpoint:
     if (Path(name) / "recipe.toml").is_file():
-        return _of_run(Path(name))
+        return start_of_run(Run.open(name))
     folder = local_folder(name)
     public = read_public(folder)
     tokenizer = read_foreign(folder)
@@ -125,15 +139,15 @@ def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> InitCheckpoint:
     return InitCheckpoint(name, settings, public.vocabulary, tokenizer, public.weights, public.notes, public.heads, public.labels)
 
 
-def _of_run(folder: Path) -> InitCheckpoint:
-    run = Run.open(folder)
+def start_of_run(run: Run) -> InitCheckpoint:
+    """Return the weights and the vocabulary of a run that is opened already."""
     must_fit_weights(run, run.recipe)
-    tokenizer = Tokenizer.load(folder / "tokenizer.json", foreign=True)
+    tokenizer = Tokenizer.load(run.folder / "tokenizer.json", foreign=True)
     size = vocabulary_of(run.recipe, tokenizer)
     weights = {
         _plain(name): tensor for name, tensor in run.weights().tensors("model").items() if not name.startswith(LEFT_BEHIND)
     }
-    return InitCheckpoint(str(folder), settings_of(run), size, tokenizer, weights)
+    return InitCheckpoint(str(run.folder), settings_of(run), size, tokenizer, weights)
 
 
 def _plain(name: str) -> str:

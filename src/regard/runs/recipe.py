@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
@@ -110,11 +110,32 @@ def named_tables(name: str, assignments: Sequence[str] = ()) -> Tables:
     return parsed(text, f"recipe {name}", assignments)
 
 
-def parsed(text: str, origin: str, assignments: Sequence[str] = ()) -> Tables:
+def read_run_toml(path: Path) -> dict[str, Any]:
+    """Return a run's recipe.toml as it is written; that of a run of an older version is refused."""
+    found = _loads(_read(path), str(path))
+    task = found.get("task")
+    name = str(task.get("name", DEFAULT_TASK)) if isinstance(task, dict) else DEFAULT_TASK
+    if name not in TASKS:
+        raise UserError(
+            f"{path.parent} was trained by an older version of Regard, or with a plugin: there is no task.name={name[:40]}. "
+            "Train it again with this version, or give its --plugin FILE."
+        )
+    return found
+
+
+def _loads(text: str, origin: str) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = tomllib.loads(text)
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # numbers of 5,000 digits and lists a thousand deep included
-        raise UserError(f"{origin} is not valid TOML: {error}. Mend that place, or copy the file again.") from None
+        raise UserError(f"{origin} is not valid TOML: {error}. Correct that place, or copy the file again.") from None
+
+
+def parsed(text: str, origin: str, assignments: Sequence[str] = ()) -> Tables:
+    return tables_of(_loads(text, origin), origin, assignments)
+
+
+def tables_of(found: Mapping[str, Any], origin: str, assignments: Sequence[str] = ()) -> Tables:
+    """Return the sections of a recipe with `section.key=value` settings on top; unknown sections are refused."""
     for section, table in found.items():
         if section not in SECTIONS:
             raise UserError(f"{origin}: there is no section [{section}]{nearest(section, SECTIONS)}")

@@ -22,12 +22,12 @@ from regard.decode.batching import in_batches
 from regard.families import marks_of
 from regard.families.bert import BERT
 from regard.families.electra import ELECTRA, REPLACED
-from regard.families.published_sizes import context
 from regard.metrics.masked_lm import FillScores
 from regard.runs.folder import Run
-from regard.runs.load import fill, ready, vocabulary_of
+from regard.runs.load import load_model, ready, vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.recipe import Recipe
+from regard.tasks.limits import context_of
 from regard.tasks.masked_lm.masking import MaskedTest, masked_test_texts, scored
 from regard.text.blanks import TYPED
 from regard.text.offsets import Placed
@@ -56,16 +56,14 @@ class ReplacedTokenDetector:
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> ReplacedTokenDetector:
         tokenizer = Tokenizer.load(run.folder / VOCABULARY, foreign=True)
-        both = ELECTRA(recipe.model, vocabulary_of(recipe, tokenizer))
-        fill(both, run.weights())
+        both = load_model(run, lambda: ELECTRA(recipe.model, vocabulary_of(recipe, tokenizer)))
         both = ready(both, recipe.decode.weights, device)
         return cls(both.discriminator, tokenizer, recipe, both)
 
     @classmethod
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> ReplacedTokenDetector:
         """A public discriminator as it is."""
-        model = BERT(recipe.model, start.vocabulary, heads=REPLACED)
-        start.fill(model)
+        model = start.open(lambda: BERT(recipe.model, start.vocabulary, heads=REPLACED))
         return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe)
 
     @property
@@ -90,7 +88,7 @@ class ReplacedTokenDetector:
         return found
 
     def _encode(self, texts: Sequence[str]) -> list[Placed]:
-        placed, room = self.tokenizer.encode_placed(texts), context(self.recipe.model)
+        placed, room = self.tokenizer.encode_placed(texts), context_of(self.recipe.model)
         for text, each in zip(texts, placed):
             if TYPED.search(text):
                 raise UserError(f"{text[:40]!r} has a blank, but this model judges words and fills in none; give a whole text.")

@@ -16,12 +16,12 @@ from regard.data.batching.pairs import Ragged, padded
 from regard.decode.batching import in_batches
 from regard.families import marks_of
 from regard.families.bert import BERT
-from regard.families.published_sizes import context
 from regard.metrics.masked_lm import FillScores
 from regard.runs.folder import Run
 from regard.runs.load import must_be_as_trained, ready
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of_run
 from regard.runs.recipe import Recipe, Tables
+from regard.tasks.limits import context_of
 from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 from regard.tasks.masked_lm.masking import MaskedTest, asked, masked_test_texts, scored
 from regard.text.blanks import TYPED, Blanks
@@ -62,8 +62,7 @@ class FillMask:
         """A run, or a public checkpoint as it is."""
         if not any(name.startswith("head.") for name in start.weights):
             raise UserError(f"{start.name} has no head for words; train one with task.start={start.name}.")
-        model = BERT(recipe.model, start.vocabulary, heads=asked(recipe))
-        start.fill(model)
+        model = start.open(lambda: BERT(recipe.model, start.vocabulary, heads=asked(recipe)))
         return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe)
 
     @property
@@ -95,7 +94,7 @@ class FillMask:
         return [self._completed(filled) for filled in found]
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        around, room = marks_of(self.recipe.model, self.tokenizer.roles), context(self.recipe.model)
+        around, room = marks_of(self.recipe.model, self.tokenizer.roles), context_of(self.recipe.model)
         rows = [around.around([ids], len(ids) + 2)[0] for ids in self.blanks.encode(texts)]
         for text, ids in zip(texts, rows):
             if self.blanks.mask not in ids:
@@ -144,7 +143,7 @@ def open_run(run: Run, recipe: Recipe, device: torch.device) -> FillMask | Repla
     must_be_as_trained(run, recipe)
     if recipe.objective.name == "replaced":
         return ReplacedTokenDetector.of(run, recipe, device)
-    return adopt(start_of(str(run.folder)), recipe, device)
+    return adopt(start_of_run(run), recipe, device)
 
 
 def adopt(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> FillMask | ReplacedTokenDetector:

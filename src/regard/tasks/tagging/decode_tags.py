@@ -22,9 +22,9 @@ from regard.decode.batching import in_batches
 from regard.decode.viterbi import best_path
 from regard.families import marks_of
 from regard.families.bodies import Body
-from regard.families.published_sizes import context
 from regard.objectives.tagging import tag_scores
 from regard.runs.recipe import Recipe
+from regard.tasks.limits import context_of
 from regard.text.tokenizer import Tokenizer
 
 WINDOW = 512  # tokens, where positions do not end
@@ -43,7 +43,7 @@ class Marked(NamedTuple):
 
 
 def word_reader(recipe: Recipe, tokenizer: Tokenizer) -> WordReader:
-    window, room = recipe.data.window, context(recipe.model)
+    window, room = recipe.data.window, context_of(recipe.model)
     if room is not None and window > room:
         raise UserError(f"data.window={window} is more than model.maximum_length={room} positions; set it to {room} or less.")
     window = window or room or WINDOW

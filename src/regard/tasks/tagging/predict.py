@@ -21,7 +21,7 @@ from regard.families.bodies import Body, body_of
 from regard.metrics.classification import ClassificationScores
 from regard.metrics.entities import EntityScores
 from regard.runs.folder import Run
-from regard.runs.load import fill, must_be_as_trained, ready, vocabulary_of
+from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
@@ -75,9 +75,7 @@ class Tagger:
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Tagger:
         must_be_as_trained(run, recipe)
         tokenizer, tags = Tokenizer.load(run.folder / VOCABULARY, foreign=True), Tags.load(run.folder / LABELS)
-        weights = run.weights()
-        model = body_of(recipe.model, vocabulary_of(recipe, tokenizer), heads=only_tags(tags))
-        fill(model, weights)
+        model = load_model(run, lambda: body_of(recipe.model, vocabulary_of(recipe, tokenizer), heads=only_tags(tags)))
         return cls(ready(model, recipe.decode.weights, device), word_reader(recipe, tokenizer), tags, recipe.decode, run)
 
     @classmethod
@@ -86,8 +84,7 @@ class Tagger:
         if not start.heads.tags:
             raise UserError(f"{start.name} has no head that tags words; train one on top of it with task.start={start.name}.")
         tags = Tags.of_names(start.labels, None if recipe.data.scheme == "auto" else recipe.data.scheme)
-        model = body_of(recipe.model, start.vocabulary, heads=only_tags(tags))
-        start.fill(model)
+        model = start.open(lambda: body_of(recipe.model, start.vocabulary, heads=only_tags(tags)))
         return cls(ready(model, recipe.decode.weights, device), word_reader(recipe, start.tokenizer), tags, recipe.decode)
 
     @property

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
 
 import numpy as np
 import torch
@@ -18,21 +18,22 @@ from regard.data.pair import Pair
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
-from regard.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, encoder_decoder
-from regard.families.published_sizes import context
+from regard.families import family_of
+from regard.families.base import Sizes
 from regard.lens.alignment import Alignment
 from regard.metrics.bleu import Scores, corpus_scores
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run, choose_device
-from regard.runs.load import fill, must_be_as_trained, ready
+from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
-from regard.tasks.limits import LONGEST_SOURCE
+from regard.tasks.limits import LONGEST_SOURCE, context_of
 from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from regard.decode.beam_trace import SearchTree
+    from regard.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
     from regard.lens.subject import Subject
 
 ROOM = 50  # an output may be so many tokens longer than its source (Vaswani et al. 2017, section 6.1)
@@ -106,8 +107,7 @@ class Translator:
         if recipe.decode.stop or recipe.decode.slide:
             raise UserError("decode.stop and decode.slide are for language models; a translation ends by itself. Leave them out.")
         tokenizers = Tokenizers.load(run.folder, recipe.text.joint)
-        model = build_model(recipe, tokenizers)
-        fill(model, run.weights())
+        model = load_model(run, lambda: build_model(recipe, tokenizers))
         return cls(ready(model, recipe.decode.weights, device), tokenizers, recipe.decode, getattr(recipe.data, "columns", ()))
 
     @property
@@ -234,8 +234,9 @@ class Translator:
 
 def longest(config: EncoderDecoderConfig) -> int:
     """Tokens a sequence may have, <sos> or <eos> counted: learned positions end, others go on."""
-    return context(config) or sys.maxsize
+    return context_of(config) or sys.maxsize
 
 
 def build_model(recipe: Recipe, tokenizers: Tokenizers) -> EncoderDecoder:
-    return encoder_decoder(recipe.model, len(tokenizers.source), len(tokenizers.target), seed=recipe.train.seed)
+    sizes = Sizes(vocabulary=len(tokenizers.source), target_vocabulary=len(tokenizers.target))
+    return cast("EncoderDecoder", family_of(recipe.model).build(recipe.model, sizes, recipe.train.seed))
