@@ -20,7 +20,7 @@ from regard.core.packing import IGNORED
 from regard.lens.display import sentence, visible
 from regard.lens.output.text import Cell, table
 from regard.lens.plots.charts import Field, atlas
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 from regard.model.probe import attentions, probe
 from regard.model.pruning import Heads
@@ -50,7 +50,7 @@ class Without:
 
 
 @dataclass(frozen=True)
-class Ablation:
+class Ablation(NotebookView):
     title: str
     nll: float  # with all heads
     heads: tuple[Without, ...]
@@ -82,9 +82,6 @@ class Ablation:
     def as_dict(self) -> dict[str, Any]:
         heads = [asdict(head) for head in self.heads]
         return {"format": "regard.ablation.1", "title": self.title, "nll": self.nll, "heads": heads}
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def ablation(subject: Subject) -> Ablation:

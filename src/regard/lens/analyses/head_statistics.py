@@ -25,7 +25,7 @@ from torch import Tensor
 from regard.lens.display import sentence
 from regard.lens.output.text import table
 from regard.lens.plots.charts import Field, atlas
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow
 from regard.model.probe import Probe, Seen
 
@@ -49,7 +49,7 @@ class HeadNumbers:
 
 
 @dataclass(frozen=True)
-class HeadStatistics:
+class HeadStatistics(NotebookView):
     title: str
     tokens: Mapping[str, int]  # by stack
     heads: tuple[HeadNumbers, ...]
@@ -83,9 +83,6 @@ class HeadStatistics:
             "tokens": dict(self.tokens),
             "heads": [asdict(h) for h in self.heads],
         }
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def head_statistics(subject: Subject, seen: Probe | None = None) -> HeadStatistics:

@@ -5,10 +5,10 @@ different layers have different sizes; by layer, they are divided by the root of
 as that paper does. On small models this keeps heads that are not needed, since every layer then keeps its share; so it is a
 choice. A slope is the effect of a small change; `ablation` is the effect of leaving the head out.
 
-Learned gates, with the model's weights fixed (Voita et al. 2019, section 5, after Louizos, Welling & Kingma 2018): a gate is drawn
-from a hard concrete distribution, which is often exactly 0 or exactly 1 and still has a slope: u uniform, s = sigmoid((log u -
-log(1 - u) + a) / BETA), stretched from LOW to HIGH and cut to 0..1. The loss is the model's own, plus a penalty for the expected
-number of open gates. Only the gates' a are trained; the probability that a gate is open is the importance of its head.
+Learned gates, with fixed weights (Voita et al. 2019, section 5, after Louizos, Welling & Kingma 2018): a gate is drawn from a
+hard concrete distribution, often exactly 0 or exactly 1 and still with a slope: u uniform, s = sigmoid((log u - log(1 - u)
++ a) / BETA), stretched from LOW to HIGH and cut to 0..1. The loss is the model's own, plus a penalty for the expected number of
+open gates. Only the gates' a are trained; the probability that a gate is open is the importance of its head.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from regard.lens.analyses.ablation import ablation
 from regard.lens.display import sentence
 from regard.lens.output.text import Cell, table
 from regard.lens.plots.charts import Field, atlas
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 from regard.model.probe import attentions, probe
 
@@ -35,7 +35,7 @@ Scores = Mapping[str, tuple[float, ...]]  # by attention, a number a head
 
 
 @dataclass(frozen=True)
-class Importance:
+class Importance(NotebookView):
     title: str
     method: str
     texts: int
@@ -70,9 +70,6 @@ class Importance:
             "texts": self.texts,
             "heads": [{"attention": name, "head": head, "importance": score} for name, head, score in self.ranked()],
         }
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def importance(subjects: Iterable[Subject], *, by_layer: bool = False) -> Importance:

@@ -35,7 +35,7 @@ from regard.lens.analyses.relations import Relations
 from regard.lens.display import brief, sentence, shorten, visible
 from regard.lens.output.text import table
 from regard.lens.plots.charts import Field, atlas
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow
 from regard.model.probe import Seen
 
@@ -209,7 +209,7 @@ NONE, OFFSET = "none", "offset"
 
 
 @dataclass(frozen=True)
-class Roles:
+class Roles(NotebookView):
     title: str
     trained: Tallies
     random: Tallies
@@ -293,6 +293,3 @@ class Roles:
         ]
         relations = None if self.relations is None else self.relations.as_dict()
         return {"format": "regard.roles.1", "title": self.title, "roles": roles, "heads": heads, "relations": relations}
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
