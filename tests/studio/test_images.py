@@ -156,7 +156,7 @@ def test_a_captioner_is_searched_ablated_and_explained() -> None:
     assert exact.missing is not None
     assert max(map(abs, exact.missing)) < 0.05  # so what cells and words add is all there
     assert "deletion" in asked("explain", id=found["id"], show="deletion")["format"]
-    assert "roles are told of heads that read text" in asked("roles", id=found["id"])["cannot"]
+    assert "roles are of heads that read text" in asked("roles", id=found["id"])["cannot"]
     weight = asked("arithmetic", id=found["id"], name="decoder.1.cross", head=1, query=2, key=5)
     assert weight["key"]["embedding"] is None
     assert weight["weights"][5] == pytest.approx(caption_weights()["decoder.1.cross"][1, 2, 5], abs=1e-5)

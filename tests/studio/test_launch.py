@@ -115,7 +115,7 @@ def test_snapshots_are_what_the_run_was_then(translator: Path) -> None:
 
 def test_a_language_model_goes_on_and_its_search_can_be_seen() -> None:
     desk = desk_of(trained())
-    assert desk.task == "write"
+    assert desk.task == "language_model"
     assert desk.answer("the cat")
     tree = desk.search("the cat", 2, [])
     assert len(tree.hypotheses) == 2

@@ -39,7 +39,7 @@ class TinyDesk:
 
     names: Sequence[str] = tuple(f"w{n}" for n in range(WORDS))
     model: Transformer = field(default_factory=lively)
-    task: str = "translate"
+    task: str = "translation"
     example: str = "w5 w6 w7 w8"
     facts: Mapping[str, str] = field(default_factory=lambda: {"task": "translation"})
     gallery: Gallery | None = None

@@ -21,7 +21,7 @@ from regard.lens.output.page import digest, inert
 from regard.lens.output.save import check_suffix, store
 from regard.lens.plots.render import rendered
 
-__all__ = ["LensResult", "check_suffix", "fragment", "html", "save"]
+__all__ = ["LensResult", "NotebookView", "check_suffix", "fragment", "html", "save"]
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1b2430; --muted: #5d6875; }
@@ -53,7 +53,7 @@ PAGE = """<!doctype html>
 
 
 class LensResult(Protocol):
-    """A result of lens. For notebooks each also has `_repr_html_`, which gives `fragment(self)`."""
+    """A result of lens."""
 
     def lines(self) -> list[str]:
         """For a terminal; the first says what it is."""
@@ -64,6 +64,13 @@ class LensResult(Protocol):
     def as_dict(self) -> dict[str, Any]:
         """Every number, ready for JSON; None where there is none."""
         ...
+
+
+class NotebookView:
+    """Shows a result of lens in a notebook."""
+
+    def _repr_html_(self: LensResult) -> str:
+        return fragment(self)
 
 
 def save(shown: LensResult, path: Path) -> None:

@@ -12,14 +12,12 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.sources.captions import CaptionedImages, open_captioned
 from regard.decode.beam_trace import SearchTree
-from regard.lens.analyses.document import Document
-from regard.lens.analyses.roles import Roles
 from regard.lens.analyses.word_senses import WordUses
 from regard.lens.subject import Subject
 from regard.model.probe import probe
 from regard.runs.recipe import Recipe
-from regard.studio.facts import facts_of
 from regard.studio.gallery import Gallery
+from regard.studio.session import Session, facts_of
 from regard.studio.vocabulary import Spelled
 from regard.tasks.captioning.inspect import cells, of_image
 from regard.tasks.captioning.predict import CaptionGenerator, longest
@@ -29,7 +27,7 @@ from regard.text.specials import SOS
 
 
 @dataclass(frozen=True, eq=False)
-class ImageSession:
+class ImageSession(Session):
     writer: CaptionGenerator
     recipe: Recipe
     task: str
@@ -62,9 +60,6 @@ class ImageSession:
     def answer(self, text: str) -> str:
         return self.writer.write(self.gallery.picture(text).read_YXC[None])[0][0].text
 
-    def document(self, text: str) -> Document:
-        raise UserError("this model reads an image, and no sentences; Run shows what its words look at.")
-
     def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
         (maximum,) = self.writer.decode.capped([longest(self.writer.model.config)])
         if len(forced) >= maximum:
@@ -86,9 +81,6 @@ class ImageSession:
 
     def spell(self, word: str) -> list[int]:
         return self.writer.tokenizer.encode(word)
-
-    def roles(self, text: str, target: str | None) -> Roles:
-        raise UserError("roles are told of heads that read text, and these look at an image; choose another measure.")
 
     def written(self, token: int) -> str:
         return self.writer.tokenizer.tokens([token])[0]

@@ -1,7 +1,12 @@
-"""An input laid before a model and passed once: what each position says, and references from which every weight can be rebuilt.
+"""One pass of a model over an input: what each position says, and references from which every weight can be rebuilt.
 
 The pass is also checked: for some rows of every attention, the rebuilt weights times the values are compared with what the kernel
-handed to the output projection. The page shows the largest difference, so nobody has to believe that the pictures are what ran.
+handed to the output projection. The page shows the largest difference.
+
+Weights come as exact rows and tiles, pooled overviews and thumbnails. A head of 4,096 tokens is rebuilt in blocks of rows, of
+which only what is asked for stays. Pooling takes the largest weight of a tile, so that a single strong link is seen from afar.
+
+Dims: H heads, L queries, M keys, R and C rows and columns asked for, Y and X of a picture.
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from threading import Lock
@@ -22,6 +27,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.packing import IGNORED
+from regard.lens.analyses.head_statistics import MEASURES, head_statistics
 from regard.lens.subject import Subject, TokenRow
 from regard.model.probe import Probe, Seen, attentions, probe
 from regard.studio.session import LONGEST, Session
@@ -215,3 +221,63 @@ class Looks:
 
     def _bytes(self) -> int:
         return sum(kept.nbytes for kept in self._kept.values())
+
+
+BLOCK = 1 << 20  # weights held at once
+THUMB = 32  # rows and columns of a thumbnail at most
+MOST = 1 << 22  # exact weights in one answer
+
+
+def shape(seen: Seen) -> tuple[int, int, int]:
+    """Heads, queries, keys."""
+    return seen.q_BHLK.shape[1], seen.q_BHLK.shape[2], seen.k_BHMK.shape[2]
+
+
+@torch.no_grad()
+def blocks(seen: Seen, heads: Sequence[int], rows: range) -> Iterator[tuple[range, np.ndarray]]:
+    """weights_HRM of these heads, some rows at a time."""
+    step = max(1, BLOCK // (len(heads) * shape(seen)[2]))
+    for first in range(0, len(rows), step):
+        some = rows[first : first + step]
+        yield some, seen.weights(heads, some)[0].float().cpu().numpy()
+
+
+def exact(seen: Seen, heads: Sequence[int], rows: range, columns: range) -> np.ndarray:
+    """weights_HRC, float32."""
+    found = np.empty((len(heads), len(rows), len(columns)), np.float32)
+    for some, weights_HRM in blocks(seen, heads, rows):
+        begin = some.start - rows.start
+        found[:, begin : begin + len(some)] = weights_HRM[:, :, columns.start : columns.stop]
+    return found
+
+
+def pooled(seen: Seen, heads: Sequence[int], rows: range, columns: range, size: int) -> np.ndarray:
+    """largest_HYX: the largest weight of each tile, with at most `size` tiles along either side."""
+    tall, wide = (max(1, -(-len(side) // size)) for side in (rows, columns))
+    down, across = -(-len(rows) // tall), -(-len(columns) // wide)
+    found = np.zeros((len(heads), down, across), np.float32)
+    for some, weights_HRM in blocks(seen, heads, rows):
+        part = weights_HRM[:, :, columns.start : columns.stop]
+        part_HRX = np.maximum.reduceat(part, np.arange(0, len(columns), wide), axis=2) if wide > 1 else part
+        for offset, row in enumerate(some):
+            y = (row - rows.start) // tall
+            np.maximum(found[:, y], part_HRX[:, offset], out=found[:, y])
+    return found
+
+
+def as_bytes(weights: np.ndarray) -> np.ndarray:
+    """0 to 1 as 0 to 255: for pictures, whose colours are no finer."""
+    return np.rint(np.clip(weights, 0, 1) * 255).astype(np.uint8)
+
+
+def thumbnails(seen: Seen) -> np.ndarray:
+    """largest_HYX of all heads, each scaled to its own largest weight, as bytes."""
+    heads, queries, keys = shape(seen)
+    found = pooled(seen, range(heads), range(queries), range(keys), THUMB)
+    return as_bytes(found / np.maximum(found.max((1, 2), keepdims=True), 1e-9))
+
+
+def statistics(look: Look) -> dict[str, Any]:
+    """By measure, by attention, a number for each of its heads."""
+    found = head_statistics(look.subject, look.seen)
+    return {measure: found.field(measure) for measure in MEASURES}

@@ -16,6 +16,7 @@ from regard.commands.word_uses import find_uses, uses_in
 from regard.core.errors import UserError
 from regard.data.sources.senses import typed_sentences
 from regard.decode.beam_trace import SearchTree
+from regard.families import family_of
 from regard.families.elmo import ELMo
 from regard.families.published_sizes import context
 from regard.lens.analyses.document import Document
@@ -25,13 +26,10 @@ from regard.lens.subject import Subject
 from regard.model.embedding import Embed
 from regard.model.probe import probe
 from regard.runs.folder import Run
-from regard.runs.protocols import Inspectable, Predictor
+from regard.runs.protocols import Documents, Inspectable, Predictor, Traceable
 from regard.runs.task import TASKS
-from regard.studio.facts import facts_of
-from regard.studio.session import LONGEST
+from regard.studio.session import LONGEST, WRITES_NOT, Session, facts_of
 from regard.studio.vocabulary import Spelled
-from regard.tasks.classification.inspect import document_of, reads_documents
-from regard.tasks.classification.predict import Regressor, TextClassifier
 from regard.tasks.embedding.predict import Embedder
 from regard.tasks.feature_encoder import Body, open_body
 from regard.tasks.language_model.predict import LOOKED_AT, TextGenerator
@@ -39,7 +37,7 @@ from regard.tasks.masked_lm.predict import FillMask
 from regard.tasks.notices import must_read_pieces
 from regard.tasks.registry import is_public
 from regard.tasks.retrieval.predict import Retriever
-from regard.tasks.traces import must_be_pieces, of_translator, of_writer
+from regard.tasks.traces import must_be_pieces
 from regard.tasks.translation.predict import Translator
 from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import TYPED, Tokenizer
@@ -53,14 +51,13 @@ RETRIEVES = (
 
 
 @dataclass(frozen=True, eq=False)
-class RunSession:
+class RunSession(Session):
     """`name` is what `open_run` took, for those who need the run's body besides."""
 
     name: str
     answers: Predictor
     task: str
     weights: str  # where they come from, for people
-    gallery = None
 
     @property
     def model(self) -> nn.Module:
@@ -113,17 +110,15 @@ class RunSession:
         return "".join(told).strip("\n")
 
     def document(self, text: str) -> Document:
-        if not isinstance(self.answers, TextClassifier | Regressor) or not reads_documents(self.answers):
-            raise UserError("this model does not read sentence by sentence; Head shows what its tokens look at.")
-        return document_of(self.answers, text)
+        if not isinstance(self.answers, Documents) or not family_of(self.model).has("nested_documents"):
+            return super().document(text)
+        return self.answers.document(text)
 
     def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
         self._must_fit(text)
-        if isinstance(self.answers, Translator):
-            return of_translator(self.answers, text, beam, forced)
-        if isinstance(self.answers, TextGenerator):
-            return of_writer(self.answers, text, beam, forced)
-        raise UserError("this model does not write, so there is no search to see; give a translator or a language model.")
+        return (
+            self.answers.trace(text, beam, forced) if isinstance(self.answers, Traceable) else super().search(text, beam, forced)
+        )
 
     @torch.no_grad()
     def aligned(self, text: str, tokens: Sequence[int]) -> tuple[list[str], list[float]]:
@@ -195,11 +190,9 @@ class RunSession:
 
     @property
     def _target(self) -> Tokenizer:
-        if isinstance(self.answers, Translator):
-            return self.answers.tokenizers.target
-        if not isinstance(self.answers, TextGenerator):
-            raise UserError("this model does not write; give a translator or a language model.")
-        return self.answers.tokenizer
+        if not isinstance(self.answers, Traceable):
+            raise UserError(WRITES_NOT)
+        return self.answers.target_tokenizer
 
     def _must_fit(self, text: str) -> None:
         """Before a pass that would take minutes: no text has more pieces than letters."""

@@ -1,4 +1,4 @@
-"""What the page needs of an opened run. Studio looks left only, so whoever opens runs (`tasks.desks`) hands these in."""
+"""What the page needs of an opened run, and the listed runs. Whoever opens runs hands these in (`studio/launch.py`)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from regard.lens.analyses.document import Document
 from regard.lens.analyses.roles import Roles
 from regard.lens.analyses.word_senses import WordUses
 from regard.lens.subject import Subject
+from regard.model.probe import attentions
 from regard.studio.gallery import Gallery
 from regard.studio.vocabulary import Spelled
 
-LONGEST = 8192  # tokens of a text that is looked into
+LONGEST = 8192  # tokens of a text
+WRITES_NOT = "this model does not write, so there is no search to see; give a translator or a language model."
 
 
 class Session(Protocol):
-    """One run, opened: a model, and what can be laid before it."""
+    """One opened run: a model, and the inputs that it can be given. What a kind of run cannot do is refused in one sentence."""
 
     @property
     def model(self) -> nn.Module: ...
 
-    @property
-    def task(self) -> str: ...
+    task: str
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -37,48 +38,49 @@ class Session(Protocol):
 
     @property
     def example(self) -> str:
-        """A text to begin with; where it reads images, the name of one."""
+        """A text to begin with; the name of an image if the model reads images."""
         ...
 
     @property
     def gallery(self) -> Gallery | None:
-        """The images that can be laid before it; None where it reads text."""
-        ...
+        """The images that can be given to the model; None if it reads text."""
+        return None
 
     def subject(self, text: str, target: str | None) -> Subject: ...
 
     def answer(self, text: str) -> str:
-        """What `regard predict` says."""
+        """Return what `regard predict` prints."""
         ...
 
     def document(self, text: str) -> Document:
-        """Sentences and words by what was looked at; refused by those that do not read sentence by sentence."""
-        ...
+        """Return the weights of sentences and words."""
+        raise UserError("this model does not read sentence by sentence; Head shows what its tokens attend to.")
 
     def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
-        """Beam search with every step kept; refused by those that do not write."""
-        ...
+        """Return a beam search with every step kept."""
+        raise UserError(WRITES_NOT)
 
     def aligned(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
-        """What was looked at when the last of these tokens was written, by the last layer that looks at the text."""
-        ...
+        """Return the input's tokens, and their weights in the last layer when the last of `tokens` was written."""
+        raise UserError(WRITES_NOT)
 
     def spell(self, word: str) -> list[int]:
-        """A word in pieces that it writes."""
-        ...
+        """Return the ids of a word in the vocabulary that the model writes."""
+        raise UserError(WRITES_NOT)
 
-    def roles(self, text: str, target: str | None) -> Roles: ...
+    def roles(self, text: str, target: str | None) -> Roles:
+        raise UserError("roles are of heads that read text, and this model has none; choose another measure.")
 
     def written(self, token: int) -> str:
-        """A piece of what it writes."""
-        ...
+        """Return the piece of text that the model writes for an id."""
+        raise UserError(WRITES_NOT)
 
     def told(self, tokens: Sequence[int]) -> str:
-        """Those pieces as text."""
-        ...
+        """Return the text that the model writes for these ids."""
+        raise UserError(WRITES_NOT)
 
     def spelled(self) -> Spelled:
-        """The vocabulary with its static vectors."""
+        """Return the vocabulary with its static vectors."""
         ...
 
     def uses(self, word: str, sentences: Sequence[str]) -> WordUses: ...
@@ -171,3 +173,18 @@ class Runs:
 
 def _listed(steps: Sequence[int]) -> str:
     return f"those of steps {', '.join(map(str, steps))}" if steps else "none: train with train.snapshot_every=N"
+
+
+def facts_of(model: nn.Module, task: str, weights: str) -> Mapping[str, str]:
+    """`weights`: where they come from."""
+    heads = [found.heads for found in attentions(model).values()]
+    size = sum(parameter.numel() for parameter in model.parameters())
+    body = getattr(model, "body", model)
+    family = getattr(getattr(body, "config", None), "family", type(model).__name__.lower())
+    return {
+        "task": task,
+        "family": family,
+        "attentions": f"{len(heads)}, with {sum(heads)} head{'s' * (sum(heads) != 1)} in all",
+        "parameters": f"{size:,}",
+        "weights": weights,
+    }

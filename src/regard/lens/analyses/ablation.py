@@ -19,9 +19,8 @@ from torch import Tensor
 from regard.core.packing import IGNORED
 from regard.lens.display import sentence, visible
 from regard.lens.output.text import Cell, table
-from regard.lens.plots import atlas
-from regard.lens.plots.atlas import Field
-from regard.lens.result import fragment
+from regard.lens.plots.charts import Field, atlas
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 from regard.model.probe import attentions, probe
 from regard.model.pruning import Heads
@@ -51,7 +50,7 @@ class Without:
 
 
 @dataclass(frozen=True)
-class Ablation:
+class Ablation(NotebookView):
     title: str
     nll: float  # with all heads
     heads: tuple[Without, ...]
@@ -78,14 +77,11 @@ class Ablation:
 
     def figure(self) -> Figure:
         caption = "each head switched off alone; brown: better without"
-        return atlas.drawn(self.title, caption, [Field("more nll", self.field(), signed=True)])
+        return atlas(self.title, caption, [Field("more nll", self.field(), signed=True)])
 
     def as_dict(self) -> dict[str, Any]:
         heads = [asdict(head) for head in self.heads]
         return {"format": "regard.ablation.1", "title": self.title, "nll": self.nll, "heads": heads}
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def ablation(subject: Subject) -> Ablation:

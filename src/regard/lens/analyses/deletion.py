@@ -26,7 +26,7 @@ from regard.lens.display import sentence
 from regard.lens.output.text import table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 
 COPIES = 32
@@ -54,7 +54,7 @@ EXPLANATIONS: Mapping[str, Explain] = {
 
 
 @dataclass(frozen=True)
-class Deletion:
+class Deletion(NotebookView):
     """By explanation: more nll after so large a share of the words is gone, on a common scale of shares."""
 
     title: str
@@ -112,9 +112,6 @@ class Deletion:
             "best": self.best,
             "left_out": dict(self.left_out),
         }
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def deletion(subjects: Sequence[Subject], explanations: Mapping[str, Explain] = EXPLANATIONS, draws: int = DRAWS) -> Deletion:

@@ -18,8 +18,8 @@ from regard.lens.display import brief
 from regard.lens.display import sentence as on_one_line
 from regard.lens.output.text import LEAST_WIDTH, bar
 from regard.lens.plots import document
-from regard.lens.plots.matrix import SHADES
-from regard.lens.result import fragment
+from regard.lens.plots.render import SHADES
+from regard.lens.result import NotebookView
 
 NAMED = 3  # words of a sentence, in lines without colours
 LEAST = 0.05  # shades under this share of the darkest are left out
@@ -46,7 +46,7 @@ class Sentence(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Document:
+class Document(NotebookView):
     told: str  # what the model said of it
     sentences: tuple[Sentence, ...]
     note: str = ""
@@ -84,9 +84,6 @@ class Document:
             for s in self.sentences
         ]
         return {"format": "regard.document.1", "told": self.told, "note": self.note, "sentences": sentences}
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def _wrapped(sentence: Sentence, darkest: float, room: int) -> Iterator[str]:

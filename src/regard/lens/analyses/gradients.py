@@ -26,7 +26,7 @@ from regard.lens.display import brief, sentence, visible
 from regard.lens.output.text import Cell, table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Grid
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 
 COPIES = 32
@@ -35,7 +35,7 @@ NAMED = 4
 
 
 @dataclass(frozen=True)
-class Attribution:
+class Attribution(NotebookView):
     """For every prediction and every token that was read, a number."""
 
     title: str
@@ -79,9 +79,6 @@ class Attribution:
             "logprobs": list(self.logprobs),
             "missing": None if self.missing is None else list(self.missing),
         }
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def parted(stacks: Sequence[str]) -> list[int]:

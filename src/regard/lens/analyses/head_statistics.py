@@ -24,9 +24,8 @@ from torch import Tensor
 
 from regard.lens.display import sentence
 from regard.lens.output.text import table
-from regard.lens.plots import atlas
-from regard.lens.plots.atlas import Field
-from regard.lens.result import fragment
+from regard.lens.plots.charts import Field, atlas
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow
 from regard.model.probe import Probe, Seen
 
@@ -50,7 +49,7 @@ class HeadNumbers:
 
 
 @dataclass(frozen=True)
-class HeadStatistics:
+class HeadStatistics(NotebookView):
     title: str
     tokens: Mapping[str, int]  # by stack
     heads: tuple[HeadNumbers, ...]
@@ -75,7 +74,7 @@ class HeadStatistics:
 
     def figure(self) -> Figure:
         fields = [Field(measure, self.field(measure)) for measure in MEASURES]
-        return atlas.drawn(self.title, "every head: layers down, heads across; each number is a mean over queries", fields)
+        return atlas(self.title, "every head: layers down, heads across; each number is a mean over queries", fields)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -84,9 +83,6 @@ class HeadStatistics:
             "tokens": dict(self.tokens),
             "heads": [asdict(h) for h in self.heads],
         }
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def head_statistics(subject: Subject, seen: Probe | None = None) -> HeadStatistics:

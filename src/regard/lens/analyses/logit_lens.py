@@ -24,7 +24,7 @@ from regard.lens.display import brief, sentence, visible
 from regard.lens.output.text import Cell, table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Grid
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow
 from regard.model.stack import Stack
 
@@ -32,7 +32,7 @@ ROWS = 2**24  # logits that are made at a time
 
 
 @dataclass(frozen=True)
-class LogitLens:
+class LogitLens(NotebookView):
     title: str
     stack: str
     tokens: tuple[str, ...]  # read at each position
@@ -81,9 +81,6 @@ class LogitLens:
             "final": self.final_NL,
             "decided": self.decided(),
         }
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 @torch.no_grad()

@@ -20,7 +20,7 @@ from regard.core.errors import UserError
 from regard.lens.output.text import table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.model.embedding import Embed
 from regard.model.position.absolute import Learned, Pixels, Positions
 
@@ -30,7 +30,7 @@ SMALLEST = 1e-6  # of the largest singular value: directions in which positions 
 
 
 @dataclass(frozen=True)
-class PositionAnalysis:
+class PositionAnalysis(NotebookView):
     title: str
     kind: str
     places: int
@@ -72,9 +72,6 @@ class PositionAnalysis:
             "one_vector": {str(k): error for k, error in self.offset.items()},
             "directions": self.directions,
         }
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def positions_of(model: nn.Module, title: str) -> PositionAnalysis:

@@ -19,7 +19,7 @@ from regard.lens.display import sentence
 from regard.lens.output.text import Cell, table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 
 POINTS = 10
 Removed = dict[str, list[int]]  # heads by attention
@@ -34,7 +34,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class PruningCurve:
+class PruningCurve(NotebookView):
     title: str
     by: str
     heads: int  # of the model as it was
@@ -73,9 +73,6 @@ class PruningCurve:
                 for p in self.points
             ],
         }
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def order_of_removal(scores: Scores) -> list[Head]:

@@ -23,7 +23,7 @@ from regard.lens.display import sentence
 from regard.lens.output.text import table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 from regard.model.block import Block, Residual
 
@@ -36,7 +36,7 @@ VARIANTS: Mapping[str, tuple[bool, bool]] = {  # skip connections, feed-forward
 
 
 @dataclass(frozen=True)
-class RankCollapse:
+class RankCollapse(NotebookView):
     """By variant, and by stack where there are two: distance to rank one, at the embedding and after every layer."""
 
     title: str
@@ -57,9 +57,6 @@ class RankCollapse:
     def as_dict(self) -> dict[str, Any]:
         distances = {name: list(row) for name, row in self.distances.items()}
         return {"format": "regard.rank.1", "title": self.title, "distances": distances}
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def rank_collapse(subject: Subject) -> RankCollapse:

@@ -23,8 +23,8 @@ from matplotlib.figure import Figure
 from regard.core.errors import UserError
 from regard.lens.analyses.weights import merge_keys, merge_queries
 from regard.lens.output.text import table
-from regard.lens.plots.bars import Bar, bars
-from regard.lens.result import fragment
+from regard.lens.plots.charts import Bar, bars
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 
 OFFSETS = [offset for offset in range(-5, 6) if offset]
@@ -59,7 +59,7 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Relations:
+class Relations(NotebookView):
     title: str
     sentences: int
     found: tuple[Relation, ...]
@@ -86,9 +86,6 @@ class Relations:
     def as_dict(self) -> dict[str, Any]:
         found = [asdict(relation) for relation in self.found]
         return {"format": "regard.relations.1", "title": self.title, "sentences": self.sentences, "relations": found}
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 @dataclass

@@ -34,9 +34,8 @@ from regard.lens.analyses.head_statistics import in_chunks
 from regard.lens.analyses.relations import Relations
 from regard.lens.display import brief, sentence, shorten, visible
 from regard.lens.output.text import table
-from regard.lens.plots import atlas
-from regard.lens.plots.atlas import Field
-from regard.lens.result import fragment
+from regard.lens.plots.charts import Field, atlas
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow
 from regard.model.probe import Seen
 
@@ -210,7 +209,7 @@ NONE, OFFSET = "none", "offset"
 
 
 @dataclass(frozen=True)
-class Roles:
+class Roles(NotebookView):
     title: str
     trained: Tallies
     random: Tallies
@@ -268,7 +267,7 @@ class Roles:
                 known = (name, head) in self.trained[role]
                 values.setdefault(name, []).append(self.trained[role][name, head].score if known else float("nan"))
             fields.append(Field(role, values, full=1.0))
-        return atlas.drawn(self.title, "the weight that each head has where a role says; layers down, heads across", fields)
+        return atlas(self.title, "the weight that each head has where a role says; layers down, heads across", fields)
 
     def as_dict(self) -> dict[str, Any]:
         roles = {}
@@ -294,6 +293,3 @@ class Roles:
         ]
         relations = None if self.relations is None else self.relations.as_dict()
         return {"format": "regard.roles.1", "title": self.title, "roles": roles, "heads": heads, "relations": relations}
-
-    def _repr_html_(self) -> str:
-        return fragment(self)

@@ -33,7 +33,7 @@ from regard.lens.display import brief, sentence, visible
 from regard.lens.output.text import table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Grid
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 from regard.model.probe import Probe, Seen
 
@@ -44,7 +44,7 @@ NAMED = 4
 
 
 @dataclass(frozen=True)
-class Mixed:
+class Mixed(NotebookView):
     """The share of each word in each place of the last layer; of a flow, the most that gets through."""
 
     title: str
@@ -82,9 +82,6 @@ class Mixed:
             "stacks": list(self.stacks),
             "shares": self.shares_LN,
         }
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def rollout(subject: Subject) -> Mixed:

@@ -32,7 +32,7 @@ from regard.lens.display import sentence, visible, word_label
 from regard.lens.output import text
 from regard.lens.output.page import page
 from regard.lens.plots.alignment import drawn
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow
 from regard.model.attention import Attention
 from regard.model.learned_query import LearnedQuery
@@ -115,7 +115,7 @@ class Aggregated(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Attended:
+class Attended(NotebookView):
     """The weights of the chosen heads."""
 
     alignment: Alignment
@@ -136,9 +136,6 @@ class Attended:
 
     def page(self) -> bytes:
         return alignment_page(self.alignment)
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def attention_page(subject: Subject, part: str | None = None) -> bytes:
@@ -170,16 +167,18 @@ def attention_page(subject: Subject, part: str | None = None) -> bytes:
 
 def alignment_page(alignment: Alignment) -> bytes:
     """Return studio's Head screen as one file, with these weights as they are."""
-    sides = [tuple(Label(name, (n,), False) for n, name in enumerate(side)) for side in (alignment.queries, alignment.keys)]
+    rows, columns = (tuple(Label(name, (n,), False) for n, name in enumerate(s)) for s in (alignment.queries, alignment.keys))
     notes = (alignment.note,) if alignment.note else ()
     matrices = {
-        f"{name} 000": page_matrix(Aggregated(*sides, weights_HQW, notes), alone=True)
+        f"{name} 000": page_matrix(Aggregated(rows, columns, weights_HQW, notes), alone=True)
         for name, weights_HQW in zip(alignment.layers, alignment.weights)
     }
     for one in get_args(Part):
         of = [n for n, name in enumerate(alignment.layers) if part_of(name) == one]
         if len(of) > 1:
-            matrices[f"{one} 000"] = page_matrix(Aggregated(*sides, np.concatenate(alignment.weights[of]), notes), alone=False)
+            matrices[f"{one} 000"] = page_matrix(
+                Aggregated(rows, columns, np.concatenate(alignment.weights[of]), notes), alone=False
+            )
     sizes = {"heads": alignment.heads, "queries": len(alignment.queries), "keys": len(alignment.keys)}
     entries = [{"name": name, **sizes} for name in alignment.layers]
     return _page(alignment.title, alignment.layers[-1], (), entries, matrices)
@@ -195,8 +194,8 @@ def page_matrix(found: Aggregated, *, alone: bool) -> dict[str, Any]:
     heads_HQW = found.weights_HQW
     joined_2QW = np.stack([heads_HQW.mean(0), heads_HQW.max(0)])
     names = [*(map(str, range(len(heads_HQW))) if alone else ()), "mean", "max"]
-    sides = [tuple(label._replace(text=visible(label.text)) for label in side) for side in found[:2]]
-    shown = Aggregated(*sides, np.concatenate([heads_HQW, joined_2QW]) if alone else joined_2QW, found.notes)
+    rows, columns = (tuple(label._replace(text=visible(label.text)) for label in s) for s in (found.rows, found.columns))
+    shown = Aggregated(rows, columns, np.concatenate([heads_HQW, joined_2QW]) if alone else joined_2QW, found.notes)
     return {"heads": names, "of": len(heads_HQW), **shown.packed(scaled=True)}
 
 
@@ -228,8 +227,9 @@ def attended(subject: Subject, choice: Choice) -> Attended:
     if len(set(map(len, heads))) > 1:  # pruning leaves layers with different numbers of heads
         weights, layers = [weights_HQW.mean(0, keepdims=True) for weights_HQW in weights], [f"{name} mean" for name in names]
     note = choice.note or ("" if np.allclose(np.stack(weights).sum(-1), 1, atol=TOLERANCE) else UNEVEN)
-    texts = (tuple(label.text for label in side) for side in found[0][:2])
-    return Attended(Alignment(subject.title, *texts, np.stack(weights), tuple(layers), note), tuple(map(tuple, heads)), choice)
+    rows, columns = (tuple(label.text for label in side) for side in (found[0].rows, found[0].columns))
+    alignment = Alignment(subject.title, rows, columns, np.stack(weights), tuple(layers), note)
+    return Attended(alignment, tuple(map(tuple, heads)), choice)
 
 
 def token_rows(subject: Subject, name: str) -> tuple[TokenRow, TokenRow]:

@@ -21,7 +21,7 @@ from regard.lens.display import drawable, inches, sentence
 from regard.lens.plots.alignment import draw_heading
 from regard.lens.plots.charts import COLOURS, GRID
 from regard.lens.plots.render import INK, MUTED, SMALL, blank, write
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 
 MOST = 300  # words: with more, none can be read
 WIDTH, HEIGHT, MARGIN, TOP = 8.0, 7.0, 0.6, 1.2  # inches
@@ -30,7 +30,7 @@ LINE = 0.15  # inches between two words that stand above each other
 
 
 @dataclass(frozen=True, eq=False)
-class WordMap:
+class WordMap(NotebookView):
     words: tuple[str, ...]
     points_N2: np.ndarray
     kept: float  # of the variance
@@ -55,9 +55,6 @@ class WordMap:
             write(axes, x, y, name, size=LETTER, color=INK)
         write(axes, MARGIN, HEIGHT - MARGIN / 4, "Distances on the map are not all of the distances.", size=SMALL, color=MUTED)
         return figure
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def word_map(words: Sequence[str], vectors_ND: np.ndarray) -> WordMap:

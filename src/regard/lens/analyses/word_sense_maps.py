@@ -26,7 +26,7 @@ from regard.lens.plots.charts import GRID
 from regard.lens.plots.layout import MARGIN
 from regard.lens.plots.render import INK, MUTED, SMALL, blank, write
 from regard.lens.plots.word_senses import sense_colours
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 
 SIDE, GAP, TOP = 3.1, 0.3, 1.5  # inches of a map, between maps, above
 ABOVE, ROW = 0.62, 0.19  # inches for what stands over a map, and of a sentence below all
@@ -85,7 +85,7 @@ class SenseMap:
 
 
 @dataclass(frozen=True, eq=False)
-class SenseMaps:
+class SenseMaps(NotebookView):
     maps: tuple[SenseMap, ...]
 
     @property
@@ -125,9 +125,6 @@ class SenseMaps:
             write(axes, MARGIN + 0.25, y, str(n + 1), size=LETTER, color=MUTED, ha="right")
             write(axes, MARGIN + 0.35, y, drawable(str(line(use, 60)), 130), size=LETTER, color=colours[use.sense])
         return figure
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def _figures(each: SenseMap) -> str:

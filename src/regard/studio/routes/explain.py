@@ -16,8 +16,8 @@ from regard.lens.analyses.logit_lens import logit_lens
 from regard.lens.analyses.rollout import rollout
 from regard.lens.result import LensResult
 from regard.lens.subject import Subject
-from regard.studio import ablation
 from regard.studio.passes import Look
+from regard.studio.routes.ablation import compare_heads
 from regard.studio.routes.weights import Id, kept
 from regard.studio.wire import Json
 
@@ -52,7 +52,7 @@ def add(app: FastAPI, studio: Studio) -> None:
     @app.get("/api/compare")
     async def compared(id: Id, other: Id) -> Response:
         pair = kept(studio, id), kept(studio, other)
-        return Json(await studio.reads.do(partial(ablation.heads, *pair)))
+        return Json(await studio.reads.do(partial(compare_heads, *pair)))
 
 
 def _explained(studio: Studio, look: Look, show: Kind) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from regard.core.errors import UserError
 from regard.lens.analyses.weights import Aggregation, Join, Specials, aggregate, part_of
 from regard.model.mixers.convolution import Convolution
 from regard.model.probe import attentions
-from regard.studio import arithmetic, matrices
+from regard.studio import arithmetic, passes
 from regard.studio.passes import Look
 from regard.studio.wire import Count, Json, Name, numbers
 
@@ -53,11 +53,11 @@ def add(app: FastAPI, studio: Studio) -> None:
     @app.get("/api/thumbnails")
     async def thumbnails(id: Id, name: Name) -> Response:
         seen = kept(studio, id).attention(name)
-        return numbers(await studio.reads.do(partial(matrices.thumbnails, seen)))
+        return numbers(await studio.reads.do(partial(passes.thumbnails, seen)))
 
     @app.get("/api/heads")
     async def of_heads(id: Id) -> Response:
-        return Json(await studio.reads.do(partial(matrices.statistics, kept(studio, id))))
+        return Json(await studio.reads.do(partial(passes.statistics, kept(studio, id))))
 
     @app.get("/api/arithmetic")
     async def one_weight(id: Id, name: Name, head: Count, query: Count, key: Count) -> Response:
@@ -84,7 +84,7 @@ def _span(given: str | None, most: int, what: str) -> range:
 
 
 def _check_heads(look: Look, name: str, heads: Sequence[int]) -> None:
-    count = matrices.shape(look.attention(name))[0]
+    count = passes.shape(look.attention(name))[0]
     if max(heads) >= count:
         raise UserError(f"head {max(heads)} is not there; {name} has {count}, numbered from 0.")
 
@@ -94,13 +94,13 @@ def _weights(look: Look, name: str, heads: str | None, how: Aggregation) -> dict
     chosen = None if heads is None else [int(head) for head in heads.split(",")]
     size = 0
     for one in names:
-        count, queries, keys = matrices.shape(look.attention(one))
+        count, queries, keys = passes.shape(look.attention(one))
         _check_heads(look, one, chosen or [0])
         if how.values and isinstance(attentions(look.subject.model)[one], Convolution):
             raise UserError(f"{one} does not attend, so no weight brings a value; leave values out.")
         size += (count if chosen is None else len(chosen)) * queries * keys
-    if size > matrices.MOST:
-        raise UserError(f"that is more than {matrices.MOST:,} weights at once; ask for an overview, or for fewer heads.")
+    if size > passes.MOST:
+        raise UserError(f"that is more than {passes.MOST:,} weights at once; ask for an overview, or for fewer heads.")
     if len(names) > 1 and how.join == "none":
         raise UserError(f"{name} has {len(names)} layers; give join=mean or join=max, or one of {', '.join(names)}.")
     return aggregate(look.subject, look.seen, names, chosen, how).packed()
@@ -108,18 +108,18 @@ def _weights(look: Look, name: str, heads: str | None, how: Aggregation) -> dict
 
 def _tile(look: Look, name: str, head: int, rows: str | None, columns: str | None) -> np.ndarray:
     _check_heads(look, name, [head])
-    _, queries, keys = matrices.shape(look.attention(name))
+    _, queries, keys = passes.shape(look.attention(name))
     down, across = _span(rows, queries, "rows"), _span(columns, keys, "columns")
-    if len(down) * len(across) > matrices.MOST:
-        raise UserError(f"that is more than {matrices.MOST:,} weights at once; ask for an overview, or for fewer rows.")
-    return matrices.exact(look.attention(name), [head], down, across)[0]
+    if len(down) * len(across) > passes.MOST:
+        raise UserError(f"that is more than {passes.MOST:,} weights at once; ask for an overview, or for fewer rows.")
+    return passes.exact(look.attention(name), [head], down, across)[0]
 
 
 def _overview(look: Look, name: str, head: int, size: int, rows: str | None, columns: str | None) -> np.ndarray:
     _check_heads(look, name, [head])
-    _, queries, keys = matrices.shape(look.attention(name))
+    _, queries, keys = passes.shape(look.attention(name))
     down, across = _span(rows, queries, "rows"), _span(columns, keys, "columns")
-    return matrices.as_bytes(matrices.pooled(look.attention(name), [head], down, across, size)[0])
+    return passes.as_bytes(passes.pooled(look.attention(name), [head], down, across, size)[0])
 
 
 def _arithmetic(studio: Studio, look: Look, place: arithmetic.Place) -> dict[str, Any]:

@@ -127,7 +127,7 @@ function badgeOf(data) {
 function headline(data, task) {
   const scored = data.steps.filter((step) => step.p !== null).length;
   const loss = data.nll === null ? "" : `; ${num(data.nll)} nats a token, perplexity ${num(Math.exp(data.nll), 2)}`;
-  const what = data.outputs ? "What each step would say, likeliest first" : task === "classify" ? "How likely each label is" : "What it says of the whole text";
+  const what = data.outputs ? "What each step would say, likeliest first" : task === "classification" ? "How likely each label is" : "What it says of the whole text";
   return `${what}${scored ? ` — scored on ${scored}${loss}` : ""}`;
 }
 
@@ -155,7 +155,7 @@ function bar(p) {
 /** What it answers; a language model's continuation can be laid before it, to be looked into as well. */
 function answerOf(told, task, target) {
   const says = h("p", { class: "says" });
-  if (task !== "write") return [Object.assign(says, { textContent: told })];
+  if (task !== "language_model") return [Object.assign(says, { textContent: told })];
   says.append(h("span", { class: "muted", text: state().text }), h("span", { text: told }));
   const go = h("button", { type: "button", class: "link", text: target ? "back to the text alone" : "look into this continuation too", onclick: () => set({ target: target ? null : told.trim() }) });
   return [says, go];

@@ -11,7 +11,7 @@ import { usesView } from "../uses.js";
 export const words = { id: "words", title: "Words", tells: "meanings by layer, neighbours", mount, free: true };
 
 const EXAMPLES = {
-  translate: ["it", "the animal did not cross the street because it was too tired\nthe animal did not cross the street because it was too wide\nthe cat did not see the house because it was too small"],
+  translation: ["it", "the animal did not cross the street because it was too tired\nthe animal did not cross the street because it was too wide\nthe cat did not see the house because it was too small"],
   other: ["bank", "he sat on the bank of the river\nshe put the money in the bank\nthe bank raised its rates\nthey fished from the muddy bank"],
 };
 
