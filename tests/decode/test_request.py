@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.core.errors import UserError
-from regard.core.rng import counted
+from regard.core.rng import derive_seed
 from regard.decode.config import BeamSettings, DecodeConfig, Sampling
 from regard.decode.request import Hypothesis, SearchRequest, length_divisor
 from regard.decode.search import search
@@ -36,7 +36,7 @@ def test_each_search_is_the_one_of_its_name() -> None:
     ]
     config = DecodeConfig(search="sample", seed=7, temperature=1.5, top_k=8, top_p=0.9, min_p=0.01, repetition_penalty=1.2)
     choice = Sampling(temperature=1.5, top_k=8, top_p=0.9, min_p=0.01, repetition_penalty=1.2)
-    seeds = [counted(7, "sample", number, 0) for number in range(4)]
+    seeds = [derive_seed(7, "sample", number, 0) for number in range(4)]
     assert run(config, reading(), **WORDS) == [[one] for one in sample(reading(), method=choice, seeds=seeds, **WORDS)]
 
 
