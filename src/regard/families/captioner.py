@@ -44,6 +44,7 @@ from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
 from regard.model.linear import Linear
 from regard.model.mixers import SCORES
+from regard.model.position import ABSOLUTE
 from regard.model.recurrent.decoders import Bahdanau, Source
 from regard.model.recurrent.encoder import GATES, PARTS
 from regard.model.stack import BodyConfig, Stack
@@ -81,6 +82,8 @@ class CaptionerConfig(BodyConfig):
             raise UserError("model.visibility and model.encoder_layers are for model.encoder=patches; with cnn leave them out.")
         if self.decoder == "lstm" and self.mixer not in SCORES:
             raise UserError(f"model.mixer={self.mixer} does not score single cells; give one of: {', '.join(SCORES)}.")
+        if self.position not in ABSOLUTE:
+            raise UserError(f"model.position={self.position} is not for images; choose one of: {', '.join(ABSOLUTE)}.")
         if self.width % 4:
             raise UserError(f"model.width={self.width} must be a multiple of 4: a row and a column share it in waves.")
         for key in ("encoder_layers", "decoder_layers"):

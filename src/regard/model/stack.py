@@ -91,8 +91,8 @@ class Stack(nn.Module):
     ) -> Tensor:
         position = None if self.position is None else self.position.over(view)
         for n, block in enumerate(self.blocks):
-            rest = (view, memories[n] if memories else None, memory_view, caches[n] if caches else None)
-            rest += (None if position is None else position.layer(n),)
+            memory, cache = memories[n] if memories else None, caches[n] if caches else None
+            rest = (view, memory, memory_view, cache, None if position is None else position.layer(n))
             if self.recompute and torch.is_grad_enabled():
                 x_BLD = checkpoint(block, x_BLD, *rest, use_reentrant=False)
             else:

@@ -33,7 +33,7 @@ def cached(model: nn.Module, source: tuple[Tensor, Tensor], target_BL: Tensor, *
     for t in range(target_BL.shape[1]):
         state.reserve(1)
         logits.append(state.step(target_BL[:, t : t + 1].expand(-1, lanes))[:, :1])
-        state.select(torch.arange(lanes).flip(0).expand(len(target_BL), -1))
+        state.select(torch.arange(lanes, device=target_BL.device).flip(0).expand(len(target_BL), -1))
     return torch.cat(logits, 1)
 
 

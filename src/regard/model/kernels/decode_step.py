@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from itertools import chain
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -105,23 +106,29 @@ def _one_row(stack: Stack, head: VocabularyHead, x_1D: Tensor, sublayers: Sequen
     """A norm is left to whoever takes the sum, and the last product of a sublayer adds it."""
     x = Pending(x_1D)
     for residual, inner, last in sublayers:
-        given = Pending(x.x_1K, residual.norm) if residual.pre else x
+        given = Pending(x.x_1K, _norm(residual)) if residual.pre else x
         out_1D = product(Pending(inner(product, given)), last, residual=x)
-        x = Pending(out_1D, None if residual.pre else residual.norm)
-    return product(Pending(x.x_1K, stack.norm or x.norm), head.project)
+        x = Pending(out_1D, None if residual.pre else _norm(residual))
+    return product(Pending(x.x_1K, _norm(stack) or x.norm), head.project)
 
 
 def _some_rows(stack: Stack, head: VocabularyHead, x_RD: Tensor, sublayers: Sequence[Sublayer]) -> Tensor:
     """Each sum is normalised for whoever comes next: before the next sublayer, or after this one."""
-    norms = [residual.norm for residual, _, _ in sublayers]
-    if stack.norm is not None:
+    norms, last_norm = [_norm(residual) for residual, _, _ in sublayers], _norm(stack)
+    if last_norm is not None:
         normed_RD = add_norm(x_RD, None, norms[0])[1]
-        for (_, inner, last), following in zip(sublayers, [*norms[1:], stack.norm]):
+        for (_, inner, last), following in zip(sublayers, [*norms[1:], last_norm]):
             x_RD, normed_RD = add_norm(x_RD, last(inner(_library, Pending(normed_RD))), following)
         return _scores(head.project, normed_RD)
     for (_, inner, last), own in zip(sublayers, norms):
         x_RD = add_norm(x_RD, last(inner(_library, Pending(x_RD))), own)[1]
     return _scores(head.project, x_RD)
+
+
+def _norm(part: Residual | Stack) -> Any:
+    """Return its layer norm, as `suits` has seen; None where a stack ends without one."""
+    assert part.norm is None or isinstance(part.norm, Norm)
+    return part.norm
 
 
 def _library(x: Pending, linear: nn.Linear, activation: str | None = None) -> Tensor:

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import pi
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.model.position.base import Position
-
-AbsoluteKind = Literal["sinusoidal", "learned", "none"]
 
 
 class Sinusoidal(Position):

@@ -11,6 +11,8 @@ Dims: B batch, H heads, L queries, M keys, K head width, D width, R distances.
 
 from __future__ import annotations
 
+from copy import copy
+
 import torch
 from torch import Tensor, nn
 
@@ -46,17 +48,15 @@ class TransformerXL(Position):
 
 
 class _Distances(Placement):
-    def __init__(self, scheme: TransformerXL, view: View, layer: int = 0, shared: _Distances | None = None) -> None:
-        self.scheme, self.view, self.n = scheme, view, layer
-        if shared is not None:
-            self.at, self.most, self.r_RD = shared.at, shared.most, shared.r_RD
-            return
-        self.at = view.positions()
-        self.most = view.farthest()
+    def __init__(self, scheme: TransformerXL, view: View) -> None:
+        self.scheme, self.n = scheme, 0
+        self.at, self.most = view.positions(), view.farthest()
         self.r_RD = scheme.vectors(torch.arange(-self.most, self.most + 1, device=view.device).float())
 
     def layer(self, n: int) -> Placement:
-        return _Distances(self.scheme, self.view, n, self)
+        own = copy(self)
+        own.n = n
+        return own
 
     def bias(self, q_BHLK: Tensor, k_BHMK: Tensor) -> Bias:
         learned, most, (at_BL, at_BM) = self.scheme.layers[self.n], self.most, self.at

@@ -45,7 +45,7 @@ class Aligner(nn.Module):
     def remembering(self) -> Callable[[Tensor], KeysValues]:
         """The same of what there is anew for every word, for one pass."""
         if self.keys is None:
-            return self.remember
+            return self.project_kv
         project = Late(self.keys.weight)
         return lambda h_BMD: KeysValues(project(h_BMD.flatten(0, 1)).view_as(h_BMD)[:, None], h_BMD[:, None])
 

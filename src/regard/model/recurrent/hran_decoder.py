@@ -130,7 +130,7 @@ class Looking:
     def __init__(self, decoder: ByTurns, looked: Looked, lanes: int) -> None:
         self.words, self.turns, self.looked, self.lanes = decoder.aligner, decoder.of_turns, looked, lanes
         self.ask, self.later, self.ask_turns = self.words.asking(), Late(decoder.later.weight), self.turns.asking()
-        self.remember = self.turns.remembering()
+        self.project_kv = self.turns.remembering()
         self.cells = Cells(decoder.turn.layers, 0, decoder.turn.dropout)
         self.mixers = [self.words.comparing(memory) if lanes == 1 else None for memory, _ in looked.words]
         self.seen: list[tuple[Tensor, Tensor]] = []
