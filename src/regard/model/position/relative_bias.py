@@ -60,11 +60,11 @@ def relative_bucket(distance: Tensor, *, causal: bool, buckets: int = BUCKETS, f
     return start + torch.where(distance < exact, distance, far.clamp(max=buckets - 1))
 
 
-def alibi_slopes(heads: int) -> list[float]:
-    """Return the slope of every head."""
-    power = 2 ** math.floor(math.log2(heads))
-    slopes = [2.0 ** (-8.0 * (n + 1) / power) for n in range(power)]
-    return slopes + [2.0 ** (-4.0 * (n + 1) / power) for n in range(0, 2 * (heads - power), 2)]
+def alibi_slopes(heads: int, device: torch.device | None = None) -> Tensor:
+    """Return slope_H. Computed on its device: a number from the host could not be recorded in a CUDA graph."""
+    number_H, power = torch.arange(heads, device=device, dtype=torch.float32), 2 ** int(math.log2(heads))
+    between_H = 4 * (2 * (number_H - power) + 1) / power
+    return torch.exp2(-torch.where(number_H < power, 8 * (number_H + 1) / power, between_H))
 
 
 class _ByDistance(Placement):
@@ -119,7 +119,7 @@ class ALiBi(Position):
         self.heads = heads
 
     def over(self, view: View) -> Placement:
-        slope_H = torch.tensor(alibi_slopes(self.heads), device=view.device)
+        slope_H = alibi_slopes(self.heads, view.device)
 
         def value(h: Tensor, distance: Tensor) -> Tensor:
             return -slope_H[h] * distance.abs()
