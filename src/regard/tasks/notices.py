@@ -11,7 +11,6 @@ from typing import Any
 
 from regard.core.terminal import aside, quoted
 from regard.families import family_of
-from regard.families.published_sizes import depth
 from regard.model.mixers import CONVOLUTION
 from regard.model.visibility import causal, full
 from regard.model.visibility.full_length import LONGEST, whole_up_to
@@ -56,7 +55,7 @@ def seen_whole(config: Any) -> int | None:
     if config is None or not family_of(config).has("blocks") or getattr(config, "mixer", CONVOLUTION) == CONVOLUTION:
         return None
     pattern = parse_visibility(config.visibility)
-    readers, writers = depth(config)
+    readers, writers = config.depth
     if pattern == full or (pattern == causal and not readers):
         return None
     sides = [whole_up_to(pattern)] if readers else []

@@ -26,7 +26,6 @@ from regard.data.batching.labelled import LabelledTexts
 from regard.data.labels.classes import Labels
 from regard.data.sources.labelled import Example
 from regard.families.classifier import Classifier, count
-from regard.families.published_sizes import context
 from regard.metrics.classification import ClassificationScores
 from regard.model.flops import Part
 from regard.model.pruning import restored_weights
@@ -99,7 +98,7 @@ class Teacher:
                 f"objective.teacher={self.name} has another vocabulary than its student, or other marks around a text; leave "
                 "task.start out, or start from a model of the teacher's own kind."
             )
-        room, width = context(self.recipe.model), self.recipe.model.width
+        room, width = self.recipe.model.context, self.recipe.model.width
         if room is not None and longest > room:
             raise UserError(
                 f"a text is {longest:,} tokens long, its marks counted, but objective.teacher={self.name} has {room:,} positions;"

@@ -17,7 +17,6 @@ from regard.data.sources.labelled import Example
 from regard.decode.batching import in_batches
 from regard.families import marks_of
 from regard.families.classifier import Classifier
-from regard.families.published_sizes import context
 from regard.runs.recipe import Recipe
 from regard.text.sentences import sentences
 from regard.text.tokenizer import Tokenizer
@@ -41,7 +40,7 @@ class Reader:
 
     @classmethod
     def of(cls, recipe: Recipe, tokenizer: Tokenizer) -> Reader:
-        cut, room = recipe.data.maximum_tokens, context(recipe.model)
+        cut, room = recipe.data.maximum_tokens, recipe.model.context
         if room is not None and cut > room:
             raise UserError(
                 f"data.maximum_tokens={cut} is more than model.maximum_length={room} positions; set it to {room} or less."

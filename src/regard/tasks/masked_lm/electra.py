@@ -22,7 +22,6 @@ from regard.decode.batching import in_batches
 from regard.families import marks_of
 from regard.families.bert import BERT
 from regard.families.electra import ELECTRA, REPLACED
-from regard.families.published_sizes import context
 from regard.metrics.masked_lm import FillScores
 from regard.runs.folder import Run
 from regard.runs.load import fill, ready, vocabulary_of
@@ -90,7 +89,7 @@ class ReplacedTokenDetector:
         return found
 
     def _encode(self, texts: Sequence[str]) -> list[Placed]:
-        placed, room = self.tokenizer.encode_placed(texts), context(self.recipe.model)
+        placed, room = self.tokenizer.encode_placed(texts), self.recipe.model.context
         for text, each in zip(texts, placed):
             if TYPED.search(text):
                 raise UserError(f"{text[:40]!r} has a blank, but this model judges words and fills in none; give a whole text.")

@@ -16,7 +16,6 @@ from regard.data.batching.pairs import Ragged, padded
 from regard.decode.batching import in_batches
 from regard.families import marks_of
 from regard.families.bert import BERT
-from regard.families.published_sizes import context
 from regard.metrics.masked_lm import FillScores
 from regard.runs.folder import Run
 from regard.runs.load import must_be_as_trained, ready
@@ -95,7 +94,7 @@ class FillMask:
         return [self._completed(filled) for filled in found]
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        around, room = marks_of(self.recipe.model, self.tokenizer.roles), context(self.recipe.model)
+        around, room = marks_of(self.recipe.model, self.tokenizer.roles), self.recipe.model.context
         rows = [around.around([ids], len(ids) + 2)[0] for ids in self.blanks.encode(texts)]
         for text, ids in zip(texts, rows):
             if self.blanks.mask not in ids:

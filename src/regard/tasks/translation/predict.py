@@ -18,8 +18,8 @@ from regard.data.pair import Pair
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
-from regard.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, encoder_decoder
-from regard.families.published_sizes import context
+from regard.families import family_of
+from regard.families.base import Sizes
 from regard.lens.alignment import Alignment
 from regard.metrics.bleu import Scores, corpus_scores
 from regard.model.probe import not_recording, probe
@@ -73,7 +73,7 @@ class Translated(NamedTuple):
 
 @dataclass
 class Translator:
-    model: EncoderDecoder
+    model: Any
     tokenizers: Tokenizers
     decode: DecodeConfig
     columns: tuple[str, ...] = ()  # source and target of a table, as in training
@@ -232,10 +232,11 @@ class Translator:
         return found
 
 
-def longest(config: EncoderDecoderConfig) -> int:
+def longest(config: Any) -> int:
     """Tokens a sequence may have, <sos> or <eos> counted: learned positions end, others go on."""
-    return context(config) or sys.maxsize
+    return config.context or sys.maxsize
 
 
-def build_model(recipe: Recipe, tokenizers: Tokenizers) -> EncoderDecoder:
-    return encoder_decoder(recipe.model, len(tokenizers.source), len(tokenizers.target), seed=recipe.train.seed)
+def build_model(recipe: Recipe, tokenizers: Tokenizers) -> Any:
+    pieces = Sizes(vocabulary=len(tokenizers.source), target_vocabulary=len(tokenizers.target))
+    return family_of(recipe.model).build(recipe.model, pieces, recipe.train.seed)
