@@ -47,6 +47,8 @@ CAPABILITIES = {
     "compiles_steps": "the steps of its recurrent decoder can be compiled, though it is not made of blocks",
 }
 
+MOST_LAYERS = 4_096  # the deepest Transformer that was published has 1,000 (Wang et al. 2022, DeepNet)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Heads:
@@ -159,6 +161,8 @@ class Family:
         """
         from regard.model.flops import count, on_meta
 
+        if sum(config.depth) > MOST_LAYERS:
+            raise UserError(f"this model has {sum(config.depth):,} layers, and {MOST_LAYERS:,} are the most; lower model.layers.")
         model: Any = on_meta(lambda: self.build(config, sizes, 0))
 
         def run() -> None:

@@ -68,9 +68,9 @@ def test_a_recipe_is_drawn(tmp_path: Path) -> None:
     ("target", "name", "says"),
     [
         (["gpt"], "who.jpg", "must end in .png or .svg"),
-        (["translate-luong"], "who.png", "has no pattern of tokens that look at tokens"),
-        (["gpt", "model.mixer=conv"], "who.png", "has no pattern"),
-        (["skipgram"], "who.png", "has no pattern"),
+        (["translate-luong"], "who.png", "has no attention pattern between tokens"),
+        (["gpt", "model.mixer=conv"], "who.png", "has no attention pattern"),
+        (["skipgram"], "who.png", "has no attention pattern"),
         (["gpt"], "nowhere/who.png", "cannot be written"),
     ],
 )
