@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.families.captioner import Captioner, CaptionerConfig, LSTMWriter, count
+from regard.families.captioner import Captioner, CaptionerConfig, LSTMWriter
 from regard.model.probe import probe
 from tests.decode.searches import beam_search, greedy
+from tests.families.counting import count
 
 WORDS = 13
 BLOCKS = dict(heads=2, feedforward=24)

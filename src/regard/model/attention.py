@@ -96,6 +96,9 @@ class Attention(nn.Module):
         self.out = Linear(self.inner, width, bias=bias)
         self.probe: Probe | None = None
 
+    def extra_repr(self) -> str:
+        return f"D={self.width} as H={self.heads} x K={self.head_width}"
+
     @property
     def inner(self) -> int:
         """Width of all heads side by side."""

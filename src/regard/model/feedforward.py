@@ -33,6 +33,9 @@ class FeedForward(nn.Module):
         self.contract = Linear(inner, width, bias=bias)
         self.activation = ACTIVATIONS[activation]
 
+    def extra_repr(self) -> str:
+        return f"D={self.expand.in_features} F={self.expand.out_features}"
+
     def forward(self, x_BLD: Tensor) -> Tensor:
         if self.gate is None:
             return self.contract(self.activation(self.expand(x_BLD)))

@@ -25,7 +25,6 @@ from regard.core.errors import UserError
 from regard.core.packing import IGNORED, Packing
 from regard.data.batching.labelled import LabelledBatch
 from regard.families.classifier import Classifier
-from regard.families.gpt import GPT
 from regard.objectives.base import Loss, check_smoothing
 from regard.objectives.chunked_cross_entropy import chunked_loss
 from regard.objectives.r_drop import check_r_drop, r_drop_divergence
@@ -100,7 +99,7 @@ def language_loss(model: Classifier, x_BLD: Tensor, batch: LabelledBatch) -> Ten
     """
     next_T, weights_T = batch.ids_BL.roll(-1, 1).flatten(), _loss_weights(batch).flatten()
     targets_T2 = torch.stack([next_T.float(), weights_T], -1)
-    assert isinstance(model.body, GPT)  # the only causal body
+    assert model.causal, "only a causal body predicts the next token"
     return chunked_loss(_weighted_cross_entropy, model.body.head, x_BLD.flatten(0, 1), targets_T2, fill=True)
 
 

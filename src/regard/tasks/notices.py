@@ -54,8 +54,7 @@ def seen_whole(config: Any) -> int | None:
     if config is None or not family_of(config).has("blocks") or config.mixer == "conv":
         return None
     pattern = parse_visibility(config.visibility)
-    family = family_of(config)
-    readers, writers = not family.has("causal_lm"), family.has("causal_lm") or family.has("seq2seq")
+    readers, writers = config.depth
     if pattern == full or (pattern == causal and not readers):
         return None
     sides = [whole_up_to(pattern)] if readers else []

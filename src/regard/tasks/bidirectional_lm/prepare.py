@@ -17,7 +17,9 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.windows import Windows
-from regard.families.elmo import ELMo, count
+from regard.families import family_of
+from regard.families.base import Sizes
+from regard.families.elmo import ELMo
 from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.bidirectional_lm import BidirectionalLMLoss
@@ -87,7 +89,7 @@ class ReadText:
 
     def example(self) -> tuple[Part, int]:
         window = window_of(self.recipe)
-        return count(self.recipe.model, self._vocabulary, window), window
+        return family_of(self.recipe.model).count(self.recipe.model, Sizes(vocabulary=self._vocabulary), window), window
 
     def amounts(self) -> dict[str, str]:
         return {"train": self.running.train.amount, "valid": self.running.valid.amount}

@@ -16,7 +16,9 @@ from regard.data.batching.captions import CaptionBatches, EncodedCaptions, encod
 from regard.data.sources.captions import CaptionedImages, read_captions
 from regard.data.valid_fraction import hint, rows_held_out, told_held_out
 from regard.decode.config import DecodeConfig
-from regard.families.captioner import Captioner, count
+from regard.families import family_of
+from regard.families.base import Sizes
+from regard.families.captioner import Captioner
 from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.captioning import CaptioningLoss
@@ -60,7 +62,8 @@ class Pictures:
 
     def example(self) -> tuple[Part, int]:
         words = round(self.train.words.lengths.mean() + 1)
-        return count(self.recipe.model, len(self.tokenizer), words), words
+        sizes = Sizes(vocabulary=len(self.tokenizer))
+        return family_of(self.recipe.model).count(self.recipe.model, sizes, words), words
 
     def amounts(self) -> dict[str, str]:
         parts = {"train": self.train, "valid": self.valid}

@@ -14,7 +14,9 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.windows import Windows
 from regard.data.loader import Source
-from regard.families.gpt import GPT, count
+from regard.families import family_of
+from regard.families.base import Sizes
+from regard.families.gpt import GPT
 from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.causal_lm import CausalLMLoss
@@ -94,7 +96,8 @@ class Texts:
         return validate
 
     def example(self) -> tuple[Part, int]:
-        return count(self.recipe.model, self._vocabulary, self.window), self.window
+        sizes = Sizes(vocabulary=self._vocabulary)
+        return family_of(self.recipe.model).count(self.recipe.model, sizes, self.window), self.window
 
     def amounts(self) -> dict[str, str]:
         return {"train": self.train.amount, "valid": self.valid.amount}

@@ -17,7 +17,8 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.masked import MaskedBatch
 from regard.data.loader import Source
-from regard.families import bert, electra
+from regard.families import family_of
+from regard.families.base import Sizes
 from regard.families.bert import BERT
 from regard.families.electra import ELECTRA
 from regard.metrics.masked_lm import score_filling
@@ -103,11 +104,9 @@ class Masked:
 
     def example(self) -> tuple[Part, int]:
         """A full passage, with its masked words."""
-        model, window = self.recipe.model, window_of(self.recipe)
+        window = window_of(self.recipe)
         scored = max(1, round(self.recipe.objective.mask_rate * window))
-        if self.recipe.objective.name == "replaced_token":
-            return electra.count(model, self._vocabulary, window, scored), scored
-        return bert.count(model, self._vocabulary, window, scored, asked(self.recipe)), scored
+        return _count(self.recipe, self._vocabulary, window, scored), scored
 
     def amounts(self) -> dict[str, str]:
         return {"train": self.running.train.amount, "valid": self.running.valid.amount}
@@ -149,6 +148,9 @@ def _must_be_enough(recipe: Recipe, tokenizer: Tokenizer, split: str, text: Text
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
-    if recipe.objective.name == "replaced_token":
-        return electra.count(recipe.model, vocabulary, tokens)
-    return bert.count(recipe.model, vocabulary, tokens, heads=asked(recipe))
+    return _count(recipe, vocabulary, tokens)
+
+
+def _count(recipe: Recipe, vocabulary: int, tokens: int, scored: int | None = None) -> Part:
+    sizes = Sizes(vocabulary=vocabulary, heads=asked(recipe))
+    return family_of(recipe.model).count(recipe.model, sizes, tokens, scored=scored)

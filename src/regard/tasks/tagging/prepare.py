@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import nn
@@ -17,7 +17,8 @@ from regard.data.checks import describe_tags, repair_tags
 from regard.data.labels.tagset import Scheme, Tags, guess_scheme
 from regard.data.sources.tagged import TaggedSentence, read_tagged
 from regard.data.valid_fraction import held_out, hint, told_held_out
-from regard.families.bodies import Body, body_of, count
+from regard.families import family_of
+from regard.families.base import Sizes
 from regard.metrics.entities import EntityScores
 from regard.model.flops import Part
 from regard.objectives.base import Objective
@@ -69,8 +70,9 @@ class Sentences:
     def _vocabulary(self) -> int:
         return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.reader.tokenizer)
 
-    def model(self) -> Body:
-        model = body_of(self.recipe.model, self._vocabulary, self.recipe.train.seed, only_tags(self.tags))
+    def model(self) -> Any:
+        sizes = Sizes(vocabulary=self._vocabulary, heads=only_tags(self.tags))
+        model = family_of(self.recipe.model).build(self.recipe.model, sizes, self.recipe.train.seed)
         if self.start is not None:
             _with_same_tags(self.start, self.tags).fill(model)
         return frozen(model, self.recipe.task)
@@ -86,7 +88,7 @@ class Sentences:
         lengths, true = [len(sentence.words) for sentence in self.valid_sentences], self.valid.tags.flat
 
         def validate(model: nn.Module) -> Validation:
-            logs_WC = log_probabilities(model, self.valid, self.recipe.train.tokens_per_batch)  # type: ignore[arg-type]
+            logs_WC = log_probabilities(model, self.valid, self.recipe.train.tokens_per_batch)
             if not np.isfinite(logs_WC).all():
                 return Validation({"nll": float("nan")}, [])  # weights that broke say nothing
             said = marked(logs_WC, lengths, self.tags)
@@ -100,7 +102,8 @@ class Sentences:
     def example(self) -> tuple[Part, int]:
         """A window of average length, and the words that are asked of it."""
         length, words = self.train.ids.lengths.mean(), self.train.places.lengths.mean()
-        return count(self.recipe.model, self._vocabulary, round(length), heads=only_tags(self.tags)), max(1, round(words))
+        sizes = Sizes(vocabulary=self._vocabulary, heads=only_tags(self.tags))
+        return family_of(self.recipe.model).count(self.recipe.model, sizes, round(length)), max(1, round(words))
 
     def amounts(self) -> dict[str, str]:
         counts = {"train": (self.train_sentences, self.train), "valid": (len(self.valid_sentences), self.valid)}
@@ -216,4 +219,5 @@ def _sample(sentence: TaggedSentence, said: Marked) -> str:
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
-    return count(recipe.model, vocabulary, tokens, heads=only_tags(Tags.load(run.folder / LABELS)))
+    sizes = Sizes(vocabulary=vocabulary, heads=only_tags(Tags.load(run.folder / LABELS)))
+    return family_of(recipe.model).count(recipe.model, sizes, tokens)

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,8 @@ from regard.data.sources import Pair
 from regard.data.sources.parallel import Columns, describe_columns, read_pairs
 from regard.data.valid_fraction import held_out, hint, told_held_out
 from regard.decode.config import DecodeConfig
-from regard.families.encoder_decoder import EncoderDecoder, count
+from regard.families import family_of
+from regard.families.base import Sizes
 from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.seq2seq import Seq2SeqLoss
@@ -50,7 +52,7 @@ class Pairs:
     def vocabularies(self) -> Mapping[str, Tokenizer]:
         return dict(zip(Tokenizers.files(self.recipe.text.joint), self.tokenizers))
 
-    def model(self) -> EncoderDecoder:
+    def model(self) -> Any:
         return build_model(self.recipe, self.tokenizers)
 
     def objective(self) -> Seq2SeqLoss:
@@ -64,8 +66,8 @@ class Pairs:
 
     def example(self) -> tuple[Part, int]:
         source, target = (round(side.lengths.mean() + 1) for side in (self.train.source, self.train.target))
-        sizes = [len(tokenizer) for tokenizer in self.tokenizers]
-        return count(self.recipe.model, sizes[0], sizes[1], source, target), target
+        pieces = Sizes(vocabulary=len(self.tokenizers.source), target_vocabulary=len(self.tokenizers.target))
+        return family_of(self.recipe.model).count(self.recipe.model, pieces, target, source), target
 
     def amounts(self) -> dict[str, str]:
         return {"train": f"{len(self.train):,} pairs", "valid": f"{len(self.valid):,} pairs"}
@@ -194,7 +196,7 @@ def validator(prepared: Pairs, objective: Objective) -> Callable[[nn.Module], Va
         if not np.isfinite(nll):
             return Validation({"nll": nll}, [])  # weights that broke cannot decode; the loop tells where the good ones are
         greedy = DecodeConfig(search="greedy", maximum_length=128)
-        outputs = Translator(model, prepared.tokenizers, greedy)([pair.source for pair in samples])  # type: ignore[arg-type]
+        outputs = Translator(model, prepared.tokenizers, greedy)([pair.source for pair in samples])
         lines = [f"{pair.source}\n  reference  {pair.target}\n  model      {out}" for pair, out in zip(samples, outputs)]
         return Validation({"nll": nll, "perplexity": float(np.exp(min(nll, 50.0)))}, lines)
 
