@@ -333,7 +333,7 @@ class Labelled:
 
     def amounts(self) -> dict[str, str]:
         what, bare = called(self.labels), int((self.train.labels == UNLABELLED).sum()) if self.teacher else 0
-        told = f"{self.labels.told}{f', {bare:,} of them without any' if bare else ''}"
+        told = f"{self.labels.summary}{f', {bare:,} of them without any' if bare else ''}"
         return {"train": f"{len(self.train):,} {what}, {told}", "valid": f"{len(self.valid):,} {what}"}
 
     def fingerprints(self) -> dict[str, str]:
