@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 
 from regard.core.config import Bounds, Count, check_bounds
 from regard.core.errors import UserError
-from regard.data.valid_fraction import hint, must_be_share
+from regard.data.valid_fraction import hint
 
 All = Annotated[int, Bounds(0, zero="all")]
 Window = Annotated[int, Bounds(0, zero="model.maximum_length")]
 Stride = Annotated[int, Bounds(0, zero="half a window")]
+ValidFraction = Annotated[float, Bounds(0, 1, below=True, zero="none", example="0.1")]
 
 
 def check_columns(columns: tuple[str, ...], *choices: str) -> None:
@@ -32,12 +33,11 @@ class PairsConfig:
     columns: tuple[str, ...] = ()  # source and target column of TSV, CSV, JSONL and hub data
     maximum_tokens: Count = 256  # a training pair with a longer side is left out, and counted
     limit: All = 0  # use at most this many training pairs; 0 is all
-    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    valid_fraction: ValidFraction = 0.0  # where there is no valid: this share of train, picked at random, is used for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.held_out)
         for key in ("train", "valid"):
-            if not getattr(self, key) and (key == "train" or not self.held_out):
+            if not getattr(self, key) and (key == "train" or not self.valid_fraction):
                 raise UserError(f"data.{key} is empty; give a file, two aligned files as a,b, or hf:NAME.{hint(key)}")
         check_bounds(self, "data.")
         check_columns(self.columns, "source,target")
@@ -48,18 +48,16 @@ class TextsConfig:
     """Running text: documents to be continued."""
 
     train: tuple[str, ...] = ()
-    valid: tuple[str, ...] = ()  # none: the last part of train, `held_out` of its tokens
+    valid: tuple[str, ...] = ()  # none: the last part of train, `valid_fraction` of its tokens
     test: tuple[str, ...] = ()
     column: str = "text"  # of JSONL and hub data
     window: Window = 0  # tokens that are seen together; 0: model.maximum_length
-    apart: bool = True  # documents that share a window do not see each other
-    held_out: float = 0.05
+    document_mask: bool = True  # documents that share a window do not see each other
+    valid_fraction: Annotated[float, Bounds(0, 1, above=True, below=True, example="0.05")] = 0.05
     stride: Stride = 0  # when a test is scored: tokens by which windows move on; 0: half a window
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
-        if not 0 < self.held_out < 1:
-            raise UserError(f"data.held_out={self.held_out} must be between 0 and 1, such as 0.05.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +72,9 @@ class LabelledConfig:
     # A longer text is cut to this many tokens, its marks counted; 0: none is, and none may be too long.
     maximum_tokens: Annotated[int, Bounds(8, zero="nothing is cut")] = 0
     limit: All = 0  # use at most this many training texts; 0 is all
-    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    valid_fraction: ValidFraction = 0.0  # where there is no valid: this share of train, picked at random, is used for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.held_out)
         check_bounds(self, "data.")
         check_columns(self.columns, "text,label", "text,second,label")
 
@@ -112,10 +109,9 @@ class QuestionsConfig:
     unanswerable: bool = False  # may a question have no answer?
     threshold: Annotated[float, Bounds()] = 0.0  # where it may: "no answer" must be better by this much than the best answer
     limit: All = 0  # use at most this many training questions; 0 is all
-    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    valid_fraction: ValidFraction = 0.0  # where there is no valid: this share of train, picked at random, is used for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.held_out)
         check_bounds(self, "data.")
         check_columns(self.columns, "question,context,answers")
         if self.threshold and not self.unanswerable:
@@ -135,10 +131,9 @@ class TaggedConfig:
     # Tokens that are seen together, marks counted.
     window: Annotated[int, Bounds(16, zero="model.maximum_length")] = 0
     limit: All = 0  # use at most this many training sentences; 0 is all
-    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    valid_fraction: ValidFraction = 0.0  # where there is no valid: this share of train, picked at random, is used for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.held_out)
         check_bounds(self, "data.")
         check_columns(self.columns, "word,tag")
 
@@ -153,12 +148,11 @@ class CaptionsConfig:
     images: str = ""  # a folder or a .tar archive with the images; none: the folder that a captions file is in
     maximum_tokens: Annotated[int, Bounds(2)] = 64  # a longer caption is not trained on, and counted
     limit: All = 0  # use at most this many training images; 0 is all
-    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    valid_fraction: ValidFraction = 0.0  # where there is no valid: this share of train, picked at random, is used for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.held_out)
         for key in ("train", "valid"):
-            if not getattr(self, key) and (key == "train" or not self.held_out):
+            if not getattr(self, key) and (key == "train" or not self.valid_fraction):
                 raise UserError(
                     f"data.{key} is empty; give a captions file, such as captions.jsonl, or builtin:scenes/{key}.{hint(key)}"
                 )
@@ -178,10 +172,9 @@ class DialoguesConfig:
         256  # of a context: its oldest turns are left out, and a training reply that is longer is too
     )
     limit: All = 0  # use at most this many training dialogues; 0 is all
-    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    valid_fraction: ValidFraction = 0.0  # where there is no valid: this share of train, picked at random, is used for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.held_out)
         check_bounds(self, "data.")
 
 

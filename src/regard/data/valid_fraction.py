@@ -1,7 +1,7 @@
-"""A share of the training data that is held out to validate with, where nothing else is given: `data.held_out=0.1`.
+"""Validation data taken from the training data where none is given: `data.valid_fraction=0.1`.
 
-It is picked at random, by a seed of its own, so that it is the same one whatever the training's. What belongs together stays
-together, in training or in validation: the sentences of a document, the questions about a text, the captions of an image, what
+The share is picked at random by a seed of its own, so that it is the same whatever the training's seed is. What belongs together
+stays together, in training or in validation: the sentences of a document, the questions about a text, the captions of an image, what
 was said in a dialogue, and examples that are there more than once.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SEED = 1  # that validation is picked by: the same whatever the training's
-HOLD_OUT = "Or set data.valid= data.held_out=0.1 to hold out a tenth of data.train."
+HOLD_OUT = "Or set data.valid= data.valid_fraction=0.1 to hold out a tenth of data.train."
 
 
 class Rows(NamedTuple):
@@ -25,8 +25,8 @@ class Rows(NamedTuple):
     held: np.ndarray
 
 
-def rows_held_out(groups: Sequence[Hashable], share: float, what: str) -> Rows:
-    """The rows of training and of validation, in their order; `groups` says of each row what it belongs to."""
+def split_rows(groups: Sequence[Hashable], share: float, what: str) -> Rows:
+    """Split row numbers into training and validation, in order; rows of one group stay together."""
     import numpy as np  # here, and what follows: settings are checked by this module too, before torch is imported
 
     from regard.core.rng import generator
@@ -39,40 +39,36 @@ def rows_held_out(groups: Sequence[Hashable], share: float, what: str) -> Rows:
     held = np.isin(of_row, order[before < wanted])
     if not 0 < held.sum() < len(groups):
         raise UserError(
-            f"data.held_out={share} of {len(groups):,} {what} is {int(held.sum()):,}, which leaves nothing to learn from or to "
-            "validate with; choose another share, or give data.valid."
+            f"data.valid_fraction={share} of {len(groups):,} {what} is {int(held.sum()):,}, which leaves nothing to learn from "
+            "or to validate with; choose another share, or give data.valid."
         )
     return Rows(np.flatnonzero(~held), np.flatnonzero(held))
 
 
-def held_out(examples: Sequence[T], group: Callable[[T], Hashable], share: float, what: str) -> tuple[list[T], list[T]]:
-    """Training and validation."""
-    rows = rows_held_out([group(example) for example in examples], share, what)
+def split_valid(examples: Sequence[T], group: Callable[[T], Hashable], share: float, what: str) -> tuple[list[T], list[T]]:
+    """Split examples into training and validation; those of one group stay together."""
+    rows = split_rows([group(example) for example in examples], share, what)
     return [examples[n] for n in rows.kept], [examples[n] for n in rows.held]
 
 
 class Splits(Protocol):
-    """What the data sections have that can hold out a share."""
+    """The part of a data section that decides about validation data."""
 
     @property
     def valid(self) -> tuple[str, ...]: ...
 
     @property
-    def held_out(self) -> float: ...
+    def valid_fraction(self) -> float: ...
 
 
-def told_held_out(data: Splits) -> list[str]:
-    """For people: whether a share is held out, or asked for in vain."""
-    if data.held_out and data.valid:
-        return [f"data.held_out={data.held_out} is not used, since there is data.valid; data.valid= leaves that out"]
-    return [f"valid: data.held_out={data.held_out} of train, picked at random and always the same"] if data.held_out else []
-
-
-def must_be_share(share: float) -> None:
-    if not 0 <= share < 1:
-        raise UserError(f"data.held_out={share} must be 0 (none) or more, and less than 1, such as 0.1.")
+def describe_valid_fraction(data: Splits) -> list[str]:
+    """Describe whether a share of the training data is used for validation."""
+    if data.valid_fraction and data.valid:
+        return [f"data.valid_fraction={data.valid_fraction} is not used, since there is data.valid; data.valid= leaves that out"]
+    said = f"valid: data.valid_fraction={data.valid_fraction} of train, picked at random and always the same"
+    return [said] if data.valid_fraction else []
 
 
 def hint(split: str, error: object = "does not exist") -> str:
-    """What a complaint about validation data ends with, where there is none."""
+    """Return the end of an error sentence about missing validation data."""
     return f" {HOLD_OUT}" if split == "valid" and "does not exist" in str(error) else ""

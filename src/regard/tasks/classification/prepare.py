@@ -24,7 +24,7 @@ from regard.data.labels.classes import Labels, Scale, describe_labels, describe_
 from regard.data.lra.sequences import Sequences
 from regard.data.sources.columns import join_names
 from regard.data.sources.labelled import Example, choose_columns, describe_columns, lacks_labels, read_labelled, read_unlabelled
-from regard.data.valid_fraction import held_out, hint, rows_held_out, told_held_out
+from regard.data.valid_fraction import describe_valid_fraction, hint, split_rows, split_valid
 from regard.families.classifier import Classifier, classifier, count
 from regard.families.gpt import GPTConfig
 from regard.metrics.classification import ClassificationScores
@@ -76,12 +76,12 @@ def read_to_learn(recipe: Recipe) -> tuple[Sequence[Example], Sequence[Example]]
     """Training and validation; where there is nothing to validate with, a share of training, picked by a seed of its own."""
     data = recipe.data
     train = read_split(recipe, "train") if data.train or not data.unlabelled else []
-    if data.valid or not data.held_out:
+    if data.valid or not data.valid_fraction:
         return train, read_split(recipe, "valid")
     if isinstance(train, Sequences):
-        rows = rows_held_out(range(len(train)), data.held_out, "texts")
+        rows = split_rows(range(len(train)), data.valid_fraction, "texts")
         return train.take(rows.kept), train.take(rows.held)
-    return held_out(train, lambda example: example.key, data.held_out, "texts")
+    return split_valid(train, lambda example: example.key, data.valid_fraction, "texts")
 
 
 def words_of(examples: Sequence[Example]) -> list[str]:
@@ -98,7 +98,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
     """
     _must_make_sense(recipe)
     begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    start = start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
     teacher = Teacher.of(recipe.objective.teacher) if isinstance(recipe.objective, DistillationConfig) else None
     train, valid = read_to_learn(recipe)
     unscored = lacks_labels(recipe.data.test, recipe.data.columns)
@@ -106,7 +106,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
     if unscored:
         say(f"test: {_unscored(recipe)}")
     labels = teacher.labels_of(train or valid) if teacher else KINDS[recipe.objective.name].labels.of(train)
-    for line in told_held_out(recipe.data):
+    for line in describe_valid_fraction(recipe.data):
         say(line)
     _tell(KINDS[recipe.objective.name], labels, {"train": train, "valid": valid, "test": test}, say)
     _show(recipe, train, say)
@@ -139,10 +139,10 @@ def _must_make_sense(recipe: Recipe) -> None:
         raise UserError(
             "data.unlabelled is for a student, who asks a teacher what they are; take recipe distil, or leave it out."
         )
-    if taught and recipe.task.start and recipe.objective.inherit:
+    if taught and recipe.task.init_from and recipe.objective.inherit:
         raise UserError(
-            f"task.start={recipe.task.start} and objective.inherit=true both say what the student begins with; leave task.start "
-            "out, or set objective.inherit=false."
+            f"task.init_from={recipe.task.init_from} and objective.inherit=true both say what the student begins with; leave "
+            "task.init_from out, or set objective.inherit=false."
         )
 
 

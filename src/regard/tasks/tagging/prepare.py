@@ -16,7 +16,7 @@ from regard.data.batching.tagged import TaggedBatches, TaggedTexts, WordReader
 from regard.data.checks import describe_tags, repair_tags
 from regard.data.labels.tagset import Scheme, Tags, guess_scheme
 from regard.data.sources.tagged import TaggedSentence, read_tagged
-from regard.data.valid_fraction import held_out, hint, told_held_out
+from regard.data.valid_fraction import describe_valid_fraction, hint, split_valid
 from regard.families.bodies import Body, body_of, count
 from regard.metrics.entities import EntityScores
 from regard.model.flops import Part
@@ -131,12 +131,12 @@ def read_split(recipe: Recipe, split: str) -> Split:
 def read_splits(recipe: Recipe) -> dict[str, Split]:
     """Training, validation and, where there is any, the test; of a share that is held out, whole documents if files name them."""
     train, data = read_split(recipe, "train"), recipe.data
-    if data.valid or not data.held_out:
+    if data.valid or not data.valid_fraction:
         valid = read_split(recipe, "valid")
     else:
         documents = len({sentence.group for sentence in train.sentences}) > 1  # of one alone, sentences are picked
-        kept, held = held_out(
-            train.sentences, lambda sentence: sentence.group if documents else sentence.words, data.held_out, "sentences"
+        kept, held = split_valid(
+            train.sentences, lambda sentence: sentence.group if documents else sentence.words, data.valid_fraction, "sentences"
         )
         train, valid = train._replace(sentences=kept), Split(held, train.scheme, 0)
     test = read_split(recipe, "test") if data.test else None
@@ -162,7 +162,7 @@ def read_test(recipe: Recipe) -> list[TaggedSentence]:
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Sentences:
     """Read and check the data, learn its tags, and take the vocabulary of the run, of the start, or of the training sentences."""
     begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    start = start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
     splits = read_splits(recipe)
     train, valid = splits["train"].sentences, splits["valid"].sentences
     test = splits["test"].sentences if "test" in splits else []
@@ -170,7 +170,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Sentences:
         say(f"test: {_unscored(recipe)}")
     tags = Tags.of(train, splits["train"].scheme)
     numbers = {split: tags.numbers(found.sentences, split) for split, found in splits.items()}
-    for line in told_held_out(recipe.data):
+    for line in describe_valid_fraction(recipe.data):
         say(line)
     _tell(splits, say)
     tokenizer = vocabulary(recipe, folder, start, lambda: [" ".join(sentence.words) for sentence in train])
