@@ -1,8 +1,8 @@
 """Validation data taken from the training data where none is given: `data.valid_fraction=0.1`.
 
 The share is picked at random by a seed of its own, so that it is the same whatever the training's seed is. What belongs together
-stays together, in training or in validation: the sentences of a document, the questions about a text, the captions of an image, what
-was said in a dialogue, and examples that are there more than once.
+stays together, in training or in validation: the sentences of a document, the questions about a text, the captions of an image,
+the turns of a dialogue, and examples that occur more than once.
 """
 
 from __future__ import annotations
