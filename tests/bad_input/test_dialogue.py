@@ -18,7 +18,7 @@ GOOD = "hi __eou__ hello __eou__ bye __eou__ goodbye __eou__\n"
         ("train.jsonl", '{"turns": ["hi", 3]}\n', (), ["data.train", "line 1, turn 2", "a text expected"]),
         ("train.jsonl", '{"lines": ["hi", "ho"]}\n', (), ["no list of turns", '{"turns": ["hi", "hello"]}']),
         ("train.txt", "hi __eou__ __eou__ hello\n", (), ["train.txt, line 1: turn 2 is empty"]),
-        ("train.txt", "alone\n", (), ["nobody replies", "__eou__"]),
+        ("train.txt", "alone\n", (), ["it has no reply", "__eou__"]),
         ("train.txt", "", (), ["is empty"]),
         ("train.txt", GOOD, ("data.turns=0",), ["data.turns=0", "at least 1"]),
         ("train.txt", GOOD, ("data.replies=third",), ["data.replies=third is not a choice"]),

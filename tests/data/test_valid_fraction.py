@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from regard.core.errors import UserError
-from regard.data.valid_fraction import rows_held_out
+from regard.data.valid_fraction import split_rows
 from regard.runs.recipe import Recipe, load_recipe
 from regard.tasks.captioning import prepare as captioning
 from regard.tasks.classification import prepare as classification
@@ -29,16 +29,16 @@ from tests.command import regard
 def test_groups_are_never_parted(groups: list[int], share: float) -> None:
     sizes = [groups.count(group) for group in set(groups)]
     try:
-        kept, held = rows_held_out(groups, share, "rows")
+        kept, held = split_rows(groups, share, "rows")
     except UserError:
         assert round(share * len(groups)) == 0 or len(groups) - round(share * len(groups)) < max(sizes)
         with pytest.raises(UserError, match="leaves nothing"):
-            rows_held_out(groups, share, "rows")
+            split_rows(groups, share, "rows")
         return
     assert sorted([*kept, *held]) == list(range(len(groups)))
     assert not {groups[n] for n in kept} & {groups[n] for n in held}
     assert 0 <= len(held) - round(share * len(groups)) < max(sizes)
-    assert [part.tolist() for part in rows_held_out(groups, share, "rows")] == [kept.tolist(), held.tolist()]
+    assert [part.tolist() for part in split_rows(groups, share, "rows")] == [kept.tolist(), held.tolist()]
 
 
 def write(path: Path, lines: list[Any]) -> str:

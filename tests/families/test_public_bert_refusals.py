@@ -210,7 +210,7 @@ def test_what_has_no_key_there_is_not_written(
         (Heads(classes=3), (), "the heads words and classes cannot be written as bert"),
         (Heads(words=False, classes=3, span=True), (), "classes and span"),
         (Heads(words=False, replaced=True), (), "replaced.dense.weight has no place"),
-        (Heads(words=False, classes=3), ("a", "b"), "2 labels are given, but the model tells 3 apart"),
+        (Heads(words=False, classes=3), ("a", "b"), "2 labels are given, but the model has 3 outputs"),
         (Heads(words=False, tags=3), ("a", "b", "a"), "the same name"),
     ],
 )

@@ -4,7 +4,7 @@ Two hidden names carry the owner's process id. `.tmp-PID-RANDOM-NAME` is rubbish
 built or half deleted. `.old-PID-RANDOM-NAME` is the folder that stood under NAME while its replacement moved in; a kill
 between the two renames leaves only that one, so it counts as NAME until NAME stands again.
 
-Files that people ask for by name: refused before the work begins if they cannot be written, and never half there.
+`partial_file` is for files that people ask for by name: refused before the work begins if they cannot be written.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def check_place(path: Path, option: str) -> None:
 def partial_file(path: Path, option: str) -> Iterator[IO[str]]:
     """Yield a file that gets its name when it is complete; until then the old one stays, and finished lines are in NAME.part.
 
-    Whatever ends the work before, Ctrl-C say, leaves the lines that are ready there, and it is told how many.
+    If the work is interrupted, by Ctrl-C say, the finished lines stay there, and their number is printed.
     """
     check_place(path, option)
     part = path.with_name(f"{path.name}.part")

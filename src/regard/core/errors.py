@@ -12,13 +12,13 @@ LONGEST = 1000
 """Characters of a sentence: with two long paths in it one may have many hundreds."""
 
 MANY, SHOWN = 1000, 100
-"""Choices that are looked at, and characters of each: a stranger's file may have a million names, or one of a million letters."""
+"""Choices that are looked at, and characters of each: an untrusted file may have a million names, or one of a million letters."""
 
 
 class UserError(Exception):
     """One sentence or two: what was given (file, line, key), what was expected, what to do or type.
 
-    It may quote what a stranger's file says, so it is always in one line, of bounded length, and nothing a terminal obeys.
+    It may quote an untrusted file, so it is always one line of bounded length without control characters.
     """
 
     def __init__(self, sentence: str) -> None:

@@ -1,7 +1,7 @@
 """Reading and writing files safely: only regular files are opened, reads have a bound, and no link is followed in writing.
 
-A name in a stranger's folder may be a pipe (reading waits for ever), a device (`/dev/zero` never ends), a link that leads
-out of the folder (reading tells a secret, writing destroys a file), or an archive that opens to a thousand times its size.
+A name in an untrusted folder may be a pipe (reading waits for ever), a device (`/dev/zero` never ends), a link that leads
+out of the folder (reading discloses a secret, writing destroys a file), or an archive that opens to a thousand times its size.
 Every reader of the package that opens a file by a path which a person or a file gave goes through here.
 """
 
@@ -167,7 +167,7 @@ def refuse_link_out(path: Path, folder: Path) -> None:
 
 @contextmanager
 def name_os_errors(path: Path) -> Iterator[None]:
-    """Give an error of the operating system the name of the file that is written: a full disk is told without one."""
+    """Give an error of the operating system the name of the file that is written: that of a full disk has none."""
     try:
         yield
     except OSError as error:
@@ -176,7 +176,7 @@ def name_os_errors(path: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Write a file at once, under a name that nobody can have laid a link at; a link at `path` is replaced, not followed."""
+    """Write a file at once, under a random name, where no link can be waiting; a link at `path` is replaced, not followed."""
     draft = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         with create_file(draft) as file:
@@ -186,7 +186,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
         draft.replace(path)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        error.filename = str(path)  # a full disk is told without a name, and the draft's means nothing to anybody
+        error.filename = str(path)  # the error of a full disk has no name, and the draft's means nothing to a person
         raise
     except BaseException:
         draft.unlink(missing_ok=True)
@@ -238,7 +238,7 @@ def draft_folder(folder: Path, last: str = "") -> Iterator[Path]:
         for path in (draft, *moved):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         for made in missing:
-            with suppress(OSError):  # somebody else put something there
+            with suppress(OSError):  # another process put something there
                 made.rmdir()
         raise
 

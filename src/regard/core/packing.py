@@ -38,7 +38,7 @@ class Packing:
     def filled(cls, lengths: np.ndarray, pieces: int = 0) -> Packing:
         """Build with filler sequences behind, some of them empty, so that few sizes and powers of two of sequences occur.
 
-        The filler is in so many `pieces`, by default in as few as are no longer than the longest sequence.
+        The filler is split into `pieces` sequences, by default as few as are no longer than the longest sequence.
         """
         filler = _filler(lengths, pieces or count_fillers(lengths))
         empty = (1 << (len(lengths) + len(filler) - 1).bit_length()) - len(lengths) - len(filler)

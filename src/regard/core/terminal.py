@@ -1,8 +1,8 @@
-"""Text on its way to a terminal: characters that a terminal obeys instead of showing are shown as escapes.
+"""Output to a terminal: control characters are shown as escapes.
 
-A label, a word, the name of a tensor or a generated text may come from a stranger's file, and ESC ] 0 ; in it would set the
-title of the window. Labels, words and names are escaped wherever they go. Whoever pipes generated text wants it byte for byte,
-so that is escaped for a terminal only (`cli.shared.show`).
+A label, a word, the name of a tensor or a generated text may come from an untrusted file, and ESC ] 0 ; in it would set the
+title of the window. Labels, words and names are escaped wherever they go. Generated text
+that is piped must stay as it is, so it is escaped for a terminal only (`cli.shared.show`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Checks of data before training: sizes, lengths, overlap of splits, and tags that break their scheme.
-
-What a person wants to know of tagged sentences before hours are spent on them: what is there, and is their scheme obeyed?
-"""
+"""Checks of data before training: sizes, lengths, overlap of splits, and tags that break their scheme."""
 
 from __future__ import annotations
 
@@ -124,7 +121,7 @@ RARE = 10  # entities of a type, or words with a tag, that are too few to learn 
 
 def repair_tags(sentences: Sequence[TaggedSentence], scheme: Scheme, repair: bool) -> tuple[list[TaggedSentence], int]:
     """Return the sentences and how many of their tags were repaired; without `repair`, a broken tag is refused."""
-    found, mended = list[TaggedSentence](), 0
+    found, repaired = list[TaggedSentence](), 0
     for sentence in sentences:
         if scheme != "plain":
             _must_be_marked(sentence, scheme)
@@ -132,9 +129,9 @@ def repair_tags(sentences: Sequence[TaggedSentence], scheme: Scheme, repair: boo
             tags = tags_of_spans(spans(sentence.tags), len(sentence.tags), scheme)
             if not repair:
                 raise _breaks(sentence, scheme, faults[0], tags[faults[0]])
-            sentence, mended = sentence._replace(tags=tuple(tags)), mended + len(faults)
+            sentence, repaired = sentence._replace(tags=tuple(tags)), repaired + len(faults)
         found.append(sentence)
-    return found, mended
+    return found, repaired
 
 
 def _must_be_marked(sentence: TaggedSentence, scheme: Scheme) -> None:
@@ -142,16 +139,16 @@ def _must_be_marked(sentence: TaggedSentence, scheme: Scheme) -> None:
         if tag != OUTSIDE and not (MARKED.fullmatch(tag) and tag[0] in LETTERS[scheme]):
             known = ", ".join([OUTSIDE, *(f"{letter}-TYPE" for letter in LETTERS[scheme])])
             raise UserError(
-                f"{sentence.at(n)}: the tag {tag[:40]!r} is none of {scheme}, which has {known}. Mend it, or set "
+                f"{sentence.at(n)}: the tag {tag[:40]!r} is none of {scheme}, which has {known}. Correct it, or set "
                 "data.scheme=plain to take every tag as it stands."
             )
 
 
-def _breaks(sentence: TaggedSentence, scheme: Scheme, n: int, mended: str) -> UserError:
+def _breaks(sentence: TaggedSentence, scheme: Scheme, n: int, expected: str) -> UserError:
     after = f"behind {sentence.tags[n - 1]!r}" if n else "at the beginning of a sentence"
     return UserError(
-        f"{sentence.at(n)}: the tag {sentence.tags[n]!r} {after} breaks {scheme}, which has {mended!r} there. Mend it, set "
-        "data.repair=true to have all such tags mended, or data.scheme if the file is in another scheme."
+        f"{sentence.at(n)}: the tag {sentence.tags[n]!r} {after} breaks {scheme}, which has {expected!r} there. Correct it, set "
+        "data.repair=true to have all such tags repaired, or data.scheme if the file is in another scheme."
     )
 
 

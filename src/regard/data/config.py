@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 
 from regard.core.config import Bounds, Count, check_bounds
 from regard.core.errors import UserError
-from regard.data.valid_fraction import hint, must_be_share
+from regard.data.valid_fraction import hint
 
 All = Annotated[int, Bounds(0, zero="all")]
 Window = Annotated[int, Bounds(0, zero="model.maximum_length")]
 Stride = Annotated[int, Bounds(0, zero="half a window")]
+ValidFraction = Annotated[float, Bounds(0, 1, below=True, zero="none", example="0.1")]
 
 
 def check_columns(columns: tuple[str, ...], *choices: str) -> None:
@@ -31,11 +32,10 @@ class PairsConfig:
     test: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # source and target column of TSV, CSV, JSONL and hub data
     maximum_tokens: Count = 256  # a training pair with a longer side is left out, and counted
-    limit: All = 0  # use only so many training pairs; 0 is all
-    valid_fraction: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    limit: All = 0  # use at most this many training pairs; 0 is all
+    valid_fraction: ValidFraction = 0.0  # where there is no valid: this share of train, picked at random, is used for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.valid_fraction)
         for key in ("train", "valid"):
             if not getattr(self, key) and (key == "train" or not self.valid_fraction):
                 raise UserError(f"data.{key} is empty; give a file, two aligned files as a,b, or hf:NAME.{hint(key)}")
@@ -53,13 +53,11 @@ class TextsConfig:
     column: str = "text"  # of JSONL and hub data
     window: Window = 0  # tokens that are seen together; 0: model.maximum_length
     document_mask: bool = True  # documents that share a window do not see each other
-    valid_fraction: float = 0.05
+    valid_fraction: Annotated[float, Bounds(0, 1, above=True, below=True, example="0.05")] = 0.05
     stride: Stride = 0  # when a test is scored: tokens by which windows move on; 0: half a window
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
-        if not 0 < self.valid_fraction < 1:
-            raise UserError(f"data.valid_fraction={self.valid_fraction} must be between 0 and 1, such as 0.05.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +71,10 @@ class LabelledConfig:
     columns: tuple[str, ...] = ()  # text and label, or text, second text and label
     # A longer text is cut to this many tokens, its marks counted; 0: none is, and none may be too long.
     maximum_tokens: Annotated[int, Bounds(8, zero="nothing is cut")] = 0
-    limit: All = 0  # use only so many training texts; 0 is all
-    valid_fraction: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    limit: All = 0  # use at most this many training texts; 0 is all
+    valid_fraction: ValidFraction = 0.0  # where there is no valid: this share of train, picked at random, is used for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.valid_fraction)
         check_bounds(self, "data.")
         check_columns(self.columns, "text,label", "text,second,label")
 
@@ -108,14 +105,13 @@ class QuestionsConfig:
     compare: bool = False  # mark the words of the context that the question has too; for models with model.segments=3
     maximum_question: Count = 64  # tokens; a longer question is cut, and counted
     maximum_answer: Count = 30  # tokens
-    n_best: Count = 3  # answers to each question that `regard predict --json` tells, the best first
+    n_best: Count = 3  # answers to each question that `regard predict --json` gives, the best first
     unanswerable: bool = False  # may a question have no answer?
-    threshold: Annotated[float, Bounds()] = 0.0  # where it may: by so much "no answer" must be better than the best answer
-    limit: All = 0  # use only so many training questions; 0 is all
-    valid_fraction: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    threshold: Annotated[float, Bounds()] = 0.0  # where it may: "no answer" must be better by this much than the best answer
+    limit: All = 0  # use at most this many training questions; 0 is all
+    valid_fraction: ValidFraction = 0.0  # where there is no valid: this share of train, picked at random, is used for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.valid_fraction)
         check_bounds(self, "data.")
         check_columns(self.columns, "question,context,answers")
         if self.threshold and not self.unanswerable:
@@ -131,14 +127,13 @@ class TaggedConfig:
     test: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # word and tag; of files with columns by number, else by name
     scheme: Literal["auto", "iob1", "iob2", "iobes", "plain"] = "auto"  # how tags mark entities; plain: each stands for itself
-    repair: bool = False  # tags that break the scheme are mended, and counted; else they are refused
+    repair: bool = False  # tags that break the scheme are repaired, and counted; else they are refused
     # Tokens that are seen together, marks counted.
     window: Annotated[int, Bounds(16, zero="model.maximum_length")] = 0
-    limit: All = 0  # use only so many training sentences; 0 is all
-    valid_fraction: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    limit: All = 0  # use at most this many training sentences; 0 is all
+    valid_fraction: ValidFraction = 0.0  # where there is no valid: this share of train, picked at random, is used for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.valid_fraction)
         check_bounds(self, "data.")
         check_columns(self.columns, "word,tag")
 
@@ -152,11 +147,10 @@ class CaptionsConfig:
     test: tuple[str, ...] = ()
     images: str = ""  # a folder or a .tar archive with the images; none: the folder that a captions file is in
     maximum_tokens: Annotated[int, Bounds(2)] = 64  # a longer caption is not trained on, and counted
-    limit: All = 0  # use only so many training images; 0 is all
-    valid_fraction: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    limit: All = 0  # use at most this many training images; 0 is all
+    valid_fraction: ValidFraction = 0.0  # where there is no valid: this share of train, picked at random, is used for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.valid_fraction)
         for key in ("train", "valid"):
             if not getattr(self, key) and (key == "train" or not self.valid_fraction):
                 raise UserError(
@@ -177,11 +171,10 @@ class DialoguesConfig:
     maximum_tokens: Annotated[int, Bounds(8)] = (
         256  # of a context: its oldest turns are left out, and a training reply that is longer is too
     )
-    limit: All = 0  # use only so many training dialogues; 0 is all
-    valid_fraction: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    limit: All = 0  # use at most this many training dialogues; 0 is all
+    valid_fraction: ValidFraction = 0.0  # where there is no valid: this share of train, picked at random, is used for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.valid_fraction)
         check_bounds(self, "data.")
 
 
@@ -192,7 +185,7 @@ class RetrievalConfig(DialoguesConfig):
     # Tokens of a context, whose oldest turns are left out, and of a reply, which is cut.
     maximum_tokens: Annotated[int, Bounds(8)] = 128
     compare: Literal["replies", "contexts"] = "replies"  # with what a context is compared: kept replies, or what came before them
-    nearest: Count = 1  # replies that are told, the nearest first; of several, each with its cosine
+    nearest: Count = 1  # replies to give, the nearest first; of several, each with its cosine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,12 +195,12 @@ class WordsDataConfig:
     train: tuple[str, ...] = ()
     test: tuple[str, ...] = ()  # analogies (questions-words.txt) and rated pairs (WordSim-353), one file or several
     column: str = "text"  # of JSONL and hub data
-    limit: All = 0  # of a file of vectors, read only so many; 0 is all
+    limit: All = 0  # of a file of vectors, read at most this many; 0 is all
     nearest: Count = 10  # answers to each question
     by: Literal["cosine", "euclid"] = "cosine"  # how near
     analogy: Literal["add", "mul"] = "add"  # how king - man + woman is reckoned: 3CosAdd, 3CosMul
     exclude: bool = True  # the words of a question are no answers to it
-    restrict: Count = 30_000  # analogies are scored once more with only so many words
+    restrict: Count = 30_000  # analogies are scored once more with the most frequent words, this many
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")

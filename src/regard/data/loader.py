@@ -82,7 +82,7 @@ class Work(NamedTuple):
 
     batches: list[AnyBatch]  # its micro-batches
     tokens: int  # of all ranks together
-    idle: int  # so many of the last count for nothing: every rank has as many micro-batches, if not as many examples
+    idle: int  # how many of the last micro-batches have weight 0: every rank has as many of them, if not as many examples
 
 
 class Loader:

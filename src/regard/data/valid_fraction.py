@@ -1,8 +1,8 @@
-"""A share of the training data that is held out to validate with, where nothing else is given: `data.valid_fraction=0.1`.
+"""Validation data taken from the training data where none is given: `data.valid_fraction=0.1`.
 
-It is picked at random, by a seed of its own, so that it is the same one whatever the training's. What belongs together stays
-together, in training or in validation: the sentences of a document, the questions about a text, the captions of an image, what
-was said in a dialogue, and examples that are there more than once.
+The share is picked at random by a seed of its own, so that it is the same whatever the training's seed is. What belongs together
+stays together, in training or in validation: the sentences of a document, the questions about a text, the captions of an image,
+the turns of a dialogue, and examples that occur more than once.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Rows(NamedTuple):
     held: np.ndarray
 
 
-def rows_held_out(groups: Sequence[Hashable], share: float, what: str) -> Rows:
-    """The rows of training and of validation, in their order; `groups` says of each row what it belongs to."""
+def split_rows(groups: Sequence[Hashable], share: float, what: str) -> Rows:
+    """Split row numbers into training and validation, in order; rows of one group stay together."""
     import numpy as np  # here, and what follows: settings are checked by this module too, before torch is imported
 
     from regard.core.rng import generator
@@ -45,14 +45,14 @@ def rows_held_out(groups: Sequence[Hashable], share: float, what: str) -> Rows:
     return Rows(np.flatnonzero(~held), np.flatnonzero(held))
 
 
-def held_out(examples: Sequence[T], group: Callable[[T], Hashable], share: float, what: str) -> tuple[list[T], list[T]]:
-    """Training and validation."""
-    rows = rows_held_out([group(example) for example in examples], share, what)
+def split_valid(examples: Sequence[T], group: Callable[[T], Hashable], share: float, what: str) -> tuple[list[T], list[T]]:
+    """Split examples into training and validation; those of one group stay together."""
+    rows = split_rows([group(example) for example in examples], share, what)
     return [examples[n] for n in rows.kept], [examples[n] for n in rows.held]
 
 
 class Splits(Protocol):
-    """What the data sections have that can hold out a share."""
+    """The part of a data section that decides about validation data."""
 
     @property
     def valid(self) -> tuple[str, ...]: ...
@@ -61,22 +61,14 @@ class Splits(Protocol):
     def valid_fraction(self) -> float: ...
 
 
-def told_held_out(data: Splits) -> list[str]:
-    """For people: whether a share is held out, or asked for in vain."""
+def describe_valid_fraction(data: Splits) -> list[str]:
+    """Describe whether a share of the training data is used for validation."""
     if data.valid_fraction and data.valid:
         return [f"data.valid_fraction={data.valid_fraction} is not used, since there is data.valid; data.valid= leaves that out"]
-    return (
-        [f"valid: data.valid_fraction={data.valid_fraction} of train, picked at random and always the same"]
-        if data.valid_fraction
-        else []
-    )
-
-
-def must_be_share(share: float) -> None:
-    if not 0 <= share < 1:
-        raise UserError(f"data.valid_fraction={share} must be 0 (none) or more, and less than 1, such as 0.1.")
+    said = f"valid: data.valid_fraction={data.valid_fraction} of train, picked at random and always the same"
+    return [said] if data.valid_fraction else []
 
 
 def hint(split: str, error: object = "does not exist") -> str:
-    """What a complaint about validation data ends with, where there is none."""
+    """Return the end of an error sentence about missing validation data."""
     return f" {HOLD_OUT}" if split == "valid" and "does not exist" in str(error) else ""

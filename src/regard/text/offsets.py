@@ -1,12 +1,11 @@
 """Character offsets of tokens and words in a text, without the white space that some tokens begin with.
 
-Where the words of a text stand: runs of letters and digits, and each sign of punctuation by itself, much as in CoNLL's files.
+Words (`word_places`) are runs of letters and digits, and each punctuation mark by itself, much as in CoNLL's files:
 
     Dr. O'Brien's ex-wife paid $3,500.50 to U.S. firms.    Dr . O'Brien 's ex-wife paid $ 3,500.50 to U.S. firms .
 
 Letters are those of any script, with the marks and joiners on them; a Han character is a word, as it is to BERT.
-
-Where a word stands in a text: as a whole word, in capitals or not.
+`occurrences` finds a word as a whole word, in capitals or not.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@
 of the space: every byte has a visible letter. Where "▁" stands for the space (bpe, unigram, word), a run of
 white space counts as one space, none is kept at either end, and a "▁" that was in the text is read as a space.
 
-Every cut falls between "<" and a letter that follows it. A line in which somebody wrote "<eos>" can therefore never match the
+Every cut falls between "<" and a letter that follows it. A line that contains "<eos>" can therefore never match the
 special piece of that name: it is ordinary text. Only "spaced", for text whose words are prepared, takes "<unk>" at its word.
 """
 

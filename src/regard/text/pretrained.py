@@ -1,7 +1,7 @@
 """The tokenizer of a public checkpoint: a Hugging Face folder's files, read so that text gets the ids its model learned.
 
     files in the folder       whose                 pieces
-    tokenizer.json            anybody's             as the file says
+    tokenizer.json            any                   as the file says
     vocab.json, merges.txt    GPT-2, RoBERTa        byte-level BPE (Radford et al. 2019)
     the same with "</w>"      GPT-1                 BPE of lower-cased words without accents (Radford et al. 2018)
     vocab.txt                 BERT, ELECTRA         WordPiece (Devlin et al. 2019)

@@ -1,7 +1,7 @@
 """Check of regular expressions in foreign tokenizer files: only those with at most cubic backtracking are accepted.
 
 Oniguruma, which the tokenizers library matches with, tries every way to match: `(a+)+$` takes twice as long for each further
-letter, until the library panics after ten million steps, at every place of the text anew. A pattern is accepted if
+letter, until the library panics after ten million steps, again at every place of the text. A pattern is accepted if
 
     only single characters and classes are repeated, never a group    `\\p{L}+`, `[\\r\\n]*`, also `(?i:'s|'t)?`; not `(a|b)+`
     at most two of them without a bound stand in one alternative      `[^\\s]+[\\r\\n]*`

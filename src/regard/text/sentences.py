@@ -5,9 +5,8 @@
 
 A point ends nothing after a title or initials (Dr., J. S. Bach, the U.S. Senate), nor before a small letter, as in "p.m. today";
 so a sentence that ends with "the U.S." goes on into the next. A blank line ends a sentence, and so does the line break of HTML,
-which reviews from the web are full of; signs of Chinese and Japanese end one without a space behind them. Somebody who knows
-better puts SENTENCE_END between sentences, and then nothing else is looked at: so sentences that were given one by one stay what
-they were.
+which reviews from the web are full of; signs of Chinese and Japanese end one without a space behind them. A text with
+SENTENCE_END between its sentences is split there and nowhere else, so sentences that were given one by one are kept.
 """
 
 from __future__ import annotations

@@ -1,18 +1,16 @@
 """A tokenizer turns text into ids and ids into text; it is learned once from the training text and stored with the run.
 
 The work is done by Hugging Face `tokenizers`, and `tokenizer.json` is its format, so that other programs can read it.
-Ids 0 to 3 are always <pad>, <sos>, <eos> and <unk>; a public checkpoint's tokenizer (see `foreign`) has its own, and `roles`
+Ids 0 to 3 are always <pad>, <sos>, <eos> and <unk>; a public checkpoint's tokenizer (see `pretrained`) has its own, and `roles`
 says which. Encoding adds none of them: the batch does, where it is needed.
 
-Which pieces go on with a word that has begun, so that a word can be taken as a whole.
+`continuing` finds the tokens that continue a word:
 
     WordPiece              "##ing" goes on, "play" begins
     BPE, unigram           "▁play" begins; what has no "▁" goes on
     byte-level BPE         "Ġplay" begins; what has no "Ġ" goes on
 
-In the last two, a piece of punctuation alone begins something new, and letters that follow it without a space count to it.
-
-The words of a vocabulary as people write them, of tokenizers that take words whole: `word` and `spaced`.
+In the last two, punctuation by itself begins a new word, and letters that follow it without a space belong to it.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from regard.text.specials import NAMES, SPECIALS, TURN_END, find_roles
 from regard.text.tokenizer_check import catch_panics, read_checked
 from regard.text.training import LEARNERS
 
-# Data loaders fork, and threads do not survive that. Whoever wants threads can set the variable before starting.
+# Data loaders fork, and threads do not survive that. For threads, set the variable before starting.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 NOTED = 10_000  # unknown words
@@ -56,7 +54,7 @@ class Tokenizer:
         self.specials = frozenset(special.values())
         self.roles = find_roles(special.get)  # a word that merely looks like one of their names plays no role
         self._length = 1 + max(raw.get_vocab(with_added_tokens=True).values(), default=-1)  # public ones may have gaps
-        self._unknown: dict[str, None] | None = None  # words met that are not in the vocabulary, where somebody asked for them
+        self._unknown: dict[str, None] | None = None  # unknown words, while they are being collected
         self._visible = visible_bytes if self.decodes("ByteLevel") else visible
 
     def __len__(self) -> int:
@@ -240,14 +238,14 @@ def _rule(raw: tokenizers.Tokenizer, pieces: dict[str, int]) -> Callable[[str], 
         case models.WordPiece(continuing_subword_prefix=prefix):
             return lambda piece: piece.startswith(prefix)
         case models.BPE() | models.Unigram() if max((len(piece) for piece in pieces if piece not in added), default=0) < 2:
-            raise _no_words("characters or bytes, which do not tell where a word ends")
+            raise _no_words("characters or bytes, which do not show where a word ends")
         case models.BPE() if b'"ByteLevel"' in steps:
             return lambda piece: piece[0] not in SPACES and not all(map(_punctuation, piece))
         case models.BPE() | models.Unigram() if b'"Metaspace"' in steps:
             return lambda piece: not piece.startswith(SPACE) and not all(map(_punctuation, piece))
         case models.WordLevel():
             raise _no_words("whole words or single characters already")
-    raise _no_words("of a kind that does not tell where a word ends")
+    raise _no_words("of a kind that does not show where a word ends")
 
 
 def _punctuation(letter: str) -> bool:

@@ -71,7 +71,7 @@ def test_imbalance_rarity_and_contradictions_are_said() -> None:
         "warning: 1 labels have fewer than 10 texts each",
     ]
     twice = [Example("same", None, "ab"[n % 2], "") for n in range(30)]
-    assert "warning: 1 texts stand there with two labels" in describe_labels(twice)[-1]
+    assert "warning: 1 texts occur with two labels" in describe_labels(twice)[-1]
     assert describe_labels(examples(*map(str, range(8))))[0].count("%") == 7  # six are shown
 
 

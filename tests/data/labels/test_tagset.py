@@ -54,7 +54,7 @@ def test_tags_that_training_does_not_have(tag: str) -> None:
 
 
 def test_one_tag_only_and_columns_swapped() -> None:
-    with pytest.raises(UserError, match=r"one tag only, 'O', so there is nothing to tell apart.*data.columns=0,3"):
+    with pytest.raises(UserError, match=r"one tag only, 'O', so there is nothing to learn.*data.columns=0,3"):
         Tags.of(sentences("O O", "O"), "plain")
     with pytest.raises(UserError, match=r"60 tags for 60 words, such as 't0'; are the columns swapped"):
         Tags.of(sentences(" ".join(f"t{n}" for n in range(60))), "plain")

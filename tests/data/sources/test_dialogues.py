@@ -63,7 +63,7 @@ def test_several_are_read_one_after_the_other_up_to_a_limit(tmp_path: Path) -> N
         ("a.jsonl", '{"turns": ["hi", "\\ud800"]}\n', ["half a character"]),
         ("a.jsonl", "[1]\n", ["list found, object expected"]),
         ("a.txt", "hi __eou__ __eou__ hello\n", ["line 1: turn 2 is empty"]),
-        ("a.txt", "one turn\nanother\n", ["nobody replies"]),
+        ("a.txt", "one turn\nanother\n", ["it has no reply"]),
         ("a.txt", "\n", ["is empty"]),
         ("a.txt", b"caf\xe9 __eou__ a\n", ["is not UTF-8"]),
     ],

@@ -199,7 +199,7 @@ def test_wrong_columns(write: Write, name: str, between: str) -> None:
     refused((path,), f"{path}, line 2: there is no column 'bb'", "did you mean 'b'?", "data.columns", columns=("a", "bb"))
     refused((path,), f"{path}, line 1: there is no column '7' (known: 0, 1, 2)", columns=("0", "7"))
     path = table("a|b", "c|d", "e|f|g", "h|i")
-    refused((path,), f"{path}, line 3: columns found: 3, expected: 2 as in line 1", "Mend the line")
+    refused((path,), f"{path}, line 3: columns found: 3, expected: 2 as in line 1", "Correct the line")
     path = table("a|b", "c|d", "", "h|i")
     refused((path,), f"{path}, line 3: columns found: ", "expected: 2")
     path = table("en|de|en", "a|b|c")

@@ -91,7 +91,7 @@ def test_what_the_data_looks_like_is_said(tmp_path: Path) -> None:
     prepare(recipe(train, f"data.test={train}"), None, told.append)
     text = "\n".join(told)
     assert "train: 72 texts: good 91.7%, bad 8.3%; always saying 'good' scores 91.7%" in text
-    assert "so accuracy will flatter" in text
+    assert "so accuracy will look too good" in text
     assert "72 of 72 test texts are also in train" in text
 
 

@@ -1,15 +1,13 @@
-"""Passages with words taken out, to be filled in again (Devlin et al. 2019, section 3.1).
+"""Batches for masked language modelling (Devlin et al. 2019, section 3.1).
 
-Of 15% of the words, 80% become <mask>, 10% another word, and 10% stay. Drawn anew for every epoch, by counted randomness.
+Of 15% of the words, 80% become <mask>, 10% another word, and 10% stay. The choice derives from (seed, epoch).
 
-With `continues`, whole words are taken out, all their pieces together: in a random order, those that still fit into the share.
+With `continues`, whole words are masked, all their tokens together: in a random order, those that still fit into the share.
 
-Dims: N passages, T tokens of all, M masked ones.
+`WholeTexts` are texts that are not cut, such as those of a classifier. They have the interface of `Passages`: rows are numbered
+through all epochs, so that a row's number alone says what is masked in it.
 
-Whole texts as passages: what is to be filled in where texts are not cut, such as those that a classifier will learn from.
-
-To `masks` they look like the passages of running text (see `passages`): rows are numbered on through the epochs, so that a row's
-number alone says what is masked in it. Dims: N texts, T tokens of all of them.
+Dims: N passages or texts, T tokens of all, M masked ones.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 A context that does not fit is cut into parts that overlap, and each is asked the same question. The aim is the first and the last
 token of the answer; where a part does not have all of it, both are [CLS]: not here. Which ids the marks are is for the model's
-family to say; RoBERTa has two between question and context. With `compares`, a third segment tells which tokens of
-the context the question has too, as DrQA is told (Chen et al. 2017, section 3.2): from scratch, attention takes long to find that
+family to say; RoBERTa has two between question and context. With `compares`, a third segment marks the tokens of
+the context that the question has too, as in DrQA (Chen et al. 2017, section 3.2): from scratch, attention takes long to find that
 out. Dims: N windows, B rows of L tokens; padded, B is N; packed, it is 1.
 """
 

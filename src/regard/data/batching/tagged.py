@@ -1,4 +1,4 @@
-"""Tagged sentences become batches of numbers: words in pieces, of which the first has the tag, in windows that a model can see.
+"""Batches of tagged sentences: words as tokens, of which the first has the tag, in windows that fit the model.
 
 A word is cut into pieces by itself, as it stands in the columns of a file and as it is found in a text, so both are read alike; a
 vocabulary of bytes gets the space that would stand before it. Whatever comes to no piece at all, such as a word of invisible

@@ -1,4 +1,4 @@
-"""Text tokenised once, kept as one flat file of numbers that is mapped into memory: no text is too long, no second run waits.
+"""Cache of encoded text: one flat file of token ids that is mapped into memory, so that no text is too long, no run waits twice.
 
     KEY.ids      the numbers of all documents, each followed by the end token; uint16 where the vocabulary fits, else uint32
     KEY.starts   where each document starts, int64
@@ -7,10 +7,9 @@
 The key is a hash of everything the numbers depend on: the tokenizer, what was asked for, and path, size and time of every file
 (of data from the hub, the name alone). What is in this folder can be deleted at any time: it is made again.
 
-Documents become token numbers: in order, by as many threads as there are processors, a few batches at a time.
-
-Threads, not processes: `tokenizers` lets go of Python while it works, so threads share out the processors (1.98 times the speed
-on two), need no second copy of the vocabulary, and are at ease in a process that has started torch.
+Documents are encoded in order, by a thread for each processor, a few batches at a time. Threads, not processes: `tokenizers`
+releases Python's lock while it works, so two threads are 1.98 times as fast, need no second copy of the vocabulary, and are safe
+in a process that has started torch.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@
 A scene is written down before it is drawn, so every right caption is known, and so is the place of everything that it names. In a
 scene of two groups one is above the other or left of it, never both; "a blue square below two red circles" would be right too,
 and there is no third. Which split a scene of two groups may be in is decided by a hash of what it says, so no such caption of
-validation or test was ever trained on. Of one group there are only 45 to be said; these are in all splits, drawn anew.
+validation or test was ever trained on. Scenes of one group have only 45 captions; these
+are in all splits, each time drawn differently.
 
 A scene as pixels, on paper that is never quite the same: its grey, the tint of each thing and a grain are left to chance.
 """
@@ -30,7 +31,7 @@ COUNTS = ("a", "two", "three")
 COLOURS = ("red", "green", "blue", "yellow", "purple")
 SHAPES = ("circle", "square", "triangle")
 OPPOSITE = {"above": "below", "left of": "right of"}
-SLOTS = 4  # a scene is so many places wide and high, and each holds one thing at most
+SLOTS = 4  # places of a scene in each direction; each holds one thing at most
 LEAST, MOST = 0.65, 0.9  # of its place, how much a thing takes
 SIZES = {"train": 12_000, "valid": 300, "test": 500}
 PARTS = {"train": range(8), "valid": range(8, 9), "test": range(9, 10)}  # of ten, by the hash
@@ -171,7 +172,7 @@ PAINT = {
     "purple": (140, 60, 170),
 }
 TINT, GRAIN = 18.0, np.float32(4)  # how far colours and single pixels may be off
-FINER = 2  # drawn so many times as large, then shrunk: edges become smooth
+FINER = 2  # scenes are drawn this many times as large, then shrunk: edges become smooth
 
 
 def draw(scene: Scene, side: int) -> np.ndarray:

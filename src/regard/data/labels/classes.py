@@ -40,7 +40,7 @@ class Labels:
         found = Counter(example.label for example in examples)
         if len(found) < 2:
             raise UserError(
-                f"data.train has one label only, {examples[0].label!r}, so there is nothing to tell apart. Check data.columns "
+                f"data.train has one label only, {examples[0].label!r}, so there is nothing to learn. Check data.columns "
                 "(text,label), and data.limit if the file is sorted by label."
             )
         if len(found) > max(MANY, SHARED * len(examples)):
@@ -63,7 +63,7 @@ class Labels:
         return len(self.names)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"{len(self)} labels"
 
     @property
@@ -112,11 +112,11 @@ def describe_labels(examples: Sequence[Example], shown: int = 6) -> list[str]:
     listed = ", ".join(f"{label} {count / total:.1%}" for label, count in counts[:shown])
     lines = [f"{listed}{dots}; always saying {most!r} scores {often / total:.1%}"]
     if often > LOPSIDED * total:
-        lines.append(f"warning: {often / total:.1%} are {most!r}, so accuracy will flatter; macro F1 and MCC tell more.")
+        lines.append(f"warning: {often / total:.1%} are {most!r}, so accuracy will look too good; use macro F1 and MCC.")
     if rare := [label for label, count in counts if count < RARE]:
         lines.append(f"warning: {len(rare)} labels have fewer than {RARE} texts each, such as {rare[0]!r}; more would help.")
     if unsure := _contradictions(examples):
-        lines.append(f"warning: {unsure} texts stand there with two labels or more, so nobody can be right about all of them.")
+        lines.append(f"warning: {unsure} texts occur with two labels or more, so no model can be right about all of them.")
     return lines
 
 
@@ -151,7 +151,7 @@ class Scale:
         return 1
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"numbers from {self.lowest:g} to {self.highest:g}"
 
     @property

@@ -1,6 +1,4 @@
-"""The tags that words may have: learned from the training sentences, and kept with the run.
-
-How tags say where an entity begins and ends: three schemes, or plainly, where every tag stands for itself.
+"""The tag set of a tagger, collected from the training sentences and saved with the run, and the schemes that mark entities.
 
     words    Ann    Lee    saw   Rome   Oslo     is marked by
     iob1     I-PER  I-PER  O     I-LOC  B-LOC    B- only behind an entity of the same type   (Ramshaw & Marcus 1995)
@@ -9,7 +7,7 @@ How tags say where an entity begins and ends: three schemes, or plainly, where e
     plain    NNP    NNP    VBD   NNP    NNP      nothing: parts of speech, say
 
 What entities a row of tags means is read as conlleval reads it, also where a scheme is broken. So a row obeys a scheme exactly
-if its entities, written in that scheme, give the row again; what differs then is what is broken, and what is written mends it.
+if its entities, written in that scheme, give the row again; where they differ, the row is broken, and the written tags repair it.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ class Tags:
         found = Counter(tag for sentence in sentences for tag in sentence.tags)
         if len(found) < 2:
             raise UserError(
-                f"data.train has one tag only, {sentences[0].tags[0]!r}, so there is nothing to tell apart. Check data.columns "
+                f"data.train has one tag only, {sentences[0].tags[0]!r}, so there is nothing to learn. Check data.columns "
                 "(word,tag): in column files by number, for instance data.columns=0,3."
             )
         if len(found) > max(MANY, SHARED * found.total()):
@@ -156,8 +154,8 @@ def tags_of_spans(entities: Iterable[Span], length: int, scheme: Scheme) -> list
 
 def find_broken(tags: Sequence[str], scheme: Scheme) -> list[int]:
     """Return the indices of the words whose tags break the scheme."""
-    mended = list(tags) if scheme == "plain" else tags_of_spans(spans(tags), len(tags), scheme)
-    return [n for n, (tag, other) in enumerate(zip(tags, mended)) if tag != other]
+    repaired = list(tags) if scheme == "plain" else tags_of_spans(spans(tags), len(tags), scheme)
+    return [n for n, (tag, other) in enumerate(zip(tags, repaired)) if tag != other]
 
 
 def guess_scheme(rows: Sequence[Sequence[str]]) -> Scheme:

@@ -1,4 +1,4 @@
-"""Languages that are hard to tell by looking: parity and nested brackets. Hahn 2020; Bhattamishra et al. 2020.
+"""Formal languages that are hard for attention: parity and nested brackets. Hahn 2020; Bhattamishra et al. 2020.
 
     parity   1 0 1 1             odd        is the number of ones odd?
     dyck     ( [ ] ) ( )         balanced   does every bracket close the last one that is open?

@@ -1,7 +1,7 @@
 """Generation of labelled sequences: numbered chunks, splits that share nothing, several processes, a cache.
 
 A generator is asked for chunk 0, 1, 2, ... of a seed and answers each with however many sequences that chunk is good for. The
-first so many of the chunks, in order, are the split, so a smaller split is the beginning of a larger one, whoever drew it.
+sequences of the chunks, in order, make up the split, so a smaller split is the beginning of a larger one.
 Where sequences may be so short that chance draws one twice, a hash of its symbols says which split it may be in: of ten, eight
 are training's. So no two splits have one in common, whatever the lengths they were asked for. No split has one twice.
 
@@ -201,7 +201,7 @@ def main() -> None:
             sys.stdout.buffer.write(to_bytes(chunk))
             sys.stdout.buffer.flush()
     except BrokenPipeError:
-        os._exit(0)  # nobody wants more, and nothing is left to tidy up
+        os._exit(0)  # the reader has closed the pipe, and nothing is left to tidy up
 
 
 def processors() -> int:
@@ -237,11 +237,11 @@ def _open(path: Path, asked: str) -> SequenceArrays | None:
     """Return the cached sequences, or None if they are missing or damaged."""
     try:
         with np.load(path.with_suffix(".npz"), allow_pickle=False) as about:
-            lengths, labels, told, digest = about["lengths"], about["labels"], str(about["asked"]), str(about["sha256"])
+            lengths, labels, request, digest = about["lengths"], about["labels"], str(about["asked"]), str(about["sha256"])
         flat = np.memmap(path.with_suffix(".flat"), np.uint8, "r")
     except (OSError, ValueError, KeyError, EOFError, BadZipFile):
         return None
-    if told != asked or len(flat) != lengths.sum() or sha256(flat.data).hexdigest() != digest:
+    if request != asked or len(flat) != lengths.sum() or sha256(flat.data).hexdigest() != digest:
         return None
     return SequenceArrays(flat, lengths, labels)
 

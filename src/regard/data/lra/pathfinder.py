@@ -2,16 +2,16 @@
 
 A picture has two long snakes of dashes and several short ones. The long ones begin in the middle of the picture, side by side;
 one dot stands where one of them begins, the other where that one ends, or where the other one does. A snake grows dash by dash,
-turning a little, away from the edges and from all that is there; pictures in which one finds no way on are drawn anew. Path-X is
+turning a little, away from the edges and from all that is there; images in which one cannot go on are drawn again. Path-X is
 the same at 128 x 128, 16,384 pixels to read.
 
     side   long snakes   short snakes   thick   dot   apart
-    16     2 of 5        2 of 3         0.5     1.3   4       nobody's, for a CPU
+    16     2 of 5        2 of 3         0.5     1.3   4       ours, for a CPU
     32     2 of 14       5 of 4         0.5     1.5   7       published as "hard", contour_length_14
     128    2 of 14       8 of 4         1.5     3     20      Path-X
 
 How long the long ones are is how hard it is: `dashes` 6, 9 and 14 are published as easy, intermediate and hard. Below 4, how near
-the dots are begins to tell, which is what a model can learn first.
+the dots are becomes a clue, which a model learns first.
 
 Differs from the published generator in: the length of dashes and gaps, which are chosen to look like its pictures; one snake is
 grown after the other, not both in turns.

@@ -33,7 +33,7 @@ from regard.data.sources.records import Record, is_csv, json_records, separator_
 
 SCENES = re.compile(r"builtin:scenes(@count=(?P<count>\d{1,6}))?(/(?P<split>[^/]+))?(/(?P<number>\d{1,6}))?")
 EXAMPLE = '{"image": "1.jpg", "captions": ["a dog runs", "a dog on grass"]}'
-SHOWN = 512  # pixels of a scene that somebody asks to see
+SHOWN = 512  # pixels of a scene that is shown
 
 
 class Captioned(NamedTuple):
@@ -176,7 +176,7 @@ def _from_lines(path: Path) -> Iterator[tuple[str, str, str]]:
     for number, line in numbered_lines(path):
         place, (name, tab, caption) = f"{path}, line {number}", line.partition("\t")
         if not tab or not name.strip():
-            raise UserError(f"{place}: image, tab and caption are expected, and {line[:40]!r} was found; mend that line.")
+            raise UserError(f"{place}: image, tab and caption are expected, and {line[:40]!r} was found; correct that line.")
         yield place, name, caption
 
 

@@ -47,7 +47,7 @@ class ColumnChoice(NamedTuple):
     guessed: bool = False  # by the header
     headed: bool = False  # is there a header above columns that are chosen by number?
 
-    def told(self, where: str, names: str) -> str:
+    def describe(self, where: str, names: str) -> str:
         """Say which columns were chosen without being asked for, and how to choose others; `names` is what named them."""
         *texts, label = self.called
         pair = "texts" if len(texts) > 1 else "text"

@@ -1,7 +1,7 @@
 """Guess the columns of a table: by the names in its first row, or, for suggestions, by the values below them.
 
 A name is understood by its words, whatever their case: `Review text` and `reviewText` are texts, `review_score` is a label and
-`review_id` neither. A choice is sure where the names leave one reading only; else whoever asks refuses, and advises one.
+`review_id` neither. A choice is sure where the names leave one reading only; else the caller refuses the table and suggests one.
 """
 
 from __future__ import annotations

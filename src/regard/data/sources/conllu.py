@@ -5,7 +5,7 @@
 Ten columns with tabs between them, a word on each line, an empty line behind each sentence. Of them the number, the form, the
 head, the relation and whether a space follows are read; or any one column, by its name or number. Words that are written as one
 (1-2 don't) share its characters: each has its own where they are spelled one after the other, else all have all. Empty nodes
-(8.1), which nobody wrote, are passed over.
+(8.1), which are not in the text, are skipped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dialogues from whatever people have, one on each line: what was said, turn by turn.
+"""Read dialogues, one on each line, as lists of turns, and pair every reply with the turns before it.
 
     "talks.jsonl"               {"turns": ["hi", "hello"]}, or a list of {"speaker": "Ann", "text": "hi"} (.ndjson too)
     "talks.txt"                 hi __eou__ hello __eou__        as DailyDialog has it; what follows a tab is no turn
@@ -7,9 +7,9 @@
     "hf:NAME@CONFIG:SPLIT"      `datasets` opens NAME, whose column "turns", "dialog" or "utterances" is such a list
 
 Every file may be gzipped (.gz), and several of these may be given, to be read one after the other. A line of text without __eou__
-has its turns between tabs, whatever its file is called. A dialogue of one turn is read, and nobody learns to reply from it.
+has its turns between tabs, whatever its file is called. A dialogue of one turn has no reply to learn.
 
-Dialogues as questions and answers: every reply with the turns before it, as many of them as a model is to see.
+Replies with their context, as many turns of it as the model is to see:
 
 turns = 1    the last turn alone                     hello -> hi , who are you ?
 turns = 3    the last three, __eou__ between them     hello __eou__ hi , who are you ? __eou__ ann . -> nice to meet you , ann .
@@ -45,7 +45,7 @@ def read_dialogues(where: Sequence[str], limit: int | None = None) -> list[Dialo
     found = list(islice(chain.from_iterable(map(_dialogues, where)), limit))
     if not any(len(dialogue.turns) > 1 for dialogue in found):
         raise UserError(
-            f"{' and '.join(where)}: nobody replies to anybody in it. Give dialogues of two turns or more, one on each line: "
+            f"{' and '.join(where)}: it has no reply. Give dialogues of two turns or more, one on each line: "
             f"turns that end with {TURN_END}, or {EXAMPLE} in a .jsonl file."
         )
     return found

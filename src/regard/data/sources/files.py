@@ -4,7 +4,7 @@ Only "\n" (or "\r\n") ends a line: characters such as U+2028 are part of the tex
 apart. A byte order mark at the start is dropped, and so are empty lines at the end of the file. What is held in memory is one
 line, whose length is bounded, however the file is made.
 
-The files of a .tar archive, plain or gzipped, one after the other: none is unpacked to disk, none is larger than it may be.
+`archive_members` reads the files of a .tar archive, plain or gzipped, in order, without unpacking to disk and with a size limit.
 """
 
 from __future__ import annotations

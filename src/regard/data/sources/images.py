@@ -24,7 +24,7 @@ from regard.core.files import MIB, read_bounded
 from regard.data.sources.files import ARCHIVES, archive_members, is_archive
 
 KINDS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "PPM")
-"""What people use. Pillow knows some forty more: some start other programs, and hardly anybody has tried to break the rest."""
+"""What people use. Of Pillow's forty others, some start other programs, and few have been tested against hostile files."""
 
 LARGEST = 64 * MIB  # of a file
 PIXELS = 64_000_000
@@ -93,9 +93,11 @@ def image_errors(name: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:  # Pillow's readers raise whatever the bytes lead them to: AttributeError, struct.error, ...
-        told = str(error).partition("<_io")[0].rstrip() or type(error).__name__  # Pillow names the object in memory that it read
+        reason = (
+            str(error).partition("<_io")[0].rstrip() or type(error).__name__
+        )  # Pillow names the object in memory that it read
         raise UserError(
-            f"{name} is not an image that can be read ({told}). Save it again as .png or .jpg, or take it out."
+            f"{name} is not an image that can be read ({reason}). Save it again as .png or .jpg, or take it out."
         ) from None
 
 

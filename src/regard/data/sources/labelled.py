@@ -1,21 +1,21 @@
-"""Texts, or pairs of texts, each with a label, from whatever people have: tables, JSON lines, the hub, or what comes along.
+"""Read texts, or pairs of texts, with or without labels: from tables, JSON lines, the hub, or built-in corpora.
 
     "train.tsv" "train.csv"      a table: text and label, or text, second text and label
     "train.jsonl"                one object on each line (.ndjson too)
     "train.txt"                  a table with tabs, if its columns are chosen or its header says which they are
     "builtin:remarks/train"      needs no network; "builtin:inference/..." and "builtin:similarity/..." have pairs
     "builtin:reviews/train"      of several sentences each
-    "builtin:listops/train"      sequences of symbols, drawn by rule (see `arena`)
-    "photos/" "photos.tar.gz"    pictures, pixel by pixel (see `arena/pictures.py`)
+    "builtin:listops/train"      generated sequences of symbols (see `data/lra`)
+    "photos/" "photos.tar.gz"    images, pixel by pixel (see `data/lra/images.py`)
     "hf:NAME@CONFIG:SPLIT"       `datasets` opens NAME; @CONFIG and :SPLIT (train) may be left out
 
 Every file may be gzipped (.gz), and several of these may be given, to be read one after the other. `columns` names two columns,
-text and label, or three, with a second text between them: by name, or of tables by number ("0", "1"). Not at all means that the
-names are told by the header, or the keys, where these leave no doubt (see `chosen`); a table without a header has just two or
-three. A column that files call differently has all its names: sentence|content. A label is text; a number or true or false is
-taken as it is written. Where "sentences" is a list of strings, that is the text, sentence by sentence.
+text and label, or three, with a second text between them: by name, or of tables by number ("0", "1"). Without
+`columns`, the header or the keys decide if they leave no doubt (see `choose_columns`); a table without a header has just two or
+three. A column with another name in each file is given by all its names: sentence|content. A label is text; a number or true or
+false is taken as it is written. Where "sentences" is a list of strings, that is the text, sentence by sentence.
 
-Texts, or pairs of texts, that nobody has labelled: for a student whose teacher says what they are.
+Texts without labels, for distillation, where a teacher labels them:
 
     "more.txt"                   a text on each line; of a pair, the two with a tab between them
     "more.tsv" "more.csv"        a table: the text columns of data.columns; not chosen, those that its header names, or without a
@@ -47,7 +47,7 @@ from regard.text.sentences import SENTENCE_END
 
 BUILTIN = ("remarks", "reviews", "inference", "similarity")
 TABLES, JSON_LINES = (".tsv", ".csv"), (".jsonl", ".ndjson")
-PLAIN = ".txt"  # anything; a table where somebody knows its columns
+PLAIN = ".txt"  # any text; a table if its columns are known
 CHOOSE = "data.columns=TEXT,LABEL or data.columns=TEXT,SECOND,LABEL"
 
 
@@ -129,7 +129,7 @@ def describe_columns(where: tuple[str, ...], columns: tuple[str, ...]) -> list[s
     """Describe which columns were chosen of files whose columns were not given."""
     found = {entry: choose_columns(entry, columns) for entry in where}
     names = {entry: "keys" if entry.startswith("hf:") or _is_json(Path(entry)) else "header" for entry in where}
-    return [choice.told(entry, names[entry]) for entry, choice in found.items() if choice is not None and choice.guessed]
+    return [choice.describe(entry, names[entry]) for entry, choice in found.items() if choice is not None and choice.guessed]
 
 
 def lacks_labels(where: tuple[str, ...], columns: tuple[str, ...]) -> bool:
@@ -137,7 +137,7 @@ def lacks_labels(where: tuple[str, ...], columns: tuple[str, ...]) -> bool:
     try:
         return bool(where) and all(_lacks_labels(entry, columns) for entry in where)
     except UserError:
-        return False  # whoever reads it says what is wrong with it
+        return False  # reading it will say what is wrong
 
 
 def _lacks_labels(entry: str, columns: tuple[str, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""Pairs of texts from whatever people have: aligned files, tables, JSON lines, the hub, or a corpus that comes along.
+"""Read pairs of texts: from aligned files, tables, JSON lines, the hub, or a built-in corpus.
 
     ("train.en", "train.de")          two text files; line n of one belongs to line n of the other
     ("train.tsv",) ("train.csv",)     a table; TSV is split at tabs and nothing else, CSV may quote
@@ -8,9 +8,9 @@
 
 Every file may be gzipped (.gz). `columns` says which two columns hold source and target. By name, the table's first row is its
 header; by number ("0", "1") it has none. Not at all means that the first row names them (source and target, or two languages),
-or else that there are just two and no header. JSON lines and the hub have names only: "source" and "target" unless told
-otherwise, also inside a "translation" as the hub likes to have it. Aligned files and built-in corpora have no columns and pay
-no heed to them, so that one recipe can mix sources.
+or else that there are just two and no header. JSON lines and the hub have names only: "source" and "target" unless given
+otherwise, also inside a "translation" as on the hub. Aligned files and built-in corpora have no columns and
+ignore them, so that one recipe can mix sources.
 """
 
 from __future__ import annotations

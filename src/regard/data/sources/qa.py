@@ -1,4 +1,4 @@
-"""Questions about texts that hold the answers, from whatever people have: SQuAD's JSON, JSON lines, the hub, or what comes along.
+"""Read questions about texts that contain the answers: from SQuAD's JSON, JSON lines, the hub, or a built-in corpus.
 
     "train-v1.1.json"          SQuAD's articles, paragraphs and questions; of v2.0 too, where some questions have no answer
     "train.jsonl"              one object on each line (.ndjson too)
@@ -6,10 +6,10 @@
     "hf:NAME@CONFIG:SPLIT"     `datasets` opens NAME; @CONFIG and :SPLIT (train) may be left out
 
 Every file may be gzipped (.gz), and several of these may be given, to be read one after the other. `columns` names what holds
-question, context and answers, which are their names unless told otherwise. How answers are written stands in `references`. An
+question, context and answers, which are the default names. `references` says how answers may be written. An
 "id" need not be there, but no two questions may have the same.
 
-The answers that people gave to a question, each found again in the context that it was taken from.
+Answers are located in the context:
 
     "answers": [{"text": "Denver Broncos", "start": 177}]                    SQuAD says "answer_start"
     "answers": {"text": ["Denver Broncos"], "answer_start": [177]}           as on the hub
@@ -110,7 +110,7 @@ def _from_squad(path: Path) -> Iterator[Record]:
     text = _whole(path)
     if not text.strip():
         raise UserError(f"{path} is empty: there is no question in it. Copy the file again.")
-    whole = parse_record(text, str(path), "Mend that place, or copy the file again.")
+    whole = parse_record(text, str(path), "Correct that place, or copy the file again.")
     for article_place, article in _listed(whole, "data", str(path)):
         for paragraph_place, paragraph in _listed(article, "paragraphs", article_place):
             for place, asked in _listed(paragraph, "qas", paragraph_place):
@@ -201,8 +201,8 @@ def _reference(place: str, text: object, start: object, context: str, first: boo
     found = _occurrences(text, context)
     if not found:
         raise UserError(
-            f"{place}: the answer {text[:60]!r} is not in the context, to the letter; an answer is a part of it. Mend one of "
-            "them, or take the question out."
+            f"{place}: the answer {text[:60]!r} is not in the context, to the letter; an answer is a part of it. Correct one of "
+            "them, or remove the question."
         )
     if start is not None:
         return _at(place, text, start + white, context, found)
@@ -221,8 +221,8 @@ def _at(place: str, text: str, start: int, context: str, found: list[int]) -> Re
     nearest = min(close or found, key=lambda there: abs(there - start))
     if abs(nearest - start) > NEARBY:
         raise UserError(
-            f"{place}: the answer {text[:60]!r} does not stand at {start:,}; the nearest is at {nearest:,}. Mend its start, "
-            "which counts characters from 0, or leave it out."
+            f"{place}: the answer {text[:60]!r} does not stand at {start:,}; the nearest is at {nearest:,}. Correct its "
+            "start, which counts characters from 0, or leave it out."
         )
     return Reference(text, nearest, nearest != start)
 

@@ -65,8 +65,8 @@ def hub_records(where: str) -> Iterator[Record]:
         ) from error
     named = _named_lists(rows)
     for number, record in enumerate(rows):
-        told = {column: [names[n] if n in range(len(names)) else n for n in record[column]] for column, names in named.items()}
-        yield f"{where}, row {number}", {**record, **told}
+        renamed = {column: [names[n] if n in range(len(names)) else n for n in record[column]] for column, names in named.items()}
+        yield f"{where}, row {number}", {**record, **renamed}
 
 
 def _named_lists(rows: Any) -> dict[str, list[str]]:
@@ -124,7 +124,7 @@ def table_records(path: Path, rows: Iterator[Row], columns: tuple[str, ...]) -> 
         if len(row) != len(header):
             raise UserError(
                 f"{path}, line {number}: columns found: {len(row)}, expected: {len(header)} as in line {start}. "
-                f"Mend the line: a separator too many, or one missing.{separator_hint(path)}"
+                f"Correct the line: a separator too many, or one missing.{separator_hint(path)}"
             )
         yield f"{path}, line {number}", dict(zip(header, row))
 

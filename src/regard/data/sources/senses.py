@@ -41,7 +41,9 @@ def typed_sentences(texts: Sequence[str | tuple[str, str]]) -> list[Sentence]:
 
 def _sentence(row: list[str], place: str) -> Sentence:
     if len(row) > 2:
-        raise UserError(f"{place}: columns found: {len(row)}, expected: a sentence, or a sentence and its sense. Mend the line.")
+        raise UserError(
+            f"{place}: columns found: {len(row)}, expected: a sentence, or a sentence and its sense. Correct the line."
+        )
     text, sense = (unicodedata.normalize("NFC", part).strip() for part in [*row, ""][:2])
     if not text:
         raise UserError(f"{place} is empty; give a sentence.")

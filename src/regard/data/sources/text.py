@@ -1,17 +1,15 @@
-"""Documents from whatever people have: text files, folders, globs, JSON lines, the hub, or the text that comes along.
+"""Read documents: from text files, folders, globs, JSON lines, the hub, or the built-in text.
 
     "book.txt"                      one document; a line that says <|endoftext|> and nothing else ends it, and the next begins
     "books"                         a folder: every .txt, .md, .jsonl and .ndjson file in and below it, sorted by name
     "books/*.txt"                   a glob, sorted by name; ** stands for folders of any depth
-    "posts.jsonl"                   one document a line, in the column "text" unless told otherwise (.ndjson too)
+    "posts.jsonl"                   one document a line, in the column "text" unless another is given (.ndjson too)
     "builtin:python-reference/train" needs no network: the language reference of the Python this runs on
     "hf:NAME@CONFIG:SPLIT"          `datasets` opens NAME, one document a row; @CONFIG and :SPLIT (train) may be left out
 
 Every file may be gzipped (.gz), and several of these may be given, to be read one after the other. Documents are taken as they
-stand, but for line ends (always "\n") and a byte order mark; what is nothing but white space is no document. Nothing is held in
-memory for longer than it takes to use it.
-
-A document of any size in parts small enough to hold, cut only where a tokenizer cuts too (see `text/cutting`).
+stand, but for line ends (always "\n") and a byte order mark; what is nothing but white space is no document. A
+document of any size is read in parts that fit in memory, cut only where every tokenizer cuts too (`text/pretokenize.cut_long`).
 """
 
 from __future__ import annotations

@@ -4,11 +4,9 @@
     word2vec-binary   the same first line, then each word, a space, and its numbers as four bytes each
     glove             no first line
 
-Every one may be gzipped (.gz). fastText's .vec files are of the first kind. Which kind a file is, it says itself. A word that is
+Every one may be gzipped (.gz). fastText's .vec files are of the first kind. The kind is recognized by the content. A word that is
 not UTF-8, as old programs left when they cut long words, is read with U+FFFD for what it is not; of a word that comes twice the
 first is taken; in a line with more fields than numbers the word is all that stands before them.
-
-Word vectors written as others read them; what the kinds of files are is told in `word_vectors`.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from regard.core.files import MIB, create_file, format_size, open_maybe_gzipped
 from regard.core.terminal import quoted
 
 SUFFIXES = (".vec", ".bin", ".txt", ".w2v", ".glove")
-SAMPLE = 2**16  # bytes from which a file's kind is told
+SAMPLE = 2**16  # bytes by which the kind of a file is recognized
 LONGEST = 2**12  # bytes of a word
 LONGEST_LINE = 2 * MIB
 WIDEST = 2**16  # numbers of a word; those of large models have some thousands

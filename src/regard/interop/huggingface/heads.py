@@ -1,6 +1,6 @@
 """The heads of a public folder, and the names of the labels that its texts or tokens get.
 
-Tensors tell which heads came along: a folder of `BertForMaskedLM` may hold the head for next sentences too. Where two heads would
+Tensor names show the heads: a folder of `BertForMaskedLM` may hold the head for next sentences too. Where two heads would
 be stored under one name (BERT's `classifier` scores whole texts or tokens), the architecture in `config.json` decides.
 """
 

@@ -1,8 +1,7 @@
-"""Reads a public model from its folder: `config.json`, and `model.safetensors` or the parts that its index names.
+"""Read a public model from its folder: `config.json`, and `model.safetensors` or the parts that its index names.
 
-Nothing is ever unpickled: a folder with other weights gets a sentence that says how to convert them.
-
-The files of public folders, read with a sentence for what may be wrong with them; links in them do not lead elsewhere.
+Nothing is ever unpickled: a folder with other weights gets a sentence that says how to convert them. Links
+in a folder are not followed out of it.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Public:
     vocabulary: int
     weights: dict[str, Tensor]  # as the family's `state_dict` calls them
     raw: Mapping[str, Any]  # config.json as it stands, with the ids of special tokens
-    notes: tuple[str, ...]  # sentences for whoever will train it further
+    notes: tuple[str, ...]  # sentences for further training
     heads: Heads = MASKED_WORDS  # that came along; of a GPT that for words
     labels: tuple[str, ...] = ()  # of classes or tags
 

@@ -77,7 +77,7 @@ def _labels(weights: Mapping[str, Tensor], heads: Sequence[str], labels: Sequenc
     if not sizes and labels:
         raise UserError(f"{len(labels)} labels are given, but the model has no head for classes or tags.")
     if labels and len(labels) != sizes[0]:
-        raise UserError(f"{len(labels)} labels are given, but the model tells {sizes[0]} apart.")
+        raise UserError(f"{len(labels)} labels are given, but the model has {sizes[0]} outputs.")
     if len({*labels}) < len(labels):
         raise UserError("Two labels have the same name; transformers finds a label's number by its name.")
     return tuple(labels) or tuple(f"LABEL_{n}" for n in range(*sizes[:1] or (0,)))
@@ -117,7 +117,7 @@ def _tokenizer_config(roles: Mapping[str, str], config: Config) -> dict[str, Any
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": config.maximum_length,
-        # Unless told, transformers 4 gives segments, which GPT-2 would take for words, and 5 gives none, which BERT needs.
+        # By default, transformers 4 gives segments, which GPT-2 would take for words, and 5 gives none, which BERT needs.
         "model_input_names": ["input_ids", *(["token_type_ids"] if segments else []), "attention_mask"],
         "clean_up_tokenization_spaces": False,
         **{f"{role}_token": token for role, token in roles.items()},

@@ -14,7 +14,7 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.captions import CaptionBatches, EncodedCaptions, encode_captions, in_order
 from regard.data.sources.captions import CaptionedImages, read_captions
-from regard.data.valid_fraction import hint, rows_held_out, told_held_out
+from regard.data.valid_fraction import describe_valid_fraction, hint, split_rows
 from regard.decode.config import DecodeConfig
 from regard.families import family_of
 from regard.families.base import Sizes
@@ -87,7 +87,7 @@ def read_to_learn(recipe: Recipe) -> tuple[CaptionedImages, CaptionedImages]:
     if recipe.data.valid or not recipe.data.valid_fraction:
         return train, read_split(recipe, "valid")
     looks = [sha256(image_YXC.tobytes()).digest() for image_YXC in train.images_NYXC]
-    rows = rows_held_out(looks, recipe.data.valid_fraction, "images")
+    rows = split_rows(looks, recipe.data.valid_fraction, "images")
     return train.take(rows.kept), train.take(rows.held)
 
 
@@ -104,7 +104,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pictures:
     """Read and check the data, then take the vocabulary of the run's folder or learn it. Nothing is written."""
     train, valid = read_to_learn(recipe)
     test = read_split(recipe, "test") if recipe.data.test else None
-    for line in told_held_out(recipe.data):
+    for line in describe_valid_fraction(recipe.data):
         say(line)
     for name, part in (("train", train), ("valid", valid), ("test", test)):
         if part is not None:

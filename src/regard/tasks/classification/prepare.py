@@ -24,7 +24,7 @@ from regard.data.labels.classes import Labels, Scale, describe_labels, describe_
 from regard.data.lra.sequences import Sequences
 from regard.data.sources.columns import join_names
 from regard.data.sources.labelled import Example, choose_columns, describe_columns, lacks_labels, read_labelled, read_unlabelled
-from regard.data.valid_fraction import held_out, hint, rows_held_out, told_held_out
+from regard.data.valid_fraction import describe_valid_fraction, hint, split_rows, split_valid
 from regard.families import family_of
 from regard.families.classifier import Classifier, classifier, count
 from regard.metrics.classification import ClassificationScores
@@ -79,9 +79,9 @@ def read_to_learn(recipe: Recipe) -> tuple[Sequence[Example], Sequence[Example]]
     if data.valid or not data.valid_fraction:
         return train, read_split(recipe, "valid")
     if isinstance(train, Sequences):
-        rows = rows_held_out(range(len(train)), data.valid_fraction, "texts")
+        rows = split_rows(range(len(train)), data.valid_fraction, "texts")
         return train.take(rows.kept), train.take(rows.held)
-    return held_out(train, lambda example: example.key, data.valid_fraction, "texts")
+    return split_valid(train, lambda example: example.key, data.valid_fraction, "texts")
 
 
 def words_of(examples: Sequence[Example]) -> list[str]:
@@ -106,7 +106,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
     if unscored:
         say(f"test: {_unscored(recipe)}")
     labels = teacher.labels_of(train or valid) if teacher else KINDS[recipe.objective.name].labels.of(train)
-    for line in told_held_out(recipe.data):
+    for line in describe_valid_fraction(recipe.data):
         say(line)
     _tell(KINDS[recipe.objective.name], labels, {"train": train, "valid": valid, "test": test}, say)
     _show(recipe, train, say)
@@ -321,7 +321,7 @@ class Labelled:
 
     def amounts(self) -> dict[str, str]:
         what, bare = called(self.labels), int((self.train.labels == UNLABELLED).sum()) if self.teacher else 0
-        told = f"{self.labels.told}{f', {bare:,} of them without any' if bare else ''}"
+        told = f"{self.labels.summary}{f', {bare:,} of them without any' if bare else ''}"
         return {"train": f"{len(self.train):,} {what}, {told}", "valid": f"{len(self.valid):,} {what}"}
 
     def fingerprints(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ from regard.data.batching.pairs import encode_pairs
 from regard.data.checks import overlap
 from regard.data.sources import Pair
 from regard.data.sources.dialogues import Dialogue, Exchange, exchanges, read_dialogues
-from regard.data.valid_fraction import held_out, hint, told_held_out
+from regard.data.valid_fraction import describe_valid_fraction, hint, split_valid
 from regard.runs.folder import Say
 from regard.runs.recipe import Recipe
 from regard.tasks.dialogue.predict import Fit
@@ -42,10 +42,10 @@ def read_splits(recipe: Recipe, say: Say) -> tuple[list[Dialogue], dict[str, lis
     if data.valid or not data.valid_fraction:
         valid = read_split(recipe, "valid")
     else:
-        train, valid = held_out(train, lambda dialogue: dialogue.turns, data.valid_fraction, "dialogues")
+        train, valid = split_valid(train, lambda dialogue: dialogue.turns, data.valid_fraction, "dialogues")
         _must_reply(valid)
     splits = {"train": train, "valid": valid} | ({"test": read_split(recipe, "test")} if data.test else {})
-    for line in told_held_out(recipe.data):
+    for line in describe_valid_fraction(recipe.data):
         say(line)
     found = {split: exchanges_of(recipe, dialogues) for split, dialogues in splits.items()}
     for split, some in found.items():

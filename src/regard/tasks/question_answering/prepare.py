@@ -12,7 +12,7 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.qa import SpanBatches, Windows
 from regard.data.sources.qa import Question, read_questions
-from regard.data.valid_fraction import held_out, hint, told_held_out
+from regard.data.valid_fraction import describe_valid_fraction, hint, split_valid
 from regard.families import family_of
 from regard.families.base import Sizes
 from regard.families.bert import BERT
@@ -120,7 +120,7 @@ def read_to_learn(recipe: Recipe) -> tuple[list[Question], list[Question]]:
     train = read_split(recipe, "train")
     if recipe.data.valid or not recipe.data.valid_fraction:
         return train, read_split(recipe, "valid")
-    return held_out(train, lambda question: question.context, recipe.data.valid_fraction, "questions")
+    return split_valid(train, lambda question: question.context, recipe.data.valid_fraction, "questions")
 
 
 def read_test(recipe: Recipe) -> list[Question]:
@@ -133,7 +133,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Questions:
     start = start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
     train, valid = read_to_learn(recipe)
     test = read_split(recipe, "test") if recipe.data.test else []
-    for line in told_held_out(recipe.data):
+    for line in describe_valid_fraction(recipe.data):
         say(line)
     for split, questions in (("train", train), ("valid", valid), ("test", test)):
         for line in _described(questions):

@@ -16,7 +16,7 @@ from regard.data.batching.tagged import TaggedBatches, TaggedTexts, WordReader
 from regard.data.checks import describe_tags, repair_tags
 from regard.data.labels.tagset import Scheme, Tags, guess_scheme
 from regard.data.sources.tagged import TaggedSentence, read_tagged
-from regard.data.valid_fraction import held_out, hint, told_held_out
+from regard.data.valid_fraction import describe_valid_fraction, hint, split_valid
 from regard.families import family_of
 from regard.families.base import Sizes
 from regard.metrics.entities import EntityScores
@@ -138,7 +138,7 @@ def read_splits(recipe: Recipe) -> dict[str, Split]:
         valid = read_split(recipe, "valid")
     else:
         documents = len({sentence.group for sentence in train.sentences}) > 1  # of one alone, sentences are picked
-        kept, held = held_out(
+        kept, held = split_valid(
             train.sentences, lambda sentence: sentence.group if documents else sentence.words, data.valid_fraction, "sentences"
         )
         train, valid = train._replace(sentences=kept), Split(held, train.scheme, 0)
@@ -173,7 +173,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Sentences:
         say(f"test: {_unscored(recipe)}")
     tags = Tags.of(train, splits["train"].scheme)
     numbers = {split: tags.numbers(found.sentences, split) for split, found in splits.items()}
-    for line in told_held_out(recipe.data):
+    for line in describe_valid_fraction(recipe.data):
         say(line)
     _tell(splits, say)
     tokenizer = vocabulary(recipe, folder, start, lambda: [" ".join(sentence.words) for sentence in train])

@@ -17,7 +17,7 @@ from regard.data.batching.pairs import EncodedPairs, PairBatches, cuts, encode_p
 from regard.data.checks import check_pairs, overlap
 from regard.data.sources import Pair
 from regard.data.sources.parallel import Columns, describe_columns, read_pairs
-from regard.data.valid_fraction import held_out, hint, told_held_out
+from regard.data.valid_fraction import describe_valid_fraction, hint, split_valid
 from regard.decode.config import DecodeConfig
 from regard.families import family_of
 from regard.families.base import Sizes
@@ -102,7 +102,7 @@ def read_to_learn(recipe: Recipe) -> tuple[list[Pair], list[Pair]]:
     train = read_split(recipe, "train")
     if recipe.data.valid or not recipe.data.valid_fraction:
         return train, read_split(recipe, "valid")
-    return held_out(train, lambda pair: pair.source, recipe.data.valid_fraction, "pairs")
+    return split_valid(train, lambda pair: pair.source, recipe.data.valid_fraction, "pairs")
 
 
 def read_test(recipe: Recipe) -> list[Pair]:
@@ -113,7 +113,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
     """Read and check the data, then take the vocabularies of the run's folder or learn them. Nothing is written."""
     train, valid = read_to_learn(recipe)
     test = read_split(recipe, "test") if recipe.data.test else []
-    for line in told_held_out(recipe.data):
+    for line in describe_valid_fraction(recipe.data):
         say(line)
     for name, pairs in (("train", train), ("valid", valid), ("test", test)):
         if pairs:
