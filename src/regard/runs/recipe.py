@@ -29,7 +29,7 @@ from regard.decode.config import ONLY_FOR, DecodeConfig
 from regard.families import FAMILIES
 from regard.objectives import OBJECTIVES
 from regard.text.config import PairTextConfig, TextConfig
-from regard.training.config import StaticConfig, TrainConfig
+from regard.training.config import TrainConfig, WordVectorTrainConfig
 
 UNKNOWN = "no setting"  # of another task, family or objective
 
@@ -115,7 +115,7 @@ TASKS = {
     "tag": Sections(TaggedConfig, TextConfig, ("bert", "elmo"), ("tagging",)),
     "fill": Sections(TextsConfig, TextConfig, ("bert", "electra"), ("masked_lm", "replaced_token")),
     "read": Sections(TextsConfig, TextConfig, ("elmo",), ("bidirectional_lm",)),
-    "words": Sections(WordsDataConfig, TextConfig, ("words",), WORDS, StaticConfig),
+    "words": Sections(WordsDataConfig, TextConfig, ("words",), WORDS, WordVectorTrainConfig),
     "denoise": Sections(LabelledConfig, TextConfig, ("encoder", "bert"), ("masked_lm",)),
     "caption": Sections(CaptionsConfig, TextConfig, ("captioner",), ("captioning",)),
 }
