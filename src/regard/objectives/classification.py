@@ -4,7 +4,7 @@
 
 The paper found that the second term, with a weight of 0.5, helps on large data sets and not on small ones. It needs a causal
 model. Label smoothing as in `seq2seq.py`: the target is 1 - e for the right label, with e spread evenly over all labels.
-`agreement` adds R-Drop (`r_drop.py`).
+`r_drop` adds R-Drop (`r_drop.py`).
 
 Where classes have different sizes, `balance = "weights"` weights a text by N / (C * texts of its class): rare classes are then
 predicted more often, rightly and wrongly. Validation uses the same weights.
@@ -37,15 +37,15 @@ class ClassificationConfig:
     smoothing: float = 0.0
     language: float = 0.0  # the weight of the language-model term; 0.5 in the paper, 0 is off
     balance: Literal["none", "weights"] = "none"
-    agreement: float = 0.0
+    r_drop: float = 0.0
 
     @property
     def passes(self) -> int:
         """Forward passes of a batch in a training step."""
-        return 2 if self.agreement else 1
+        return 2 if self.r_drop else 1
 
     def __post_init__(self) -> None:
-        check_r_drop(self.agreement)
+        check_r_drop(self.r_drop)
         check_smoothing(self.smoothing)
         if not 0 <= self.language < float("inf"):
             raise UserError(f"objective.language={self.language} must be 0 (off) or more, such as 0.5.")
@@ -56,7 +56,7 @@ class ClassificationLoss:
 
     def __init__(self, config: ClassificationConfig, weights_C: Tensor | None = None) -> None:
         """Keep the settings; `weights_C` weights the texts of each class, None: all by 1."""
-        self.smoothing, self.language, self.agreement = config.smoothing, config.language, config.agreement
+        self.smoothing, self.language, self.r_drop = config.smoothing, config.language, config.r_drop
         self.weights_C = weights_C
 
     def __call__(self, model: Classifier, batch: LabelledBatch) -> Loss:
@@ -66,9 +66,9 @@ class ClassificationLoss:
             predicted_N = logits_NC.argmax(-1)
             return Loss(nll, {"nll": nll, "accuracy": (predicted_N == batch.labels_N).sum()}, batch.tokens, predicted_N)
         total, logits_NC = self._once(model, batch)
-        if self.agreement:
+        if self.r_drop:
             again, other_NC = self._once(model, batch)
-            total = (total + again) / 2 + self.agreement * r_drop_divergence(logits_NC, other_NC, batch.labels_N != IGNORED)
+            total = (total + again) / 2 + self.r_drop * r_drop_divergence(logits_NC, other_NC, batch.labels_N != IGNORED)
         return Loss(total, {}, batch.tokens)
 
     def _once(self, model: Classifier, batch: LabelledBatch) -> tuple[Tensor, Tensor]:

@@ -39,7 +39,7 @@ WEIGHTS = ("soft", "hard", "cosine")
 class DistillationConfig:
     name: Literal["distillation"] = "distillation"
     teacher: str = ""  # a run that classifies, or a Hugging Face folder that does (hf:NAME on its hub)
-    inherit: bool = True  # initialise the student with evenly spaced layers of its teacher; else by task.start, or at random
+    inherit: bool = True  # initialise the student with evenly spaced layers of its teacher; else by task.init_from, or at random
     temperature: float = 2.0
     soft: float = 1.0  # the weight of the teacher's predictions; DistilBERT's three weights were 5, 2 and 1
     hard: float = 0.4  # of the labels, where there are any

@@ -30,19 +30,19 @@ from regard.objectives.chunked_cross_entropy import chunked_loss, cross_entropy
 @dataclass(frozen=True, kw_only=True)
 class MaskedLMConfig:
     name: Literal["masked_lm"] = "masked_lm"
-    share: float = 0.15  # of the tokens is masked
+    mask_rate: float = 0.15  # of the tokens is masked
     whole_words: bool = False  # mask all tokens of a word together
     next_sentence: bool = False  # passages are two texts; predict whether the second follows the first
     passes = 1
 
     def __post_init__(self) -> None:
-        check_mask_rate(self.share)
+        check_mask_rate(self.mask_rate)
 
 
 def check_mask_rate(share: float) -> None:
     """Raise unless the share is between 0 and 1."""
     if not 0 < share < 1:
-        raise UserError(f"objective.share={share} must be between 0 and 1, such as 0.15.")
+        raise UserError(f"objective.mask_rate={share} must be between 0 and 1, such as 0.15.")
 
 
 class MaskedLMLoss:

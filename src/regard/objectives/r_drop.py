@@ -11,10 +11,10 @@ from torch import Tensor
 from regard.core.errors import UserError
 
 
-def check_r_drop(agreement: float) -> None:
+def check_r_drop(r_drop: float) -> None:
     """Raise unless the weight is 0 or more."""
-    if not 0 <= agreement < float("inf"):
-        raise UserError(f"objective.agreement={agreement} must be 0 (off) or more, such as 5.")
+    if not 0 <= r_drop < float("inf"):
+        raise UserError(f"objective.r_drop={r_drop} must be 0 (off) or more, such as 5.")
 
 
 def r_drop_divergence(one_NC: Tensor, other_NC: Tensor, counted_N: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 Vaswani et al. 2017, section 5.4: the target is not 1 for the right token but 1 - e, with e spread evenly over the vocabulary
 (Szegedy et al. 2016). It costs perplexity and gains BLEU, so validation reports the unsmoothed loss `nll`.
 
-`agreement` adds R-Drop (`r_drop.py`).
+`r_drop` adds R-Drop (`r_drop.py`).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 class Seq2SeqConfig:
     name: Literal["seq2seq"] = "seq2seq"
     smoothing: float = 0.1
-    agreement: float = 0.0
+    r_drop: float = 0.0
 
     @property
     def passes(self) -> int:
         """Forward passes of a batch in a training step."""
-        return 2 if self.agreement else 1
+        return 2 if self.r_drop else 1
 
     def __post_init__(self) -> None:
-        check_r_drop(self.agreement)
+        check_r_drop(self.r_drop)
         check_smoothing(self.smoothing)
 
 
@@ -44,11 +44,11 @@ class Seq2SeqLoss:
     """The smoothed cross-entropy of targets, with R-Drop in training if asked."""
 
     def __init__(self, config: Seq2SeqConfig) -> None:
-        self.smoothing, self.agreement = config.smoothing, config.agreement
+        self.smoothing, self.r_drop = config.smoothing, config.r_drop
 
     def __call__(self, model: Model, batch: Batch | PackedBatch | ImageBatch) -> Loss:
         targets_N = batch.target_out_BL.flatten()
-        if model.training and self.agreement:
+        if model.training and self.r_drop:
             x_2ND = model.hidden(*batch.twice().inputs).flatten(0, 1).unflatten(0, (2, -1))
             return Loss(chunked_loss(self._with_r_drop, model.head, x_2ND, targets_N), {}, batch.tokens)
         x_ND = model.hidden(*batch.inputs).flatten(0, 1)
@@ -63,7 +63,7 @@ class Seq2SeqLoss:
 
     def _with_r_drop(self, logits_2NV: Tensor, targets_N: Tensor) -> Tensor:
         total = _cross_entropy(logits_2NV.flatten(0, 1), targets_N.repeat(2), self.smoothing) / 2
-        return total + self.agreement * r_drop_divergence(logits_2NV[0], logits_2NV[1], targets_N != PAD)
+        return total + self.r_drop * r_drop_divergence(logits_2NV[0], logits_2NV[1], targets_N != PAD)
 
 
 def _plain(logits_NV: Tensor, targets_N: Tensor) -> Tensor:

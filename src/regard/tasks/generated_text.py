@@ -45,7 +45,7 @@ def find(
         eos=EOS,
         limits=limits,
         banned=(PAD, SOS),
-        banned_sequences=[ids for word in config.banned if (ids := encode(word))],
+        banned_sequences=[ids for word in config.banned_words if (ids := encode(word))],
         forced=[encode(config.prefix)] * rows if config.prefix else None,
         sessions=sessions,
     )

@@ -43,7 +43,7 @@ def of_reading(
         method=BeamSettings(beam=beam, length_penalty=config.length_penalty, n_best=beam),
         minimum_length=config.minimum_length,
         banned=(PAD, SOS),
-        banned_sequences=[ids for word in config.banned if (ids := tokenizer.encode(word))],
+        banned_sequences=[ids for word in config.banned_words if (ids := tokenizer.encode(word))],
         forced=[forced],
     )
     return trace_beam(request)

@@ -22,7 +22,7 @@ def prepare_for_training(model: nn.Module, config: TrainConfig) -> None:
     """Set activation checkpointing and compile, in place; parameter names and weights do not change."""
     for module in model.modules():
         if isinstance(module, Stack):
-            module.recompute = config.recompute
+            module.recompute = config.activation_checkpointing
     if config.compile:
         compile_stacks(model)
 

@@ -1,6 +1,6 @@
 """The task `read`: running text, one vocabulary, and two networks that learn to expect it, the one ahead, the other back.
 
-What it is for comes later: `task.start=runs/elmo` in `classify` and `tag`, `task.name=embed` for vectors.
+What it is for comes later: `task.init_from=runs/elmo` in `classify` and `tag`, `task.name=embed` for vectors.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ class ReadText:
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ReadText:
-    if recipe.data.apart:
+    if recipe.data.document_mask:
         raise UserError(
-            "data.apart=true keeps documents that share a window apart, but a recurrent network carries one word to the next; "
-            "set data.apart=false: an end token tells it where a document ends."
+            "data.document_mask=true keeps documents that share a window apart, but a recurrent network carries its state from "
+            "word to word; set data.document_mask=false: an end token tells it where a document ends."
         )
     test = read_test(recipe) if recipe.data.test else None
     window = window_of(recipe)
