@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.data.loader import Loader, Source
 from regard.objectives.base import Objective
-from regard.training.compile import fuse
+from regard.training.compile import prepare_for_training
 from regard.training.config import TrainConfig
 from regard.training.optimizers import make_optimizer
 from regard.training.step import Stepper
@@ -32,7 +32,7 @@ SETTINGS = TrainConfig(
 
 def ours(model: nn.Module, objective: Objective, source: Source, config: TrainConfig = SETTINGS) -> Callable[[], None]:
     model.train()
-    fuse(model, config)
+    prepare_for_training(model, config)
     loader = Loader(source, pin=CUDA)
     stepper = Stepper(model, objective, loader, make_optimizer(model, config), config, print)
     stream = zip(count(1), loader.start(0, config.steps))

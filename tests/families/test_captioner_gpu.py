@@ -13,7 +13,7 @@ from regard.data.batching.captions import EncodedCaptions, make_batch
 from regard.data.batching.pairs import Ragged
 from regard.decode.cuda_graphs import sessions_on
 from regard.objectives.captioning import CaptioningConfig, CaptioningLoss
-from regard.training.cuda_graphs import Recordings
+from regard.training.cuda_graphs import StepGraphs
 from tests.decode.searches import beam_search
 from tests.families.test_captioner import built, images
 
@@ -79,7 +79,7 @@ def test_recorded_steps_learn_what_plain_ones_do(encoder, decoder, coverage):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
 
-        recordings = Recordings(device)
+        recordings = StepGraphs(device)
         for _ in range(8):
             given = batch().to(device)
             if recorded:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.decode.cuda_graphs import sessions_on
 from regard.model.probe import probe
-from regard.training.cuda_graphs import Recordings
+from regard.training.cuda_graphs import StepGraphs
 from tests.decode.searches import beam_search
 from tests.families.test_recurrent import CHOICES, EOS, SOS, WORDS, built, inputs, named
 
@@ -73,7 +73,7 @@ def test_recorded_searches_find_what_a_cpu_finds(choice):
 def test_a_training_step_is_recorded(choice):
     model = built(**choice).cuda().train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True, capturable=True)
-    recordings, losses = Recordings(torch.device("cuda")), torch.zeros(8, device="cuda")
+    recordings, losses = StepGraphs(torch.device("cuda")), torch.zeros(8, device="cuda")
     plain, theirs = copy.deepcopy(model), torch.zeros(8, device="cuda")
     other = torch.optim.Adam(plain.parameters(), lr=1e-3, fused=True, capturable=True)
     latest = torch.zeros((), device="cuda")
@@ -91,7 +91,7 @@ def test_a_training_step_is_recorded(choice):
         losses[n] = latest
         step(plain, other, given)
         theirs[n] = latest
-    assert recordings.kept
+    assert recordings.captured
     torch.testing.assert_close(losses, theirs, atol=1e-3, rtol=1e-3)
 
 

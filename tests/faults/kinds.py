@@ -27,7 +27,7 @@ from regard.objectives.causal_lm import CausalLMConfig, CausalLMLoss
 from regard.objectives.masked_lm import MaskedLMConfig, MaskedLMLoss
 from regard.training.checkpoint import Store
 from regard.training.config import TrainConfig
-from regard.training.interrupt import interruptible
+from regard.training.interrupt import catch_signals
 from regard.training.logging import RunLog
 from regard.training.loop import Validation, train
 from regard.training.resume import average, resume
@@ -74,7 +74,7 @@ def loop(make: Callable[[], tuple[nn.Module, Objective, Source]]) -> Train:
             (batch,) = loader.work(0).batches
             return Validation({"nll": objective(model, batch).parts["nll"].item() / batch.tokens}, [])
 
-        with interruptible() as interrupt:
+        with catch_signals() as interrupt:
             progress = train(model, objective, loader, validate, TRAIN, store, log, progress, optimizer, interrupt)
         if interrupt:
             print(f"saved step {progress.step} in {folder}; continue with: regard train")  # as a command would

@@ -18,7 +18,7 @@ from regard.runs.cost import estimate, spent, training_flops
 from regard.runs.recipe import load_recipe
 from regard.tasks.translation.predict import build_model
 from regard.tasks.translation.prepare import prepare
-from regard.training.interrupt import Interrupt, interruptible
+from regard.training.interrupt import Interrupt, catch_signals
 from regard.training.progress import Progress
 
 TINY = ["data.limit=300", "model.width=16", "model.heads=2", "model.layers=1", "model.feedforward=16", "data.test="]
@@ -86,10 +86,10 @@ def test_energy_adds_up_over_the_parts_of_a_run(tmp_path, monkeypatch):
     """Stopped after its first step and continued where another meter hangs."""
     recipe = load_recipe("translate", [*TINY, *SHORT])
     stopped = Interrupt(signal.SIGINT)
-    for joules, how, interrupt in ((5.0, "measured by RAPL", nullcontext(stopped)), (7.0, "measured by NVML", interruptible())):
+    for joules, how, interrupt in ((5.0, "measured by RAPL", nullcontext(stopped)), (7.0, "measured by NVML", catch_signals())):
         meter = SimpleNamespace(joules=lambda joules=joules: joules, how=how)
         monkeypatch.setattr("regard.training.loop.Meter", SimpleNamespace(of=lambda *_, meter=meter: meter))
-        monkeypatch.setattr("regard.commands.train.interruptible", lambda interrupt=interrupt: interrupt)
+        monkeypatch.setattr("regard.commands.train.catch_signals", lambda interrupt=interrupt: interrupt)
         progress = train_run(recipe, tmp_path / "run", CPU, quiet).progress
     assert (progress.step, progress.joules, progress.metered) == (4, 12.0, "measured by RAPL + measured by NVML")
 

@@ -237,7 +237,7 @@ def test_a_run_goes_on_when_its_start_is_gone(tmp_path: Path, monkeypatch: pytes
     name = recipe_file(tmp_path, folder)
     train_as(load_recipe_to_train(name, ["model.dropout=0.3"], tmp_path / "whole"), tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr("regard.commands.train.interruptible", lambda: nullcontext(Interrupt(signal.SIGINT)))
+        patch.setattr("regard.commands.train.catch_signals", lambda: nullcontext(Interrupt(signal.SIGINT)))
         first = load_recipe_to_train(name, ["model.dropout=0.3"], tmp_path / "parts")
         assert train_as(first, tmp_path / "parts").progress.step == 1
     shutil.rmtree(folder)

@@ -86,7 +86,7 @@ def test_layout_is_readable_without_us(store: Store) -> None:
 def test_every_dtype_and_layout(store: Store, dtype: torch.dtype) -> None:
     base = torch.arange(24).reshape(4, 6).to(dtype)
     given_ = {"whole": base, "turned": base.t(), "rows": base[1:3], "columns": base[:, ::2], "flat": base.view(-1)}
-    given_ |= {"one": base[0, 0], "none": base[:0], "none too": base[:0], "spread": base[:1].expand(5, 6)}
+    given_ |= {"one": base[0, 0], "none": base[:0], "none too": base[:0], "parallel": base[:1].expand(5, 6)}
     store.save("step", 1, {"model": given_, "empty": {}}, {})
     loaded = found(store, "step").tensors("model")
     assert found(store, "step").tensors("empty") == {}

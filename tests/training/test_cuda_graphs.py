@@ -19,7 +19,7 @@ from regard.families.gpt import GPT, GPTConfig
 from regard.model.kernels.cuda_graph import Step
 from regard.objectives.causal_lm import CausalLMConfig, CausalLMLoss
 from regard.training.config import TrainConfig
-from regard.training.cuda_graphs import MOST, PLAIN, CannotRecord, Recordings
+from regard.training.cuda_graphs import MOST, PLAIN, CaptureError, StepGraphs
 from regard.training.optimizers import make_optimizer
 from regard.training.step import Stepper
 from tests.decode.tape import TapeRecorder
@@ -68,13 +68,13 @@ def trained(
 
 def by(recorder: Again) -> Callable[[Stepper], None]:
     def prepare(stepper: Stepper) -> None:
-        stepper.recordings = Recordings(torch.device("cpu"), recorder)
+        stepper.graphs = StepGraphs(torch.device("cpu"), recorder)
 
     return prepare
 
 
 def plainly(stepper: Stepper) -> None:
-    stepper.recordings = None
+    stepper.graphs = None
 
 
 def alike(one: nn.Module, other: nn.Module, tolerance: float = 1e-4) -> None:
@@ -90,16 +90,16 @@ def test_batches_are_copied_into_the_one_that_was_recorded() -> None:
     (found, stepper), (expected, plain) = trained(by(recorder)), trained(plainly)
     alike(found, expected)
     assert recorder.recorded >= 1
-    assert stepper.measured().loss == pytest.approx(plain.measured().loss, rel=1e-5)
+    assert stepper.read_stats().loss == pytest.approx(plain.read_stats().loss, rel=1e-5)
     assert all(isinstance(group["lr"], float) for group in stepper.optimizer.param_groups)  # as checkpoints have it
 
 
 def test_what_cannot_be_recorded_is_said_and_trained_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     found, stepper = trained(by(Never()))
     alike(found, trained(plainly)[0])
-    assert stepper.recordings is None
+    assert stepper.graphs is None
     said = capsys.readouterr().out
-    assert said.count("cannot be recorded as CUDA graphs (operation not permitted when stream is capturing)") == 1
+    assert said.count("cannot be captured as CUDA graphs (operation not permitted when stream is capturing)") == 1
 
 
 @pytest.mark.parametrize("apart", [False, True])
@@ -118,7 +118,7 @@ def numbered(length: int, documents: Packing | None = None) -> WindowBatch:
 
 def test_each_shape_is_recorded_once_and_only_so_many() -> None:
     recorder, seen = Again(), list[Tensor]()
-    recordings = Recordings(torch.device("cpu"), recorder)
+    recordings = StepGraphs(torch.device("cpu"), recorder)
     for length in [4] * (PLAIN + 3) + [5] * (PLAIN - 1) + [n for n in range(6, 6 + MOST + 4) for _ in range(PLAIN + 1)]:
         recordings.learn(numbered(length), lambda batch: seen.append(batch.ids_BL.clone()))
         assert seen[-1].shape == (1, length)
@@ -133,10 +133,10 @@ def test_likeness_is_of_shapes_and_of_what_kernels_are_told() -> None:
 
 
 def test_a_failed_recording_tells_its_first_line() -> None:
-    recordings = Recordings(torch.device("cpu"), Never())
+    recordings = StepGraphs(torch.device("cpu"), Never())
     for _ in range(PLAIN):
         recordings.learn(numbered(4), lambda batch: None)
-    with pytest.raises(CannotRecord, match=r"^operation not permitted when stream is capturing$"):
+    with pytest.raises(CaptureError, match=r"^operation not permitted when stream is capturing$"):
         recordings.learn(numbered(4), lambda batch: None)
 
 
@@ -148,10 +148,10 @@ def test_a_gpu_records_and_learns_the_same(optimizer: str, precision: str, apart
     config = replace(CONFIG, optimizer=optimizer, weight_decay=0.0, precision=precision)  # type: ignore[arg-type]
     run = partial(trained, config=config, device="cuda", apart=apart)
     (found, stepper), (expected, plain) = run(lambda stepper: None), run(plainly)
-    assert stepper.recordings is not None
-    assert stepper.recordings.kept
+    assert stepper.graphs is not None
+    assert stepper.graphs.captured
     alike(found, expected, 1e-4 if precision == "fp32" else 2e-2)
-    assert stepper.measured().loss == pytest.approx(plain.measured().loss, rel=1e-3)
+    assert stepper.read_stats().loss == pytest.approx(plain.read_stats().loss, rel=1e-3)
 
 
 @pytest.mark.gpu
@@ -159,15 +159,15 @@ def test_dropout_is_drawn_anew_in_every_replay() -> None:
     """And as it would be without: the seed of a step decides."""
     with patch("tests.training.test_cuda_graphs.TINY", replace(TINY, dropout=0.3)):
         (found, stepper), (expected, _) = trained(lambda stepper: None, device="cuda"), trained(plainly, device="cuda")
-    assert stepper.recordings is not None
-    assert stepper.recordings.kept
+    assert stepper.graphs is not None
+    assert stepper.graphs.captured
     alike(found, expected)
 
 
 @pytest.mark.gpu
 def test_after_a_recording_that_failed_dropout_draws_as_before() -> None:
     device = torch.device("cuda")
-    recordings, x = Recordings(device), torch.zeros(4, device=device)
+    recordings, x = StepGraphs(device), torch.zeros(4, device=device)
 
     def asks(batch: WindowBatch) -> None:
         nn.functional.dropout(x, 0.5)
@@ -176,7 +176,7 @@ def test_after_a_recording_that_failed_dropout_draws_as_before() -> None:
 
     for _ in range(PLAIN):
         recordings.learn(numbered(4), asks)
-    with pytest.raises(CannotRecord):
+    with pytest.raises(CaptureError):
         recordings.learn(numbered(4), asks)
     torch.manual_seed(3)
     found = torch.rand(5, device=device)

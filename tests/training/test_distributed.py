@@ -37,10 +37,10 @@ from regard.objectives.replaced_token import ReplacedTokenConfig, ReplacedTokenL
 from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
 from regard.tasks.translation.predict import Translator
 from regard.training.checkpoint import Store
-from regard.training.compile import fuse
+from regard.training.compile import prepare_for_training
 from regard.training.config import TrainConfig
 from regard.training.data_parallel import ParallelModel, full
-from regard.training.distributed import ALONE, World, together
+from regard.training.distributed import SINGLE_PROCESS, World, process_group
 from regard.training.logging import read_metrics
 from regard.training.optimizers import make_optimizer
 from regard.training.step import Stepper
@@ -165,22 +165,22 @@ def steps_of(family: str, world: World, shard: bool, **choices: Any) -> tuple[nn
     torch.manual_seed(world.rank)  # draws nothing that the first process's weights do not replace
     model = FAMILIES[family]()
     (source, objective), config = source_of(family), TrainConfig(steps=3, clip=0.1, epsilon=1e-4, **choices)
-    spread = ParallelModel(model, world, shard)
-    fuse(model, config)
+    parallel = ParallelModel(model, world, shard)
+    prepare_for_training(model, config)
     loader = Loader(source, accumulate=2, rank=world.rank, world=world.size)
-    stepper = Stepper(model, objective, loader, make_optimizer(model, config), config, print, spread)
+    stepper = Stepper(model, objective, loader, make_optimizer(model, config), config, print, parallel)
     found = []
     for step in (1, 2, 3):
         stepper(step, loader.work(step - 1), 0.01)
-        found += [stepper.measured().loss, stepper.measured().norm]
+        found += [stepper.read_stats().loss, stepper.read_stats().norm]
         stepper.begin()
     return model, found
 
 
 def check_families() -> None:
-    with together() as world:
+    with process_group() as world:
         for family in FAMILIES:
-            reference, expected = steps_of(family, ALONE, False)
+            reference, expected = steps_of(family, SINGLE_PROCESS, False)
             for shard in (False, True):
                 model, found = steps_of(family, world, shard)
                 assert found == pytest.approx(expected, abs=1e-5), (family, shard)
@@ -312,10 +312,10 @@ def test_memory_that_runs_out_names_the_setting() -> None:
         raise torch.OutOfMemoryError
 
     model, config = FAMILIES["gpt"](), TrainConfig(steps=3)
-    spread, loader = ParallelModel(model), Loader(source_of("gpt")[0])
-    spread.world = World(rank=0, size=2)
+    parallel, loader = ParallelModel(model), Loader(source_of("gpt")[0])
+    parallel.world = World(rank=0, size=2)
     with pytest.raises(UserError, match=r"train\.accumulate=2"):
-        Stepper(model, too_large, loader, make_optimizer(model, config), config, print, spread)(1, loader.work(0), 0.01)
+        Stepper(model, too_large, loader, make_optimizer(model, config), config, print, parallel)(1, loader.work(0), 0.01)
 
 
 # -------------------------------------------------------------------------------------------------------------- how they start
@@ -324,11 +324,11 @@ def test_memory_that_runs_out_names_the_setting() -> None:
 def test_one_process_needs_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
-    with together() as world:
-        assert world == ALONE
+    with process_group() as world:
+        assert world == SINGLE_PROCESS
         assert not torch.distributed.is_initialized()
-        with world.as_one():
-            assert (world.largest(3), world.tell("é"), world.added(0.5)) == (3, "é", 0.5)
+        with world.fail_together():
+            assert (world.max(3), world.broadcast_text("é"), world.sum_on_host(0.5)) == (3, "é", 0.5)
 
 
 @pytest.mark.parametrize(
@@ -342,11 +342,11 @@ def test_half_an_environment_is_refused(variables: dict[str, str], told: str, mo
 
 
 def test_each_process_takes_its_own_gpu() -> None:
-    assert World(1, 2, 1).place(torch.device("cpu")) == torch.device("cpu")
+    assert World(1, 2, 1).local_device(torch.device("cpu")) == torch.device("cpu")
     with pytest.raises(UserError, match="give --device cuda: each takes its own"):
-        World(1, 2, 1).place(torch.device("cuda:1"))
+        World(1, 2, 1).local_device(torch.device("cuda:1"))
     with pytest.raises(UserError, match=f"start --nproc-per-node {torch.cuda.device_count()}"):
-        World(99, 100, 99).place(torch.device("cuda"))
+        World(99, 100, 99).local_device(torch.device("cuda"))
 
 
 def test_torchrun(one: Path, tmp_path: Path) -> None:

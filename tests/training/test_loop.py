@@ -25,7 +25,7 @@ from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
 from regard.text.specials import PAD
 from regard.training.checkpoint import Store
 from regard.training.config import TrainConfig
-from regard.training.interrupt import Interrupt, interruptible
+from regard.training.interrupt import Interrupt, catch_signals
 from regard.training.logging import RunLog, read_metrics
 from regard.training.loop import Validate, Validation, train
 from regard.training.progress import Progress
@@ -423,7 +423,7 @@ def test_speed_and_time_leave_validation_out_of_one_and_in_the_other(tmp_path: P
 
 def test_a_signal_asks_and_a_second_one_insists() -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with interruptible() as interrupt:
+    with catch_signals() as interrupt:
         assert not interrupt
         signal.raise_signal(signal.SIGTERM)
         assert interrupt
@@ -437,7 +437,7 @@ def test_beside_the_main_thread_nobody_listens() -> None:
     seen = []
 
     def work() -> None:
-        with interruptible() as interrupt:
+        with catch_signals() as interrupt:
             seen.append((bool(interrupt), signal.getsignal(signal.SIGINT)))
 
     before = signal.getsignal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""A step: memory that runs out costs micro-batches alone, what is computed again is the same, a burst closes the gate."""
+"""A step: memory that runs out costs micro-batches alone, what is computed again is the same, a bad step stops updates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.data.loader import Loader
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.objectives.base import Loss
 from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
-from regard.training.compile import fuse
+from regard.training.compile import prepare_for_training
 from regard.training.config import TrainConfig
 from regard.training.optimizers import make_optimizer
 from regard.training.step import Stepper
@@ -41,7 +41,7 @@ class Memory:
 
 def taken(config: TrainConfig, objective: object, dropout: float = 0.0, steps: int = 6) -> tuple[dict, list[str], Stepper]:
     model = Transformer(TransformerConfig(width=16, heads=2, feedforward=24, layers=1, dropout=dropout), 13, 13, seed=1)
-    fuse(model, config)
+    prepare_for_training(model, config)
     loader = Loader(PairBatches(PAIRS, config.tokens_per_batch, config.seed), accumulate=config.accumulate)
     said: list[str] = []
     stepper = Stepper(model.train(), objective, loader, make_optimizer(model, config), config, said.append)
@@ -55,7 +55,7 @@ def test_out_of_memory_is_more_micro_batches_of_the_same_batch():
     found, said, stepper = taken(CONFIG, objective)
     expected, _, _ = taken(replace(CONFIG, accumulate=stepper.loader.accumulate), OBJECTIVE)
     assert all(torch.equal(found[name], expected[name]) for name in found)
-    assert stepper.measured().loss == pytest.approx(taken(CONFIG, OBJECTIVE)[2].measured().loss, rel=1e-4)
+    assert stepper.read_stats().loss == pytest.approx(taken(CONFIG, OBJECTIVE)[2].read_stats().loss, rel=1e-4)
     assert stepper.loader.accumulate > 1
     assert "the same batches" in said[0]
     assert max(objective.sizes) > 3 >= objective.sizes[-1]
@@ -77,7 +77,7 @@ def test_what_is_computed_again_is_the_same_with_dropout_too():
 def test_recomputing_keeps_less():
     def kept(recompute: bool) -> int:
         model = Transformer(TransformerConfig(width=16, heads=2, feedforward=24, layers=4, dropout=0.0), 13, 13).train()
-        fuse(model, replace(CONFIG, activation_checkpointing=recompute))
+        prepare_for_training(model, replace(CONFIG, activation_checkpointing=recompute))
         seen: list[int] = []
 
         def note(tensor: torch.Tensor) -> torch.Tensor:
@@ -105,8 +105,8 @@ class Bursts:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_after_a_burst_nothing_passes_the_gate(value):
-    """The host need not look at every step: whenever it does, the weights are those from before the burst."""
+    """The host need not look at every step: whenever it does, the weights are those from before the first bad step."""
     before, _, _ = taken(CONFIG, OBJECTIVE, steps=3)
     after, _, stepper = taken(CONFIG, Bursts(4, value), steps=6)
     assert all(torch.equal(before[name], after[name]) for name in before)
-    assert stepper.measured().burst == 4
+    assert stepper.read_stats().first_bad_step == 4

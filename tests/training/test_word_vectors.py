@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.training.config import StaticConfig
+from regard.training.config import WordVectorTrainConfig
 from regard.training.word_vectors import workers
 
 
@@ -15,7 +15,7 @@ from regard.training.word_vectors import workers
 @settings(max_examples=20)
 def test_what_is_found_comes_in_the_order_of_the_list(threads, items):
     done = []
-    with workers(StaticConfig(threads=threads)) as crew:
+    with workers(WordVectorTrainConfig(threads=threads)) as crew:
         found = crew.map(lambda item: (done.append(item), -item)[1], items)
     assert found == [-item for item in items]
     assert sorted(done) == sorted(items)
@@ -28,7 +28,7 @@ def test_threads_work_at_the_same_time_and_torch_uses_each_as_one():
         meet.wait()
         return threading.get_ident(), torch.get_num_threads()
 
-    with workers(StaticConfig(threads=3)) as crew:
+    with workers(WordVectorTrainConfig(threads=3)) as crew:
         found = crew.map(work, range(3))
     assert len({thread for thread, _ in found}) == 3
     assert threading.get_ident() in {thread for thread, _ in found}
@@ -41,5 +41,5 @@ def test_a_mistake_in_any_thread_is_heard_of(wrong):
         if item == wrong:
             raise ValueError(item)
 
-    with workers(StaticConfig(threads=2)) as crew, pytest.raises(ValueError, match=str(wrong)):
+    with workers(WordVectorTrainConfig(threads=2)) as crew, pytest.raises(ValueError, match=str(wrong)):
         crew.map(work, range(4))

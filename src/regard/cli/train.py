@@ -62,17 +62,17 @@ def train(
     from regard.commands.train import dry_run_lines, prepare_run, summary_lines, to_look, to_try, train_prepared
     from regard.runs.folder import choose_device
     from regard.runs.init_recipe import load_recipe_to_train
-    from regard.training.distributed import together
+    from regard.training.distributed import process_group
 
-    with together() as world:
-        tell = say if world.leads else say_nothing
+    with process_group() as world:
+        tell = say if world.is_main else say_nothing
         resolved = load_recipe_to_train(recipe, settings or [], out or Path("runs") / Path(recipe).stem)
         folder = out or Path("runs") / resolved.recipe.name
-        where = world.place(choose_device(device))
+        where = world.local_device(choose_device(device))
         summary = summary_lines(recipe, settings or [], resolved)
         if dry_run:
             told = [resolved.to_toml()] if full else summary
-            for line in (*told, *dry_run_lines(resolved, where, tell, folder)) if world.leads else ():
+            for line in (*told, *dry_run_lines(resolved, where, tell, folder)) if world.is_main else ():
                 show_line(line)
             return
         prepared = prepare_run(resolved, folder, where, tell, world)
@@ -81,7 +81,7 @@ def train(
     if outcome.interrupted:
         tell(f"saved step {outcome.progress.step:,} in {folder}; continue with: {shlex.join(['regard', *sys.argv[1:]])}")
         raise typer.Exit(outcome.interrupted)
-    if not world.leads:
+    if not world.is_main:
         return
     for line in outcome.result.lines() if outcome.result else []:
         show_line(line)

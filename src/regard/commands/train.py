@@ -29,8 +29,8 @@ from regard.runs.task import TASKS
 from regard.tasks.notices import told_whole
 from regard.tasks.word_init import check_vectors, fill_vectors
 from regard.training.data_parallel import ParallelModel
-from regard.training.distributed import ALONE, Mute, World
-from regard.training.interrupt import Interrupt, interruptible
+from regard.training.distributed import SINGLE_PROCESS, SilentLog, World
+from regard.training.interrupt import Interrupt, catch_signals
 from regard.training.logging import RunLog, clock
 from regard.training.loop import train
 from regard.training.progress import Progress, done
@@ -50,15 +50,15 @@ def train_run(recipe: Recipe, folder: Path, device: torch.device, say: Say) -> O
     return train_prepared(prepare_run(recipe, folder, device, say), folder, device, say)
 
 
-def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, world: World = ALONE) -> Prepared:
+def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, world: World = SINGLE_PROCESS) -> Prepared:
     """All that can be refused is refused here, before anything is written."""
     recipe = as_begun(recipe, folder)
-    with world.as_one():
-        if world.leads:
+    with world.fail_together():
+        if world.is_main:
             check_folder(recipe, folder)
     grams_per_kwh()
     prepared = _prepared(recipe, None if Run(folder).never_saved else folder, device, say)
-    world.must_agree(
+    world.check_equal(
         str(prepared.fingerprints()), "the processes do not read the same training data; put it where all machines see it."
     )
     check_vectors(prepared)
@@ -66,7 +66,7 @@ def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, wo
         say(_plan(prepared, device))
     if not (recipe.train.fsdp and world.size > 1):
         must_fit_memory(prepared, device)
-    if world.leads:
+    if world.is_main:
         must_fit_disk(prepared, folder)
     return prepared
 
@@ -95,16 +95,16 @@ def _plan(prepared: Prepared, device: torch.device) -> str:
     return f"plan: {train.steps:,} steps, {epochs}; {warmup}; best by {train.best}; {train.precision} on {device}"
 
 
-def train_prepared(prepared: Prepared, folder: Path, device: torch.device, say: Say, world: World = ALONE) -> Outcome:
+def train_prepared(prepared: Prepared, folder: Path, device: torch.device, say: Say, world: World = SINGLE_PROCESS) -> Outcome:
     """All of `world` train; the first process alone writes the run and, when they are done, scores it."""
     recipe = prepared.recipe
     with claimed(recipe, folder, prepared, say, world) as run:
-        with interruptible() as interrupt:
+        with catch_signals() as interrupt:
             if (trainer := TASKS[recipe.task.name].trainer) is not None:
                 progress = trainer.train(prepared, run, say, interrupt)
             else:
                 progress = _looped(prepared, run, device, say, world, interrupt)
-        if interrupt or not world.leads:
+        if interrupt or not world.is_main:
             return Outcome(run, progress, None, prepared, interrupt.exit_code if interrupt else 0)
         steps = f"{progress.step:,} step{'s' * (progress.step != 1)}"
         say(f"trained {steps}, {progress.tokens:,} {prepared.unit}, in {clock(progress.seconds)}")
@@ -120,19 +120,19 @@ def _looped(prepared: Prepared, run: Run, device: torch.device, say: Say, world:
     config, model, store = prepared.recipe.train, prepared.model(), run.store(say)
     if prepared.recipe.text.vectors:
         fill_vectors(model, prepared, say)
-    spread = ParallelModel(model, world, config.fsdp, device)
-    optimizer, progress = resume(store, config, model, spread)
+    parallel = ParallelModel(model, world, config.fsdp, device)
+    optimizer, progress = resume(store, config, model, parallel)
     _must_not_start_over(run, progress)
     if done(config, progress):
         say(f"{run.folder} is trained to step {progress.step:,}; nothing left to train, only to score")
     elif progress.step:
         say(f"continuing from step {progress.step:,} of {config.steps:,}")
-    log = RunLog(run.folder, config.steps, progress.step, prepared.unit) if world.leads else Mute()
+    log = RunLog(run.folder, config.steps, progress.step, prepared.unit) if world.is_main else SilentLog()
     objective, accumulate = prepared.objective(), max(config.accumulate, progress.accumulate)
     source, pin = _source(prepared, device), device.type == "cuda"
     loader = Loader(source, accumulate=accumulate, rank=world.rank, world=world.size, pin=pin)
     validate = prepared.validator(objective)
-    return train(model, objective, loader, validate, config, store, log, progress, optimizer, interrupt, spread)
+    return train(model, objective, loader, validate, config, store, log, progress, optimizer, interrupt, parallel)
 
 
 def _scored(run: Run, prepared: Prepared, device: torch.device) -> Result:

@@ -1,8 +1,8 @@
-"""The best spans of a context: of all starts and ends that make one, those whose two scores add up to most.
+"""Answer spans: the spans of a context with the highest sum of start and end score.
 
-Each window of the context has scored its own tokens; where windows overlap, a span has its best score of them. "No answer" has
-the least of the windows' scores for [CLS] (windows without the answer should say so, others not), less the threshold: it
-is said where no span is better (Devlin et al. 2019, section 4.3). A probability is a softmax over all spans that there are.
+Each window of the context has scored its own tokens; where windows overlap, a span gets its best score. "No answer" has the
+lowest of the windows' [CLS] scores minus the threshold: it is returned first where no span scores higher (Devlin et al. 2019,
+section 4.3). Probabilities are a softmax over all spans.
 
 Dims: M tokens of the context, K of the longest answer.
 """
@@ -18,14 +18,16 @@ NOWHERE = -1
 
 
 class Part(NamedTuple):
-    """What a window says of its part of the context."""
+    """The scores of one window for its part of the context."""
 
-    begin: int  # the first token of the context that it has
-    scores: np.ndarray  # (tokens, 2): that an answer starts, that it ends there
-    nothing: float  # start and end of "not here", together
+    begin: int  # its first token of the context
+    scores: np.ndarray  # (tokens, 2): start and end score of each token
+    nothing: float  # start plus end score of "no answer"
 
 
 class Scored(NamedTuple):
+    """A span with its score."""
+
     first: int  # tokens of the context; NOWHERE: no answer
     last: int
     score: float
@@ -33,8 +35,9 @@ class Scored(NamedTuple):
 
 
 def best_spans(parts: Sequence[Part], longest: int, count: int, threshold: float | None, solid: np.ndarray) -> list[Scored]:
-    """The best first. No answer is one of them where there is a threshold. A span starts and ends with a `solid` token: others
-    stand for no character.
+    """Return the `count` best spans, best first; with a threshold, "no answer" is one of the candidates.
+
+    A span starts and ends with a `solid` token; other tokens have no characters.
     """
     spans_MK = _spans(parts, longest, solid)
     flat = spans_MK.ravel()
@@ -52,7 +55,7 @@ def best_spans(parts: Sequence[Part], longest: int, count: int, threshold: float
 
 
 def _spans(parts: Sequence[Part], longest: int, solid: np.ndarray) -> np.ndarray:
-    """The score of every span by its first token and by how many follow it; -inf where there is none."""
+    """Return the score of every span by its first token and its further tokens; -inf where there is none."""
     found_MK = np.full((len(solid), longest), -np.inf)
     for begin, scores, _ in parts:
         end = begin + len(scores)
@@ -64,7 +67,7 @@ def _spans(parts: Sequence[Part], longest: int, solid: np.ndarray) -> np.ndarray
 
 
 def _largest(scores: np.ndarray, count: int) -> np.ndarray:
-    """Their places; of equals the first."""
+    """Return the indices of the `count` largest scores; of equals, the first."""
     if len(scores) <= count:
         return np.arange(len(scores))
     bar = np.partition(scores, -count)[-count]

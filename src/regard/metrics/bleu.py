@@ -10,7 +10,7 @@ from regard.core.errors import UserError
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """All from 0 to 100."""
+    """Scores of a corpus, all from 0 to 100."""
 
     sentences: int
     bleu: float
@@ -22,7 +22,7 @@ class Scores:
     exact: float  # percent of outputs equal to their reference, outer spaces aside
 
     def lines(self) -> list[str]:
-        """For the terminal."""
+        """Return the lines that are printed."""
         return [
             f"BLEU            {self.bleu:6.2f}  {self.bleu_signature}",
             f"BLEU lowercase  {self.bleu_lowercase:6.2f}  {self.bleu_lowercase_signature}",
@@ -31,20 +31,20 @@ class Scores:
         ]
 
     def as_dict(self) -> dict[str, float | int | str]:
-        """For JSON."""
+        """Return the scores as JSON values."""
         return asdict(self)
 
 
 def corpus_scores(outputs: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Scores:
-    """Outputs against one reference each; BLEU tokenises by 13a, so both must be plain, detokenised text.
+    """Return the scores of outputs, each with one reference; BLEU tokenises by 13a, so both must be plain, detokenised text.
 
-    `lowercase` makes every figure blind to case; `bleu_lowercase` always is.
+    `lowercase` ignores case in all scores; `bleu_lowercase` always does.
     """
     if len(outputs) != len(references):
         raise UserError(f"{len(outputs)} outputs came with {len(references)} references; give exactly one reference per output.")
     if not outputs:
         raise UserError("There are no sentences to score; give at least one output and its reference.")
-    from sacrebleu.metrics import CHRF  # here and below: who predicts does not wait for it
+    from sacrebleu.metrics import CHRF  # imported here and below: prediction does not need it
 
     bleu, bleu_signature = _bleu(outputs, references, lowercase)
     bleu_lowercase, bleu_lowercase_signature = _bleu(outputs, references, lowercase=True)

@@ -1,7 +1,7 @@
-"""Captions scored: BLEU-4 against all that people wrote; of drawn scenes also whether they are right, and what was looked at.
+"""Scores of captions: BLEU-4 against all references; for drawn scenes also exactness, and whether attention is on the object.
 
-A caption of a scene is right if it describes it exactly. A word that names things (a colour, a shape) was looked up where it
-should be if the cell with the largest weight has its middle on one of them. `by_chance` is how often any cell would do.
+A caption of a scene is right if it describes it exactly. For a word that names an object (a colour, a shape), attention is on the
+object if the cell with the largest weight has its centre on one of that name. `by_chance` is the share of such cells.
 
 Dims: L words, Y X rows and columns of cells.
 """
@@ -19,7 +19,7 @@ from regard.data.builtin.scenes import Box, Scene
 
 
 class Looks(NamedTuple):
-    """Of words that name things: how many there were, and for how many the peak lay on one, or would by chance."""
+    """Counts of words that name objects: all, those with the attention peak on the object, and those expected by chance."""
 
     words: int
     on_object: float
@@ -34,7 +34,7 @@ NONE = Looks(0, 0.0, 0.0)
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionScores:
-    """All from 0 to 100; what is of scenes alone is None for other images."""
+    """Scores of captions, all from 0 to 100; those of scenes are None for other images."""
 
     images: int
     bleu: float
@@ -48,8 +48,8 @@ class CaptionScores:
         if self.right is not None:
             found += [f"right           {self.right:6.2f}  % of {self.images:,} captions describe their scene exactly"]
         if self.on_object is not None:
-            told = f"% of colours and shapes, where attention is largest ({self.by_chance:.1f} by chance)"
-            found += [f"on its object   {self.on_object:6.2f}  {told}"]
+            unit = f"% of colours and shapes, where attention is largest ({self.by_chance:.1f} by chance)"
+            found += [f"on its object   {self.on_object:6.2f}  {unit}"]
         return found
 
     def as_dict(self) -> dict[str, float | int | str | None]:
@@ -59,12 +59,12 @@ class CaptionScores:
 def caption_scores(
     outputs: Sequence[str], references: Sequence[Sequence[str]], scenes: Sequence[Scene], looks: Looks = NONE
 ) -> CaptionScores:
-    """Outputs against as many references as each image has; `scenes` is empty where the images are no scenes."""
+    """Return the scores of outputs against all references of each image; `scenes` is empty for other images."""
     if not outputs or len(outputs) != len(references):
         raise UserError(f"{len(outputs)} captions came with references for {len(references)} images; give one for each.")
     most = max(map(len, references))
     streams = [[each[n] if n < len(each) else None for each in references] for n in range(most)]
-    from sacrebleu.metrics import BLEU  # who predicts does not wait for it
+    from sacrebleu.metrics import BLEU  # imported here: prediction does not need it
 
     metric = BLEU(lowercase=True, force=True)  # force: no warning about text that looks tokenised
     bleu = metric.corpus_score(list(outputs), streams).score  # type: ignore[arg-type]  # None: an image has no more
@@ -80,7 +80,7 @@ def caption_scores(
 
 
 def looks_at(scene: Scene, caption: str, maps_LYX: np.ndarray) -> Looks:
-    """Maps are of the caption's words, as spaces part them."""
+    """Return the counts of one caption; `maps_LYX` has the attention of each of its words."""
     total = NONE
     for word, boxes in scene.named(caption):
         covered_YX = middles_on(boxes, *maps_LYX.shape[1:])
@@ -90,7 +90,7 @@ def looks_at(scene: Scene, caption: str, maps_LYX: np.ndarray) -> Looks:
 
 
 def middles_on(boxes: Sequence[Box], rows: int, columns: int) -> np.ndarray:
-    """Of which cells the middle lies on one of these things."""
+    """Return which cells have their centre on one of these boxes."""
     covered_YX = np.zeros((rows, columns), bool)
     for row, column in np.ndindex(rows, columns):
         covered_YX[row, column] = any(box.holds((column + 0.5) / columns, (row + 0.5) / rows) for box in boxes)

@@ -1,13 +1,12 @@
-"""How well texts are classified: accuracy, F1, Matthews' correlation, all from one table of what is and what was said.
+"""Classification scores: accuracy, F1, Matthews' correlation, all from one confusion matrix.
 
-MCC (Matthews 1975; for several classes Gorodkin 2004) is the correlation of truth and answer: 1 is perfect, 0 is what guessing or
-always saying the same gets, however uneven the classes are. Macro F1 is the mean over the classes that occur, as truth or
-as answer; a class never answered, or never true, has a precision, or a recall, of 0. Micro F1, of all texts together, is the
-accuracy, since a text has one label. Of two classes the F1 of the second is told too (of 1, true, yes, positive): MRPC's score.
+MCC (Matthews 1975; for several classes Gorodkin 2004) is the correlation of true and predicted labels: 1 is perfect, 0 is
+guessing or a constant prediction, whatever the class sizes. Macro F1 is the mean over the classes that occur, as true or
+predicted label; a class that is never predicted, or never true, has a precision, or a recall, of 0. Micro F1, of all texts
+together, is the accuracy, since a text has one label. For two classes the F1 of the second (1, true, yes, positive) is reported
+too: MRPC's score.
 
 Dims: C classes.
-
-What was taken for what: a table of true rows and said columns, or where it would be too wide, the most frequent confusions.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ import numpy as np
 
 
 class ClassScore(NamedTuple):
+    """The scores of one class."""
+
     label: str
     precision: float
     recall: float
@@ -29,10 +30,12 @@ class ClassScore(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClassificationScores:
+    """The confusion matrix of a classifier, and the scores derived from it."""
+
     labels: tuple[str, ...]
-    confusion_CC: np.ndarray  # rows are true, columns are said
+    confusion_CC: np.ndarray  # rows are true, columns predicted
     nll: float  # of the true label, in nats a text
-    unit: str = "texts"  # what has a label, in the lines for people
+    unit: str = "texts"  # what has a label, in printed lines
 
     @classmethod
     def of(
@@ -56,7 +59,7 @@ class ClassificationScores:
 
     @property
     def constant(self) -> float:
-        """The accuracy of always saying the most frequent label."""
+        """The accuracy of always predicting the most frequent label."""
         return float(self.confusion_CC.sum(1).max() / self.texts)
 
     def classes(self) -> list[ClassScore]:
@@ -73,7 +76,7 @@ class ClassificationScores:
 
     @property
     def positive(self) -> ClassScore | None:
-        """Of two classes, the second."""
+        """The scores of the second of two classes, None where there are more."""
         return self.classes()[1] if len(self.labels) == 2 else None
 
     @property
@@ -83,7 +86,7 @@ class ClassificationScores:
         return float((self.right * texts - true_C @ said_C) / spread**0.5) if spread else 0.0
 
     def lines(self) -> list[str]:
-        """For the terminal."""
+        """Return the lines that are printed."""
         width = max(5, *(len(label) for label in self.labels))
         return [
             f"accuracy   {self.accuracy:7.2%}  {self.right:,} of {self.texts:,} {self.unit}; "
@@ -98,7 +101,7 @@ class ClassificationScores:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the scores as JSON values."""
         whole = {name: getattr(self, name) for name in ("texts", "accuracy", "constant", "macro_f1", "mcc", "nll")}
         whole |= {"micro_f1": self.accuracy}
         if self.positive:
@@ -115,7 +118,7 @@ WIDE = 12  # classes: up to here the whole table is shown
 
 
 def confusion_lines(labels: Sequence[str], confusion_CC: np.ndarray) -> list[str]:
-    """For the terminal."""
+    """Return the confusion matrix as lines, or its most frequent confusions where it is too wide."""
     if len(labels) > WIDE:
         return _most_frequent(labels, confusion_CC)
     width = max(5, *(len(label) for label in labels))

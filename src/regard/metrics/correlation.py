@@ -1,9 +1,7 @@
-"""How well numbers are predicted: Pearson's and Spearman's correlation with the true ones, and how far off they are.
+"""Scores of predicted numbers: Pearson's and Spearman's correlation with the true ones, and the mean absolute error.
 
-Pearson asks whether the numbers lie on a line, whichever; Spearman, who put ranks in their stead, only whether their order is
-right. Equal numbers share the mean of their ranks. A constant answer correlates with nothing: 0.
-
-Whether words that people find alike have vectors that are: how cosines and ratings correlate (WordSim-353 and others).
+Pearson measures a linear relation, Spearman the correlation of ranks. Equal numbers share the mean of their ranks. A constant
+prediction has correlation 0. The same for word vectors: the correlation of cosines and human ratings (WordSim-353 and others).
 """
 
 from __future__ import annotations
@@ -19,11 +17,13 @@ from regard.metrics.word_analogies import WordSpace, folded
 
 @dataclass(frozen=True)
 class SimilarityScores:
+    """Scores of predicted numbers."""
+
     texts: int
     pearson: float
     spearman: float
-    off: float  # by so much, on average (mean absolute error)
-    constant: float  # the same for always saying the mean of the true ones
+    off: float  # mean absolute error
+    constant: float  # mean absolute error of always predicting the mean
 
     @classmethod
     def of(cls, true: np.ndarray, said: np.ndarray) -> SimilarityScores:
@@ -31,7 +31,7 @@ class SimilarityScores:
         return cls(len(true), correlation(true, said), correlation(ranks(true), ranks(said)), off, constant)
 
     def lines(self) -> list[str]:
-        """For the terminal."""
+        """Return the lines that are printed."""
         return [
             f"Pearson    {self.pearson:7.4f}  {self.texts:,} texts",
             f"Spearman   {self.spearman:7.4f}",
@@ -39,12 +39,12 @@ class SimilarityScores:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the scores as JSON values."""
         return {name: getattr(self, name) for name in ("texts", "pearson", "spearman", "off", "constant")}
 
 
 def correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Pearson's r."""
+    """Return Pearson's r."""
     if np.ptp(one) == 0 or np.ptp(other) == 0:
         return 0.0
     one, other = one - one.mean(), other - other.mean()
@@ -52,7 +52,7 @@ def correlation(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """From 1 up; equal values share the mean of theirs."""
+    """Return ranks from 1; equal values share the mean of their ranks."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return (last - (counts - 1) / 2)[place]
@@ -60,6 +60,8 @@ def ranks(values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PairScores:
+    """Correlations of cosines and ratings of word pairs."""
+
     name: str
     spearman: float
     pearson: float
@@ -78,7 +80,7 @@ class PairScores:
 
 
 def score_pairs(space: WordSpace, test: Pairs) -> PairScores:
-    """Of no pairs, or one, nothing can be said: 0."""
+    """Return the scores of word vectors on rated pairs; 0 with fewer than two known pairs."""
     numbers = folded(space.vectors.words)
     known = [n for n, pair in enumerate(test.pairs) if all(word.lower() in numbers for word in pair)]
     if len(known) < 2:

@@ -1,9 +1,9 @@
-"""How good replies are: how likely, how varied, how near to what was said, and whether the true one is told from others.
+"""Dialogue scores: perplexity, diversity, similarity to the true reply, and its rank among others.
 
-perplexity     of the true replies, by token, their end counted; of models that write
-distinct-n     n-grams that differ, of all that the replies have together (Li et al. 2016); words are what spaces separate
+perplexity     of the true replies, by token, end token counted; for generative models
+distinct-n     share of distinct n-grams among all n-grams of the replies (Li et al. 2016); words are separated by spaces
 BLEU, exact    the model's reply against the true one
-recall@k       the true reply is among the k best of ten: itself and nine others of the test set, drawn by a fixed seed
+recall@k       the true reply is among the k best of ten: itself and nine others of the test set, drawn with a fixed seed
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from regard.text.specials import PAD
 
 CANDIDATES = 10
 RECALLS = (1, 2, 5)
-SEED = 10  # that candidates are drawn by: the same for everybody who is compared
+SEED = 10  # of the candidates, the same for all models
 
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueScores:
+    """Scores of replies."""
+
     replies: int
     recall: Mapping[int, float]  # from 0 to 1, by k
     candidates: int
@@ -39,11 +41,11 @@ class DialogueScores:
     perplexity: float | None = None
 
     def lines(self) -> list[str]:
-        told = "  ".join(f"@{k} {share:.3f}" for k, share in self.recall.items())
+        recall = "  ".join(f"@{k} {share:.3f}" for k, share in self.recall.items())
         likely = [] if self.perplexity is None else [f"perplexity   {self.perplexity:8.2f}  a token of the true replies"]
         return [
             *likely,
-            f"recall       {told}  of {self.replies:,} true replies, each among {self.candidates}",
+            f"recall       {recall}  of {self.replies:,} true replies, each among {self.candidates}",
             f"BLEU         {self.bleu:8.2f}  exact match {self.exact:.2f}%",
             f"distinct-1   {self.distinct[0]:8.4f}  distinct-2 {self.distinct[1]:.4f}",
         ]
@@ -64,7 +66,7 @@ class DialogueScores:
 def score_replies(
     outputs: Sequence[str], replies: Sequence[str], scores_NC: np.ndarray, perplexity: float | None = None
 ) -> DialogueScores:
-    """What was said, what should have been, and how good each candidate was found, the true one first."""
+    """Return the scores of outputs against true replies; `scores_NC` scores the candidates, the true reply first."""
     said = corpus_scores(outputs, replies)
     return DialogueScores(
         replies=len(replies),
@@ -78,15 +80,15 @@ def score_replies(
 
 
 def distinct(texts: Sequence[str], n: int) -> float:
-    """0 where there are no n words in a row."""
+    """Return the share of distinct n-grams; 0 where there are none."""
     grams = [tuple(words[i : i + n]) for words in map(str.split, texts) for i in range(len(words) - n + 1)]
     return len(set(grams)) / len(grams) if grams else 0.0
 
 
 def candidates(replies: Sequence[str], count: int = CANDIDATES, seed: int = SEED) -> np.ndarray:
-    """rows_NC: each reply's own number, and those of others that say something else, as many as there are.
+    """Return rows_NC: the number of each reply, then those of others with a different text, as many as there are.
 
-    The same replies have the same candidates, whoever is asked.
+    The same replies have the same candidates for every model.
     """
     numbers = {text: number for number, text in reversed(list(enumerate(replies)))}  # the first that says it
     texts = np.array(sorted(numbers.values()))
@@ -101,14 +103,14 @@ def candidates(replies: Sequence[str], count: int = CANDIDATES, seed: int = SEED
 
 
 def recalls(scores_NC: np.ndarray, ks: Sequence[int] = RECALLS) -> dict[int, float]:
-    """How often the first candidate is among the k best; of those that are as good it is the last."""
+    """Return how often the first candidate is among the k best; ties count against it."""
     rank_N = (scores_NC[:, 1:] >= scores_NC[:, :1]).sum(1)
     return {k: float((rank_N < k).mean()) for k in ks if k < scores_NC.shape[1]}
 
 
 @torch.no_grad()
 def log_likelihoods(model: Model, pairs: EncodedPairs, budget: int) -> np.ndarray:
-    """log p of each target with its <eos>, given its source; `budget` is the padded size of a batch."""
+    """Return log p of each target with its <eos>, given its source; `budget` is the padded size of a batch."""
     found, device = np.zeros(len(pairs)), next(model.parameters()).device  # type: ignore[attr-defined]
     longest = np.maximum(pairs.source.lengths, pairs.target.lengths) + 1
     order = np.argsort(longest, kind="stable")
@@ -122,6 +124,6 @@ def log_likelihoods(model: Model, pairs: EncodedPairs, budget: int) -> np.ndarra
 
 
 def perplexity(log_likelihoods_N: np.ndarray, tokens: int) -> float:
-    """A token's, of texts that have so many together; without bound where a model broke."""
+    """Return the perplexity of texts with this many tokens; infinity where it overflows."""
     nats = -float(log_likelihoods_N.sum()) / tokens
     return exp(nats) if nats < 700 else float("inf")

@@ -1,7 +1,7 @@
-"""How well entities are found, as conlleval counts (Tjong Kim Sang & De Meulder 2003): one is right if its words and type are.
+"""Entity scores as conlleval computes them (Tjong Kim Sang & De Meulder 2003): right if words and type are right.
 
-Precision is the share of those said that are right, recall the share of the true ones that were said, F1 their harmonic mean;
-over all types together (micro), and of each alone. Which types are taken for which is counted where the words are right.
+Precision is the share of predicted entities that are right, recall the share of true ones that are predicted, F1 their harmonic
+mean; over all types together (micro), and for each type. The confusion matrix counts types of entities whose words are right.
 
 Dims: T types, and one more for no entity.
 """
@@ -17,10 +17,12 @@ import numpy as np
 from regard.data.labels.tagset import Span, spans
 from regard.metrics.classification import confusion_lines
 
-NONE, NO_TYPE = "-", ""  # no entity that has just these words, in the table and in its making
+NONE, NO_TYPE = "-", ""  # no entity with these words: in the printed table, and as a key
 
 
 class TypeScore(NamedTuple):
+    """The scores of one entity type."""
+
     type: str
     precision: float
     recall: float
@@ -30,8 +32,10 @@ class TypeScore(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EntityScores:
+    """The confusion matrix of entity types, and the scores derived from it."""
+
     types: tuple[str, ...]
-    confusion_TT: np.ndarray  # rows are true, columns are said; the last of both is none
+    confusion_TT: np.ndarray  # rows are true, columns predicted; the last of both is no entity
     words: int
     right_words: int  # that have the right tag
     sentences: int
@@ -40,7 +44,7 @@ class EntityScores:
 
     @classmethod
     def of(cls, types: Sequence[str], true: Sequence[Sequence[str]], said: Sequence[Sequence[str]], nll: float) -> EntityScores:
-        """Of the tags of sentences, in any scheme that both have."""
+        """Return the scores of predicted against true tags of sentences, both in the same scheme."""
         number = {name: n for n, name in enumerate((*types, NO_TYPE))}
         confusion = np.zeros((len(types) + 1, len(types) + 1), np.int64)
         for tags, others in zip(true, said):
@@ -92,7 +96,7 @@ class EntityScores:
         ]
 
     def lines(self) -> list[str]:
-        """For the terminal."""
+        """Return the lines that are printed."""
         width = max(5, *(len(name) for name in self.types))
         return [
             f"F1         {self.f1:7.2%}  of {self.true:,} entities, {self.said:,} said, {self.right:,} right",
@@ -107,14 +111,14 @@ class EntityScores:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the scores as JSON values."""
         whole = {name: getattr(self, name) for name in ("sentences", "words", "f1", "precision", "recall", "accuracy", "nll")}
         types = [score._asdict() for score in self.by_type()]
         return whole | {"types": types, "labels": [*self.types, NONE], "confusion": self.confusion_TT.tolist()}
 
 
 def by_words(found: Sequence[Span]) -> dict[tuple[int, int], str]:
-    """The type of each entity by the words it has."""
+    """Return the type of each entity by its words."""
     return {(span.start, span.end): span.type for span in found}
 
 

@@ -1,4 +1,4 @@
-"""How likely a model finds a text, exactly and at any length: every token is scored once, from all that a window lets it see.
+"""Likelihood of texts of any length: every token is scored exactly once, with the context that the window allows.
 
 A text longer than the window is read in windows that move on by `stride` tokens. The first scores all its tokens; each later one
 scores the `stride` tokens that are new, and the rest of it is context. A stride of the whole window is fastest and leaves the
@@ -29,7 +29,7 @@ TOKENS_PER_BATCH = 8192
 
 
 class Reader(Protocol):
-    """What is asked of a model: vectors that have seen only what is before them, and the head that scores words by them."""
+    """A causal model: hidden vectors, and a head that scores the vocabulary by them."""
 
     training: bool
     head: VocabularyHead
@@ -41,7 +41,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Likelihood:
-    """-log p of texts, by whatever it is to be compared in: tokens are each tokenizer's own, bytes and words are everybody's."""
+    """-log p of texts, and the units to divide it by: tokens depend on the tokenizer, bytes and words do not."""
 
     nats: float
     tokens: int
@@ -55,7 +55,7 @@ class Likelihood:
 
     @classmethod
     def of(cls, scores: Iterable[np.ndarray], texts: Iterable[str]) -> Likelihood:
-        """From the log-probabilities of tokens and the texts they are of; words are what spaces separate."""
+        """Return the likelihood from log-probabilities of tokens and the texts; words are separated by spaces."""
         scores, texts = list(scores), list(texts)
         return cls(
             nats=-sum(float(score.sum(dtype=np.float64)) for score in scores),
@@ -74,21 +74,21 @@ class Likelihood:
 
     @property
     def perplexity(self) -> float:
-        """Of tokens."""
+        """Perplexity per token."""
         return _exp(self.nats / self.tokens)
 
     @property
     def word_perplexity(self) -> float:
-        """Of words: with a vocabulary of words as given, what papers on word-level corpora report."""
+        """Perplexity per word, which papers on word-level corpora report."""
         return _exp(self.nats / self.words)
 
     def as_dict(self) -> dict[str, float]:
-        """For JSON."""
+        """Return the scores as JSON values."""
         names = ("perplexity", "word_perplexity", "bits_per_byte", "bits_per_token")
         return vars(self) | {name: getattr(self, name) for name in names}
 
     def lines(self) -> list[str]:
-        """For the terminal."""
+        """Return the lines that are printed."""
         return [
             f"perplexity       {self.perplexity:,.2f}  of {self.tokens:,} tokens",
             f"word perplexity  {self.word_perplexity:,.2f}  of {self.words:,} words",
@@ -99,7 +99,7 @@ class Likelihood:
 def log_probabilities(
     model: Reader, texts: Sequence[Ids], *, start: int, window: int, stride: int, tokens_per_batch: int = TOKENS_PER_BATCH
 ) -> list[np.ndarray]:
-    """log p of every token given those before it: one float32 array for each text."""
+    """Return log p of every token given those before it: one float32 array for each text."""
     if not 1 <= stride <= window:
         raise UserError(f"a stride of {stride} does not fit a window of {window}; give 1 to {window} (no overlap).")
     found = [np.empty(len(text), dtype=np.float32) for text in texts]
@@ -130,7 +130,7 @@ def spans(lengths: Iterable[int], window: int, stride: int) -> Iterator[Span]:
 def score_spans(
     model: Reader, texts: Sequence[Ids], windows: Sequence[Span], start: int, tokens_per_batch: int = TOKENS_PER_BATCH
 ) -> Iterator[tuple[Span, np.ndarray]]:
-    """The log-probabilities of each window's scored tokens, the longest windows first; dropout is off meanwhile."""
+    """Yield the log-probabilities of the scored tokens of each window, the longest windows first; dropout is off meanwhile."""
     was_training = model.training
     model.train(False)
     try:
@@ -141,7 +141,7 @@ def score_spans(
 
 
 def _batches(windows: Sequence[Span], tokens: int) -> Iterator[list[Span]]:
-    """Windows of like length together, so that little is padding."""
+    """Yield windows of similar length together, with little padding."""
     ordered, done = sorted(windows, key=lambda span: span.begin - span.end), 0
     while done < len(ordered):
         size = max(1, tokens // (ordered[done].end - ordered[done].begin))
@@ -151,7 +151,7 @@ def _batches(windows: Sequence[Span], tokens: int) -> Iterator[list[Span]]:
 
 def _score(model: Reader, texts: Sequence[Ids], rows: Sequence[Span], start: int) -> list[np.ndarray]:
     longest = max(span.end - span.begin for span in rows)
-    ids = np.full((len(rows), longest + 1), start, dtype=np.int64)  # the padding is behind all words, so no word sees it
+    ids = np.full((len(rows), longest + 1), start, dtype=np.int64)  # padding comes after all tokens, so no token attends to it
     scored = np.zeros((len(rows), longest), dtype=bool)
     for row, (text, begin, first, end) in enumerate(rows):
         ids[row, 1 if begin == 0 else 0 : end - begin + 1] = texts[text][max(0, begin - 1) : end]
@@ -167,5 +167,5 @@ def _score(model: Reader, texts: Sequence[Ids], rows: Sequence[Span], start: int
 
 
 def _exp(nats: float) -> float:
-    """A text without spaces is one word of any length, so this may be beyond all numbers."""
+    """Return exp, or infinity on overflow: a text without spaces is one very long word."""
     return exp(nats) if nats < 700 else inf

@@ -1,26 +1,25 @@
-"""What a language model must beat: compressors and counting, in bits for each byte of the test text.
+"""Baselines of language models: compressors and n-gram models, in bits per byte of the test text.
 
-A compressor is a language model too: it spends few bits on what it expects. Each is tried knowing nothing, and knowing as much of
-the training text as it can. gzip (level 9) looks back 32 KiB at most, so it is primed with the last 32 KiB of the training text.
-LZMA looks back 64 MiB, so it compresses training and test text as one, and what training alone takes is subtracted. Headers and
-checksums, some 10 to 70 bytes, are counted where nothing is subtracted.
+A compressor is a language model too: it spends few bits on what it expects. Each is tried without and with the training text.
+gzip (level 9) looks back 32 KiB at most, so it is primed with the last 32 KiB of the training text. LZMA looks back 64 MiB, so
+it compresses training and test text as one, and what training alone takes is subtracted. Headers and checksums, some 10 to 70
+bytes, are counted where nothing is subtracted.
 
-The trigram model of the textbooks: shares of three, two and one word and of chance, mixed by weights that suit unseen text.
+Interpolated trigrams: a mixture of trigram, bigram and unigram frequencies and a uniform distribution. Jelinek & Mercer 1980:
+p(w | u v) = a c(u v w) / c(u v) + b c(v w) / c(v) + d c(w) / N + e / V. The weights are those that make a held-out twentieth of
+the training text likeliest, found by expectation maximisation; then everything is counted.
 
-Jelinek & Mercer 1980: p(w | u v) = a c(u v w) / c(u v) + b c(v w) / c(v) + d c(w) / N + e / V. The weights are those that make a
-held-out twentieth of the training text likeliest, found by expectation maximisation; then everything is counted.
+Trigrams with interpolated, modified Kneser-Ney smoothing: the strongest n-gram baseline. Chen & Goodman 1998, section 3. A
+word's count is lowered by a discount, D1, D2 or D3+ as it was seen once, twice or more, and the freed probability goes to the
+order below:
 
-A trigram model with interpolated, modified Kneser-Ney smoothing: the best that counting can do, which learning must beat.
-
-Chen & Goodman 1998, section 3. A word's count is lowered by a discount, D1, D2 or D3+ as it was seen once, twice or more, and
-what that frees goes to the order below:
-
-    p(w | u v) = (c(u v w) - D) / c(u v) + freed(u v) p(w | v)
+p(w | u v) = (c(u v w) - D) / c(u v) + freed(u v) p(w | v)
 
 The lower orders count not how often v w was seen but after how many different words: "Francisco" is frequent, but only after
 "San". The lowest falls back on a uniform choice, so every word has a probability and all of them sum to 1.
 
-N-grams are numbers in base V, sorted; contexts are therefore runs of neighbours, and everything below is a few array operations.
+N-grams are numbers in base V, sorted; contexts are therefore runs of neighbours, and everything below is a few array
+operations.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ LZMA_PRESET = 9 | lzma.PRESET_EXTREME
 
 
 def gzip_bits_per_byte(test: bytes, training: bytes = b"") -> float:
-    """Of gzip -9; with training text, of the same algorithm with the last 32 KiB of that as its dictionary."""
+    """Return bits per byte of gzip -9; with training text, its last 32 KiB are the dictionary."""
     if not training:
         return _bits_per_byte(len(gzip.compress(test, 9, mtime=0)), test)
     deflate = zlib.compressobj(9, zdict=training[-GZIP_REACH:])
@@ -48,7 +47,7 @@ def gzip_bits_per_byte(test: bytes, training: bytes = b"") -> float:
 
 
 def lzma_bits_per_byte(test: bytes, training: bytes = b"") -> float:
-    """Of xz -9e; with training text, by how much the test text behind it makes the whole larger."""
+    """Return bits per byte of xz -9e; with training text, the increase in size when the test text follows it."""
     alone = len(lzma.compress(training, preset=LZMA_PRESET)) if training else 0
     return _bits_per_byte(len(lzma.compress(training + test, preset=LZMA_PRESET)) - alone, test)
 
@@ -61,7 +60,7 @@ def trigram_likelihood(
     vocabulary: int,
     start: int,
 ) -> Likelihood:
-    """Of a trigram model over the same tokens, trained on the same text as the model it is compared with."""
+    """Return the likelihood of a trigram model over the same tokens and training text as the model it is compared with."""
     scores = kind.train(training_ids, vocabulary, start).log_probabilities(test_ids)
     return Likelihood.of([scores], [test])
 
@@ -69,7 +68,7 @@ def trigram_likelihood(
 def baselines(
     training: str, test: str, training_ids: np.ndarray, test_ids: np.ndarray, vocabulary: int, start: int
 ) -> dict[str, float]:
-    """Bits per byte of the test text by what was done; less is better."""
+    """Return bits per byte of the test text for each baseline; lower is better."""
     known, new, ids = training.encode(), test.encode(), (training_ids, test_ids, test, vocabulary, start)
     return {
         "gzip": gzip_bits_per_byte(new),
@@ -105,7 +104,7 @@ class Counts:
         return cls([grams for grams, _ in found], [counts for _, counts in found], vocabulary)
 
     def shares(self, grams: np.ndarray) -> np.ndarray:
-        """p of each trigram's last word by chance, and by each order's counts; after unseen words, that of the order below."""
+        """Return p of the last word of each trigram, uniform and by each order; after an unseen context, by the order below."""
         parts = [np.full(len(grams), 1 / self.vocabulary)]
         for order in range(1, ORDER + 1):
             wanted = grams % self.vocabulary**order
@@ -120,6 +119,8 @@ class Counts:
 
 @dataclass(frozen=True)
 class Interpolated:
+    """An interpolated trigram model."""
+
     counts: Counts
     weights: np.ndarray
     start: int
@@ -140,12 +141,12 @@ class Interpolated:
         return found
 
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
-        """Natural logarithms, one for each token of a text."""
+        """Return the natural logarithm of p for each token of a text."""
         return np.log(self.probabilities(trigrams(ids, self.counts.vocabulary, self.start)))
 
 
 ORDER = 3
-FEW = np.array([0.5, 1.0, 1.5])  # discounts where counts are too few to tell them
+FEW = np.array([0.5, 1.0, 1.5])  # default discounts where counts are too few to estimate them
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ class Level:
         return cls(grams, counts - lowered, contexts, np.add.reduceat(counts, first), np.add.reduceat(lowered, first))
 
     def given(self, grams: np.ndarray, below: np.ndarray, vocabulary: int) -> np.ndarray:
-        """p of each n-gram's last word, where `below` is what the order below says of it; that alone after an unseen context."""
+        """Return p of the last word of each n-gram; `below` is its p by the order below, used alone after an unseen context."""
         gram, seen_gram = find(self.grams, grams)
         context, seen = find(self.contexts, grams // vocabulary)
         p = (np.where(seen_gram, self.left[gram], 0.0) + self.freed[context] * below) / self.totals[context]
@@ -174,6 +175,8 @@ class Level:
 
 @dataclass(frozen=True)
 class Trigrams:
+    """A trigram model with modified Kneser-Ney smoothing."""
+
     levels: tuple[Level, ...]  # of one word, two and three
     vocabulary: int
     start: int  # stands twice before every text
@@ -192,11 +195,11 @@ class Trigrams:
         return cls(tuple(reversed(levels)), vocabulary, start)
 
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
-        """Natural logarithms, one for each token of a text."""
+        """Return the natural logarithm of p for each token of a text."""
         return np.log(self.probabilities(trigrams(ids, self.vocabulary, self.start)))
 
     def probabilities(self, grams: np.ndarray) -> np.ndarray:
-        """p(w | u v) for trigrams as numbers, (u V + v) V + w."""
+        """Return p(w | u v) for trigrams as numbers, (u V + v) V + w."""
         p = np.full(len(grams), 1 / self.vocabulary)
         for order, level in enumerate(self.levels, 1):
             p = level.given(grams % self.vocabulary**order, p, self.vocabulary)
@@ -204,7 +207,7 @@ class Trigrams:
 
 
 def discounts(counts: np.ndarray) -> np.ndarray:
-    """D1, D2, D3+ from how many n-grams were seen once to four times (Chen & Goodman 1998, equation 26)."""
+    """Return D1, D2, D3+ from the numbers of n-grams seen one to four times (Chen & Goodman 1998, equation 26)."""
     n1, n2, n3, n4 = (int((counts == times).sum()) for times in (1, 2, 3, 4))
     if not (n1 and n2 and n3 and n4):
         return FEW
@@ -221,6 +224,6 @@ def trigrams(ids: np.ndarray, vocabulary: int, start: int) -> np.ndarray:
 
 
 def find(among: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each is in a sorted array, and whether it is there at all."""
+    """Return the index of each value in a sorted array, and whether it is there."""
     at = np.minimum(np.searchsorted(among, wanted), len(among) - 1)
     return at, among[at] == wanted

@@ -1,8 +1,7 @@
-"""How well words that were taken out of a text are filled in, and how well replaced ones are found.
+"""Scores of masked language models and of replaced token detection.
 
-Masked words are scored alone; replaced ones are to be found among all words, of which a few in a hundred are, so that accuracy
-says little by itself: `found` is the share of the replaced words that are taken for replaced, `true` the share of those taken so
-that are.
+Only masked words are scored by the former. Of all words only a few percent are replaced, so accuracy says little: `found` is the
+recall of replaced words, `true` the precision.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from regard.objectives.base import Objective
 
 @dataclass(frozen=True)
 class FillScores:
+    """Scores on masked words."""
+
     nll: float  # of a masked word
     masked: int
     accuracy: float | None = None  # of masked words
@@ -36,7 +37,7 @@ class FillScores:
         return lines + (self.judged.lines() if self.judged else [])
 
     def metrics(self) -> dict[str, float]:
-        """For the log of a training, "nll" among them."""
+        """Return the metrics for the log of a training, "nll" among them."""
         known = {"nll": self.nll, "accuracy": self.accuracy, "next_accuracy": self.next_accuracy}
         return {name: value for name, value in known.items() if value is not None} | (vars(self.judged) if self.judged else {})
 
@@ -46,7 +47,7 @@ class FillScores:
 
 @dataclass(frozen=True)
 class Judged:
-    """Of all words: which are replaced?"""
+    """Scores of replaced token detection over all words."""
 
     judged_nll: float
     judged_accuracy: float
@@ -64,6 +65,7 @@ class Judged:
 
 @torch.no_grad()
 def score_filling(model: nn.Module, objective: Objective, batches: Iterable[MaskedBatch]) -> FillScores:
+    """Return the scores of a model over batches."""
     device, sums = next(model.parameters()).device, Counter[str]()
     for batch in batches:
         parts = objective(model, batch.to(device)).parts

@@ -1,4 +1,4 @@
-"""Multiple choice by likelihood: which of the given answers does the model find likeliest after the question?
+"""Multiple choice by likelihood: the answer that the model finds most probable after the question.
 
 Brown et al. 2020, section 2.4. Long answers are unlikely merely for being long, and common words likely after anything, so four
 scores are in use, all larger where better: log p(answer | question) as it is; by token (GPT-3's default); by byte, which another
@@ -30,7 +30,7 @@ class Choice:
     above_aside: tuple[float, ...]
 
     def best(self, scale: Scale = "per_byte") -> int:
-        """The number of the likeliest option; of equals, the first."""
+        """Return the number of the most probable option; of equals, the first."""
         if scale not in SCALES:
             raise UserError(f"there is no scale {scale!r} for answers{nearest(scale, SCALES)}")
         return int(np.argmax(getattr(self, scale)))

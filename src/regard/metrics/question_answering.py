@@ -1,8 +1,10 @@
-"""How good answers are: exact match and F1, as SQuAD counts them (Rajpurkar et al. 2016, section 6.1; 2018 for "no answer").
+"""Question answering scores: exact match and F1, as SQuAD computes them (Rajpurkar et al.
 
-Both compare what is left without capitals, punctuation and the articles a, an, the. F1 is that of the words in common, as often
-as both have them. Of several references the best counts. Where there is no answer, only an empty one is right. A reference of
-which nothing is left counts only if there is no other (v2.0's rule; v1.1 has none such).
+2016, section 6.1; 2018 for "no answer").
+
+Both compare texts in lower case, without punctuation and the articles a, an, the. F1 is over the multiset of words in common.
+Of several references the best counts. Where there is no answer, only an empty one is right. A reference that is empty after
+normalisation counts only if there is no other (the rule of v2.0; v1.1 has none such).
 """
 
 from __future__ import annotations
@@ -37,19 +39,21 @@ def f1(said: str, reference: str) -> float:
 
 
 class Mark(NamedTuple):
-    """What an answer is worth, from 0 to 1."""
+    """The scores of one answer, from 0 to 1."""
 
     exact: float
     f1: float
 
 
 def mark(said: str, references: Sequence[str]) -> Mark:
-    """By the reference that is kindest to it, for each of the two; no references: there is no answer."""
+    """Return the best score over all references, for each of the two; no references: there is no answer."""
     counting = [reference for reference in references if normalised(reference)] or [""]
     return Mark(max(exact(said, reference) for reference in counting), max(f1(said, reference) for reference in counting))
 
 
 class Share(NamedTuple):
+    """The mean scores of a group of questions."""
+
     questions: int
     exact: float
     f1: float
@@ -61,6 +65,8 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerScores:
+    """Mean scores of all questions, and of those with and without an answer."""
+
     all: Share
     answerable: Share
     unanswerable: Share
@@ -74,7 +80,7 @@ class AnswerScores:
         return cls(Share.of(marks), Share.of(there), Share.of(nowhere), sum(not answer for answer in said))
 
     def lines(self) -> list[str]:
-        """For the terminal; the two kinds of questions apart where there are both."""
+        """Return the lines that are printed; questions with and without an answer apart where there are both."""
         right = round(self.all.exact * self.all.questions)
         lines = [
             f"exact match  {self.all.exact:7.2%}  {right:,} of {self.all.questions:,} questions",
@@ -87,7 +93,7 @@ class AnswerScores:
         return lines
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the scores as JSON values."""
         kinds = {"answerable": self.answerable, "unanswerable": self.unanswerable}
         apart = {name: kind._asdict() for name, kind in kinds.items()} if self.unanswerable.questions else {}
         return self.all._asdict() | {"silent": self.silent} | apart

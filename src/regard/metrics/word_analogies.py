@@ -1,18 +1,18 @@
-"""Words as points: who is near whom, and what is to one word as another is to a third.
+"""Nearest words and analogies of word vectors.
 
     near        by the cosine of the angle, or by Euclid's distance
     3CosAdd     the word nearest to king - man + woman, all of length 1 (Mikolov et al. 2013)
     3CosMul     the word with the most of cos(queen, king) cos(queen, woman) / (cos(queen, man) + 0.001), cosines moved to [0, 1]
-                (Levy & Goldberg 2014, equation 5): no one of the three can outweigh the others
+                (Levy & Goldberg 2014, equation 5): none of the three can outweigh the others
 
-The words of a question are no answers to it, unless asked for: they mostly would be the best ones.
+The words of a question are excluded as answers by default, since they would mostly be the best ones.
 
-Dims: V words, D width, Q questions.
-
-Analogies: of how many questions the answer is found; of all, of those whose words are known, and with 30,000 words.
+Analogy scores: the share of questions answered rightly; of all, of those whose words are known, and with 30,000 words.
 
 Mikolov et al. 2013, section 4. A question is "a is to b as c is to ?"; right is the one word that the file has, and nothing else.
-Upper and lower case are the same, as in the authors' program; of words that differ in that alone, the most frequent is taken.
+Case is ignored, as in the authors' program; of words that differ only in case, the most frequent is taken.
+
+Dims: V words, D width, Q questions.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from regard.data.sources.word_vectors import WordVectors
 By = Literal["cosine", "euclid"]
 Analogy = Literal["add", "mul"]
 EPSILON = 1e-3
-SUGGESTED = 50_000  # words among which a mistyped one is looked for
+SUGGESTED = 50_000  # words searched for a suggestion when a word is unknown
 
 
 class Near(NamedTuple):
+    """A word and its score."""
+
     word: str
     score: float  # a cosine; by Euclid a distance; 3CosMul's own
 
@@ -46,7 +48,7 @@ class Sum(NamedTuple):
 
 
 def typed_sum(text: str) -> Sum:
-    """Words joined by + and - that stand alone, since many words have a hyphen."""
+    """Parse words joined by + and - between spaces, since many words have a hyphen."""
     signs: dict[str, list[str]] = {"+": [], "-": []}
     sign, expects_word = "+", True
     for field_ in text.split():
@@ -64,6 +66,8 @@ def typed_sum(text: str) -> Sum:
 
 @dataclass(frozen=True, eq=False)
 class WordSpace:
+    """Word vectors and their directions."""
+
     vectors: WordVectors
     unit_VD: np.ndarray = field(init=False, repr=False)
 
@@ -80,7 +84,7 @@ class WordSpace:
     def nearest(
         self, asked: Sum, count: int, *, by: By = "cosine", analogy: Analogy = "add", exclude: bool = True, restrict: int = 0
     ) -> list[Near]:
-        """The best answers, best first; of the first `restrict` words only, if not 0."""
+        """Return the best answers, best first; only of the first `restrict` words, if not 0."""
         plus, minus = ([self.number(word) for word in words] for words in asked)
         size = min(restrict or len(self.vectors), len(self.vectors))
         if by == "euclid":
@@ -98,7 +102,7 @@ class WordSpace:
 
 
 def cos_add(unit_VD: np.ndarray, plus_PQD: np.ndarray, minus_MQD: np.ndarray) -> np.ndarray:
-    """scores_QV: cosines with the sums of directions."""
+    """Return scores_QV: cosines with the sums of directions."""
     point_QD = plus_PQD.sum(0) - minus_MQD.sum(0)
     length_Q1 = np.maximum(np.linalg.norm(point_QD, axis=1, keepdims=True), 1e-12)
     scores_QV: np.ndarray = (point_QD / length_Q1) @ unit_VD.T
@@ -106,7 +110,7 @@ def cos_add(unit_VD: np.ndarray, plus_PQD: np.ndarray, minus_MQD: np.ndarray) ->
 
 
 def cos_mul(unit_VD: np.ndarray, plus_PQD: np.ndarray, minus_MQD: np.ndarray) -> np.ndarray:
-    """scores_QV of 3CosMul."""
+    """Return scores_QV of 3CosMul."""
     over_QV, under_QV = (_product(unit_VD, some) for some in (plus_PQD, minus_MQD))
     scores_QV: np.ndarray = over_QV / (under_QV + EPSILON)
     return scores_QV
@@ -120,11 +124,11 @@ def _product(unit_VD: np.ndarray, some: Sequence[np.ndarray] | np.ndarray) -> np
 
 
 def crowding(vectors_VD: np.ndarray, near: int = 10, asked: int = 500) -> float:
-    """The mean cosine between a word and its ten nearest, of words from all over the vocabulary.
+    """Return the mean cosine between a word and its ten nearest, for words from all parts of the vocabulary.
 
-    Vectors begin with a common drift, as every word meets the same frequent ones; what tells words apart is learned later. On
-    430,000 words of Wikipedia this is 0.95 to 0.99 after 5 epochs (skip-gram, GloVe and CBOW), when neighbours mean nothing, and
-    0.64 to 0.90 after 20.
+    Vectors first share a common direction, as every word meets the same frequent ones; differences are learned later. On 430,000
+    words of Wikipedia this is 0.95 to 0.99 after 5 epochs (skip-gram, GloVe and CBOW), when neighbours mean nothing, and 0.64 to
+    0.90 after 20.
     """
     lengths_V = np.linalg.norm(vectors_VD, axis=1, keepdims=True)
     unit_VD = vectors_VD / np.where(lengths_V, lengths_V, 1.0)
@@ -138,6 +142,8 @@ TOGETHER = 2**25  # scores that are computed at a time
 
 
 class Tally(NamedTuple):
+    """Counts of analogy questions."""
+
     right: int
     known: int  # questions whose words all have vectors
     asked: int
@@ -157,6 +163,8 @@ class Tally(NamedTuple):
 
 @dataclass(frozen=True)
 class AnalogyScores:
+    """Analogy scores by section."""
+
     name: str
     analogy: Analogy
     sections: dict[str, Tally]  # with all words
@@ -217,7 +225,7 @@ def score_analogies(
 
 
 def folded(words: Sequence[str]) -> dict[str, int]:
-    """The number of each word by its lower-case form; of several, the first."""
+    """Return the number of each word by its lower-case form; of several, the first."""
     found: dict[str, int] = {}
     for number, word in enumerate(words):
         found.setdefault(word.lower(), number)
@@ -231,7 +239,7 @@ def _known(asked: Sequence[Question], known: dict[str, int]) -> int:
 def _right(
     space: WordSpace, asked: Sequence[Question], known: dict[str, int], rows: np.ndarray, analogy: Analogy, exclude: bool
 ) -> int:
-    """Among `rows`, the words that may be answers."""
+    """Return how many questions are answered rightly; `rows` are the words that may be answers."""
     place = {int(row): n for n, row in enumerate(rows)}
     asked_Q4 = [[place[known[word.lower()]] for word in q] for q in asked if all(word.lower() in known for word in q)]
     unit_VD, right, score = space.unit_VD[rows], 0, cos_add if analogy == "add" else cos_mul

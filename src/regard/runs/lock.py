@@ -22,7 +22,7 @@ from regard.runs.folder import RECORD, Run, Say
 from regard.runs.protocols import Prepared
 from regard.runs.recipe import Recipe
 from regard.training.config import MAY_CHANGE
-from regard.training.distributed import ALONE, World
+from regard.training.distributed import SINGLE_PROCESS, World
 
 
 def check_folder(recipe: Recipe, folder: Path) -> None:
@@ -75,12 +75,12 @@ def _try_to_make(folder: Path) -> None:
 
 
 @contextmanager
-def claimed(recipe: Recipe, folder: Path, prepared: Prepared, say: Say, world: World = ALONE) -> Iterator[Run]:
+def claimed(recipe: Recipe, folder: Path, prepared: Prepared, say: Say, world: World = SINGLE_PROCESS) -> Iterator[Run]:
     """The folder as the run of this recipe and this data, and nobody else's meanwhile. One process claims it for all."""
     run = Run(folder)
     with ExitStack() as lock:
-        with world.as_one():
-            if world.leads:
+        with world.fail_together():
+            if world.is_main:
                 _make(folder)
                 lock.enter_context(run.locked())
                 if run.never_saved or not (folder / "recipe.toml").exists():

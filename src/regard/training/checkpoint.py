@@ -1,10 +1,10 @@
-"""The checkpoint store: one folder per saved state, whole or absent; the reader takes the newest that proves whole.
+"""The checkpoint store: one folder per saved state, complete or absent; the reader takes the newest that verifies.
 
-`checkpoints/step-00000400/` holds `model.safetensors`, `optimizer.safetensors` and what else has tensors, `state.json`
-(counters, hyperparameters) and `MANIFEST.json`. How a folder appears all at once is told in `durable`, how it proves itself in
-`manifest`, what is never saved in `finite`, how many processes write one in `sharded`. Nothing is ever unpickled.
+`checkpoints/step-00000400/` holds `model.safetensors`, `optimizer.safetensors` and other tensors, `state.json` (counters,
+hyperparameters) and `MANIFEST.json`. `core/atomic.py` makes a folder appear all at once, `manifest.py` verifies it, `sharded.py`
+writes one from several processes. Nothing is ever unpickled.
 
-Nothing that is not a number is ever saved: a checkpoint full of NaN would take the place of the last good one.
+NaN and infinity are never saved: a checkpoint full of NaN would replace the last good one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TENSORS = ".safetensors"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A saved state, verified. Its tensors stay on disk until asked for: ask before `save` and `keep` make room."""
+    """A verified saved state. `tensors` reads from its folder: call it before `save` or `keep` deletes the folder."""
 
     path: Path
     kind: str
@@ -43,11 +43,11 @@ class Checkpoint:
 
     @property
     def sharded(self) -> bool:
-        """Written by several processes, each its part."""
+        """Return whether several processes wrote it, each a part."""
         return is_sharded(self.path)
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        """The tensors saved under this name, whole and on the CPU."""
+        """Return the tensors saved under this name, unsharded and on the CPU."""
         path = self.path / f"{name}{_TENSORS}"
         with explain_os_errors(f"Reading the checkpoint {self.path.name}", self.path.parent):
             known = parts_of(self.path) if self.sharded else [path.stem for path in self.path.glob(f"*{_TENSORS}")]
@@ -72,9 +72,9 @@ class Store:
         state: Mapping[str, Any],
         write: Callable[[Path], None] | None = None,
     ) -> Path:
-        """Write one checkpoint; when this returns it survives a power cut. Until then, what was there before stands.
+        """Write one checkpoint; when this returns it survives a power cut. Until then the old state of the folder is kept.
 
-        `write` may put more files into the folder, flushed ones, before it is sealed.
+        `write` may add more files, which it has flushed, before the folder is sealed.
         """
         _require_names(kind, step, tensors)
         for part, named in tensors.items():
@@ -98,7 +98,7 @@ class Store:
         return final
 
     def newest(self, *kinds: str) -> Checkpoint | None:
-        """The latest good one of these kinds (of any kind, if none is named); at equal steps, the kind named first."""
+        """Return the latest good checkpoint of these kinds (default: any kind); at equal steps, of the kind named first."""
         rejected = {}
         for place in self._places(*kinds):
             try:
@@ -112,11 +112,11 @@ class Store:
         return None
 
     def names(self) -> list[str]:
-        """Of all checkpoints, oldest first; not yet verified."""
+        """Return the names of all checkpoints, oldest first; not yet verified."""
         return [place.name for place in reversed(self._places())]
 
     def named(self, name: str) -> Checkpoint:
-        """The checkpoint of this name; the zeros before its step may be left out."""
+        """Return the checkpoint of this name; leading zeros of its step may be left out."""
         kind, _, digits = name.rpartition("-")
         found = [place for place in self._places(kind) if digits.isdecimal() and place.step == int(digits)]
         if not found:
@@ -127,7 +127,7 @@ class Store:
             raise UserError(f"{found[0].path} is damaged ({damage}); choose another: {', '.join(self.names())}.") from None
 
     def all(self, kind: str) -> list[Checkpoint]:
-        """Every good checkpoint of a kind, oldest first."""
+        """Return every good checkpoint of a kind, oldest first."""
         good, rejected = [], {}
         for place in self._places(kind):
             try:
@@ -144,16 +144,16 @@ class Store:
         places = self._places(kind)
         if len(places) <= count:
             return
-        good = next(filter(_is_good, places), None)  # mostly the first: one folder is read, not all
+        good = next(filter(_is_good, places), None)  # usually the first, so one folder is read, not all
         if good is None:
-            return  # what is left may still be worth mending by hand
+            return  # a person may still repair one by hand
         with explain_os_errors("Deleting old checkpoints", self.folder):
             for place in reversed(places[count:]):
                 if place != good:
                     discard(place.path)
 
     def _places(self, *kinds: str) -> list[_Place]:
-        """Newest first, not yet verified."""
+        """Return the places of checkpoints, newest first; not yet verified."""
         with explain_os_errors("Looking for checkpoints", self.folder):
             found = list_complete(self.folder)
         places = [place for name, path in found.items() if (place := _parse(name, path))]
@@ -171,7 +171,7 @@ class Store:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a checkpoint seems to be, by its name alone."""
+    """A folder that is named like a checkpoint."""
 
     name: str
     kind: str
@@ -209,7 +209,7 @@ def _is_good(place: _Place) -> bool:
 
 
 def _require_names(kind: str, step: int, tensors: Mapping[str, Any]) -> None:
-    """Kinds and parts become file names."""
+    """Raise unless kinds and parts can be file names."""
     for name in (kind, *tensors):
         if not (name.isidentifier() and name.isascii()):
             raise ValueError(f"{name!r} cannot name a checkpoint or a file of one; use letters, digits and _.")
@@ -225,7 +225,7 @@ def require_finite_tensors(part: str, tensors: Mapping[str, Tensor]) -> None:
     for name, tensor in tensors.items():
         if not (tensor.is_floating_point() or tensor.is_complex()):
             continue
-        values = tensor.float() if tensor.itemsize == 1 else tensor  # isfinite knows no 8-bit floats
+        values = tensor.float() if tensor.itemsize == 1 else tensor  # isfinite does not support 8-bit floats
         finite = torch.isfinite(values)
         if not finite.all():
             bad = int(finite.numel() - finite.sum())
@@ -247,7 +247,7 @@ def require_finite_json(where: str, value: Any) -> None:
 
 
 def finite_number(value: object) -> float | None:
-    """A number as a float; None for texts, for NaN and infinity, and for integers that no float holds."""
+    """Return a number as a float; None for text, NaN, infinity, and integers too large for a float."""
     if not isinstance(value, (int, float)):
         return None
     try:

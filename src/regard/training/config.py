@@ -1,7 +1,4 @@
-"""The `[train]` section: how long, how fast, how carefully.
-
-The `[train]` section of a recipe for word vectors: no optimizer to choose, no precision, and no steps but by epochs.
-"""
+"""The `[train]` section of a recipe, and the shorter one of a recipe for word vectors."""
 
 from __future__ import annotations
 
@@ -11,22 +8,24 @@ from typing import Literal
 from regard.core.errors import UserError
 
 MAY_CHANGE = ("steps", "epochs", "minimum_steps", "warmup_limit", "accumulate", "fsdp", "snapshot_every", "threads")
-"""When a run is continued; all else decides what its weights will be."""
+"""Settings that may change when a run is resumed; all others decide its weights."""
 AUTO = "auto"
 """A setting that a run chooses when it begins, by its task or its device (`runs/auto_settings.py`)."""
 MOST_EPOCHS = 20
-"""To which `minimum_steps` may lead."""
+"""The most epochs that `minimum_steps` may cause."""
 EVERY = ("validate_every", "checkpoint_every", "snapshot_every")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
+    """The `[train]` section of a recipe."""
+
     steps: int = 0  # 0: as many as train.epochs are
     epochs: float = 0.0  # times through the training data, where steps are not counted
-    minimum_steps: int = 0  # little data is gone through more often than `epochs`, up to 20 times, for so many steps
+    minimum_steps: int = 0  # on small data, repeat it more often than `epochs`, up to 20 times, to reach this many steps
     tokens_per_batch: int = 4096  # on the longer side of a batch, padding counted
-    examples_per_batch: int = 0  # at most; 0: as many as have so many tokens
-    accumulate: int = 1  # split each batch into so many parts to save memory; the sum is the same
+    examples_per_batch: int = 0  # at most; 0: no limit but the tokens
+    accumulate: int = 1  # micro-batches of each batch, to save memory; the gradient is the same
     optimizer: Literal["adam", "adamw", "muon"] = "adam"
     learning_rate: float = 7e-4  # at its highest
     schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
@@ -47,10 +46,10 @@ class TrainConfig:
     checkpoint_every: int = 500  # the same
     snapshot_every: int = 0  # steps between weights in half precision, for studio to look at; 0: none
     keep: int = 5  # checkpoints
-    average: int = 1  # of the last so many checkpoints; 1 takes the best one instead
+    average: int = 1  # average the weights of this many last checkpoints; 1 takes the best one instead
     best: Literal["auto", "nll", "accuracy", "mcc", "f1", "macro_f1", "exact", "pearson"] = "auto"
-    """The figure of validation that says which weights are the best, equal ones by their loss; auto: the one of the task."""
-    patience: int = 0  # stop after so many validations without a better one; 0 is off
+    """The validation metric that chooses the best weights, the loss where it is equal; auto: the metric of the task."""
+    patience: int = 0  # stop after this many validations without a better one; 0 is off
 
     def __post_init__(self) -> None:
         for key in ("tokens_per_batch", "accumulate", "log_every", "keep", "average"):
@@ -84,7 +83,7 @@ class TrainConfig:
             )
 
     def steps_of(self, batches: int) -> int:
-        """How many steps the epochs are, of so many batches each; at least `minimum_steps`, in more epochs, up to 20.
+        """Return the steps of all epochs, of this many batches each; at least `minimum_steps`, in up to 20 epochs.
 
         Mosbach et al. 2021, On the stability of fine-tuning BERT: on small sets three epochs are too few steps, and 20 are not.
         """
@@ -92,7 +91,7 @@ class TrainConfig:
 
     @property
     def decays(self) -> bool:
-        """Whether the learning rate falls to zero at the last step, so that a warm-up must leave steps for the decay."""
+        """Return whether the learning rate falls to zero at the last step, so that a warm-up must leave steps for the decay."""
         return self.schedule in ("cosine", "linear")
 
     @property
@@ -104,18 +103,20 @@ class TrainConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StaticConfig:
+class WordVectorTrainConfig:
+    """The `[train]` section of a recipe for word vectors."""
+
     epochs: int = 5  # times through the text, or through the counts
     learning_rate: float = 0.025  # at the beginning
-    schedule: Literal["linear", "constant"] = "linear"  # down to nothing, or as it is; AdaGrad finds its own way down
-    batch: int = 1024  # words, or counts, that are stepped on at once
+    schedule: Literal["linear", "constant"] = "linear"  # falls to zero, or stays; AdaGrad lowers its steps by itself
+    batch: int = 1024  # words, or co-occurrence counts, of one step
     threads: int = 0  # 0: as many as there are cores; the result is the same with any number
     seed: int = 1
     log_every: int = 200  # steps
     checkpoint_every: int = 5000  # steps
     keep: int = 2  # checkpoints
 
-    # What other trainings choose, and what there is nothing to choose of here.
+    # Settings of other trainings, fixed here.
     precision, fsdp, average, best = "fp32", False, 1, "nll"
 
     def __post_init__(self) -> None:

@@ -1,8 +1,8 @@
-"""Training steps recorded: where batches of the same shapes come again, a step is one launch.
+"""Training steps as CUDA graphs: where batches of the same shapes come again, a step is one launch.
 
-A small model leaves its device waiting: launching the kernels of a step takes the host longer than the device takes to run them.
-So a step whose batch has shapes that were met before is captured, with everything from the forward pass to the optimizer, and
-from then on batches are copied into the one that was captured.
+With a small model the device is often idle: the host needs longer to launch the kernels of a step than the device to run them.
+So a step whose batch has known shapes is captured, from the forward pass to the optimizer, and from then on each batch is
+copied into the buffers of the captured one.
 """
 
 from __future__ import annotations
@@ -17,32 +17,34 @@ import torch
 from regard.core.packing import copy_to, shape_key, tensors
 from regard.model.kernels.cuda_graph import CudaRecorder, Recorder, Step
 
-PLAIN = 3  # steps of a shape that are run as they are: in these, kernels are compiled, chosen and warmed up
+PLAIN = 3  # steps of a shape that are run without capture: in these, kernels are compiled, chosen and warmed up
 MOST = 32  # shapes
 
 Learn = Callable[[Any], None]
 
 
-class CannotRecord(Exception):
-    """The step asks the host for something, or does what no graph can do."""
+class CaptureError(Exception):
+    """The step waits for the host, or does what no graph can contain."""
 
 
-class Recordings:
+class StepGraphs:
+    """The captured steps of a training, by the shapes of their batches."""
+
     def __init__(self, device: torch.device, recorder: Recorder | None = None) -> None:
         self.device, self.recorder = device, recorder or CudaRecorder(device)
-        self.met: Counter[Hashable] = Counter()
-        self.kept: dict[Hashable, tuple[Any, Step]] = {}
+        self.counts: Counter[Hashable] = Counter()
+        self.captured: dict[Hashable, tuple[Any, Step]] = {}
 
     def learn(self, batch: Any, learn: Learn) -> None:
-        """What `learn(batch)` does on the device; it may depend on nothing else but buffers that stay where they are."""
+        """Do what `learn(batch)` does on the device; it may depend only on the batch and on buffers that keep their addresses."""
         key = shape_key(batch)
-        if key not in self.kept and (self.met[key] < PLAIN or len(self.kept) == MOST):
-            self.met[key] += 1
+        if key not in self.captured and (self.counts[key] < PLAIN or len(self.captured) == MOST):
+            self.counts[key] += 1
             learn(batch)
             return
-        if key not in self.kept:
-            self.kept[key] = self._record(batch, learn)
-        own, replay = self.kept[key]
+        if key not in self.captured:
+            self.captured[key] = self._record(batch, learn)
+        own, replay = self.captured[key]
         for buffer, given in zip(tensors(own), tensors(batch)):
             buffer.copy_(given, non_blocking=True)
         replay()
@@ -54,5 +56,5 @@ class Recordings:
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
-            first = error.__context__ or error  # what went wrong, where all that can be said at the end is that something did
-            raise CannotRecord(str(first).partition("\n")[0]) from None
+            first = error.__context__ or error  # the cause, which the last error does not name
+            raise CaptureError(str(first).partition("\n")[0]) from None

@@ -1,7 +1,7 @@
-"""A model over several processes: a copy in each, whose gradients are summed (DDP), or a part of it in each (FSDP2).
+"""A model on several processes: a copy in each, whose gradients are summed (DDP), or a shard in each (FSDP2).
 
-Both act where a module is called, and an objective calls a model in its own ways; so both are laid around `Asked`, one small
-module that asks the objective. Parameters keep their names, and one process needs nothing of this.
+Both act when a module is called, and objectives call models in different ways; so both wrap `ObjectiveModule`, a small module
+that calls the objective. Parameters keep their names, and a single process is not wrapped.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from regard.model.mixers.feature_maps import is_drawn
 from regard.model.stack import Stack
 from regard.objectives.base import Objective
 from regard.training.checkpoint import Checkpoint, Store, require_finite_tensors
-from regard.training.distributed import ALONE, World
+from regard.training.distributed import SINGLE_PROCESS, World
 from regard.training.sharded import cut, read_shards, write_shards
 from regard.training.tensors import restore_optimizer
 
 Parts = Mapping[str, Mapping[str, Tensor]]
 
 
-class Asked(nn.Module):
+class ObjectiveModule(nn.Module):
+    """A model and its objective as one module, whose forward pass DDP and FSDP2 can wrap."""
+
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
@@ -38,98 +40,100 @@ class Asked(nn.Module):
 
 
 class ParallelModel:
-    """Made before the optimizer, which is to hold the parameters as they are spread."""
+    """A model, wrapped for its processes. Create it before the optimizer, which must hold the wrapped parameters."""
 
-    def __init__(self, model: nn.Module, world: World = ALONE, shard: bool = False, device: torch.device | None = None) -> None:
+    def __init__(
+        self, model: nn.Module, world: World = SINGLE_PROCESS, shard: bool = False, device: torch.device | None = None
+    ) -> None:
         self.model, self.world = model, world
         self.sharded = shard and world.size > 1
         self.device = device or next(model.parameters()).device
         self.mesh: Any = None
-        self.asked: Any = Asked(model)
+        self.wrapped: Any = ObjectiveModule(model)
         if self.sharded:
-            self.copy = copy.deepcopy(model) if world.leads else nn.Module()
+            self.copy = copy.deepcopy(model) if world.is_main else nn.Module()
             self._shard()
             return
         model.to(self.device)
         if world.size > 1:
-            self.asked = nn.parallel.DistributedDataParallel(self.asked, gradient_as_bucket_view=True)
+            self.wrapped = nn.parallel.DistributedDataParallel(self.wrapped, gradient_as_bucket_view=True)
 
     def _shard(self) -> None:
-        """Each block is gathered when its turn comes, everything else at once; from the CPU, so that no GPU ever holds it all."""
+        """Shard each block by itself and the rest together, from the CPU, so that no GPU ever holds the whole model."""
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
-        # It warns that nobody may change a layer's output in place; nobody does.
+        # It warns against changing the output of a layer in place, which we never do.
         warnings.filterwarnings("ignore", message=r"FSDP2-wrapped module .* returned a view tensor")
         for parameter in self.model.parameters():
-            self.world.given(parameter.data)
+            self.world.broadcast(parameter.data)
         self.mesh = init_device_mesh(self.device.type, (self.world.size,))
         for stack in (module for module in self.model.modules() if isinstance(module, Stack)):
             for block in stack.blocks:
                 if block.cross_attention is not None:
-                    fully_shard(block.cross_attention.project, mesh=self.mesh)  # looks at the memory before its block's turn
+                    fully_shard(block.cross_attention.project, mesh=self.mesh)  # projects the memory before its block runs
                 fully_shard(block, mesh=self.mesh)
-        fully_shard(self.asked, mesh=self.mesh)
+        fully_shard(self.wrapped, mesh=self.mesh)
 
     def __call__(self, objective: Objective, batch: Any) -> Tensor:
-        """The objective's total. Its gradient will be the mean over the processes, so multiply by their number for the sum."""
-        return self.asked(objective, batch)
+        """Return the total of the objective. Its gradient is the mean over processes; multiply by their number for the sum."""
+        return self.wrapped(objective, batch)
 
-    def alone(self, last: bool) -> AbstractContextManager[None]:
-        """In here copies keep their gradients to themselves, until the last micro-batch sums them once."""
+    def no_sync(self, last: bool) -> AbstractContextManager[None]:
+        """Keep gradients local within the context; the last micro-batch sums them over processes once."""
         copies = self.world.size > 1 and not self.sharded
-        return self.asked.no_sync() if copies and not last else nullcontext()
+        return self.wrapped.no_sync() if copies and not last else nullcontext()
 
     @contextmanager
-    def whole(self) -> Iterator[nn.Module]:
-        """The model as one, for the first process to do with as it likes: shards must be asked by all processes alike."""
+    def unsharded(self) -> Iterator[nn.Module]:
+        """Yield the unsharded model, for use by the first process; all processes must enter."""
         if not self.sharded:
             yield self.model
             return
-        gathered = self._gathered(weights(self.model))
-        if self.world.leads:
+        gathered = self._gather(weights(self.model))
+        if self.world.is_main:
             self.copy.load_state_dict(gathered)
             self.copy.to(self.device)
         yield self.copy
         self.copy.to("cpu")
 
     def save(self, store: Store, kind: str, step: int, parts: Parts, state: Mapping[str, Any], *, keep: int, whole: bool) -> None:
-        """One checkpoint of all processes, in shards if they hold shards, unless it is to be `whole`; of its kind `keep` stay."""
-        with self.world.as_one():
+        """Save one checkpoint of all processes, sharded as they are unless `whole`, and delete all but `keep` of its kind."""
+        with self.world.fail_together():
             if self.sharded and not whole:
                 self._save_shards(store, kind, step, parts, state)
             else:
-                gathered = {part: self._gathered(tensors) for part, tensors in parts.items()}
-                if self.world.leads:
+                gathered = {part: self._gather(tensors) for part, tensors in parts.items()}
+                if self.world.is_main:
                     store.save(kind, step, gathered, state)
-            if self.world.leads:
+            if self.world.is_main:
                 store.keep(kind, keep)
 
     def _save_shards(self, store: Store, kind: str, step: int, parts: Parts, state: Mapping[str, Any]) -> None:
-        """The first process prepares the folder and seals it; in between, all write into it."""
-        with self.world.as_one():
+        """Write shards: the first process prepares the folder and seals it; in between, all processes write into it."""
+        with self.world.fail_together():
             for part, tensors in parts.items():
                 require_finite_tensors(part, {name: _local(tensor) for name, tensor in tensors.items()})
-        told = False
+        announced = False
 
         def write(draft: Path) -> None:
-            nonlocal told
-            told = True
-            if where := self.world.tell(str(draft)):
-                write_shards(Path(where), parts, self.world.leads)
+            nonlocal announced
+            announced = True
+            if where := self.world.broadcast_text(str(draft)):
+                write_shards(Path(where), parts, self.world.is_main)
 
-        if not self.world.leads:
+        if not self.world.is_main:
             with explain_os_errors(f"Saving this process's part of the checkpoint {kind}-{step:08d}", store.folder):
                 write(Path())
             return
         try:
             store.save(kind, step, {}, state, write)
         finally:
-            if not told:
-                self.world.tell("")  # the others wait to hear where to write
+            if not announced:
+                self.world.broadcast_text("")  # the others wait for the path
 
     def restore(self, found: Checkpoint, optimizer: torch.optim.Optimizer) -> None:
-        """Weights and moments of a checkpoint, however many processes wrote it."""
+        """Load weights and optimizer state of a checkpoint, whatever the number of processes that wrote it."""
         kept = {name: full(tensor) if is_drawn(name) else tensor for name, tensor in self._read(found, "model").items()}
         self.model.load_state_dict(kept)
         restore_optimizer(optimizer, self._read(found, "optimizer"), found.state["optimizer"])
@@ -139,25 +143,25 @@ class ParallelModel:
             return found.tensors(part)
         return read_shards(found.path, part, self.mesh) if found.sharded else cut(found.tensors(part), self.mesh)
 
-    def _gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Whole, in the first process; tied ones stay one."""
+    def _gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return unsharded tensors in the first process; tied tensors stay one object."""
         if not self.sharded:
             return {name: tensor.detach() for name, tensor in tensors.items()}
         seen: dict[int, Tensor] = {}
         for tensor in tensors.values():
             if id(tensor) not in seen:
                 everything = full(tensor.detach())
-                seen[id(tensor)] = everything.cpu() if self.world.leads else torch.empty(0)
+                seen[id(tensor)] = everything.cpu() if self.world.is_main else torch.empty(0)
         return {name: seen[id(tensor)] for name, tensor in tensors.items()}
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """By name; those that are tied are the same object."""
+    """Return the state dict of a model, in which tied weights are the same object."""
     return model.state_dict(keep_vars=True)
 
 
 def full(tensor: Any) -> Tensor:
-    """All of a tensor of which every process has a shard; all processes ask together."""
+    """Return the unsharded tensor; all processes must call it together."""
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 

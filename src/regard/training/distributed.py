@@ -1,13 +1,9 @@
-"""Several processes that train as one: who is here, what they add up, and what they agree on.
-
-One process is a world of its own, `ALONE`, for which everything here costs nothing. Small agreements (shall we stop, did anybody
-fail) are numbers on the host and never make a GPU wait. How the processes meet and part is told in `launch`.
-
-How processes that train together meet and part.
+"""Distributed training: the process group, and what processes sum, broadcast and agree on.
 
 `torchrun` or SLURM starts the same command many times and numbers the processes in RANK, WORLD_SIZE and LOCAL_RANK; where these
-are not set there is one process, and no group is made. The first process to fail tells why; the others, which fail because it
-did, leave without a word.
+are not set there is one process, `SINGLE_PROCESS`, no group is made, and everything here costs nothing. Small agreements (stop?
+failed?) are numbers on the host and never make a GPU wait. The first process to fail prints its message; the others, which fail
+because of it, exit silently.
 """
 
 from __future__ import annotations
@@ -29,25 +25,25 @@ from regard.core.errors import UserError
 from regard.training.interrupt import Interrupt
 
 
-class Elsewhere(UserError):
-    """Another process failed, and tells why."""
+class FailedElsewhere(UserError):
+    """Another process failed and prints the reason."""
 
 
 @dataclass(frozen=True)
 class World:
-    """This process among those that train together. The methods are called by all of them, in the same order."""
+    """The rank of this process and the collective operations, which all processes call in the same order."""
 
     rank: int = 0
     size: int = 1
     local: int = 0  # rank on this machine
 
     @property
-    def leads(self) -> bool:
-        """The first process writes and speaks."""
+    def is_main(self) -> bool:
+        """Return whether this is the first process, which writes files and prints."""
         return self.rank == 0
 
-    def place(self, device: torch.device) -> torch.device:
-        """Each process of a machine takes a GPU of its own."""
+    def local_device(self, device: torch.device) -> torch.device:
+        """Return the device of this process: each process of a machine takes its own GPU."""
         if self.size == 1 or device.type != "cuda":
             return device
         if device.index is not None:
@@ -59,96 +55,96 @@ class World:
         torch.cuda.set_device(self.local)
         return torch.device("cuda", self.local)
 
-    def total(self, tensor: Tensor) -> Tensor:
-        """The sum over all processes, in place and on the tensor's device."""
+    def all_reduce(self, tensor: Tensor) -> Tensor:
+        """Sum a tensor over all processes, in place and on its device."""
         if self.size > 1:
             dist.all_reduce(tensor)
         return tensor
 
-    def given(self, tensor: Tensor) -> None:
-        """The first process's values for all, in place."""
+    def broadcast(self, tensor: Tensor) -> None:
+        """Copy the values of the first process to all, in place."""
         if self.size > 1:
             dist.broadcast(tensor, 0)
 
-    def largest(self, number: int) -> int:
+    def max(self, number: int) -> int:
         if self.size == 1:
             return number
         found = torch.tensor(number)
         dist.all_reduce(found, dist.ReduceOp.MAX)
         return int(found)
 
-    def added(self, number: float) -> float:
-        """The sum over all processes, on the host."""
-        return float(self.total(torch.tensor(number, dtype=torch.float64))) if self.size > 1 else number
+    def sum_on_host(self, number: float) -> float:
+        """Return the sum of a number over all processes, on the host."""
+        return float(self.all_reduce(torch.tensor(number, dtype=torch.float64))) if self.size > 1 else number
 
-    def tell(self, text: str) -> str:
-        """What the first process has to say, whatever the others were given."""
+    def broadcast_text(self, text: str) -> str:
+        """Return the text of the first process in all processes."""
         if self.size == 1:
             return text
-        told = torch.frombuffer(bytearray(text.encode()) or bytearray(1), dtype=torch.uint8)
+        data = torch.frombuffer(bytearray(text.encode()) or bytearray(1), dtype=torch.uint8)
         length = torch.tensor(len(text.encode()))
         dist.broadcast(length, 0)
-        if not self.leads:
-            told = torch.zeros(max(1, int(length)), dtype=torch.uint8)
-        dist.broadcast(told, 0)
-        return bytes(told[: int(length)].tolist()).decode()
+        if not self.is_main:
+            data = torch.zeros(max(1, int(length)), dtype=torch.uint8)
+        dist.broadcast(data, 0)
+        return bytes(data[: int(length)].tolist()).decode()
 
-    def must_agree(self, value: str, otherwise: str) -> None:
-        """Refuse to train where the processes do not see the same."""
+    def check_equal(self, value: str, otherwise: str) -> None:
+        """Raise unless all processes have the same value."""
         number = int.from_bytes(blake2b(value.encode(), digest_size=7).digest(), "big")
-        if (self.largest(number), -self.largest(-number)) != (number, number):
+        if (self.max(number), -self.max(-number)) != (number, number):
             raise UserError(otherwise)
 
     @contextmanager
-    def as_one(self) -> Iterator[None]:
-        """What fails in one process fails in all of them, at the end of the block."""
+    def fail_together(self) -> Iterator[None]:
+        """Raise in all processes, at the end of the block, if any of them fails in it."""
         failure: Exception | None = None
         try:
             yield
         except Exception as error:
             failure = error
-        failed = self.largest(failure is not None)
+        failed = self.max(failure is not None)
         if failure is not None:
             raise failure
         if failed:
-            raise Elsewhere("another process of this training failed; its own message says why.")
+            raise FailedElsewhere("another process of this training failed; its own message says why.")
 
 
-ALONE = World()
+SINGLE_PROCESS = World()
 
 
-class Stopping:
-    """Was any process asked to stop? Every step asks; the answer comes with the next, so nobody waits and all stop at once."""
+class StopVote:
+    """A vote at every step whether any process has received a signal; its result is used one step later, so no process waits."""
 
     def __init__(self, world: World, interrupt: Interrupt) -> None:
         self.world, self.interrupt = world, interrupt
-        self.asked = torch.zeros((), dtype=torch.int64)
-        self.answer: Any = None
+        self.vote = torch.zeros((), dtype=torch.int64)
+        self.pending: Any = None
 
     def __call__(self) -> bool:
         if self.world.size == 1:
             return bool(self.interrupt)
-        known = self._answered()
-        self.asked = torch.tensor(self.interrupt.signal or 0)
-        self.answer = dist.all_reduce(self.asked, dist.ReduceOp.MAX, async_op=True)
+        known = self._result()
+        self.vote = torch.tensor(self.interrupt.signal or 0)
+        self.pending = dist.all_reduce(self.vote, dist.ReduceOp.MAX, async_op=True)
         if known:
             self.interrupt.signal = known
         return bool(known)
 
     def settle(self) -> None:
-        """A signal that came too late for a vote is known to all as well."""
-        self._answered()
-        self.interrupt.signal = self.world.largest(self.interrupt.signal or 0) or None
+        """Share a signal that was received after the last vote."""
+        self._result()
+        self.interrupt.signal = self.world.max(self.interrupt.signal or 0) or None
 
-    def _answered(self) -> int:
-        if self.answer is not None:
-            self.answer.wait()
-            self.answer = None
-        return int(self.asked)
+    def _result(self) -> int:
+        if self.pending is not None:
+            self.pending.wait()
+            self.pending = None
+        return int(self.vote)
 
 
-class Mute:
-    """The log of the processes that say nothing."""
+class SilentLog:
+    """The log of all processes but the first: it records and prints nothing."""
 
     per_second = "per_second"
 
@@ -161,15 +157,15 @@ class Mute:
     def render(self) -> None: ...
 
 
-PATIENCE = timedelta(minutes=30)  # with a process that is alive but says nothing; one that died is noticed at once
+TIMEOUT = timedelta(minutes=30)  # for a process that is alive but does not answer; one that died is noticed at once
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 @contextmanager
-def together() -> Iterator[World]:
-    """All processes of this training, from here to the end of the block."""
+def process_group() -> Iterator[World]:
+    """Yield the world of this process, with a process group until the end of the block."""
     if (size := _number("WORLD_SIZE", 1)) == 1:
-        yield ALONE
+        yield SINGLE_PROCESS
         return
     if missing := [name for name in VARIABLES if not os.environ.get(name)]:
         raise UserError(
@@ -178,14 +174,14 @@ def together() -> Iterator[World]:
         )
     world, store = World(_number("RANK"), size, _number("LOCAL_RANK")), None
     try:
-        store, rank, size = next(dist.rendezvous("env://", timeout=PATIENCE))
-        # Both at once: gradients travel between GPUs, agreements between hosts.
+        store, rank, size = next(dist.rendezvous("env://", timeout=TIMEOUT))
+        # Two backends: gradients are exchanged between GPUs, agreements between hosts.
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
         yield world
     except Exception as error:
-        failure = _explained(error)
-        if not _may_tell(store, world, isinstance(error, Elsewhere)):
+        failure = _explain(error)
+        if not _should_report(store, world, isinstance(error, FailedElsewhere)):
             raise SystemExit(2 if isinstance(failure, (UserError, OSError)) else 1) from None
         raise failure from (None if failure is error else error)
     dist.destroy_process_group()
@@ -198,27 +194,27 @@ def _number(name: str, default: int = 0) -> int:
     return int(given)
 
 
-def _explained(error: Exception) -> Exception:
-    """That another process stopped answering is no mistake of the program."""
-    told = str(error).partition("\n")[0]
-    if isinstance(error, (UserError, OSError)) or not (isinstance(error, dist.DistError) or "gloo" in told.lower()):
+def _explain(error: Exception) -> Exception:
+    """Return a plain message where another process has stopped answering, otherwise the error itself."""
+    message = str(error).partition("\n")[0]
+    if isinstance(error, (UserError, OSError)) or not (isinstance(error, dist.DistError) or "gloo" in message.lower()):
         return error
     return UserError(
-        f"another process of this training is gone ({told[-120:]}). Run the same command again, with as many processes as you "
+        f"another process of this training is gone ({message[-120:]}). Run the same command again, with as many processes as you "
         "like: it continues from the newest checkpoint."
     )
 
 
-def _may_tell(store: Any, world: World, elsewhere: bool) -> bool:
-    """The first to fail may, says the store that they met at; its keeper stays until all have asked, or have had the time to."""
+def _should_report(store: Any, world: World, elsewhere: bool) -> bool:
+    """Return whether this process failed first, by the shared store; the first rank keeps the store open until all have asked."""
     if store is None:
         return True
     try:
         first = not elsewhere and store.add("regard/told", 1) == 1
         asked, deadline = store.add("regard/asked", 1), time.monotonic() + 2
-        while world.leads and asked < world.size and time.monotonic() < deadline:
+        while world.is_main and asked < world.size and time.monotonic() < deadline:
             time.sleep(0.02)
             asked = store.add("regard/asked", 0)
-    except Exception:  # the keeper was killed: there is nobody left to ask
+    except Exception:  # the process that holds the store was killed
         return not elsewhere
     return first

@@ -1,13 +1,9 @@
-"""What a training draws, in joules: read from a counter where there is one, else estimated, and which of the two.
+"""Energy of a training in joules: measured by hardware counters where there are any, otherwise estimated.
 
-A GPU without a counter is taken to draw all that its board may. A CPU without one is estimated by codecarbon where installed;
-else every busy core is taken to draw 12 W, as Green Algorithms does for an unknown processor (Lannelongue et al. 2021). Nothing
-here needs a network, and no meter that fails stops a training.
-
-Energy counters that the hardware keeps: NVML's for an NVIDIA GPU, RAPL for a CPU. Both count a whole chip, whoever uses it.
-
-NVML comes with the driver and is spoken to directly; its counter needs Volta or newer. RAPL is a few files, which most systems
-let only the administrator read. Whatever cannot be read is an OSError.
+Counters: NVML for an NVIDIA GPU (Volta or newer; comes with the driver), RAPL for a CPU (files that most systems let only the
+administrator read). Both count a whole chip, with all programs on it. Estimates: a GPU draws its board's power limit; a CPU is
+estimated by codecarbon where installed, otherwise at 12 W a busy core, as Green Algorithms does for an unknown processor
+(Lannelongue et al. 2021). Nothing here needs a network, and a meter that fails never stops a training.
 """
 
 from __future__ import annotations
@@ -32,7 +28,7 @@ JOULES_PER_KWH = 3.6e6
 
 
 class Part(Protocol):
-    """What one chip draws. `joules` counts from when it was made and never falls; `how` says where the figure is from."""
+    """The meter of one chip. `joules` counts from its creation and never falls; `how` names the source of the number."""
 
     how: str
 
@@ -41,11 +37,13 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class Meter:
+    """The meters of all chips of a training."""
+
     parts: tuple[Part, ...]
 
     @staticmethod
     def of(device: torch.device, counts_machine: bool = True) -> Meter:
-        """The best there is for a training on `device`, from zero now. Of several processes of a machine one counts it."""
+        """Return the best meter for a training on `device`, from zero. One of the processes of a machine counts its CPU."""
         return Meter((*_cpu(counts_machine), *([_gpu(device)] if device.type == "cuda" else [])))
 
     def joules(self) -> float:
@@ -57,12 +55,12 @@ class Meter:
 
 
 def joined(*kinds: str) -> str:
-    """The kinds of figure that a sum is made of, each named once: a run may be continued on another machine."""
+    """Join the sources of a sum, each named once: a run may be resumed on another machine."""
     return " + ".join(dict.fromkeys(kind for several in kinds for kind in several.split(" + ") if kind))
 
 
 def planned(device: torch.device) -> tuple[float, str]:
-    """Watts to reckon with before a run, and how they were found: every thread busy, or one thread and the GPU at its limit."""
+    """Return the expected watts of a run and their source: every thread busy, or one thread and the GPU at its limit."""
     if device.type != "cuda":
         return WATTS_PER_CORE * torch.get_num_threads(), BusyCores.how
     board = AtLimit(_watts_allowed(device))
@@ -70,7 +68,7 @@ def planned(device: torch.device) -> tuple[float, str]:
 
 
 class BusyCores:
-    """By the processor time of this process and of the children it has waited for."""
+    """An estimate from the processor time of this process and of its finished children."""
 
     how = f"estimated: {WATTS_PER_CORE:.0f} W a busy core"
 
@@ -86,7 +84,7 @@ class BusyCores:
 
 
 class AtLimit:
-    """A GPU as if it always drew what its board may: too much, never too little."""
+    """An upper bound: a GPU that always draws the power limit of its board."""
 
     def __init__(self, watts: float) -> None:
         self.watts, self.how, self.began = watts, f"estimated: {watts:.0f} W a GPU", time.perf_counter()
@@ -96,9 +94,9 @@ class AtLimit:
 
 
 class CodeCarbon:
-    """codecarbon's estimate of CPU and memory, handed over as to one of its output handlers; telemetry is off unless asked for.
+    """The estimate of codecarbon for CPU and memory, received as one of its output handlers; telemetry is off by default.
 
-    It swallows its own errors, so one that has said nothing after its first flush is taken to be unusable.
+    codecarbon hides its own errors, so without a number after the first flush it counts as unusable.
     """
 
     how = "estimated by codecarbon"
@@ -107,9 +105,9 @@ class CodeCarbon:
         os.environ.setdefault("CODECARBON_TELEMETRY_LEVEL", "disabled")
         self.kwh: float | None = None
         tracker = import_module("codecarbon").OfflineEmissionsTracker
-        logging.getLogger("codecarbon").setLevel(logging.CRITICAL)  # it logs before it heeds its own `log_level`
+        logging.getLogger("codecarbon").setLevel(logging.CRITICAL)  # it logs before it applies its own `log_level`
         self.tracker = tracker(
-            country_iso_code="USA",  # it wants one; grams are reckoned elsewhere
+            country_iso_code="USA",  # required; emissions are computed elsewhere
             tracking_mode="process",
             save_to_file=False,
             save_to_api=False,
@@ -134,7 +132,7 @@ class CodeCarbon:
     live_out = out
 
     def exit(self) -> None:
-        """Handlers are told when it stops; this one has nothing to close."""
+        """Do nothing: codecarbon calls this at its end, and nothing is open."""
 
 
 def _gpu(device: torch.device) -> Part:
@@ -171,14 +169,17 @@ POWERCAP = Path("/sys/class/powercap")
 
 
 class Counter:
-    """Joules since it was made, from a register that grows until it starts again: after `span` units, or with its driver."""
+    """Joules since its creation, from a register that wraps to zero after `span` units, or when its driver restarts."""
 
     def __init__(self, read: Callable[[], int], how: str, per_joule: float, span: int = 0) -> None:
         self.read, self.how, self.per_joule, self.span = read, how, per_joule, span
         self.last, self.total = read(), 0
 
     def joules(self) -> float:
-        """Read it more often than it starts again, which takes RAPL some minutes. A failure ends the count, not the training."""
+        """Return joules; read more often than the register wraps (minutes for RAPL).
+
+        A failure ends the count, not the training.
+        """
         try:
             now = self.read()
         except OSError:
@@ -194,7 +195,7 @@ def nvml(board: Board) -> Counter:
 
 
 class Board:
-    """A GPU as its driver's management library knows it, found by UUID: CUDA and NVML may number GPUs differently."""
+    """A GPU in the driver's management library (NVML), found by UUID: CUDA and NVML may number GPUs differently."""
 
     def __init__(self, uuid: str, library: str = "libnvidia-ml.so.1") -> None:
         self.library, self.handle = ctypes.CDLL(library), ctypes.c_void_p()
@@ -218,7 +219,7 @@ class Board:
 
 
 def rapl(powercap: Path) -> list[Counter]:
-    """A counter for each processor package and each memory beside one; cores and graphics are in their package's figure."""
+    """Return a counter for each processor package and its memory; cores and graphics are included in their package."""
     zones = [zone for zone in sorted(powercap.glob("intel-rapl:*")) if _text(zone / "name").startswith(("package", "dram"))]
     counters = [
         Counter(
@@ -226,7 +227,7 @@ def rapl(powercap: Path) -> list[Counter]:
         )
         for zone in zones
     ]
-    if not any(counter.last for counter in counters):  # some virtual machines show registers that stand at zero
+    if not any(counter.last for counter in counters):  # some virtual machines show registers that stay zero
         raise OSError(f"no RAPL counter runs in {powercap}")
     return counters
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM ask the loop to stop after the step in hand; a second Ctrl-C stops at once."""
+"""Signals: Ctrl-C and SIGTERM stop the training loop after the current step; a second Ctrl-C stops at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from types import FrameType
 
 @dataclass
 class Interrupt:
-    signal: int | None = None  # the one that came
+    """True once a signal was received."""
+
+    signal: int | None = None  # that was received
 
     def __bool__(self) -> bool:
         return self.signal is not None
@@ -23,14 +25,15 @@ class Interrupt:
 
 
 @contextmanager
-def interruptible() -> Iterator[Interrupt]:
+def catch_signals() -> Iterator[Interrupt]:
+    """Yield an `Interrupt` that is set by SIGINT and SIGTERM; restore the former handlers at the end."""
     interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():
-        yield interrupt  # only the main thread may listen; a notebook's worker is stopped by its kernel
+        yield interrupt  # only the main thread receives signals; the worker of a notebook is stopped by its kernel
         return
 
     def ask(number: int, _: FrameType | None) -> None:
-        if interrupt and number == signal.SIGINT:  # a second SIGTERM may come from torchrun's or SLURM's own care
+        if interrupt and number == signal.SIGINT:  # torchrun and SLURM may send SIGTERM twice
             raise KeyboardInterrupt
         if interrupt:
             return

@@ -1,7 +1,4 @@
-"""What a run says while it trains: metrics.jsonl for machines, a progress line for people, curves.png for both.
-
-curves.png: training and validation loss and the learning rate against the step.
-"""
+"""The log of a training: metrics.jsonl, a progress line on the terminal, and curves.png with losses and learning rate."""
 
 from __future__ import annotations
 
@@ -18,16 +15,17 @@ from regard.core.terminal import printable
 from regard.training.checkpoint import finite_number
 
 LARGEST = 256 * MIB  # of metrics.jsonl: two million lines
-MOST_STEPS = 1 << 53  # what other programs can read as a number
+MOST_STEPS = 1 << 53  # the largest integer that JSON readers keep exactly
 
 
 class RunLog:
+    """The log of one run; a resumed run drops the records after its checkpoint, which will be computed again."""
+
     def __init__(self, folder: Path, steps: int, start: int, unit: str = "tokens") -> None:
-        """`unit` is what a loss is counted in."""
+        """Read the records up to step `start`; `unit` is what a loss is counted in."""
         self.path, self.steps, self.start, self.unit = folder / "metrics.jsonl", steps, start, unit
         found, damaged = read_metrics(self.path)
         self.records = [r for r in found if r["step"] <= start]
-        # What a killed process logged beyond its checkpoint is about to be computed again.
         self._rewrite()
         self.began = time.perf_counter()
         self.live = sys.stderr.isatty()
@@ -44,7 +42,7 @@ class RunLog:
 
     @property
     def per_second(self) -> str:
-        """What the speed is called in metrics.jsonl, by what it is counted in: tokens_per_second, texts_per_second."""
+        """Return the key of the speed in metrics.jsonl: tokens_per_second, texts_per_second."""
         return f"{self.unit.replace(' ', '_')}_per_second"
 
     def progress(self, step: int, loss: float, rate: float, speed: float) -> None:
@@ -56,7 +54,7 @@ class RunLog:
         )
 
     def say(self, line: str, passing: bool = False) -> None:
-        """A line for people; a passing one is overwritten by the next on a terminal."""
+        """Print a line; on a terminal a `passing` line is overwritten by the next."""
         line = printable(line, keep="\n\t")
         if not self.live:
             print(line, file=sys.stderr, flush=True)
@@ -64,7 +62,7 @@ class RunLog:
         print(f"\r\x1b[2K{line}", end="" if passing else "\n", file=sys.stderr, flush=True)
 
     def render(self) -> None:
-        """curves.png and samples.txt, both from the records alone."""
+        """Write curves.png and samples.txt from the records."""
         draw_curves(self.records, self.path.with_name("curves.png"))
         sampled = [r for r in self.records if isinstance(r.get("samples"), list)]
         text = "\n\n".join(f"step {r['step']}\n" + "\n".join(map(str, r["samples"])) for r in sampled)
@@ -72,14 +70,14 @@ class RunLog:
 
 
 class Metrics(NamedTuple):
-    """The lines of a metrics.jsonl that can be read, and how many cannot."""
+    """The readable lines of a metrics.jsonl, and the number of unreadable ones."""
 
     records: list[dict[str, Any]]
     damaged: int
 
 
 def read_metrics(path: Path) -> Metrics:
-    """Every record has a step. A last line that a kill cut off is not counted as damaged; a file that is not there has none."""
+    """Return records, each with a step. A last line that was cut off does not count as damaged; a missing file has no records."""
     lines = read_bounded(path, LARGEST, within=path.parent).splitlines(keepends=True) if path.exists() else []
     found = [_record(line) for line in lines]
     damaged = sum(record is None and line.endswith(b"\n") for record, line in zip(found, lines))
@@ -89,7 +87,7 @@ def read_metrics(path: Path) -> Metrics:
 def _record(line: bytes) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
-    except (ValueError, RecursionError):  # no JSON, or no text at all
+    except (ValueError, RecursionError):  # not JSON, or not text
         return None
     step = record.get("step") if isinstance(record, dict) else None
     return record if type(step) is int and 0 <= step < MOST_STEPS else None
@@ -102,7 +100,7 @@ def clock(seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """About how long, in the unit that a person would say it in."""
+    """Return a duration as text, in seconds, minutes, hours or days."""
     for unit, size, most in (("s", 1, 100), ("min", 60, 100), ("hours", 3600, 48)):
         if seconds < most * size:
             return f"{seconds / size:.{0 if size == 1 else 1}f} {unit}"
@@ -113,7 +111,7 @@ INK, TRAIN, VALID, RATE = "#333a45", "#9aa7b8", "#c2410c", "#0f766e"
 
 
 def draw_curves(records: Sequence[dict[str, Any]], path: Path) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # half a second, for who trains alone
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # imported here: half a second that only training needs
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.2), layout="constrained")

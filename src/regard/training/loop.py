@@ -1,7 +1,7 @@
-"""The training loop: one screen that reads from top to bottom, and knows neither families nor tasks.
+"""The training loop, from top to bottom on one screen; it does not depend on families or tasks.
 
-What a step is stands in `step`. Everything it needs derives from its number, so a run killed anywhere and started again ends with
-the same weights, bit for bit on one CPU.
+`step.py` defines a step. All randomness of a step derives from its number, so a run that is killed anywhere and started again
+ends with the same weights, bit for bit on one CPU.
 """
 
 from __future__ import annotations
@@ -20,22 +20,24 @@ from regard.data.loader import Loader
 from regard.model.mixers.feature_maps import renew_features
 from regard.objectives.base import Objective
 from regard.training.checkpoint import Store
-from regard.training.compile import fuse
+from regard.training.compile import prepare_for_training
 from regard.training.config import AUTO, TrainConfig
 from regard.training.data_parallel import ParallelModel
-from regard.training.distributed import Mute, Stopping
+from regard.training.distributed import SilentLog, StopVote
 from regard.training.energy import Meter
 from regard.training.interrupt import Interrupt
 from regard.training.logging import RunLog
 from regard.training.progress import Gauge, Progress, done
 from regard.training.resume import diverged, save, save_best, snapshot
 from regard.training.schedule import learning_rate
-from regard.training.step import Measured, Stepper
+from regard.training.step import Stepper, StepStats
 
 
 class Validation(NamedTuple):
-    metrics: dict[str, float]  # of which train.best decides what is best
-    samples: list[str]  # a few outputs, for people
+    """The result of a validation."""
+
+    metrics: dict[str, float]  # train.best names the one that chooses the best weights
+    samples: list[str]  # a few outputs, for reading
 
 
 Validate = Callable[[nn.Module], Validation]
@@ -48,20 +50,23 @@ def train(
     validate: Validate,
     config: TrainConfig,
     store: Store,
-    log: RunLog | Mute,
+    log: RunLog | SilentLog,
     progress: Progress,
     optimizer: torch.optim.Optimizer,
     interrupt: Interrupt,
-    spread: ParallelModel | None = None,
+    parallel: ParallelModel | None = None,
 ) -> Progress:
-    """From where `progress` stands to the end, an early stop or an interrupt; returns where it stands then."""
+    """Train from `progress` to the last step, an early stop or an interrupt; return the progress there."""
     if done(config, progress):
         return progress
-    fuse(model, config)
+    prepare_for_training(model, config)
     model.train()
-    spread = spread or ParallelModel(model)
-    stepper, stopping = Stepper(model, objective, loader, optimizer, config, log.say, spread), Stopping(spread.world, interrupt)
-    gauge = Gauge(Meter.of(stepper.device, spread.world.local == 0), spread.world, progress)
+    parallel = parallel or ParallelModel(model)
+    stepper, stopping = (
+        Stepper(model, objective, loader, optimizer, config, log.say, parallel),
+        StopVote(parallel.world, interrupt),
+    )
+    gauge = Gauge(Meter.of(stepper.device, parallel.world.local == 0), parallel.world, progress)
     validate_every, checkpoint_every = (every or loader.per_epoch for every in (config.validate_every, config.checkpoint_every))
     for step, work in enumerate(loader.start(progress.step, config.steps), progress.step + 1):
         rate = learning_rate(config, step)
@@ -74,50 +79,50 @@ def train(
         )
         stop = stopping()
         if logs or validates or saves or stop:
-            measured = _measured(stepper, rate, store)
+            stats = _read_stats(stepper, rate, store)
             progress = gauge.read(progress)
         if logs:
-            _log(log, step, measured, rate, gauge.speed(progress))
+            _log(log, step, stats, rate, gauge.speed(progress))
             gauge.begin(progress)
             stepper.begin()
         if validates:
             with gauge.paused():
-                progress = _validate(spread, validate, config, store, log, progress)
+                progress = _validate(parallel, validate, config, store, log, progress)
         if config.snapshot_every and step % config.snapshot_every == 0:
-            snapshot(store, spread, step)
+            snapshot(store, parallel, step)
         stop = stop or done(config, progress)
         if saves or stop:
-            save(store, config, spread, optimizer, progress)
+            save(store, config, parallel, optimizer, progress)
         if stop:
             break
     stopping.settle()
     return progress
 
 
-def _measured(stepper: Stepper, rate: float, store: Store) -> Measured:
-    """Waits for the device, and stops where its numbers are none."""
-    measured = stepper.measured()
-    if measured.burst:
-        raise diverged(f"the loss or its gradient is not a number at learning rate {rate:.2e}", measured.burst, store)
-    return measured
+def _read_stats(stepper: Stepper, rate: float, store: Store) -> StepStats:
+    """Read loss and gradient norm from the device; raise if they are not finite."""
+    stats = stepper.read_stats()
+    if stats.first_bad_step:
+        raise diverged(f"the loss or its gradient is not a number at learning rate {rate:.2e}", stats.first_bad_step, store)
+    return stats
 
 
-def _log(log: RunLog | Mute, step: int, measured: Measured, rate: float, speed: float) -> None:
+def _log(log: RunLog | SilentLog, step: int, stats: StepStats, rate: float, speed: float) -> None:
     speeds = {log.per_second: round(speed)}
-    log.record(step=step, loss=measured.loss, learning_rate=rate, norm=measured.norm, **speeds)
-    log.progress(step, measured.loss, rate, speed)
+    log.record(step=step, loss=stats.loss, learning_rate=rate, norm=stats.norm, **speeds)
+    log.progress(step, stats.loss, rate, speed)
 
 
 def _validate(
-    spread: ParallelModel, validate: Validate, config: TrainConfig, store: Store, log: RunLog | Mute, progress: Progress
+    parallel: ParallelModel, validate: Validate, config: TrainConfig, store: Store, log: RunLog | SilentLog, progress: Progress
 ) -> Progress:
-    world = spread.world
-    # Eagerly: for other shapes and a search, compiling would take longer. By one process, while the others wait for its word.
-    with world.as_one(), spread.whole() as model, torch.compiler.set_stance("force_eager"):
+    world = parallel.world
+    # Eager, since compiling for other shapes and a search would take longer. One process validates; the others wait.
+    with world.fail_together(), parallel.unsharded() as model, torch.compiler.set_stance("force_eager"):
         model.eval()
-        metrics, samples = validate(model) if world.leads else Validation({}, [])
+        metrics, samples = validate(model) if world.is_main else Validation({}, [])
         model.train()
-    metrics = json.loads(world.tell(json.dumps(metrics)))
+    metrics = json.loads(world.broadcast_text(json.dumps(metrics)))
     if not isfinite(metrics["nll"]):
         raise diverged(f"the validation loss became {metrics['nll']}", progress.step, store)
     found = _chosen_by(config.best, metrics)
@@ -128,12 +133,12 @@ def _validate(
     log.render()
     if not better:
         return replace(progress, worse=progress.worse + 1)
-    save_best(store, spread, progress.step, metrics)
+    save_best(store, parallel, progress.step, metrics)
     return replace(progress, best=found, best_nll=metrics["nll"], best_step=progress.step, worse=0)
 
 
 def _is_better(name: str, found: float, nll: float, progress: Progress) -> bool:
-    """Higher is better, but for the loss; where a figure is as good as the best, a lower loss is."""
+    """Return whether a metric is better: higher, except for the loss; of equal metrics, the one with the lower loss."""
     if progress.best is None:
         return True
     if _is_loss(name):
@@ -142,7 +147,7 @@ def _is_better(name: str, found: float, nll: float, progress: Progress) -> bool:
 
 
 def _is_loss(name: str) -> bool:
-    """Nobody has asked the task for its own figure where this still says auto."""
+    """Return whether the metric is the loss; `auto` that no task has replaced is."""
     return name in ("nll", AUTO)
 
 

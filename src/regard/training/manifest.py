@@ -1,7 +1,7 @@
-"""A folder that can prove it is whole: MANIFEST.json, written last, has the size and sha256 of every file, and its own.
+"""Verification of a folder: MANIFEST.json, written last, has the size and sha256 of every file, and its own.
 
-Sizes catch truncation at once; hashes catch the flipped bit that safetensors would load without a word. The manifest
-must be, byte for byte, the one way its content is written, so no damage to the manifest itself goes unseen either.
+Sizes catch truncation at once; hashes catch a flipped bit that safetensors would load silently. The manifest must be, byte for
+byte, in canonical form, so damage to the manifest itself is noticed as well.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ MANIFEST = "MANIFEST.json"
 
 
 class Damaged(Exception):
-    """Why a folder is not what was saved; the message fits into brackets."""
+    """A folder is not what was saved; the message is the reason, short enough for brackets."""
 
 
 def seal(folder: Path, about: Mapping[str, Any]) -> None:
-    """Write the manifest of the files that are in the folder now, with what the caller wants to say about them."""
+    """Write the manifest of the files in a folder, with further entries `about` them."""
     files = {path.name: fingerprint(path) for path in folder.iterdir()}
     body = {**about, "format": FORMAT, "files": files}
     write_text(folder / MANIFEST, canonical({**body, "seal": _seal(body)}))
 
 
 def verify(folder: Path) -> dict[str, Any]:
-    """The manifest, once every file has been read and found equal to what was saved."""
+    """Return the manifest after comparing every file with it."""
     try:
-        return _verified(folder)
+        return _verify(folder)
     except OSError as error:  # no permission, or another process has just deleted it
         raise Damaged(f"{error.strerror}") from error
 
 
-def _verified(folder: Path) -> dict[str, Any]:
+def _verify(folder: Path) -> dict[str, Any]:
     if folder.is_symlink() or not folder.is_dir():
         raise Damaged("not a folder")
     manifest = _read_manifest(folder / MANIFEST)
@@ -70,13 +70,13 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _difference(folder: Path, name: str, expected: Any) -> str | None:
-    """What is wrong with one file, the cheap questions first."""
+    """Return what is wrong with one file, or None; cheap checks first."""
     if Path(name).name != name or "\0" in name:
         return "a path, not a file name"
     path = folder / name
     if not os.path.lexists(path):
         return "missing"
-    if not stat.S_ISREG(path.lstat().st_mode):  # a link may lead out of the folder, a pipe may never answer
+    if not stat.S_ISREG(path.lstat().st_mode):  # a link may lead out of the folder, a pipe may block
         return "not a plain file"
     if not isinstance(expected, dict) or expected.keys() != {"bytes", "sha256"}:
         return "no size and sha256 in the manifest"
@@ -92,7 +92,7 @@ def fingerprint(path: Path) -> dict[str, Any]:
 
 
 def canonical(value: Any) -> str:
-    """The one way a value is written: sorted keys, and floats in the shortest form that reads back exactly."""
+    """Return the canonical JSON of a value: sorted keys, and floats in the shortest form that reads back exactly."""
     return json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
@@ -132,5 +132,5 @@ def _seal(body: Mapping[str, Any]) -> str:
 
 
 def _shown(name: str) -> str:
-    """A name from disk, safe to print on any terminal."""
+    """Return a file name in ASCII, safe to print on any terminal."""
     return ascii(name)[1:-1]

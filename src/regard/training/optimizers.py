@@ -1,9 +1,8 @@
-"""Adam as in the paper (Kingma & Ba 2015), AdamW (Loshchilov & Hutter 2019), with torch's fused kernels, or Muon over AdamW.
+"""Optimizers: Adam (Kingma & Ba 2015), AdamW (Loshchilov & Hutter 2019), both with torch's fused kernels, and Muon over AdamW.
 
-Muon (Jordan et al. 2024): the step of a matrix is its momentum made orthogonal, so that no direction is left behind.
-
-For the matrices inside blocks only; embeddings, biases and norms keep AdamW. Steps are scaled to be as long as AdamW's are
-(Liu et al. 2025, section 2.2), so one learning rate serves both. Dims: N matrices of one shape, O outputs, I inputs.
+Muon (Jordan et al. 2024): the step of a matrix is its momentum, orthogonalised. It is for the matrices inside blocks only;
+embeddings, biases and norms keep AdamW. Steps are scaled to the length of AdamW's (Liu et al. 2025, section 2.2), so one learning
+rate serves both. Dims: N matrices of one shape, O outputs, I inputs.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 @contextmanager
-def numbers_on_device(optimizer: torch.optim.Optimizer, rate: Tensor) -> Iterator[None]:
-    """In here the learning rate is read from where it lies on the device, so that a recorded step takes the one of its day."""
+def rate_on_device(optimizer: torch.optim.Optimizer, rate: Tensor) -> Iterator[None]:
+    """Read the learning rate from a tensor on the device within the context, so that a captured step uses the current one."""
     before = [(group["lr"], group["capturable"]) for group in optimizer.param_groups]
     for group in optimizer.param_groups:
         group["lr"], group["capturable"] = rate, True
@@ -54,12 +53,14 @@ def numbers_on_device(optimizer: torch.optim.Optimizer, rate: Tensor) -> Iterato
 
 
 MOMENTUM = 0.95
-COEFFICIENTS = 3.4445, -4.7750, 2.0315  # of a quintic that draws singular values near 1 in few rounds
+COEFFICIENTS = 3.4445, -4.7750, 2.0315  # of a quintic polynomial that moves singular values near 1 in few rounds
 ROUNDS = 5
 LENGTH = 0.2  # of a step of AdamW, root mean square
 
 
 class Muon(torch.optim.AdamW):
+    """Muon for matrices, AdamW for all other parameters."""
+
     def __init__(self, matrices: Sequence[nn.Parameter], others: list[dict[str, Any]], weight_decay: float, **adam: Any) -> None:
         super().__init__([*others, {"params": list(matrices), "weight_decay": weight_decay, "orthogonal": True}], **adam)
 
@@ -88,18 +89,18 @@ class Muon(torch.optim.AdamW):
                 weight.sub_(step if lost is None else torch.where(lost > 0, 0.0, step))
 
     def _momentum(self, weight: Tensor) -> Tensor:
-        """Nesterov's: one look ahead."""
+        """Return the Nesterov momentum of a weight."""
         assert weight.grad is not None
         state = self.state[weight]
         if not state:
-            state["momentum"], state["step"] = torch.zeros_like(weight), torch.zeros(())  # AdamW restores none without its step
+            state["momentum"], state["step"] = torch.zeros_like(weight), torch.zeros(())  # AdamW restores no state without a step
         state["step"] += 1
         state["momentum"].lerp_(weight.grad, 1 - MOMENTUM)
         return weight.grad.lerp(state["momentum"], MOMENTUM)
 
 
 def orthogonal(matrices_NOI: Tensor) -> Tensor:
-    """Each near U V^T of its singular value decomposition, by Newton and Schulz's iteration, in half precision on a GPU."""
+    """Return each matrix as about U V^T of its singular value decomposition, by Newton-Schulz iteration, in bfloat16 on a GPU."""
     x = matrices_NOI.bfloat16() if matrices_NOI.is_cuda else matrices_NOI
     wide = x.shape[1] <= x.shape[2]
     x = x if wide else x.mT

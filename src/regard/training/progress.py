@@ -1,4 +1,4 @@
-"""Where a run stands, and what it has cost so far: time and energy, over all the processes that have continued it."""
+"""The progress of a run, and its cost so far: time and energy, summed over all resumes."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from regard.training.energy import Meter, joined
 
 @dataclass(frozen=True)
 class Progress:
-    """All that a checkpoint holds beside tensors."""
+    """The numbers that a checkpoint holds beside tensors."""
 
     step: int = 0
     tokens: int = 0
     seconds: float = 0.0
-    best: float | None = None  # of what train.best names, so far
-    best_nll: float | None = None  # there
+    best: float | None = None  # value of the metric that train.best names
+    best_nll: float | None = None  # at that step
     best_step: int = 0
-    worse: int = 0  # validations since
-    accumulate: int = 0  # micro-batches a step, where memory asked for more than the recipe
+    worse: int = 0  # validations since the best
+    accumulate: int = 0  # micro-batches a step, if memory required more than the recipe
     joules: float = 0.0
-    metered: str = ""  # how the joules were found
+    metered: str = ""  # source of the joules
 
 
 def done(config: TrainConfig, progress: Progress) -> bool:
-    """All steps taken, or patience lost."""
+    """Return whether all steps are taken or patience is used up."""
     return progress.step >= config.steps or 0 < config.patience <= progress.worse
 
 
 class Gauge:
-    """A clock and a meter that go on from where a run stood."""
+    """A clock and an energy meter that continue from the progress of a run."""
 
     def __init__(self, meter: Meter, world: World, progress: Progress) -> None:
         self.meter, self.world = meter, world
@@ -42,20 +42,21 @@ class Gauge:
         self.begin(progress)
 
     def read(self, progress: Progress) -> Progress:
-        seconds, joules = time.perf_counter() - self.began, self.drawn + self.world.added(self.meter.joules())
+        """Return the progress with its seconds and joules updated."""
+        seconds, joules = time.perf_counter() - self.began, self.drawn + self.world.sum_on_host(self.meter.joules())
         return replace(progress, seconds=seconds, joules=joules, metered=joined(progress.metered, self.meter.how))
 
     def begin(self, progress: Progress) -> None:
-        """Measure the speed from here."""
+        """Start a measurement of speed."""
         self.since, self.tokens = time.perf_counter(), progress.tokens
 
     def speed(self, progress: Progress) -> float:
-        """Tokens a second."""
+        """Return tokens a second since `begin`."""
         return (progress.tokens - self.tokens) / (time.perf_counter() - self.since)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The run goes on, but what is done inside says nothing of its speed."""
+        """Leave the time of this block out of the speed, not out of the run."""
         paused = time.perf_counter()
         yield
         self.since += time.perf_counter() - paused

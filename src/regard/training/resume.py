@@ -1,6 +1,6 @@
-"""What a training leaves and finds again: checkpoints to continue from, the best and the mean weights, snapshots to look at.
+"""Saving and resuming a training: checkpoints, the best and the averaged weights, and snapshots.
 
-Nothing is kept of weights that are not numbers: whatever is on disk can be gone on with.
+Weights that are not finite are never saved: every checkpoint on disk can be resumed from.
 """
 
 from __future__ import annotations
@@ -21,28 +21,32 @@ from regard.training.snapshots import write_snapshot
 from regard.training.tensors import flatten_optimizer
 
 
-def save(store: Store, config: TrainConfig, spread: ParallelModel, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
-    """Where the model is held in shards, in shards; but the last one whole, for whoever uses it."""
+def save(
+    store: Store, config: TrainConfig, parallel: ParallelModel, optimizer: torch.optim.Optimizer, progress: Progress
+) -> None:
+    """Save a checkpoint, sharded if the model is; the last one of a run is not sharded, so that everything can load it."""
     tensors, rest = flatten_optimizer(optimizer)
-    parts, state = {"model": weights(spread.model), "optimizer": tensors}, {"progress": vars(progress), "optimizer": rest}
-    _save_finite(spread, store, "step", progress.step, parts, state, keep=config.keep, whole=done(config, progress))
+    parts, state = {"model": weights(parallel.model), "optimizer": tensors}, {"progress": vars(progress), "optimizer": rest}
+    _save_finite(parallel, store, "step", progress.step, parts, state, keep=config.keep, whole=done(config, progress))
 
 
-def save_best(store: Store, spread: ParallelModel, step: int, metrics: dict[str, float]) -> None:
-    _save_finite(spread, store, "best", step, {"model": weights(spread.model)}, {"metrics": metrics}, keep=1, whole=True)
+def save_best(store: Store, parallel: ParallelModel, step: int, metrics: dict[str, float]) -> None:
+    """Save the weights with the best validation so far in place of the former best."""
+    _save_finite(parallel, store, "best", step, {"model": weights(parallel.model)}, {"metrics": metrics}, keep=1, whole=True)
 
 
 def _save_finite(
-    spread: ParallelModel, store: Store, kind: str, step: int, parts: Parts, state: dict[str, Any], *, keep: int, whole: bool
+    parallel: ParallelModel, store: Store, kind: str, step: int, parts: Parts, state: dict[str, Any], *, keep: int, whole: bool
 ) -> None:
-    """Weights can burst in a step whose loss was still a number."""
+    """Save; explain the error if weights are not finite, which can happen in a step whose loss was still finite."""
     try:
-        spread.save(store, kind, step, parts, state, keep=keep, whole=whole)
+        parallel.save(store, kind, step, parts, state, keep=keep, whole=whole)
     except NonFinite as error:
         raise diverged(f"the training diverged ({str(error).removesuffix('.')})", step, store) from None
 
 
 def diverged(what: str, step: int, store: Store) -> UserError:
+    """Return the error of a training that has diverged, with what to change."""
     good = store.newest("step")
     return UserError(
         f"{what} in step {step}; nothing of that step was kept"
@@ -51,29 +55,29 @@ def diverged(what: str, step: int, store: Store) -> UserError:
     )
 
 
-def snapshot(store: Store, spread: ParallelModel, step: int) -> None:
-    """By one process, into the run's own folder, beside its checkpoints."""
-    with spread.world.as_one(), spread.whole() as model:
-        if spread.world.leads:
+def snapshot(store: Store, parallel: ParallelModel, step: int) -> None:
+    """Write a snapshot of the weights into the folder of the run."""
+    with parallel.world.fail_together(), parallel.unsharded() as model:
+        if parallel.world.is_main:
             write_snapshot(store.folder.parent, step, weights(model))
 
 
 def resume(
-    store: Store, config: TrainConfig, model: nn.Module, spread: ParallelModel | None = None
+    store: Store, config: TrainConfig, model: nn.Module, parallel: ParallelModel | None = None
 ) -> tuple[torch.optim.Optimizer, Progress]:
-    """The optimizer and progress of the newest good checkpoint, whose weights are put into the model; or of a fresh start."""
-    spread, optimizer = spread or ParallelModel(model), make_optimizer(model, config)
+    """Load the newest good checkpoint, if any, into the model; return its optimizer and progress."""
+    parallel, optimizer = parallel or ParallelModel(model), make_optimizer(model, config)
     found = store.newest("step")
-    spread.world.must_agree(
+    parallel.world.check_equal(
         str(found and found.step),
         f"the processes do not see the same checkpoints in {store.folder}; give an --out that all machines share.",
     )
     if found is None:
         return optimizer, Progress()
-    if spread.world.leads:
+    if parallel.world.is_main:
         store.keep("step", config.keep)  # a run killed between saving and tidying has one too many
         store.keep("best", 1)
-    spread.restore(found, optimizer)
+    parallel.restore(found, optimizer)
     return optimizer, Progress(**found.state["progress"])
 
 

@@ -12,7 +12,7 @@ from regard.training.config import TrainConfig
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
-    """For step 1, 2, ... of the run."""
+    """Return the learning rate of step 1, 2, ... of the run."""
     peak, warmup = config.learning_rate, config.warmup_steps
     if step < warmup:
         return peak * step / warmup

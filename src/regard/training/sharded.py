@@ -1,8 +1,8 @@
-"""A checkpoint in shards: every process writes the part of each tensor that it holds; reading puts the parts together anew.
+"""Sharded checkpoints: every process writes its shard of each tensor; reading joins the shards.
 
-PyTorch's distributed checkpoint (DCP) plans who writes and reads what. Its usual format keeps that plan as a pickle, so this is
-its other one: `shard-R-*.safetensors` for each process, where every tensor says at which offset it begins. One process, or
-another number of them, reads what any number wrote. Names are `part.name`; tied weights are written once, and `shards.json` has
+PyTorch's distributed checkpoint (DCP) plans what each process writes and reads. Its usual format keeps that plan as a pickle, so
+this is its other one: `shard-R-*.safetensors` for each process, with the offset of every tensor. Any number of processes can read
+what any other number wrote. Names are `part.name`; tied weights are written once, and `shards.json` has
 their other names.
 """
 
@@ -25,7 +25,7 @@ INDEX = "shards.json"
 
 
 def write_shards(folder: Path, parts: Mapping[str, Mapping[str, Tensor]], leads: bool) -> None:
-    """Called by all processes; when it returns, this one's shard is on disk."""
+    """Write the shard of this process to disk; all processes must call it."""
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.api import CheckpointException
 
@@ -49,13 +49,13 @@ def parts_of(folder: Path) -> list[str]:
 
 
 def read_shards(folder: Path, part: str, mesh: DeviceMesh | None = None) -> dict[str, Tensor]:
-    """The tensors of a part: whole and on the CPU, or with a mesh, which all its processes pass together, a shard for each."""
+    """Return the tensors of a part: unsharded on the CPU or, with a mesh, the shard of each process; all must call it."""
     import torch.distributed.checkpoint as dcp
 
     sizes = {name: size for name, size in _sizes(folder).items() if name.startswith(f"{part}.")}
     tensors = {name: _empty(*size, mesh) for name, size in sizes.items()}
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="torch.distributed is disabled")  # it is told so
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")  # as intended
         dcp.load(tensors, storage_reader=dcp.HuggingFaceStorageReader(str(folder)), no_dist=mesh is None)
     tied = {alias: name for alias, name in read_json(folder / INDEX)["tied"].items() if name in tensors}
     return _without(part, tensors | {alias: tensors[name] for alias, name in tied.items()})
@@ -69,7 +69,7 @@ def _sizes(folder: Path) -> dict[str, tuple[torch.Size, torch.dtype]]:
 
 
 def _empty(size: torch.Size, dtype: torch.dtype, mesh: DeviceMesh | None) -> Tensor:
-    """As FSDP cuts: along the first dimension; a single number is everybody's."""
+    """Return an empty tensor, sharded along the first dimension as FSDP does; a scalar is not sharded."""
     if mesh is None or not size:
         return torch.empty(size, dtype=dtype)
     from torch.distributed.tensor import Shard, empty
@@ -78,7 +78,7 @@ def _empty(size: torch.Size, dtype: torch.dtype, mesh: DeviceMesh | None) -> Ten
 
 
 def cut(tensors: Mapping[str, Tensor], mesh: DeviceMesh) -> dict[str, Tensor]:
-    """This process's shard of tensors that every process has whole."""
+    """Return the shard of this process of tensors that every process has unsharded."""
     from torch.distributed.tensor import Shard, distribute_tensor
 
     return {
@@ -88,7 +88,7 @@ def cut(tensors: Mapping[str, Tensor], mesh: DeviceMesh) -> dict[str, Tensor]:
 
 
 def _tied(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """Further name -> name of the parameters that are one. By identity: a shard may be empty and have no memory to compare."""
+    """Map further names of tied parameters to the first. By identity: a shard may be empty and have no memory to compare."""
     first: dict[int, str] = {}
     return {name: kept for name, tensor in tensors.items() if (kept := first.setdefault(id(tensor), name)) != name}
 
@@ -98,6 +98,6 @@ def _without(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """DCP wraps what went wrong; a disk that is full should be told as such."""
+    """Return the cause inside the exception of DCP, so that a full disk is reported as such."""
     failures: Iterable[tuple[BaseException, object]] = getattr(error, "failures", {}).values()
     return next((cause for cause, _ in failures if isinstance(cause, OSError)), error)

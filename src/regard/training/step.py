@@ -1,10 +1,10 @@
-"""One optimizer step: sum the micro-batches' gradients, clip, update; and never wait for the device.
+"""One optimizer step: sum the gradients of micro-batches, clip, update, without waiting for the device.
 
-A device runs behind the host, and every number the host asks for makes it wait. So the loss stays on the device until somebody
-logs it, and so does the question whether it is a number: the first step whose gradient is not finite closes a gate there, the
-optimizer lets nothing through any more, and the host finds the weights as they were when it looks.
+A device runs behind the host, and every number that the host reads makes the host wait. So the loss stays on the device until it
+is logged, and so does the check whether it is finite: from the first step whose gradient is not finite, the optimizer skips all
+updates, and the host finds the weights of the step before.
 
-Where memory runs out, the step is taken again in twice as many micro-batches: the same examples, the same sum.
+Where memory runs out, the step is repeated in twice as many micro-batches: the same examples, the same gradient.
 """
 
 from __future__ import annotations
@@ -22,23 +22,25 @@ from regard.core.rng import seed_dropout
 from regard.data.loader import AnyBatch, Loader, Work
 from regard.objectives.base import Objective
 from regard.training.config import TrainConfig
-from regard.training.cuda_graphs import CannotRecord, Recordings
+from regard.training.cuda_graphs import CaptureError, StepGraphs
 from regard.training.data_parallel import ParallelModel, full
-from regard.training.optimizers import numbers_on_device, set_learning_rate
+from regard.training.optimizers import rate_on_device, set_learning_rate
 
 WITHOUT_PLANS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 CUDNN_FIRST = [SDPBackend.CUDNN_ATTENTION, *WITHOUT_PLANS]
 
 
-class Measured(NamedTuple):
-    """What the device saw."""
+class StepStats(NamedTuple):
+    """Statistics that are read from the device."""
 
-    loss: float  # a token, since the sums began
+    loss: float  # of a token, since the last `begin`
     norm: float  # of the last step's gradient
-    burst: int  # the first step whose gradient was not finite; 0 where all were
+    first_bad_step: int  # the first step whose gradient was not finite; 0 where all were
 
 
 class Stepper:
+    """Takes the optimizer steps of a training, as CUDA graphs where possible."""
+
     def __init__(
         self,
         model: nn.Module,
@@ -47,34 +49,34 @@ class Stepper:
         optimizer: torch.optim.Optimizer,
         config: TrainConfig,
         say: Callable[[str], None],
-        spread: ParallelModel | None = None,
+        parallel: ParallelModel | None = None,
     ) -> None:
         self.objective, self.loader, self.optimizer = objective, loader, optimizer
-        self.config, self.say, self.spread = config, say, spread or ParallelModel(model)
+        self.config, self.say, self.parallel = config, say, parallel or ParallelModel(model)
         self.device = next(model.parameters()).device
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.burst, self.norm, self.loss_sum = (torch.zeros((), device=self.device) for _ in range(3))
+        self.first_bad_step, self.norm, self.loss_sum = (torch.zeros((), device=self.device) for _ in range(3))
         self.tokens = 0
-        # Numbers of a step, where the device finds them: a step that is recorded keeps no others.
+        # Numbers of a step, on the device: a captured step can read no others.
         self.number, self.count, self.rate = (torch.zeros((), device=self.device) for _ in range(3))
-        self.recordings = Recordings(self.device) if self._may_record() else None
+        self.graphs = StepGraphs(self.device) if self._can_capture() else None
 
-    def _may_record(self) -> bool:
-        """One process alone, and nothing that asks the host in the middle of a step."""
-        return self.device.type == "cuda" and self.spread.world.size == 1 and not self.config.activation_checkpointing
+    def _can_capture(self) -> bool:
+        """Return whether steps can be captured: on one GPU, without activation checkpointing."""
+        return self.device.type == "cuda" and self.parallel.world.size == 1 and not self.config.activation_checkpointing
 
     def __call__(self, step: int, work: Work, rate: float) -> None:
         self.number.fill_(step)
         self.count.fill_(work.tokens)
         set_learning_rate(self.optimizer, rate)
-        if self.recordings is None or self.loader.accumulate > 1 or len(work.batches) > 1:
+        if self.graphs is None or self.loader.accumulate > 1 or len(work.batches) > 1:
             self._learn(self._gradients(step, work))
         else:
-            self._recorded(step, work, rate, self.recordings)
+            self._replay(step, work, rate, self.graphs)
         self.tokens += work.tokens
 
-    def _recorded(self, step: int, work: Work, rate: float, recordings: Recordings) -> None:
-        """As one launch, where its shapes are known."""
+    def _replay(self, step: int, work: Work, rate: float, recordings: StepGraphs) -> None:
+        """Take a step as one launch, if its shapes are known."""
 
         def learn(batch: AnyBatch) -> None:
             self._learn(self._pass([batch], 0))
@@ -82,41 +84,43 @@ class Stepper:
         self.rate.fill_(rate)
         seed_dropout(self.config.seed, step, 0, self.loader.rank)
         try:
-            with self._kernels(), numbers_on_device(self.optimizer, self.rate):
+            with self._kernels(), rate_on_device(self.optimizer, self.rate):
                 recordings.learn(work.batches[0], learn)
             return
         except torch.OutOfMemoryError:
-            work = self._smaller(step, 1)
-        except CannotRecord as error:
-            self.say(f"steps cannot be recorded as CUDA graphs ({error}); going on without, which is slower for small models")
+            work = self._split_further(step, 1)
+        except CaptureError as error:
+            self.say(
+                f"steps cannot be captured as CUDA graphs ({error}); continuing without them, which is slower for small models"
+            )
             self.optimizer.zero_grad(set_to_none=True)
-        self.recordings = None
+        self.graphs = None
         self._learn(self._gradients(step, work))
 
     def _learn(self, loss: Tensor) -> None:
-        """From the gradients in the parameters."""
+        """Clip and update from the gradients in the parameters."""
         self.norm.copy_(full(nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])))
         if self.config.clip:
             nn.utils.clip_grads_with_norm_(self.parameters, self.config.clip, self.norm)
         broken = ~(torch.isfinite(self.norm) & torch.isfinite(loss))
-        self.burst.copy_(torch.where((self.burst == 0) & broken, self.number, self.burst))
-        self.optimizer.found_inf = (self.burst > 0).float()  # type: ignore[attr-defined]  # fused optimizers skip where it is 1
+        self.first_bad_step.copy_(torch.where((self.first_bad_step == 0) & broken, self.number, self.first_bad_step))
+        self.optimizer.found_inf = (self.first_bad_step > 0).float()  # type: ignore[attr-defined]  # fused optimizers skip where it is 1
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.loss_sum += loss * self.count
 
-    def measured(self) -> Measured:
-        """Waits for the device."""
-        loss_sum, norm, burst = torch.stack([self.loss_sum, self.norm, self.burst]).tolist()
-        return Measured(loss_sum / max(1, self.tokens), norm, int(burst))
+    def read_stats(self) -> StepStats:
+        """Return loss, gradient norm and the first step that was not finite; waits for the device."""
+        loss_sum, norm, first_bad_step = torch.stack([self.loss_sum, self.norm, self.first_bad_step]).tolist()
+        return StepStats(loss_sum / max(1, self.tokens), norm, int(first_bad_step))
 
     def begin(self) -> None:
-        """Sum the loss anew."""
+        """Reset the sum of the loss."""
         self.loss_sum.zero_()
         self.tokens = 0
 
     def _gradients(self, step: int, work: Work) -> Tensor:
-        """The loss of the step a token, with its gradient in the parameters."""
+        """Return the loss of the step per token and leave its gradient in the parameters."""
         if len(work.batches) < self.loader.accumulate:
             work = self.loader.work(step - 1)  # prepared before memory ran out
         while True:
@@ -124,35 +128,35 @@ class Stepper:
                 with self._kernels():
                     return self._pass(work.batches, work.idle, step)
             except torch.OutOfMemoryError:
-                work = self._smaller(step, len(work.batches))
+                work = self._split_further(step, len(work.batches))
 
     def _pass(self, batches: Sequence[AnyBatch], idle: int, step: int | None = None) -> Tensor:
-        """Dropout is drawn anew for every micro-batch of a step; where none is named, that has been seen to."""
-        loss, world = torch.zeros((), device=self.device), self.spread.world
+        """Return the loss of these micro-batches, after backward. Dropout is seeded for each of them if `step` is given."""
+        loss, world = torch.zeros((), device=self.device), self.parallel.world
         for left, batch in zip(reversed(range(len(batches))), batches):
             if step is not None:
                 seed_dropout(self.config.seed, step, len(batches) - left - 1, self.loader.rank)
-            with self.spread.alone(last=not left):
+            with self.parallel.no_sync(last=not left):
                 with self._autocast():
-                    total = self.spread(self.objective, batch.to(self.device))
+                    total = self.parallel(self.objective, batch.to(self.device))
                 total = total * (0.0 if left < idle else world.size / self.count)
                 total.backward()
             loss += total.detach()
-        return world.total(loss) / world.size
+        return world.all_reduce(loss) / world.size
 
     def _autocast(self) -> torch.autocast:
-        """As steps are recorded: graphs must not read converted weights that were kept, and what is compiled has seen to it."""
+        """Return the autocast context, without its weight cache on CUDA, since captured graphs must not read cached casts."""
         enabled = self.config.precision == "bf16"
         return torch.autocast(self.device.type, torch.bfloat16, enabled, cache_enabled=self.device.type != "cuda")
 
     def _kernels(self) -> AbstractContextManager[object]:
-        """On Hopper cuDNN's attention beats the others, but plans for half a second whenever it meets another length."""
+        """Choose attention kernels: on Hopper cuDNN's is fastest, but plans for half a second for each new length."""
         if self.device.type != "cuda" or torch.cuda.get_device_capability(self.device)[0] != 9:
             return nullcontext()
         return sdpa_kernel(CUDNN_FIRST if self.loader.source.fixed_shapes else WITHOUT_PLANS, set_priority=True)
 
-    def _smaller(self, step: int, parts: int) -> Work:
-        if self.spread.world.size > 1:  # the others are waiting for gradients, and cannot be asked to begin again
+    def _split_further(self, step: int, parts: int) -> Work:
+        if self.parallel.world.size > 1:  # the other processes wait for gradients and cannot repeat the step
             raise UserError(
                 f"step {step} does not fit into the memory of {self.device}; run the same command again with "
                 f"train.accumulate={2 * self.loader.accumulate}, which changes no sum, or with more processes."

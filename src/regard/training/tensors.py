@@ -1,10 +1,9 @@
-"""Named tensors in one safetensors file: tied weights are written once and keep both names; any layout may be given.
+"""Tensors and optimizer state in safetensors files: no pickle, and restored bit for bit.
 
-An optimizer without pickle: its tensors by name for safetensors, everything else as JSON, and back bit for bit.
-
-Tensors are called `INDEX.NAME` (`3.exp_avg`: the first moment of the fourth parameter); a hyperparameter that is
-itself a tensor is called `group.INDEX.NAME`. The JSON remembers the optimizer's kind and each parameter's shape, so
-that the state of another model or optimizer is refused before anything is touched.
+Tied weights are written once and keep both names; any memory layout may be given. Of an optimizer, tensors go to safetensors by
+name and everything else to JSON. Tensors are called `INDEX.NAME` (`3.exp_avg`: the first moment of the fourth parameter); a
+hyperparameter that is itself a tensor is called `group.INDEX.NAME`. The JSON has the class of the optimizer and the shape of
+each parameter, so that the state of another model or optimizer is refused before anything is changed.
 """
 
 from __future__ import annotations
@@ -28,25 +27,25 @@ TIED = "tied"  # further name -> name, as JSON
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Not yet flushed, and readable by its owner only: safetensors makes every file 0600, whatever the umask."""
+    """Write tensors, not yet flushed, readable by the owner only: safetensors makes every file 0600, whatever the umask."""
     unique, aliases = _untie(tensors)
     try:
         # One metadata key, since safetensors writes several in no fixed order and equal weights must be equal bytes; and none
         # rather than {}, which with no tensors 0.8.0 writes as what it cannot read.
         save_file(unique, path, metadata={TIED: json.dumps(aliases)} if aliases else None)
     except SafetensorError as error:
-        code = re.search(r"os error (\d+)", str(error))  # safetensors tells the operating system's reason only in words
+        code = re.search(r"os error (\d+)", str(error))  # safetensors has the error of the operating system only as text
         if not code:
             raise
         raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from error
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """On the CPU, in memory of their own; names that shared a tensor share it again."""
-    open_regular(path).close()  # safetensors would wait for a pipe
+    """Return tensors on the CPU in memory of their own; names that shared a tensor share it again."""
+    open_regular(path).close()  # raises for a pipe, on which safetensors would block
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
-            # A clone, because what safetensors hands out may be a map of a file that is deleted tomorrow.
+            # A clone, because safetensors may return a memory map of a file that is deleted later.
             loaded = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
             aliases: dict[str, str] = json.loads((file.metadata() or {}).get(TIED, "{}"))
         return loaded | {alias: loaded[original] for alias, original in aliases.items()}
@@ -55,7 +54,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _untie(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Each tensor once, dense and on the CPU, and its further names."""
+    """Return each tensor once, contiguous and on the CPU, and its further names."""
     unique: dict[str, Tensor] = {}
     aliases: dict[str, str] = {}
     first: dict[tuple[Any, ...], str] = {}
@@ -79,7 +78,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 def flatten_optimizer(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors are the optimizer's own, not copies: save them before the next step."""
+    """Return tensors and JSON state of an optimizer. The tensors are not copies: save them before the next step."""
     whole = optimizer.state_dict()
     tensors: dict[str, Tensor] = {}
     states = {str(index): _split(f"{index}", values, tensors) for index, values in whole["state"].items()}
@@ -88,9 +87,9 @@ def flatten_optimizer(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tenso
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-    """Continue exactly where `flatten_optimizer` looked; the parameters must be the same, in the same order."""
+    """Restore the state that `flatten_optimizer` returned; the parameters must be the same, in the same order."""
     _require_fit(optimizer, tensors, state)
-    # Copies: an optimizer works in place, and the caller's tensors are the checkpoint's.
+    # Copies: an optimizer works in place, and the tensors belong to the caller.
     copies = {name: tensor.clone() for name, tensor in tensors.items()}
     states = {int(index): _join(index, values, copies) for index, values in state["states"].items()}
     groups = [_join(f"group.{index}", group, copies) for index, group in enumerate(state["groups"])]
@@ -101,7 +100,7 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Te
 
 
 def _split(prefix: str, values: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """Move the tensors among the values into `tensors`; what is left is JSON."""
+    """Move the tensors among the values into `tensors`; return the rest, which is JSON."""
     plain = {}
     for name, value in values.items():
         if isinstance(value, Tensor):
@@ -160,7 +159,7 @@ def _mismatch(saved: list[list[list[int]]], here: list[list[list[int]]]) -> str:
 
 
 def _undo_casts(optimizer: torch.optim.Optimizer, states: Mapping[int, Mapping[str, Any]]) -> None:
-    """PyTorch casts restored state to its parameter's dtype; moments kept in another precision must come back in it."""
+    """Undo the cast of restored state to its parameter's dtype by PyTorch; moments may have another precision."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for index, values in states.items():
         live = optimizer.state[parameters[index]]

@@ -1,9 +1,9 @@
-"""The training of word vectors: steps by hand on a few rows of two tables, many thousand of them a minute.
+"""The training loop of word vectors: sparse updates of a few rows of two tables, many thousand steps a minute.
 
-The loop that trains everything else would sweep both tables for every batch, to find that nearly all of their rows had no
-gradient; here a step touches what it changes. A batch is worked on in parts, side by side, from tables that stand still; then
-each table takes all steps, in the order of the parts. So any number of threads comes to the same vectors, bit for bit, and a run
-that was killed goes on as if it had not been: every draw derives from the number of the step.
+The general loop would update both tables for every batch although nearly all of their rows have no gradient; here a step changes
+only the rows it needs. The parts of a batch are computed in parallel from unchanged tables; then each table applies all steps, in
+the order of the parts. So any number of threads gives the same vectors, bit for bit, and a resumed run ends with the same vectors
+as one that was never killed: every draw derives from the number of the step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.training.checkpoint import Store
-from regard.training.config import StaticConfig
+from regard.training.config import WordVectorTrainConfig
 from regard.training.energy import Meter, joined
 from regard.training.interrupt import Interrupt
 from regard.training.logging import RunLog
@@ -34,18 +34,18 @@ LAST_RATE = 1e-4  # of the first, at the end of a linear schedule
 
 
 class Method(Protocol):
-    """Which steps to take: `NegativeSampling` or `GloVe`."""
+    """A method that computes steps: `NegativeSampling` or `GloVe`."""
 
     @property
     def tables(self) -> nn.Module: ...
 
     @property
     def moments(self) -> Mapping[str, Tensor]:
-        """What it remembers between steps."""
+        """Optimizer state that is kept between steps."""
         ...
 
     def compute_steps(self, part: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-        """The steps of one table and of the other for a part of a batch; it changes nothing."""
+        """Return the steps of both tables for a part of a batch; changes nothing."""
         ...
 
     def apply_steps(self, table: int, found: Sequence[Any], rate: float) -> None: ...
@@ -54,20 +54,22 @@ class Method(Protocol):
 
 
 class StepSource(Protocol):
+    """Training data in steps."""
+
     @property
     def per_epoch(self) -> int:
-        """Steps."""
+        """Steps of an epoch."""
         ...
 
     def count(self, step: int) -> int:
-        """Words, or counts, before this step."""
+        """Return the words, or counts, before this step."""
         ...
 
     def parts(self, step: int) -> Sequence[Any]: ...
 
 
 def resume(store: Store, method: Method) -> Progress:
-    """Where the newest good checkpoint stands, with its tensors put in place; or a fresh start."""
+    """Load the newest good checkpoint, if any, and return its progress."""
     found = store.newest("step")
     if found is None:
         return Progress()
@@ -82,13 +84,13 @@ def resume(store: Store, method: Method) -> Progress:
 def train(
     method: Method,
     source: StepSource,
-    config: StaticConfig,
+    config: WordVectorTrainConfig,
     store: Store,
     log: RunLog,
     progress: Progress,
     interrupt: Interrupt,
 ) -> Progress:
-    """From where `progress` stands to the end or an interrupt; returns where it stands then."""
+    """Train from `progress` to the end or an interrupt; return the progress there."""
     steps, meter, drawn = config.epochs * source.per_epoch, Meter.of(torch.device("cpu")), progress.joules
     began, since, words = time.perf_counter() - progress.seconds, time.perf_counter(), progress.tokens
     with workers(config) as crew:
@@ -114,14 +116,17 @@ def train(
     return progress
 
 
-def learning_rate(config: StaticConfig, step: int, steps: int) -> float:
-    """Of step 1, 2, ..., `steps`."""
+def learning_rate(config: WordVectorTrainConfig, step: int, steps: int) -> float:
+    """Return the learning rate of step 1, 2, ..., `steps`."""
     left = 1.0 if config.schedule == "constant" else max(LAST_RATE, 1 - (step - 1) / steps)
     return config.learning_rate * left
 
 
 class Crew:
-    """Threads that work on a list side by side. Whoever asks is one of them: to wake a thread takes as long as many a product."""
+    """Threads that map a function over a list.
+
+    The calling thread works too, since waking a thread takes as long as many products.
+    """
 
     def __init__(self, others: Executor, threads: int) -> None:
         self.others, self.threads = others, threads
@@ -142,7 +147,7 @@ class Crew:
 
 
 def take_step(method: Method, parts: Sequence[Any], rate: float, crew: Crew) -> None:
-    if not parts:  # of little text, all words can have been left out by chance
+    if not parts:  # in a short text, subsampling can leave out all words
         return
     found = crew.map(method.compute_steps, parts)
     crew.map(lambda table: method.apply_steps(table, [steps for part in found for steps in part[table]], rate), (0, 1))
@@ -157,8 +162,8 @@ def _loss(method: Method, part: Any, rate: float, step: int) -> float:
     return loss
 
 
-def _save(method: Method, store: Store, config: StaticConfig, progress: Progress, steps: int) -> None:
-    """With how many steps there are to be, which only the data and its batches tell."""
+def _save(method: Method, store: Store, config: WordVectorTrainConfig, progress: Progress, steps: int) -> None:
+    """Save a checkpoint, with the number of steps, which depends on the data."""
     parts: dict[str, Mapping[str, Tensor]] = {"model": method.tables.state_dict()}
     if method.moments:
         parts["moments"] = method.moments
@@ -167,8 +172,8 @@ def _save(method: Method, store: Store, config: StaticConfig, progress: Progress
 
 
 @contextmanager
-def workers(config: StaticConfig) -> Iterator[Crew]:
-    """Threads of ours, each of which torch is to use as one: that has to be said in every one of them."""
+def workers(config: WordVectorTrainConfig) -> Iterator[Crew]:
+    """Yield a crew of threads, with torch set to one thread in each of them."""
     before, threads = torch.get_num_threads(), config.threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(1)
     try:

@@ -19,7 +19,7 @@ from regard.runs.recipe import load_recipe
 from regard.tasks.language_model.prepare import Texts, prepare
 from regard.tasks.registry import open_run
 from regard.text.config import KINDS
-from regard.training.interrupt import Interrupt, interruptible
+from regard.training.interrupt import Interrupt, catch_signals
 from tests.tasks.tiny_text import TINY, last_weights, quiet, stories, train, write_stories
 
 STORIES = stories(60)
@@ -155,7 +155,7 @@ def test_stopped_and_continued_is_the_same_training(apart: str, tmp_path: Path, 
     data = write_stories(tmp_path / "all.jsonl", STORIES)
     train(tmp_path / "whole", data, f"data.document_mask={apart}")
     with monkeypatch.context() as patch:
-        patch.setattr("regard.commands.train.interruptible", lambda: nullcontext(Interrupt(signal.SIGINT)))
+        patch.setattr("regard.commands.train.catch_signals", lambda: nullcontext(Interrupt(signal.SIGINT)))
         for step in (1, 2, 3):
             outcome = train(tmp_path / "parts", data, f"data.document_mask={apart}")
             assert (outcome.progress.step, outcome.interrupted) == (step, 130)
@@ -166,13 +166,13 @@ def test_stopped_and_continued_is_the_same_training(apart: str, tmp_path: Path, 
 
 def test_it_is_not_continued_with_other_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_stories(tmp_path / "all.jsonl", STORIES)
-    monkeypatch.setattr("regard.commands.train.interruptible", lambda: nullcontext(Interrupt(signal.SIGINT)))
+    monkeypatch.setattr("regard.commands.train.catch_signals", lambda: nullcontext(Interrupt(signal.SIGINT)))
     train(tmp_path / "run", data)
     write_stories(data, [*STORIES[:-1], "the cat sees the dog. the"])
     with pytest.raises(UserError, match=r"the (training|validation) data is not what .* was begun with"):
         train(tmp_path / "run", data)
     write_stories(data, STORIES)
-    monkeypatch.setattr("regard.commands.train.interruptible", interruptible)
+    monkeypatch.setattr("regard.commands.train.catch_signals", catch_signals)
     assert train(tmp_path / "run", data).progress.step == 6
 
 
@@ -190,7 +190,7 @@ def test_text_is_tokenised_once_for_all_runs(tmp_path: Path, cache: Path) -> Non
 def test_a_cache_that_is_deleted_is_made_again(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_stories(tmp_path / "all.jsonl", STORIES)
     with monkeypatch.context() as patch:
-        patch.setattr("regard.commands.train.interruptible", lambda: nullcontext(Interrupt(signal.SIGINT)))
+        patch.setattr("regard.commands.train.catch_signals", lambda: nullcontext(Interrupt(signal.SIGINT)))
         train(tmp_path / "run", data)
     for path in cache.iterdir():
         path.unlink()

@@ -126,7 +126,7 @@ def test_whole_words(kind: str, size: int) -> None:
 @both
 def test_stopped_anywhere_it_ends_as_if_it_had_not_been(family: str, tmp_path: Path) -> None:
     train(tmp_path / "whole", family, data())
-    with patch("regard.commands.train.interruptible", lambda: nullcontext(Interrupt(signal.SIGINT))):
+    with patch("regard.commands.train.catch_signals", lambda: nullcontext(Interrupt(signal.SIGINT))):
         for step in (1, 2, 3):
             assert train(tmp_path / "parts", family, data()).progress.step == step
     train(tmp_path / "parts", family, data())

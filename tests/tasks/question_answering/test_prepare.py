@@ -100,7 +100,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(rows: Path, tmp_path: Path, m
     chosen = recipe(rows, *BRIEF, "model.dropout=0.1")
     train_as(chosen, tmp_path / "whole")
     with monkeypatch.context() as patched:
-        patched.setattr("regard.commands.train.interruptible", lambda: nullcontext(Interrupt(signal.SIGINT)))
+        patched.setattr("regard.commands.train.catch_signals", lambda: nullcontext(Interrupt(signal.SIGINT)))
         assert train_as(chosen, tmp_path / "parts").progress.step < 8
     assert train_as(chosen, tmp_path / "parts").progress.step == 8
     assert last_weights(tmp_path / "parts") == last_weights(tmp_path / "whole")

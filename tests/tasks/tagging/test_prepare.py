@@ -136,7 +136,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(rows: Path, tmp_path: Path, m
     chosen = recipe(rows, "train.steps=12", "train.validate_every=6", "train.checkpoint_every=6", "model.dropout=0.1")
     train_as(chosen, tmp_path / "whole")
     with monkeypatch.context() as patched:
-        patched.setattr("regard.commands.train.interruptible", lambda: nullcontext(Interrupt(signal.SIGINT)))
+        patched.setattr("regard.commands.train.catch_signals", lambda: nullcontext(Interrupt(signal.SIGINT)))
         assert train_as(chosen, tmp_path / "parts").progress.step < 12
     assert train_as(chosen, tmp_path / "parts").progress.step == 12
     assert last_weights(tmp_path / "parts") == last_weights(tmp_path / "whole")

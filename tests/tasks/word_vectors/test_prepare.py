@@ -58,7 +58,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(name: str, tmp_path: Path) 
             interrupt.signal = 2
 
     interrupt = Interrupt()
-    with patch("regard.commands.train.interruptible") as listens, patch.object(word_vectors, "take_step", stop_after_ten):
+    with patch("regard.commands.train.catch_signals") as listens, patch.object(word_vectors, "take_step", stop_after_ten):
         listens.return_value.__enter__.return_value = interrupt
         stopped = train(name, tmp_path / "parts", *few, "train.threads=1")
     assert stopped.interrupted

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from regard.data.config import WordsDataConfig
 from regard.runs.task import Task, Trainer, lazy
-from regard.training.config import StaticConfig
+from regard.training.config import WordVectorTrainConfig
 
 TASK = Task(
     name="word_vectors",
     data=WordsDataConfig,
-    train=StaticConfig,
+    train=WordVectorTrainConfig,
     family="word2vec",
     needs=({"word_vectors"},),
     objectives=("skipgram", "cbow", "glove"),
