@@ -25,7 +25,8 @@ from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAtt
 
 from benchmarks.attention import SOFTMAX, agree, as_trained, passes
 from benchmarks.measure import Bar, Curves, Row, Table, alternate, peak_bytes, row, versions, write
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.interop.huggingface import read_public
 from regard.model.attention import attend
 from regard.model.visibility.parse import parse_visibility

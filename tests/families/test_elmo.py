@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.core.errors import UserError
 from regard.core.packing import Packing
 from regard.data.batching.windows import WindowBatch
-from regard.families.bert import Heads
+from regard.families.base import Heads
 from regard.families.elmo import ELMo, ELMoConfig, count
 from regard.model.pooling import LayerSum
 from regard.objectives.bidirectional_lm import BidirectionalLMLoss

@@ -13,7 +13,7 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.labelled import LabelledTexts, SpecialTokens, make_batch
 from regard.data.batching.pairs import Ragged
-from regard.families.bert import Heads
+from regard.families.base import Heads
 from regard.families.classifier import Classifier, classifier, count
 from regard.families.encoder import Encoder, EncoderConfig
 from regard.families.encoder import count as count_body

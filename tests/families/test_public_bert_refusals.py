@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.interop.huggingface import read_public, write_public
 from regard.interop.huggingface.heads import find_heads, read_labels
 from regard.interop.huggingface.registry import LAYOUTS

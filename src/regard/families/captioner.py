@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
+from regard.families.base import Family, Sizes, random_ids
 from regard.families.recurrent import beginning
 from regard.model.block import BlockConfig
 from regard.model.embedding import Embed
@@ -270,3 +271,18 @@ def _lstm(config: CaptionerConfig, words: int) -> list[Part]:
         Part("begin", f"D={width} -> {begin}", "families/captioner.py", linear(width, begin), 2 * width * begin),
         Part("decoder", f"{layers} x lstm", "model/recurrent/decoders.py", children=tuple(parts)),
     ]
+
+
+def _inputs(config: CaptionerConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor]:
+    """Return (image_BYXC, target_BL)."""
+    image_BYXC = torch.randint(256, (batch, config.image_size, config.image_size, COLOURS), dtype=torch.uint8)
+    return image_BYXC, random_ids(sizes.vocabulary, batch, length)
+
+
+FAMILY = Family(
+    name="captioner",
+    config=CaptionerConfig,
+    build=lambda config, sizes, seed: Captioner(config, sizes.vocabulary, seed),
+    inputs=_inputs,
+    capabilities=frozenset({"captioning", "attention"}),
+)

@@ -22,7 +22,9 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.packing import Words
-from regard.families.bert import MASKED_WORDS, Heads
+from regard.data.batching.labelled import SpecialTokens
+from regard.families.base import MASKED_WORDS, Family, Heads, first_role
+from regard.families.bert import text_inputs
 from regard.model.embedding import Embed
 from regard.model.feedforward import Activation
 from regard.model.flops import Part, embedding, learned_positions, linear, stack, vocabulary_head
@@ -32,6 +34,7 @@ from regard.model.pooling import Pooled, PooledNorm, Summary
 from regard.model.stack import BodyConfig, Stack
 from regard.model.visibility.parse import parse_visibility
 from regard.model.visibility.token_mask import only_words, positions
+from regard.text.specials import Roles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,3 +116,18 @@ def count(config: EncoderConfig, vocabulary: int, tokens: int, scored: int | Non
         size, parameters = f"D={c.width} -> {heads.classes:,}", linear(c.width, heads.classes)
         parts += [Part("classes", size, "model/heads.py", parameters, 2 * c.width * heads.classes)]
     return Part("encoder", f"B,L -> B,L,V={vocabulary:,}", "families/encoder.py", children=tuple(parts))
+
+
+def _marks(config: EncoderConfig, roles: Roles) -> SpecialTokens:
+    start, end = first_role(roles.sos, roles.cls), first_role(roles.eos, roles.sep)
+    return SpecialTokens(start, end, end, apart=config.pairs == "apart")
+
+
+FAMILY = Family(
+    name="encoder",
+    config=EncoderConfig,
+    build=lambda config, sizes, seed: Encoder(config, sizes.vocabulary, seed, sizes.heads),
+    inputs=text_inputs,
+    capabilities=frozenset({"masked_lm", "token_vectors", "pooled_vector", "tower", "attention", "blocks"}),
+    marks=_marks,
+)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.packing import Packing, Pieces
+from regard.families.base import Family, Sizes, random_ids
 from regard.model.embedding import Embed
 from regard.model.feedforward import Activation
 from regard.model.flops import Part, embedding, learned_positions, stack, vocabulary_head
@@ -110,3 +111,17 @@ def count(config: GPTConfig, vocabulary: int, tokens: int) -> Part:
         parts += [learned_positions("positions", c.maximum_length, c.width)]
     parts += [stack("decoder", c, c.layers, tokens), vocabulary_head(c.width, vocabulary, tokens, tied=True)]
     return Part("gpt", f"B,L -> B,L,V={vocabulary:,}", "families/gpt.py", children=tuple(parts))
+
+
+def _inputs(config: GPTConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor]:
+    """Return (ids_BL,)."""
+    return (random_ids(sizes.vocabulary, batch, length),)
+
+
+FAMILY = Family(
+    name="gpt",
+    config=GPTConfig,
+    build=lambda config, sizes, seed: GPT(config, sizes.vocabulary, seed),
+    inputs=_inputs,
+    capabilities=frozenset({"causal_lm", "pooled_vector", "attention", "blocks"}),
+)

@@ -21,13 +21,14 @@ Dims: B batch, D width, N layers, P parts of what a cell carries, C = N P D.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError, nearest
 from regard.core.packing import Packing, Words
+from regard.families.base import Family, Sizes, all_words, random_ids
 from regard.model.embedding import Embed
 from regard.model.flops import Part, embedding, linear, score_parameters, vocabulary_head
 from regard.model.heads import VocabularyHead
@@ -272,3 +273,17 @@ def tree(
         vocabulary_head(c.width, target_vocabulary, target, tied=c.tie != "none"),
     )
     return Part(family, f"B,M and B,L -> B,L,V={target_vocabulary:,}", file, children=parts)
+
+
+def pair_inputs(config: Any, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (source_BM, lengths_B, target_BL)."""
+    return random_ids(sizes.vocabulary, batch, source), all_words(batch, source), random_ids(sizes.written, batch, length)
+
+
+FAMILY = Family(
+    name="recurrent",
+    config=RecurrentConfig,
+    build=lambda config, sizes, seed: Recurrent(config, sizes.vocabulary, sizes.written, seed),
+    inputs=pair_inputs,
+    capabilities=frozenset({"seq2seq", "attention"}),
+)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.packing import Packing, Words
+from regard.families.base import Family, Sizes, all_words, random_ids
 from regard.model.embedding import Embed, Join
 from regard.model.flops import Part, embedding, learned_positions, stack, vocabulary_head
 from regard.model.heads import VocabularyHead
@@ -144,3 +145,17 @@ def count(config: TransformerConfig, source_vocabulary: int, target_vocabulary: 
     parts += [stack("encoder", c, encoder_layers, source), stack("decoder", c, decoder_layers, target, source)]
     head = vocabulary_head(c.width, target_vocabulary, target, tied=c.tie != "none")
     return Part("transformer", f"B,M and B,L -> B,L,V={target_vocabulary:,}", "families/transformer.py", children=(*parts, head))
+
+
+def _inputs(config: TransformerConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (source_BM, lengths_B, target_BL)."""
+    return random_ids(sizes.vocabulary, batch, source), all_words(batch, source), random_ids(sizes.written, batch, length)
+
+
+FAMILY = Family(
+    name="transformer",
+    config=TransformerConfig,
+    build=lambda config, sizes, seed: Transformer(config, sizes.vocabulary, sizes.written, seed),
+    inputs=_inputs,
+    capabilities=frozenset({"seq2seq", "attention", "blocks"}),
+)
