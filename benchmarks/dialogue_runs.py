@@ -98,7 +98,7 @@ def trained(bot: str, seed: int, data: Sequence[str], into: Path, threads: int) 
 
 
 def _as_it_is(data: Sequence[str]) -> Made:
-    settings = ["task.name=retrieve", *FIND[:2], READ[0], READ[-1]]
+    settings = ["task.name=retrieval", *FIND[:2], READ[0], READ[-1]]
     bot = open_run(folder(MINILM), str(DEVICE), [*settings, *data])
     result = bot.evaluate(read_test(load_recipe("chat-retrieval", [*settings, *data])))
     assert isinstance(result, EvaluationResult)

@@ -161,7 +161,7 @@ def settled(settings: Sequence[str]) -> list[str]:
 
 def _before(exam: Exam, variant: str) -> list[list[str]]:
     """Settings of what is trained before the task itself, each from the last."""
-    filled = ["task.name=denoise", f"objective.share={exam.share}"]
+    filled = ["task.name=denoising", f"objective.share={exam.share}"]
     if variant == "denoised":
         return [filled]
     if variant == "eased":

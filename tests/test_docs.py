@@ -20,7 +20,8 @@ from regard.cli.shared import SETTINGS
 from regard.commands.train import train_run
 from regard.families.published_sizes import SIZES
 from regard.runs.footprint import sized
-from regard.runs.recipe import TASKS, builtin_names, load_recipe, typed_task
+from regard.runs.recipe import builtin_names, load_recipe, typed_task
+from regard.runs.task import TASKS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

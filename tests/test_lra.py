@@ -106,7 +106,7 @@ def test_published_scores_are_those_of_the_paper() -> None:
 def test_every_variant_is_a_recipe_of_every_task(task: str, variant: str) -> None:
     exam = EXAMS[task]
     recipe = load_recipe(exam.recipe, [*exam.settings, *exam.short, *chosen(exam, variant)])
-    assert recipe.task.name == "classify"
+    assert recipe.task.name == "classification"
 
 
 def test_a_task_without_its_files_is_left_out_or_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_one_training_is_examined(variant: str, monkeypatch: pytest.MonkeyPatch)
     assert len(trainings) == {"full": 1, "denoised": 2, "eased": 4}[variant]
     began = [any(setting.startswith("task.start=") for setting in settings) for settings in trainings]
     assert began == [False, *[True] * (len(began) - 1)]  # each from the last
-    assert ("task.name=denoise" in trainings[0]) == (variant != "full")
+    assert ("task.name=denoising" in trainings[0]) == (variant != "full")
     if variant == "eased":
         assert [f"data.train={name}/train" in settings for name, settings in zip(easier, trainings[1:])] == [True, True]
 

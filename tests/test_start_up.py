@@ -11,8 +11,7 @@ import pytest
 
 from regard.families import FAMILIES
 from regard.objectives import OBJECTIVES
-from regard.runs.recipe import TASKS as SECTIONS
-from regard.tasks.registry import TASKS
+from regard.runs.task import TASKS
 from tests.command import trained
 
 SCRIPT = """
@@ -102,6 +101,6 @@ def test_every_entry_that_is_looked_up_by_name_is_there(table) -> None:
 
 
 def test_every_task_names_families_and_objectives_that_there_are() -> None:
-    assert list(TASKS) == list(SECTIONS)
-    assert {name for sections in SECTIONS.values() for name in sections.families} == set(FAMILIES)
-    assert {name for sections in SECTIONS.values() for name in sections.objectives} == set(OBJECTIVES)
+    assert all(task.name == name for name, task in TASKS.items())
+    assert {name for task in TASKS.values() for name in task.families} == set(FAMILIES)
+    assert {name for task in TASKS.values() for name in task.objectives} == set(OBJECTIVES)

@@ -77,8 +77,8 @@ SETTINGS: list[tuple[str, tuple[str, ...]]] = [
     ("data.threshold=1", ("data.threshold=1.0 is for data.unanswerable=true",)),
     ("data.threshold=nan", ("data.threshold=nan must be a number",)),
     ("data.maximum_question=30", ("has no room for a question of data.maximum_question=30",)),
-    ("objective.name=classification", ("objective.name=classification is not known for task.name=answer",)),
-    ("model.family=gpt", ("model.family=gpt is not known for task.name=answer",)),
+    ("objective.name=classification", ("objective.name=classification is not known for task.name=question_answering",)),
+    ("model.family=gpt", ("model.family=gpt is not known for task.name=question_answering",)),
 ]
 
 

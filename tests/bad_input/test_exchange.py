@@ -100,13 +100,13 @@ def test_weights_that_would_have_to_be_unpickled(body: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        (["task.name=classify"], "was not trained for task classify: it has no head for it"),
-        (["task.name=tag"], "was not trained for task tag"),
-        (["task.name=answer"], "open it for task.name=embed"),
-        (["task.name=fill"], "was not trained for task fill"),
-        (["task.name=embd"], "did you mean 'embed'?"),
-        (["task.name=translate"], "translate"),
-        (["task.name=write"], "write"),
+        (["task.name=classification"], "was not trained for task classification: it has no head for it"),
+        (["task.name=tagging"], "was not trained for task tagging"),
+        (["task.name=question_answering"], "open it for task.name=embedding"),
+        (["task.name=masked_lm"], "was not trained for task masked_lm"),
+        (["task.name=embeding"], "did you mean 'embedding'?"),
+        (["task.name=translation"], "task.name=translation needs a transformer or recurrent"),
+        (["task.name=language_model"], "task.name=language_model needs a gpt"),
         (["task.name"], "is not a setting"),
         (["objective.pooling=max"], "objective.pooling=max is not a choice"),
         (["objective.normalised=perhaps"], "must be true or false"),
@@ -155,14 +155,14 @@ def test_names_that_are_none(name: str, told: str, tmp_path: Path, monkeypatch: 
 def test_bodies_that_give_no_vectors(tmp_path: Path) -> None:
     gpt = export(tmp_path / "gpt", small_gpt())
     for run in (gpt, translator(), trained("gpt")):
-        refused(regard("predict", run, "a text", "task.name=embed", "--device", "cpu"), "embed")
+        refused(regard("predict", run, "a text", "task.name=embedding", "--device", "cpu"), "embed")
 
 
 def test_vectors_are_not_trained_and_not_scored(vectors: Path, tmp_path: Path) -> None:
-    (tmp_path / "embed.toml").write_text('[task]\nname = "embed"\n[model]\nfamily = "bert"\n[train]\nsteps = 1\n')
-    refused(regard("train", tmp_path / "embed.toml", "--out", tmp_path / "run"), "task.name=embed is not trained")
-    refused(regard("train", vectors / "recipe.toml", "--out", tmp_path / "run"), "task.name=embed is not trained")
-    refused(regard("train", tmp_path / "embed.toml", "--dry-run"), "task.name=embed is not trained")
+    (tmp_path / "embed.toml").write_text('[task]\nname = "embedding"\n[model]\nfamily = "bert"\n[train]\nsteps = 1\n')
+    refused(regard("train", tmp_path / "embed.toml", "--out", tmp_path / "run"), "task.name=embedding is not trained")
+    refused(regard("train", vectors / "recipe.toml", "--out", tmp_path / "run"), "task.name=embedding is not trained")
+    refused(regard("train", tmp_path / "embed.toml", "--dry-run"), "task.name=embedding is not trained")
     refused(regard("evaluate", vectors), "nothing to score")
     refused(regard("evaluate", vectors, "data.test=a.tsv"), "no test set")
     assert not (tmp_path / "run").exists()
@@ -188,8 +188,8 @@ def test_what_cannot_be_exported(vectors: Path, tmp_path: Path) -> None:
     for run, to, kind, told in [
         (vectors, "out", "onxn", "is not a format"),
         (vectors, "full", "hf", "is not an empty folder"),
-        (translator(), "out", "hf", "is a transformer for task translate"),
-        (trained("gpt"), "out", "hf", "is a gpt for task classify"),
+        (translator(), "out", "hf", "is a transformer for task translation"),
+        (trained("gpt"), "out", "hf", "is a gpt for task classification"),
         (folder_of("BertModel"), "out", "hf", "is not a run"),
         (tmp_path / "nowhere", "out", "hf", "does not exist"),
     ]:

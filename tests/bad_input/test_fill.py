@@ -20,7 +20,7 @@ WRONG = [
     ("bert", "objective.name=replaced", "objective.name=replaced", "model.family=electra"),
     ("bert", "objective.name=mask", "objective.name=mask", "did you mean 'masked'?"),
     ("bert", "objective.whole_words=perhaps", "objective.whole_words=perhaps must be true or false"),
-    ("bert", "model.family=gpt", "model.family=gpt", "task.name=fill", "bert"),
+    ("bert", "model.family=gpt", "model.family=gpt", "task.name=masked_lm", "bert"),
     ("bert", "model.family=electra", "model.family=electra", "objective.name=replaced"),
     ("bert", "data.window=4", "data.window=4 leaves 2 tokens beside the marks"),
     ("bert", "data.window=400", "data.window=400 is more than model.maximum_length=24"),
@@ -123,7 +123,7 @@ def test_texts_that_cannot_be_answered(family: str, text: str, told: str) -> Non
     assert contents(trained(family)) == before
 
 
-@pytest.mark.parametrize("setting", ["model.width=32", "objective.share=0.3", "text.size=90", "task.name=tag"])
+@pytest.mark.parametrize("setting", ["model.width=32", "objective.share=0.3", "text.size=90", "task.name=tagging"])
 def test_a_trained_run_stays_what_it_is(setting: str) -> None:
     told = setting.partition("=")[0].partition(".")[0]
     refused(regard("predict", trained("bert"), "the [MASK]", setting, "--device", "cpu"), told)

@@ -34,7 +34,7 @@ WRONG = [
     ("model.visibility=widow(3)", "'widow(3)'", "did you mean 'window'?"),
     ("model.visibility=window", "'window'", "window(8)"),
     ("model.visibility=((", "cannot be read"),
-    ("task.name=translator", "task.name=translator", "translate"),
+    ("task.name=translator", "task.name=translator", "did you mean 'translation'?"),
     ("decode.search=bean", "decode.search=bean", "did you mean 'beam'?"),
     # not of that size
     ("train.steps=0", "train.steps=0 must be at least 1"),

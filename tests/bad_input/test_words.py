@@ -28,7 +28,7 @@ TRAIN = [  # settings, and what is said
     (["objective.negatives=-1"], "objective.negatives=-1 must be"),
     (["objective.x_max=10"], "objective.x_max is not a setting"),
     (["objective.subsample=2"], "objective.subsample=2.0 must be a share"),
-    (["objective.name=word2vec"], "objective.name=word2vec is not known for task.name=words"),
+    (["objective.name=word2vec"], "objective.name=word2vec is not known for task.name=word_vectors"),
     (["train.epochs=0"], "train.epochs=0 must be at least 1"),
     (["train.learning_rate=-1"], "train.learning_rate=-1.0 must be a number above 0"),
     (["train.batch=0"], "train.batch=0 must be at least 1"),
@@ -112,7 +112,7 @@ def test_a_map_needs_word_vectors_and_words() -> None:
 
 def test_it_says_what_it_cannot_do(tmp_path: Path) -> None:
     run = str(trained())
-    assert "is a words for task words" in refused("export", run, str(tmp_path / "out"))
+    assert "is a words for task word_vectors" in refused("export", run, str(tmp_path / "out"))
     assert "not of word vectors" in refused("export", str(translator()), str(tmp_path / "out"), "--to", "word2vec")
     assert "--to gloves is not a format" in refused("export", run, str(tmp_path / "out"), "--to", "gloves")
     (tmp_path / "full").mkdir()

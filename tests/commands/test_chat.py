@@ -82,4 +82,4 @@ def test_a_retriever_tells_several_with_their_cosines_and_what_it_did_not_read()
 
 def test_what_a_bot_cannot_heed_is_refused() -> None:
     refused(regard("chat", trained("chat-multi"), "--before", "A talk."), "--before", "Leave it out")
-    refused(regard("chat", translator()), "no language model", "reply or retrieve")
+    refused(regard("chat", translator()), "no language model", "dialogue or retrieval")

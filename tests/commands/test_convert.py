@@ -16,8 +16,9 @@ from regard.families import marks_of
 from regard.families.base import Heads
 from regard.runs.folder import Run
 from regard.runs.recipe import load_recipe
+from regard.runs.task import TASKS
 from regard.tasks.classification.predict import Regressor, TextClassifier
-from regard.tasks.registry import TASKS, open_run
+from regard.tasks.registry import open_run
 from regard.text.tokenizer import Tokenizer
 from tests.families.bert_folder import LABELS
 from tests.families.bert_folder import assert_same as same_answers
@@ -123,7 +124,7 @@ def test_numbers_are_exported_on_the_scale_of_their_training(tmp_path: Path) -> 
     """A line that a model of any size learns, far from where a head starts."""
     rows = [(f"a {thing} with {n} legs", str(10 * n)) for n in range(9) for thing in ("cat", "dog", "table")]
     data = write_rows(tmp_path / "rows.tsv", rows)
-    sections = {"task": "classify", "objective": "regression"}
+    sections = {"task": "classification", "objective": "regression"}
     (tmp_path / "numbers.toml").write_text("".join(f'[{key}]\nname = "{name}"\n' for key, name in sections.items()))
     chosen = [f"data.train={data}", f"data.valid={data}", "model.family=bert", "text.tokenizer=word", *TINY]
     train_as(load_recipe(str(tmp_path / "numbers.toml"), chosen), tmp_path / "run")

@@ -47,7 +47,7 @@ def test_defaults_and_takers_are_those_of_the_dataclasses() -> None:
     (key,) = find_keys("train.warmup")
     (variant,) = key.variants
     assert (variant.kind, variant.default()) == ("number", "4000")
-    assert key.who(variant) == "all but words"  # whose training has no warm-up
+    assert key.who(variant) == "all but word_vectors"  # whose training has no warm-up
     (width,) = find_keys("model.width")
     assert {"512", "768"} <= {default for variant in width.variants for default in variant.takers}
     assert set(find_keys("decode.search")[0].variants[0].kind.removeprefix("one of ").split(", ")) >= {"beam", "greedy"}

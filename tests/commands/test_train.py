@@ -22,7 +22,7 @@ def test_who_has_nothing_to_draw_is_not_sent_to_lens(name: str) -> None:
     assert (look is None) == (name in NOTHING)
     assert to_try(recipe, RUN).startswith("regard predict runs/x ")
     if look:
-        reads = recipe.task.name in ("classify", "tag", "answer", "fill") and name != "classify-han"
+        reads = recipe.task.name in ("classification", "tagging", "question_answering", "masked_lm") and name != "classify-han"
         assert look.endswith("--show weights") == reads
 
 

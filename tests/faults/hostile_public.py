@@ -74,7 +74,7 @@ def config_cases(draw: Random) -> Cases:
         for strange in draw.sample(STRANGE, 3):
             yield (
                 f"{files}: {str(strange)[:20]!r}",
-                public(gpt_folder, _sentences(name, strange), ["predict", "MODEL", TEXT, *CPU, "task.name=embed"]),
+                public(gpt_folder, _sentences(name, strange), ["predict", "MODEL", TEXT, *CPU, "task.name=embedding"]),
             )
     while True:
         base = draw.choice([gpt_folder, classifier_folder])

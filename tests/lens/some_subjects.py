@@ -41,7 +41,7 @@ def answers(name: str) -> Predictor:
 def text_of(name: str) -> str:
     if name in RUNS:
         return RUNS[name][1]
-    return f"which street?\t{TEXT}" if TASKS[name] == "answer" else TEXT
+    return f"which street?\t{TEXT}" if TASKS[name] == "question_answering" else TEXT
 
 
 @cache

@@ -28,7 +28,7 @@ from tests.tasks.tiny_text import last_weights, quiet, stories, train, train_as,
 
 RECIPE = """
 [task]
-name = "write"
+name = "language_model"
 start = "{start}"
 [data]
 train = ["{data}"]

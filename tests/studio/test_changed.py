@@ -39,7 +39,7 @@ class Replaced:
 
 
 def other_desk() -> TinyDesk:
-    made = TinyDesk(facts={"task": "translate", "weights": "of another run"})
+    made = TinyDesk(facts={"task": "translation", "weights": "of another run"})
     with torch.no_grad():
         for parameter in made.model.parameters():
             parameter.mul_(-1.5)

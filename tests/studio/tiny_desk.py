@@ -39,7 +39,7 @@ class TinyDesk:
     model: Transformer = field(default_factory=lively)
     task: str = "translate"
     example: str = "w5 w6 w7 w8"
-    facts: Mapping[str, str] = field(default_factory=lambda: {"task": "translate"})
+    facts: Mapping[str, str] = field(default_factory=lambda: {"task": "translation"})
     gallery: Gallery | None = None
 
     def number(self, word: str) -> int:

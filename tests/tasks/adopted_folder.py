@@ -20,22 +20,22 @@ PAIRS = [(first, second) for first in TEXTS[:3] for second in TEXTS[2:]]
 
 TAGS: dict[str, Any] = {"id2label": {0: "O", 1: "B-PER", 2: "I-PER"}}
 TASKS = {
-    "BertModel": "embed",
-    "BertForSequenceClassification": "classify",
-    "BertForTokenClassification": "tag",
-    "BertForQuestionAnswering": "answer",
-    "BertForMaskedLM": "fill",
-    "BertForPreTraining": "fill",
-    "RobertaModel": "embed",
-    "RobertaForSequenceClassification": "classify",
-    "RobertaForQuestionAnswering": "answer",
-    "RobertaForMaskedLM": "fill",
-    "DistilBertModel": "embed",
-    "DistilBertForSequenceClassification": "classify",
-    "DistilBertForTokenClassification": "tag",
-    "ElectraForSequenceClassification": "classify",
-    "ElectraForMaskedLM": "fill",
-    "ElectraForPreTraining": "fill",
+    "BertModel": "embedding",
+    "BertForSequenceClassification": "classification",
+    "BertForTokenClassification": "tagging",
+    "BertForQuestionAnswering": "question_answering",
+    "BertForMaskedLM": "masked_lm",
+    "BertForPreTraining": "masked_lm",
+    "RobertaModel": "embedding",
+    "RobertaForSequenceClassification": "classification",
+    "RobertaForQuestionAnswering": "question_answering",
+    "RobertaForMaskedLM": "masked_lm",
+    "DistilBertModel": "embedding",
+    "DistilBertForSequenceClassification": "classification",
+    "DistilBertForTokenClassification": "tagging",
+    "ElectraForSequenceClassification": "classification",
+    "ElectraForMaskedLM": "masked_lm",
+    "ElectraForPreTraining": "masked_lm",
 }
 """By the class of transformers that a folder is of, what it is opened for."""
 

@@ -116,6 +116,6 @@ def test_vocabularies_of_an_adopted_folder_can_be_kept(tmp_path: Path) -> None:
 def test_a_folder_without_such_a_head_is_refused(tmp_path: Path) -> None:
     theirs("bert", "BertForMaskedLM").save_pretrained(tmp_path)
     tokenizer_of("bert").save_pretrained(tmp_path)
-    with pytest.raises(UserError, match=r"no head|not trained for task classify"):
-        open_run(tmp_path, "cpu", ["task.name=classify"])
+    with pytest.raises(UserError, match=r"no head|not trained for task classification"):
+        open_run(tmp_path, "cpu", ["task.name=classification"])
     assert TASK.adopt is not None

@@ -10,7 +10,8 @@ import pytest
 from regard.commands.train import prepare_run
 from regard.core.errors import UserError
 from regard.runs.folder import Run
-from regard.runs.recipe import TASKS, builtin_names, load_recipe, named_tables
+from regard.runs.recipe import builtin_names, load_recipe, named_tables
+from regard.runs.task import TASKS
 from regard.training.config import TrainConfig
 from regard.training.logging import read_metrics
 from regard.training.schedule import learning_rate
@@ -62,7 +63,7 @@ def test_warm_up_as_a_share_of_all_steps() -> None:
 def test_steps_and_epochs_can_be_changed_alone_in_every_recipe(name: str) -> None:
     tables = named_tables(name)
     if (
-        TASKS[tables["task"].get("name", "translate")].train is not TrainConfig or name == "distil"
+        TASKS[tables["task"].get("name", "translation")].train is not TrainConfig or name == "distil"
     ):  # it asks for its teacher first
         return
     for steps in (1, 2, 30, 10_000_000):

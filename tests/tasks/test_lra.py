@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from regard.tasks.masked_lm.denoising import Denoiser
 
 from benchmarks.lra_exams import VARIANTS, typed_for_a_cpu
 from regard.core.errors import UserError
@@ -20,7 +21,6 @@ from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.recipe import Recipe, load_recipe
 from regard.tasks.classification.predict import TextClassifier
 from regard.tasks.classification.prepare import prepare, read_to_learn
-from regard.tasks.masked_lm.denoising import Denoiser
 from regard.tasks.registry import open_run
 from tests.command import regard
 from tests.tasks.tiny_labels import PAIRS, ROWS, quiet, train_as, write_rows
@@ -128,7 +128,7 @@ def test_short_lists_are_learned_and_told(tmp_path: Path) -> None:
 
 
 def test_what_is_learned_without_labels_is_begun_with(tmp_path: Path) -> None:
-    first = lists("task.name=denoise", "objective.share=0.2", "train.steps=40", "train.validate_every=20")
+    first = lists("task.name=denoising", "objective.share=0.2", "train.steps=40", "train.validate_every=20")
     outcome = train_as(first, tmp_path / "denoised")
     assert outcome.result is not None
     scores = outcome.result.as_dict()
@@ -154,7 +154,7 @@ def test_pairs_are_denoised_one_by_one_and_read_apart(tmp_path: Path) -> None:
     data = write_rows(tmp_path / "pairs.tsv", PAIRS)
     given = [f"data.train={data}", f"data.valid={data}", *TINY, "train.warmup=2"]
     steps = ["train.steps=3", "train.validate_every=3", "train.checkpoint_every=3"]
-    outcome = train_as(load_recipe_to_train("lra-retrieval", [*given, *steps, "task.name=denoise"]), tmp_path / "denoised")
+    outcome = train_as(load_recipe_to_train("lra-retrieval", [*given, *steps, "task.name=denoising"]), tmp_path / "denoised")
     assert outcome.prepared.amounts()["train"] == f"{2 * len(PAIRS)} texts"
     start = [f"task.start={tmp_path / 'denoised'}", f"data.train={data}", f"data.valid={data}", "train.precision=fp32"]
     learned = train_as(load_recipe_to_train("lra-retrieval", [*start, *steps, "train.warmup=2"]), tmp_path / "run")

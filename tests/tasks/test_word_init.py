@@ -13,7 +13,8 @@ from regard.core.errors import UserError
 from regard.data.sources.word_vectors import WordVectors, write_vectors
 from regard.runs.folder import Run
 from regard.runs.recipe import Recipe, load_recipe
-from regard.tasks.registry import TASKS, open_run
+from regard.runs.task import TASKS
+from regard.tasks.registry import open_run
 from regard.tasks.word_init import fill_vectors, tables
 from regard.text.tokenizer import whole_words
 from tests.tasks.tiny_words import ANIMALS, CPU, quiet, text_file, trained

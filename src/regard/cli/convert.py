@@ -17,7 +17,7 @@ verbs = typer.Typer(rich_markup_mode=None)
     epilog=examples(
         "regard import gpt2 runs/gpt2",
         "regard import models/my-bert runs/mine",
-        "regard import models/my-bert runs/vectors task.name=embed",
+        "regard import models/my-bert runs/vectors task.name=embedding",
     ),
 )
 def import_(

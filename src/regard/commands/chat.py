@@ -2,7 +2,7 @@
 
 A language model has not been taught to answer; it continues a transcript in which two people take turns, and stops where the
 other one would speak. What no longer fits what it sees is forgotten turn by turn, oldest first, and that is said. A bot of task
-`reply` or `retrieve` hears the last turns, as many as it was trained with.
+`dialogue` or `retrieval` hears the last turns, as many as it was trained with.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def _talk(run: str, you: str, it: str, before: str, settings: list[str], device:
         return Dialogue(bot, say)
     if not isinstance(bot, TextGenerator):
         raise UserError(
-            f"{run} is no language model, and was not trained on dialogues; chat needs a run of task write, reply or retrieve, "
-            "such as runs/gpt or runs/chat-multi."
+            f"{run} is no language model, and was not trained on dialogues; chat needs a run of task language_model, dialogue or "
+            "retrieval, such as runs/gpt or runs/chat-multi."
         )
     return _transcript(bot, you, it, before, say)
 

@@ -17,18 +17,17 @@ from regard.data.sources.word_vectors import FILES as VECTOR_FILES
 from regard.data.sources.word_vectors import write_vectors
 from regard.families import FAMILIES
 from regard.interop.huggingface import write_public
-from regard.interop.huggingface.sentence_transformers import written_sentences
 from regard.interop.huggingface.tokenizer import public_tokenizer
 from regard.runs.folder import Run, Say
 from regard.runs.lock import check_folder
 from regard.runs.pretrained import recipe_of, start_of
 from regard.runs.recipe import Recipe
+from regard.runs.task import TASKS
 from regard.tasks.classification.predict import LABELS
 from regard.tasks.registry import adopted
 from regard.tasks.word_vectors.predict import vectors_of
 
 FORMATS = ("hf", *VECTOR_FILES)
-PUBLIC = ("gpt", "bert", "electra")  # families that transformers has too
 
 
 def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] = ()) -> None:
@@ -70,9 +69,7 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
     config = FAMILIES[settings["family"]].config(**settings)
     tokenizer_json, roles = public_tokenizer(start.tokenizer, config)
     labels = (run.read_json(LABELS) or {}).get("labels", ())
-    beside = {}
-    if recipe.task.name == "embed":
-        beside = written_sentences(recipe.objective, config.width, recipe.data.maximum_tokens or config.maximum_length)
+    write = TASKS[recipe.task.name].export_files
     name = write_public(
         to,
         config,
@@ -81,7 +78,7 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
         tokenizer_json=tokenizer_json,
         roles=roles,
         labels=labels,
-        beside=beside,
+        beside={} if write is None else write(recipe, config),
     )
     say(f"exported: {to}    in Python: transformers.{name}.from_pretrained({str(to)!r})")
 
@@ -105,7 +102,7 @@ def _in_numbers(weights: dict[str, Tensor], run: Run) -> dict[str, Tensor]:
 
 def _must_be_public(folder: Path, recipe: Recipe) -> None:
     family, task = recipe.model.family, recipe.task.name
-    if family not in PUBLIC or (family == "gpt" and task != "write"):
+    if family not in TASKS[task].exports:
         raise UserError(
             f"{folder} is a {family} for task {task}, which --to hf cannot write; it writes GPT language models, and BERT and "
             "its relatives for any task."

@@ -12,7 +12,7 @@ from regard.core.errors import UserError
 from regard.data.sources.word_vectors import is_vector_file
 from regard.runs.folder import Run, choose_device
 from regard.runs.protocols import Result
-from regard.tasks.registry import TASKS
+from regard.runs.task import TASKS
 from regard.tasks.word_vectors.predict import WordVectorModel, file_recipe
 
 
@@ -42,13 +42,12 @@ def score_run(folder: Path, settings: Sequence[str], device: str | None, output:
     task = TASKS[recipe.task.name]
     if output is not None:
         check_place(output, "--output")
-        if not task.says:
+        if not task.has_outputs:
             raise UserError(
                 f"--output {output}: task {recipe.task.name} is scored without outputs to write; leave the option out."
             )
     if not recipe.data.test:
-        aligned = ", or two aligned files as a,b" if recipe.task.name == "translate" else ""
-        raise UserError(f"there is nothing to score: the run has no test set; give data.test=FILE{aligned}.")
+        raise UserError(f"there is nothing to score: the run has no test set; give data.test=FILE{task.test_hint}.")
     test = task.read_test(recipe)
     used = "" if of_file else Run.open(folder, weights).weights().path.name
     answers = WordVectorModel.of_file(folder, settings) if of_file else task.open(Run.open(folder, used), recipe, where)

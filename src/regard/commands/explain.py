@@ -28,8 +28,8 @@ from regard.runs.cost import TYPICAL, model_tree, typical
 from regard.runs.folder import Run
 from regard.runs.footprint import Footprint, sized
 from regard.runs.recipe import Recipe, builtin_names, load_recipe
+from regard.runs.task import TASKS
 from regard.tasks.notices import told_whole
-from regard.tasks.registry import TASKS
 
 UNITS = (("MFLOP", 1e6), ("GFLOP", 1e9), ("TFLOP", 1e12))  # of the operations' column: the first that keeps it readable
 

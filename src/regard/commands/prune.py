@@ -42,21 +42,13 @@ from regard.model.pruning import prune, pruned_weights, with_fewer
 from regard.runs.folder import Run, Say, choose_device
 from regard.runs.protocols import Predictor
 from regard.runs.recipe import WITHOUT_BLOCKS, Recipe
+from regard.runs.task import TASKS
 from regard.tasks.language_model.perplexity import TestText
 from regard.tasks.masked_lm.electra import ReplacedTokenDetector
-from regard.tasks.registry import TASKS
 
 WAYS = ("importance", "normalised", "ablation", "random", "L0")
 TEXTS = 200  # that importance is measured on
 SCORED = 500  # examples that a point of the curve is scored on
-METRICS = {  # of each task: which of its scores, and whether more is better
-    "translate": ("bleu", True),
-    "write": ("perplexity", False),
-    "classify": ("accuracy", True),
-    "answer": ("f1", True),
-    "tag": ("f1", True),
-    "fill": ("nll", False),
-}
 CURVE = "pruning"
 
 
@@ -92,7 +84,7 @@ def prune_run(
         raise UserError(
             f"{folder} is a {recipe.model.family} network, whose attention has one head, and one must stay; prune another run."
         )
-    if recipe.task.name not in METRICS:
+    if not TASKS[recipe.task.name].metrics:
         raise UserError(f"task {recipe.task.name} has no score, so there is no curve to draw; prune a run that is scored.")
     answers = TASKS[recipe.task.name].open(run, searched, choose_device(device))
     kept = kept_count(wish.keep, {name: (0.0,) * one.heads for name, one in attentions(answers.model).items()})
@@ -135,19 +127,20 @@ def _losses(model: nn.Module, run: Run, say: Say) -> Callable[[int], Tensor]:
 
 
 def pruning_curve(answers: Predictor, recipe: Recipe, test: Any, found: Importance, also: int) -> PruningCurve:
-    metric, better = METRICS[recipe.task.name]
-    heads = sum(map(len, found.scores.values()))
+    task = TASKS[recipe.task.name]
+    heads, names = sum(map(len, found.scores.values())), list[str]()
 
     def score(removed: Removed) -> float:
         figures = pruned_answers(answers, removed).evaluate(test).as_dict()
-        return float(figures[metric if metric in figures else "pearson"])  # of a rater, which tells numbers
+        names.append(next(metric for metric in task.metrics if metric in figures))
+        return float(figures[names[-1]])
 
     kept = counts(heads, len(found.scores), also=(also,))
     points = scored_at(order_of_removal(found.scores), heads, kept, score)
     where = ", ".join(map(str, recipe.data.test))
     examples = f"{len(test):,} examples of {where}" if isinstance(test, list) else where
-    name = metric if recipe.task.name != "classify" or recipe.objective.name != "regression" else "pearson"
-    return PruningCurve(f"{recipe.recipe.name}: score against heads kept", found.method, heads, name, better, examples, points)
+    title, more = f"{recipe.recipe.name}: score against heads kept", not task.lower_is_better
+    return PruningCurve(title, found.method, heads, names[0], more, examples, points)
 
 
 def pruned_answers(answers: Predictor, removed: Removed) -> Predictor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from regard.core.config import build
-from regard.runs.recipe import TASKS, About, TaskConfig, builtin_names, named_tables
+from regard.runs.recipe import About, TaskConfig, builtin_names, named_tables
+from regard.runs.task import TASKS
 
 COUNTED_IN_WORDS = ("word", "spaced", "character")  # of these there may be fewer than planned; of pieces there are not
 

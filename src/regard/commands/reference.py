@@ -22,7 +22,8 @@ from regard.core.errors import UserError, nearest
 from regard.decode.config import DecodeConfig
 from regard.families import FAMILIES
 from regard.objectives import OBJECTIVES
-from regard.runs.recipe import SECTIONS, TASKS, About, TaskConfig
+from regard.runs.recipe import SECTIONS, About, TaskConfig
+from regard.runs.task import TASKS
 
 PAGES = Path("docs/reference")
 ABOUT = {
@@ -35,7 +36,7 @@ ABOUT = {
     "train": "Optimizer, schedule, batches, checkpoints.",
     "decode": "How a trained model writes text. Every key can be given to a trained run.",
 }
-CHOICES = {"model.family": "the task's first family", "objective.name": "the task's first objective"}
+CHOICES = {"task.name": "translation", "model.family": "the task's first family", "objective.name": "the task's first objective"}
 TAKERS = {"model": "families", "objective": "objectives"}  # and tasks elsewhere
 KINDS = {int: "whole number", float: "number", bool: "true or false", str: "text"}
 
@@ -133,7 +134,7 @@ def _meanings() -> dict[str, dict[str, Any]]:
 def _owners(section: str) -> Iterator[tuple[str, type]]:
     """Yield every task, family or objective with the dataclass that holds its keys of this section."""
     if section == "model":
-        yield from ((name, FAMILIES[name]) for name in FAMILIES)
+        yield from ((name, FAMILIES[name].config) for name in FAMILIES)
     elif section == "objective":
         yield from ((name, OBJECTIVES[name]) for name in OBJECTIVES)
     elif section in ("recipe", "task", "decode"):

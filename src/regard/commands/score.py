@@ -32,7 +32,7 @@ def score(
     writer = open_run(run, device, settings)
     if not isinstance(writer, TextGenerator):
         raise UserError(
-            f"{run} is no language model, so it has no likelihood of texts; give a run of task write, such as runs/gpt."
+            f"{run} is no language model, so it has no likelihood of texts; give a run of task language_model, such as runs/gpt."
         )
     if _questions(what):
         yield from _choices(writer, Path(what), scale, as_json)

@@ -36,6 +36,7 @@ from regard.runs.folder import Run
 from regard.runs.pretrained import recipe_of, start_of
 from regard.runs.protocols import Predictor
 from regard.runs.recipe import Recipe
+from regard.runs.task import TASKS
 from regard.tasks.captioning.inspect import of_image
 from regard.tasks.captioning.predict import CaptionGenerator
 from regard.tasks.classification.inspect import of_answerer, of_embedder, of_labeller, of_rater
@@ -46,7 +47,7 @@ from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 from regard.tasks.masked_lm.inspect import of_filler, of_judge, of_tagger
 from regard.tasks.masked_lm.predict import FillMask
 from regard.tasks.question_answering.predict import QuestionAnswerer
-from regard.tasks.registry import TASKS, is_public
+from regard.tasks.registry import is_public
 from regard.tasks.tagging.predict import Tagger
 from regard.tasks.translation.inspect import of_translator, of_writer
 from regard.tasks.translation.predict import Translator

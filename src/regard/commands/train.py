@@ -24,8 +24,8 @@ from regard.runs.lock import check_data, check_folder, claimed, must_fit_disk
 from regard.runs.model_card import write_card
 from regard.runs.protocols import Prepared, Result
 from regard.runs.recipe import Recipe, named_tables
+from regard.runs.task import TASKS
 from regard.tasks.notices import told_whole
-from regard.tasks.registry import TASKS
 from regard.tasks.word_init import check_vectors, fill_vectors
 from regard.training.data_parallel import ParallelModel
 from regard.training.distributed import ALONE, Mute, World
@@ -190,30 +190,18 @@ def _shown(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else as_typed(value)
 
 
-TEXT = '"..."'
-ASKED = {
-    "answer": "$'QUESTION\\tTEXT'",
-    "masked": '"... [MASK] ..."',
-    "caption": "IMAGE.png",
-    "words": "WORD",
-}  # by task or objective
-WRITES = ("translate", "reply", "write", "caption")
-READS = ("classify", "tag", "fill", "answer")
-
-
 def to_try(recipe: Recipe, folder: Path) -> str:
-    return f"regard predict {folder} {_asked(recipe)}"
+    return f"regard predict {folder} {_prompt(recipe)}"
 
 
 def to_look(recipe: Recipe, folder: Path) -> str | None:
-    """None where lens has nothing to draw for a single text."""
-    task, look = recipe.task.name, f"regard lens {folder} {_asked(recipe)}"
+    """Return the `regard lens` command for a run; None where lens has nothing to draw for a single text."""
     if getattr(recipe.model, "attention", None) == "none" or recipe.model.family == "elmo":
         return None
-    if task in WRITES or recipe.model.family == "han":
-        return look
-    return f"{look} --show weights" if task in READS else None
+    options = "" if recipe.model.family == "han" else TASKS[recipe.task.name].lens
+    return None if options is None else f"regard lens {folder} {_prompt(recipe)} {options}".rstrip()
 
 
-def _asked(recipe: Recipe) -> str:
-    return ASKED.get(recipe.task.name) or ASKED.get(recipe.objective.name, TEXT)
+def _prompt(recipe: Recipe) -> str:
+    task = TASKS[recipe.task.name]
+    return task.prompts.get(recipe.objective.name, task.prompt)

@@ -25,7 +25,7 @@ from regard.lens.analyses.word_senses import Use, WordUses, mean_distance
 from regard.runs.folder import Run
 from regard.tasks.feature_encoder import Body, open_body
 from regard.tasks.registry import is_public
-from regard.tasks.word_vectors.predict import TASK, vectors_of
+from regard.tasks.word_vectors.predict import vectors_of
 from regard.text.offsets import Span, occurrences
 
 MOST_USES = 500  # each is compared with each
@@ -187,7 +187,7 @@ def _short(name: str) -> str:
 
 
 def _is_static(name: str) -> bool:
-    return is_vector_file(name) or (not is_public(name) and Run.open(name).recipe.task.name == TASK)
+    return is_vector_file(name) or (not is_public(name) and Run.open(name).recipe.task.name == "word_vectors")
 
 
 def _static(name: str, word: str, found: Sequence[Found]) -> WordUses:

@@ -34,7 +34,7 @@ def typical(recipe: Recipe) -> int:
     """Tokens of a text to count operations for: a sentence; a whole window, where a model reads those; the most that is read."""
     if isinstance(recipe.model, EncoderDecoderConfig | Word2VecConfig | CaptionerConfig):
         return TYPICAL
-    most = getattr(recipe.data, "maximum_tokens", 0) if recipe.task.name == "classify" else 0
+    most = getattr(recipe.data, "maximum_tokens", 0) if recipe.task.name == "classification" else 0
     return getattr(recipe.data, "window", 0) or context(recipe.model) or most or TYPICAL
 
 
@@ -45,7 +45,7 @@ def model_tree(recipe: Recipe, *sizes: int) -> Part:
         return count(recipe.model, sizes[0], sizes[-1], TYPICAL, TYPICAL)
     if isinstance(recipe.model, CaptionerConfig):
         return captioner.count(recipe.model, sizes[0], TYPICAL)
-    if recipe.task.name == "retrieve":
+    if recipe.task.name == "retrieval":
         return two_tower.count(recipe.model, sizes[0], TYPICAL, TYPICAL)
     if isinstance(recipe.model, Word2VecConfig):
         return word2vec.count(

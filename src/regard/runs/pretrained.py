@@ -27,7 +27,8 @@ from regard.model.position.absolute import tiled
 from regard.model.pruning import restored_weights
 from regard.runs.folder import Run
 from regard.runs.load import must_fit_weights, vocabulary_of
-from regard.runs.recipe import TASKS, Recipe, Tables, TaskConfig, made, typed_task
+from regard.runs.recipe import Recipe, Tables, TaskConfig, made, typed_task
+from regard.runs.task import TASKS
 from regard.text.config import TextConfig
 from regard.text.pretrained import read_foreign
 from regard.text.tokenizer import Tokenizer, train_tokenizer
@@ -168,50 +169,43 @@ def frozen(model: Trained, task: TaskConfig) -> Trained:
     return model
 
 
-OF_HEAD = {"classes": "classify", "tags": "tag", "span": "answer", "replaced": "fill", "head": "fill"}
-WITHOUT_MASKS = {"gpt": "write", "elmo": "read"}  # what a head for words is for, where no word is masked
-"""The task that a head was trained for, by where its weights lie; of several heads the first here decides."""
-
 TRAIN = {"steps": 1, "warmup": 0}  # of nothing
-SAMPLE = {"search": "sample"}
 
 
 def recipe_of(start: InitCheckpoint, assignments: Sequence[str] = ()) -> Recipe:
-    """What a run of these weights would say about itself; it has no data, and a search that suits its task."""
-    task = typed_task(assignments) or task_of(start)
+    """Return the recipe that a run with these weights would have: no data, and a search that suits its task."""
+    name = typed_task(assignments) or task_of(start)
     family = start.settings["model"]["family"]
-    _must_suit(start, family, task)
+    _must_suit(start, family, name)
     about = {"name": Path(start.name).name or family, "title": f"{start.name}, imported", "paper": ""}
-    tables: Tables = {"recipe": about, "task": {"name": task}, **start.settings, "data": {}, "objective": {}}
-    tables |= {"train": dict(TRAIN), "decode": dict(SAMPLE) if task == "write" else {}}
-    if task == "embed":
-        tables |= _pooled(start)
-    elif task == "retrieve":
-        tables["objective"] = {"pooling": _pooled(start)["objective"]["pooling"]}
-    elif task == "classify" and start.heads.classes == 1:
-        tables["objective"] = {"name": "regression"}
-    elif task == "fill" and "next_sentence" in _parts(start):
-        tables["objective"] = {"next_sentence": True}
+    tables: Tables = {"recipe": about, "task": {"name": name}, **start.settings, "data": {}, "objective": {}}
+    tables |= {"train": dict(TRAIN), "decode": {}}
+    if name in TASKS and (settings := TASKS[name].adopted_settings) is not None:
+        tables |= settings(start)
     override(tables, list(assignments))
     return made(tables)
 
 
 def task_of(start: InitCheckpoint) -> str:
-    """What its weights were trained for: a GPT writes, a body without any head gives vectors."""
-    parts, family = _parts(start), start.settings["model"]["family"]
-    if family == "gpt" or (family in WITHOUT_MASKS and "head" in parts):
-        return WITHOUT_MASKS[family]
-    return next((task for head, task in OF_HEAD.items() if head in parts), "embed")
+    """Return the task that a checkpoint has a head for; one without any head gives vectors of texts.
+
+    A head for one task counts before one for words, which a model may have kept from its pre-training.
+    """
+    family, parts = start.settings["model"]["family"], _parts(start)
+    able = [task for task in TASKS.values() if family in task.families and not parts.isdisjoint(task.heads)]
+    return min(able, key=lambda task: "head" in task.heads).name if able else "embedding"
 
 
-def _must_suit(start: InitCheckpoint, family: str, task: str) -> None:
-    if task in TASKS and family not in TASKS[task].families:
-        able = " or ".join(TASKS[task].families)
-        raise UserError(f"{start.name} is a {family}, and task.name={task} needs a {able}; give another, or leave task.name out.")
-    heads = {head for head, its in OF_HEAD.items() if its == task}
-    if heads and heads.isdisjoint(_parts(start)):
+def _must_suit(start: InitCheckpoint, family: str, name: str) -> None:
+    task = TASKS.get(name)
+    if task is None:
+        return  # which is refused with the rest of the recipe
+    if family not in task.families:
+        able = " or ".join(task.families)
+        raise UserError(f"{start.name} is a {family}, and task.name={name} needs a {able}; give another, or leave task.name out.")
+    if task.heads and _parts(start).isdisjoint(task.heads):
         raise UserError(
-            f"{start.name} was not trained for task {task}: it has no head for it. Train one with task.start={start.name}, or "
+            f"{start.name} was not trained for task {name}: it has no head for it. Train one with task.start={start.name}, or "
             f"open it for task.name={task_of(start)}."
         )
 
@@ -220,8 +214,8 @@ def _parts(start: InitCheckpoint) -> set[str]:
     return {name.partition(".")[0] for name in start.weights}
 
 
-def _pooled(start: InitCheckpoint) -> dict[str, dict[str, Any]]:
-    """As a folder of sentence-transformers says; else the mean of as many tokens as there are positions."""
+def pooled_settings(start: InitCheckpoint) -> Tables:
+    """Return the pooling that a folder of sentence-transformers has; else the mean of as many tokens as there are positions."""
     found = read_sentences(local_folder(start.name)) or Sentences(VectorsConfig(), 0)
     model = start.settings["model"]
     positions = model["maximum_length"] if model.get("position") == "learned" else 0

@@ -5,25 +5,19 @@ Training, resuming, the cost ledger, the model card, `predict` and `evaluate` ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # to name them: a run is opened without what trains one
-    import torch
     from torch import nn
 
     from regard.core.terminal import Emit
     from regard.data.loader import Source
     from regard.model.flops import Part
     from regard.objectives.base import Objective
-    from regard.runs.folder import Run, Say
-    from regard.runs.pretrained import InitCheckpoint
     from regard.runs.recipe import Recipe
-    from regard.training.interrupt import Interrupt
     from regard.training.loop import Validate
-    from regard.training.progress import Progress
 
 
 class Result(Protocol):
@@ -118,25 +112,3 @@ class PretrainedPredictor(Predictor, Protocol):
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """By the name of their file in the run."""
         ...
-
-
-@dataclass(frozen=True)
-class Trainer:
-    """A training of its own, where a step of the common loop would cost more than the work."""
-
-    train: Callable[[Any, Run, Say, Interrupt], Progress]  # what was prepared, to its end or an interrupt
-    estimate: Callable[[Any], list[str]]  # what that would cost, in lines
-
-
-@dataclass(frozen=True)
-class Task:
-    prepare: Callable[[Recipe, Path | None, Say], Prepared]  # with the vocabularies of this folder, if it has any
-    read_test: Callable[[Recipe], Any]
-    open: Callable[[Run, Recipe, torch.device], Predictor]
-    says: bool = True  # does its score have outputs, a line each?
-    adopt: Callable[[InitCheckpoint, Recipe, torch.device], PretrainedPredictor] | None = None  # a public checkpoint, as it is
-    trainer: Trainer | None = None  # where the common loop does not train it
-    parts: Callable[[Run, Recipe, int], Part] | None = None
-    """Of a trained run's model, for one text of so many tokens, where they are not those of its family with its usual heads."""
-    compare: Callable[[Any, Any, Any, torch.device], Result] | None = None
-    """What was prepared, its answers and their scores become scores beside those of what it was trained after, if anything."""

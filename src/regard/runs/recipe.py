@@ -8,29 +8,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from regard.core.config import as_typed, build, check_names, override, to_toml
 from regard.core.errors import UserError, nearest
 from regard.core.files import MIB, read_text
-from regard.data.config import (
-    CaptionsConfig,
-    DialoguesConfig,
-    LabelledConfig,
-    PairsConfig,
-    QuestionsConfig,
-    RetrievalConfig,
-    SentencesConfig,
-    TaggedConfig,
-    TextsConfig,
-    WordsDataConfig,
-)
 from regard.decode.config import ONLY_FOR, DecodeConfig
 from regard.families import FAMILIES
 from regard.objectives import OBJECTIVES
-from regard.text.config import PairTextConfig, TextConfig
-from regard.training.config import StaticConfig, TrainConfig
+from regard.runs.task import TASKS, Task
 
+DEFAULT_TASK = "translation"
 UNKNOWN = "no setting"  # of another task, family or objective
 
 
@@ -49,23 +37,21 @@ class About:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig:
-    name: Literal[
-        "translate", "reply", "retrieve", "write", "classify", "embed",
-        "answer", "tag", "fill", "read", "denoise", "words", "caption",
-    ] = "translate"  # fmt: skip
+    name: str = DEFAULT_TASK
     start: str = ""  # a run, a Hugging Face folder or a hub id: training begins with its weights, settings and vocabulary
     freeze: bool = False  # what came with the start stays as it is, and only what is new learns
 
     def __post_init__(self) -> None:
         if self.freeze and not self.start:
             raise UserError("task.freeze=true keeps what came with task.start as it is; give that too, or leave it out.")
-        if self.freeze and self.name not in ("classify", "tag"):
-            raise UserError(f"task.freeze=true is for tasks classify and tag, not for {self.name}; leave it out.")
+        if self.freeze and not TASKS[self.name].freezes:
+            able = " and ".join(name for name, task in TASKS.items() if task.freezes)
+            raise UserError(f"task.freeze=true is for tasks {able}, not for {self.name}; leave it out.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What `data`, `text`, `model`, `objective` and `train` hold depends on the task, and is `TASKS`' to say."""
+    """What `data`, `text`, `model`, `objective` and `train` hold are classes of its `Task`, its family and its objective."""
 
     recipe: About
     task: TaskConfig
@@ -90,37 +76,7 @@ class Recipe:
         ]
 
 
-@dataclass(frozen=True)
-class Sections:
-    """What the sections of a task's recipe hold; of families and objectives, one of these, the first where none is named."""
-
-    data: type
-    text: type
-    families: tuple[str, ...]
-    objectives: tuple[str, ...]
-    train: type = TrainConfig
-
-
 SECTIONS = [field.name for field in fields(Recipe)]
-LABELS = ("classification", "regression", "distillation")
-WORDS = ("skipgram", "cbow", "glove")
-TASKS = {
-    "translate": Sections(PairsConfig, PairTextConfig, ("transformer", "recurrent"), ("translation",)),
-    "reply": Sections(DialoguesConfig, PairTextConfig, ("transformer", "recurrent", "hran"), ("translation",)),
-    "retrieve": Sections(RetrievalConfig, TextConfig, ("encoder", "bert", "word2vec"), ("contrast",)),
-    "write": Sections(TextsConfig, TextConfig, ("gpt",), ("next_token",)),
-    "classify": Sections(LabelledConfig, TextConfig, ("gpt", "bert", "encoder", "han", "elmo"), LABELS),
-    "embed": Sections(SentencesConfig, TextConfig, ("bert", "elmo"), ("vectors",)),
-    "answer": Sections(QuestionsConfig, TextConfig, ("bert",), ("span",)),
-    "tag": Sections(TaggedConfig, TextConfig, ("bert", "elmo"), ("tagging",)),
-    "fill": Sections(TextsConfig, TextConfig, ("bert", "electra"), ("masked", "replaced")),
-    "read": Sections(TextsConfig, TextConfig, ("elmo",), ("both_ways",)),
-    "words": Sections(WordsDataConfig, TextConfig, ("word2vec",), WORDS, StaticConfig),
-    "denoise": Sections(LabelledConfig, TextConfig, ("encoder", "bert"), ("masked",)),
-    "caption": Sections(CaptionsConfig, TextConfig, ("captioner",), ("captioning",)),
-}
-
-
 BUILTIN = "builtin:"
 LARGEST = MIB  # of a recipe; they have some hundred lines
 WITHOUT_BLOCKS = ("recurrent", "han", "hran", "captioner", "elmo")  # or with few of them
@@ -202,12 +158,11 @@ def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
 def made(tables: Tables) -> Recipe:
     """Every section as its task has it, checked."""
     task = _task(tables)
-    sections = TASKS[task]
-    family = _chosen(tables, "model", "family", sections.families, f" for task.name={task}")
-    objective = _chosen(tables, "objective", "name", sections.objectives, f" for task.name={task}")
+    family = _chosen(tables, "model", "family", task.families, f" for task.name={task.name}")
+    objective = _chosen(tables, "objective", "name", task.objectives, f" for task.name={task.name}")
     recipe = Recipe(
         **without_model(tables),
-        text=build(sections.text, tables["text"], "text"),
+        text=build(task.text, tables["text"], "text"),
         model=build(FAMILIES[family].config, tables["model"], "model"),
         objective=build(OBJECTIVES[objective], tables["objective"], "objective"),
     )
@@ -225,14 +180,15 @@ def made(tables: Tables) -> Recipe:
 
 def without_model(tables: Tables) -> dict[str, Any]:
     """The sections that no checkpoint has a say in, checked. They need no torch, so a mistyped key in them is told at once."""
-    sections = TASKS[_task(tables)]
-    kinds = {"recipe": About, "task": TaskConfig, "data": sections.data, "train": sections.train, "decode": DecodeConfig}
-    check_names(sections.text, tables["text"], "text")
+    task = _task(tables)
+    kinds = {"recipe": About, "task": TaskConfig, "data": task.data, "train": task.train, "decode": DecodeConfig}
+    check_names(task.text, tables["text"], "text")
     return {section: build(kind, tables[section], section) for section, kind in kinds.items()}
 
 
-def _task(tables: Tables) -> str:
-    return _chosen(tables, "task", "name", list(TASKS))
+def _task(tables: Tables) -> Task:
+    tables["task"].setdefault("name", DEFAULT_TASK)
+    return TASKS[_chosen(tables, "task", "name", list(TASKS))]
 
 
 def typed_task(assignments: Sequence[str]) -> str | None:

@@ -26,6 +26,7 @@ from regard.model.embedding import Embed
 from regard.model.probe import probe
 from regard.runs.folder import Run
 from regard.runs.protocols import Predictor
+from regard.runs.task import TASKS
 from regard.studio.facts import facts_of
 from regard.studio.session import LONGEST
 from regard.studio.vocabulary import Spelled
@@ -37,7 +38,7 @@ from regard.tasks.language_model.predict import LOOKED_AT, TextGenerator
 from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 from regard.tasks.masked_lm.predict import FillMask
 from regard.tasks.notices import must_read_pieces
-from regard.tasks.registry import TASKS, is_public
+from regard.tasks.registry import is_public
 from regard.tasks.retrieval.predict import Retriever
 from regard.tasks.traces import must_be_pieces, of_translator, of_writer
 from regard.tasks.translation.predict import Translator
@@ -46,19 +47,18 @@ from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import Tokenizer
 
 EXAMPLES = {
-    "translate": "the animal did not cross the street because it was too tired",
-    "write": "The following example shows how a function returns a value",
-    "fill": "the man went to the [MASK] to buy milk",
-    "embed": "the man went to the bank of the river",
-    "tag": "Anna Miller works in Paris",
-    "answer": "who sleeps ?\tthe small cat sleeps and the dog barks",
-    "reply": "hello , how are you ?",
-    "retrieve": "hello , how are you ?",
+    "translation": "the animal did not cross the street because it was too tired",
+    "language_model": "The following example shows how a function returns a value",
+    "masked_lm": "the man went to the [MASK] to buy milk",
+    "embedding": "the man went to the bank of the river",
+    "tagging": "Anna Miller works in Paris",
+    "question_answering": "who sleeps ?\tthe small cat sleeps and the dog barks",
+    "dialogue": "hello , how are you ?",
+    "retrieval": "hello , how are you ?",
     "judge": "the man went to the house to buy milk",
     "document": "we loved the penguins . the food was cold , and nobody came . we shall not come again .",
     "pair": "a man is eating food\ta man is eating",
 }
-OWN = ("classify", "tag", "answer", "translate", "reply", "retrieve")  # tasks whose test sets have texts one by one
 KNOWN = "builtin:english-french"  # the sentence above is of its kind, and everybody's example
 RETRIEVES = (
     "this model finds replies by vectors of whole texts, and studio draws what single words look at; give a bot that writes, or "
@@ -102,7 +102,7 @@ class RunSession:
     @cached_property
     def _first_tested(self) -> str | None:
         """Where that comes along with the package: people's own files may be large, or gone."""
-        if is_public(self.name) or self.task not in OWN:
+        if is_public(self.name) or not TASKS[self.task].single_texts:
             return None
         recipe = Run.open(self.name).recipe
         where = recipe.data.test[0] if recipe.data.test else ""

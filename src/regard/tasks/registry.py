@@ -9,33 +9,15 @@ from typing import TYPE_CHECKING
 import torch
 
 from regard.core.errors import UserError
-from regard.core.registry import LazyRegistry
 from regard.data.sources.word_vectors import is_vector_file
 from regard.runs.early_checks import HUB
 from regard.runs.folder import Run, choose_device
-from regard.runs.protocols import Predictor, PretrainedPredictor, Task
+from regard.runs.protocols import Predictor, PretrainedPredictor
 from regard.runs.recipe import Recipe, typed_task
+from regard.runs.task import TASKS
 
 if TYPE_CHECKING:
     from regard.runs.pretrained import InitCheckpoint
-
-TASKS = LazyRegistry[Task](
-    {
-        "translate": "regard.tasks.translation.prepare:TASK",
-        "reply": "regard.tasks.dialogue.prepare:TASK",
-        "retrieve": "regard.tasks.retrieval.prepare:TASK",
-        "write": "regard.tasks.language_model.prepare:TASK",
-        "classify": "regard.tasks.classification.prepare:TASK",
-        "embed": "regard.tasks.embedding.prepare:TASK",
-        "answer": "regard.tasks.question_answering.prepare:TASK",
-        "tag": "regard.tasks.tagging.prepare:TASK",
-        "fill": "regard.tasks.masked_lm.prepare:TASK",
-        "read": "regard.tasks.bidirectional_lm.prepare:TASK",
-        "words": "regard.tasks.word_vectors.prepare:TASK",
-        "denoise": "regard.tasks.masked_lm.denoising:TASK",
-        "caption": "regard.tasks.captioning.prepare:TASK",
-    }
-)
 
 
 def open_run(name: Path | str, device: str | None = None, assignments: Sequence[str] = (), weights: str = "") -> Predictor:

@@ -14,7 +14,8 @@ from regard.lens.analyses.learned_gates import HIGH, LOW, hard_concrete, learn_g
 from regard.lens.analyses.pruning_curve import counts, kept_count, order_of_removal, random_scores, without_first
 from regard.model.probe import attentions, probe
 from regard.runs.folder import Run
-from regard.tasks.registry import TASKS, open_run
+from regard.runs.task import TASKS
+from regard.tasks.registry import open_run
 from tests.command import regard, trained
 from tests.lens.some_subjects import RUNS, answers, text_of
 from tests.tasks import tiny_text
@@ -154,7 +155,7 @@ def test_pruned_answers_leave_the_whole_ones_alone():
     assert attentions(small.model)["decoder.0.cross"].heads == 1
     assert attentions(whole.model)["decoder.0.cross"].heads == 2
     assert all(torch.equal(p, before[name]) for name, p in whole.model.state_dict().items())
-    test = TASKS["translate"].read_test(Run.open(trained()).recipe)
+    test = TASKS["translation"].read_test(Run.open(trained()).recipe)
     assert pruned_answers(whole, {}).evaluate(test).outputs == whole.evaluate(test).outputs
 
 

@@ -109,7 +109,7 @@ def test_documents_cannot_be_kept_apart() -> None:
 
 @torch.no_grad()
 def test_a_text_has_the_mean_of_its_layers_as_a_vector() -> None:
-    embedder = open_run(trained(), "cpu", ["task.name=embed"])
+    embedder = open_run(trained(), "cpu", ["task.name=embedding"])
     assert isinstance(embedder, Embedder)
     found = opened()
     ids = torch.tensor([[found.end, *found.tokenizer.encode("the dog hears the cat."), found.end]])
@@ -152,13 +152,13 @@ def test_it_is_a_body_for_other_tasks(task: str, frozen: bool, tmp_path: Path) -
 
 def test_who_asks_for_its_attention_hears_that_there_is_none() -> None:
     with pytest.raises(UserError, match="no attention to look into"):
-        subject_of(open_run(trained(), "cpu", ["task.name=embed"]), "the dog hears the cat.")
+        subject_of(open_run(trained(), "cpu", ["task.name=embedding"]), "the dog hears the cat.")
 
 
 def test_nothing_can_be_frozen_that_did_not_come_from_elsewhere() -> None:
     with pytest.raises(UserError, match=r"keeps what came with task\.start"):
         load_recipe("bert-tag", ["task.freeze=true"])
-    with pytest.raises(UserError, match="for tasks classify and tag, not for write"):
+    with pytest.raises(UserError, match="for tasks classification and tagging, not for language_model"):
         load_recipe("gpt", ["task.freeze=true", "task.start=runs/gpt"])
 
 

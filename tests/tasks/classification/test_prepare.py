@@ -1,4 +1,4 @@
-"""The task `classify`: learned from files, on either body, continued, begun with other weights, and refused with reason."""
+"""The task `classification`: learned from files, on either body, continued, begun with other weights, and refused with reason."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ BAD: list[tuple[list[Any], list[Any], list[str], str]] = [
         [("a", "x"), ("b", "y")],
         [("a", "x")],
         ["model.family=transformer"],
-        "model.family=transformer is not known for task.name=classify",
+        "model.family=transformer is not known for task.name=classification",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Regression in the task `classify`: numbers learned from files, predicted, scored, and listed by how far off they are."""
+"""Regression in the task `classification`: numbers learned from files, predicted, scored, and listed by how far off they are."""
 
 from __future__ import annotations
 

@@ -92,14 +92,14 @@ def test_a_name_on_the_hub_brings_how_its_vectors_are_made(tmp_path: Path, monke
 def test_whatever_a_body_was_trained_for_it_gives_vectors(tmp_path: Path) -> None:
     """Of a folder with heads, and of a run of ours, whose folder for others is asked for the same."""
     heads = folder_of("BertForTokenClassification")
-    np.testing.assert_allclose(opened(heads, "task.name=embed")(TEXTS), theirs(heads, TEXTS), atol=1e-4)
+    np.testing.assert_allclose(opened(heads, "task.name=embedding")(TEXTS), theirs(heads, TEXTS), atol=1e-4)
     export_run(trained("bert"), tmp_path / "out", "hf", quiet)
     texts = ["the old cat is not nice", "the wet dog is nice today"]
     np.testing.assert_allclose(
-        opened(trained("bert"), "task.name=embed")(texts), theirs(tmp_path / "out", texts, cut=24), atol=1e-4
+        opened(trained("bert"), "task.name=embedding")(texts), theirs(tmp_path / "out", texts, cut=24), atol=1e-4
     )
     ours = labeller("bert")  # whose pooler reads the first token's vector
-    first = opened(trained("bert"), "task.name=embed", "objective.pooling=cls")(texts)
+    first = opened(trained("bert"), "task.name=embedding", "objective.pooling=cls")(texts)
     with torch.no_grad():
         logits = ours.model.classes(torch.tanh(ours.model.body.pooler.project(torch.from_numpy(first))))  # type: ignore[union-attr,operator]
     said = [list(answer.probabilities.values()) for answer in ours.classify(texts)]

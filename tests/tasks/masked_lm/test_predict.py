@@ -195,7 +195,7 @@ def test_a_public_discriminator_judges(tmp_path: Path) -> None:
 def test_a_public_body_without_words_is_refused(tmp_path: Path) -> None:
     folder, _ = folder_of(tmp_path, "bert", "BertModel")
     with pytest.raises(UserError, match="head"):
-        open_run(folder, "cpu", ["task.name=fill"])
+        open_run(folder, "cpu", ["task.name=masked_lm"])
 
 
 def test_it_is_explained_with_its_own_parts() -> None:

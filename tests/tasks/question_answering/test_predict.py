@@ -215,4 +215,4 @@ def test_a_public_folder_without_the_head_is_refused(tmp_path: Path) -> None:
     theirs("bert", "BertForMaskedLM").save_pretrained(tmp_path)
     (tmp_path / "vocab.txt").write_text("\n".join(PIECES) + "\n")
     with pytest.raises(UserError, match="no head for it"):
-        open_run(tmp_path, "cpu", ["task.name=answer"])
+        open_run(tmp_path, "cpu", ["task.name=question_answering"])

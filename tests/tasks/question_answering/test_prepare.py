@@ -1,4 +1,4 @@
-"""The task `answer`: learned from files, continued, begun with other weights, its cost counted, and refused with reason."""
+"""The task `question_answering`: learned from files, continued, begun with other weights, counted, and refused with reason."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ REFUSED: list[tuple[list[Any], list[str], str]] = [
     (ROWS, ["data.compare=true"], "data.compare=true needs a third segment, but model.segments=2"),
     (ROWS, ["data.train="], "data.train is empty; give SQuAD's .json"),
     (ROWS, ["text.tokenizer=public"], "text.tokenizer=public is for runs that begin"),
-    (ROWS, ["model.family=gpt"], "model.family=gpt is not known for task.name=answer"),
+    (ROWS, ["model.family=gpt"], "model.family=gpt is not known for task.name=question_answering"),
     (
         [*SILENT, {"question": "Which?", "context": "\u200b", "answers": []}],
         ["data.unanswerable=true", "text.tokenizer=wordpiece", "text.size=60"],
@@ -184,5 +184,5 @@ def test_what_cannot_be_learned_is_refused_before_anything_is_written(
 @pytest.mark.parametrize("name", ["bert-answer", "finetune-answer"])
 def test_the_recipes_are_for_this_task(name: str) -> None:
     chosen = load_recipe(name)
-    assert chosen.task.name == "answer"
+    assert chosen.task.name == "question_answering"
     assert f"regard train {name}" in chosen.recipe.command

@@ -91,7 +91,7 @@ def test_it_is_scored_on_the_same_candidates_as_a_writer(run: Path) -> None:
 
 
 def test_a_public_encoder_gives_the_vectors_that_transformers_gives() -> None:
-    settings = ["task.name=retrieve", f"data.train={files() / 'train.jsonl'}", "data.maximum_tokens=90"]
+    settings = ["task.name=retrieval", f"data.train={files() / 'train.jsonl'}", "data.maximum_tokens=90"]
     bot, text = opened(folder_of("BertModel"), *settings), "the animal did not cross the street"
     (vector,) = theirs(folder_of("BertModel"), [text], normalised=True)
     np.testing.assert_allclose(bot.vectors("contexts", [(text,)])[0], vector, atol=1e-5)
@@ -100,7 +100,7 @@ def test_a_public_encoder_gives_the_vectors_that_transformers_gives() -> None:
 
 def test_a_public_encoder_finds_without_any_training_and_begins_one(tmp_path: Path) -> None:
     folder = folder_of("BertModel")
-    chosen = ["task.name=retrieve", f"data.train={files() / 'train.jsonl'}", "data.maximum_tokens=16"]
+    chosen = ["task.name=retrieval", f"data.train={files() / 'train.jsonl'}", "data.maximum_tokens=16"]
     settings = list(chosen)
     said = regard("predict", folder, "who am i ?", *settings, "data.nearest=2")
     assert said.code == 0, said.err
@@ -119,7 +119,7 @@ def test_a_public_encoder_finds_without_any_training_and_begins_one(tmp_path: Pa
 def test_word_vectors_find_by_their_mean_and_begin_a_training(tmp_path: Path) -> None:
     talks = tmp_path / "talks.txt"
     talks.write_text("cat eats __eou__ dog sleeps\nred paint __eou__ blue ink\nunheard of __eou__ bird hides fish\n")
-    vectors, settings = lexicon("skipgram").vectors, ["task.name=retrieve", f"data.train={talks}"]
+    vectors, settings = lexicon("skipgram").vectors, ["task.name=retrieval", f"data.train={talks}"]
     bot = opened(words_run("skipgram"), *settings)
     found = bot.vectors("replies", [("dog sleeps",), ("blue ink",)])
     mean = vectors.vectors_VD[[vectors.numbers[word] for word in ("dog", "sleeps")]].sum(0)

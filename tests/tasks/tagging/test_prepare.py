@@ -1,4 +1,4 @@
-"""The task `tag`: learned from files, continued, begun with other weights, and refused with reason."""
+"""The task `tagging`: learned from files, continued, begun with other weights, and refused with reason."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_a_dry_run_tells_and_writes_nothing(rows: Path, tmp_path: Path) -> None:
 
 
 def test_the_recipes_that_come_along() -> None:
-    assert load_recipe("bert-tag").task.name == "tag"
+    assert load_recipe("bert-tag").task.name == "tagging"
     tuned = load_recipe("finetune-tag")
     assert tuned.task.start
     assert tuned.train.schedule == "linear"

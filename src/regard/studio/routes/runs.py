@@ -10,6 +10,7 @@ from fastapi import FastAPI, Query
 from starlette.responses import Response
 
 from regard.model.probe import attentions
+from regard.runs.task import TASKS
 from regard.studio.gallery import LARGEST
 from regard.studio.metrics import curves_of
 from regard.studio.passes import Asked, Look, look
@@ -71,7 +72,7 @@ def _card(studio: Studio, name: str, step: int | None) -> dict[str, Any]:
     return {
         "name": name,
         "version": version,
-        "task": desk.task,
+        "scored_on": TASKS[desk.task].scored_on if desk.task in TASKS else None,
         "facts": dict(desk.facts),
         "example": desk.example,
         "images": None if desk.gallery is None else {"largest": LARGEST},

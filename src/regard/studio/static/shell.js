@@ -26,8 +26,6 @@ export function navigation(screens) {
   };
 }
 
-const AIMS = { translate: "its own translation", write: "only the text itself", fill: "its own words", tag: "its own tags", classify: "its own label", answer: "its own answer", caption: "its own caption", reply: "its own reply" };
-
 /** @param {string[]} runs @param {{help: () => void, save: () => void, turn: () => void}} does */
 export function bar(runs, does) {
   const run = h("select", { "aria-label": "Run", id: "run" }, ...runs.map((name) => h("option", { value: name, text: name })));
@@ -55,7 +53,7 @@ export function bar(runs, does) {
       }
       if (!card) return;
       reads.textContent = card.images ? "image" : "text";
-      target.placeholder = AIMS[card.task] ?? "what the model says";
+      target.placeholder = card.scored_on ?? "what the model says";
     },
     busy(yes) {
       wait.classList.toggle("on", yes);

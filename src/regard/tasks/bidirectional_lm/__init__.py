@@ -1,0 +1,19 @@
+"""Bidirectional language modelling: running text, and two LSTMs that predict the next and the previous word."""
+
+from __future__ import annotations
+
+from regard.data.config import TextsConfig
+from regard.runs.task import Task, lazy
+
+TASK = Task(
+    name="bidirectional_lm",
+    data=TextsConfig,
+    families=("elmo",),
+    objectives=("both_ways",),
+    prepare=lazy("regard.tasks.bidirectional_lm.prepare:prepare"),
+    read_test=lazy("regard.tasks.language_model.prepare:read_test"),
+    open=lazy("regard.tasks.bidirectional_lm.predict:BidirectionalLM.of"),
+    heads=("head",),
+    has_outputs=False,
+    single_texts=False,
+)

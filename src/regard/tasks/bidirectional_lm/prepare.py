@@ -1,6 +1,7 @@
-"""The task `read`: running text, one vocabulary, and two networks that learn to expect it, the one ahead, the other back.
+"""Prepare running text for two networks that predict it, one the next word, the other the previous one.
 
-What it is for comes later: `task.start=runs/elmo` in `classify` and `tag`, `task.name=embed` for vectors.
+The trained model is then used by other tasks: `task.start=runs/elmo` in classification and tagging, `task.name=embedding` for
+vectors.
 """
 
 from __future__ import annotations
@@ -23,9 +24,7 @@ from regard.objectives.bidirectional_lm import BidirectionalLMLoss
 from regard.runs.folder import Say
 from regard.runs.load import vocabulary_of, window_of
 from regard.runs.pretrained import VOCABULARY
-from regard.runs.protocols import Task
 from regard.runs.recipe import Recipe
-from regard.tasks.bidirectional_lm.predict import BidirectionalLM
 from regard.tasks.corpus import Running, Text, read_running
 from regard.tasks.language_model.perplexity import TestText
 from regard.tasks.language_model.prepare import must_be_enough, read_test
@@ -108,6 +107,3 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ReadText:
     running = read_running(recipe, folder, say, ended=True)
     must_be_enough(recipe, running.train, running.valid, window)
     return ReadText(recipe, running, test)
-
-
-TASK = Task(prepare, read_test, BidirectionalLM.of, says=False)

@@ -1,4 +1,4 @@
-"""The task `caption`: images with captions, a vocabulary, and a model that looks at the one and writes the other."""
+"""The task `captioning`: images with captions, a vocabulary, and a model that looks at the one and writes the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.captioning import CaptioningLoss
 from regard.runs.folder import Say
-from regard.runs.protocols import Task
 from regard.runs.recipe import Recipe
 from regard.tasks.captioning.predict import VOCABULARY, CaptionGenerator, longest
 from regard.text.tokenizer import Tokenizer, train_tokenizer
@@ -155,6 +154,3 @@ def validator(prepared: Pictures, objective: Objective) -> Callable[[nn.Module],
         return Validation({"nll": nll, "perplexity": float(np.exp(min(nll, 50.0)))}, lines)
 
     return validate
-
-
-TASK = Task(prepare, read_test, CaptionGenerator.of)

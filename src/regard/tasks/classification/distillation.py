@@ -141,7 +141,7 @@ def _run(name: str) -> Run | None:
 
 
 def _classifies(recipe: Recipe) -> bool:
-    return recipe.task.name == "classify" and recipe.objective.name != "regression"
+    return recipe.task.name == "classification" and recipe.objective.name != "regression"
 
 
 def layers(teacher: int, student: int) -> list[int]:

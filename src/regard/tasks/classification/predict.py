@@ -26,7 +26,7 @@ from regard.runs.folder import Run
 from regard.runs.load import fill, must_be_as_trained, ready, vocabulary_of
 from regard.runs.pretrained import InitCheckpoint
 from regard.runs.protocols import Vocabulary
-from regard.runs.recipe import Recipe
+from regard.runs.recipe import Recipe, Tables
 from regard.tasks.classification.reader import EITHER, Parts, Reader, Text, as_typed, in_parts, scores, scores_of_examples
 from regard.tasks.results import EvaluationResult, list_mistakes
 from regard.text.tokenizer import Tokenizer
@@ -228,3 +228,18 @@ class Regressor:
         rows = [[*test[n].texts, test[n].label, f"{said[n]:.4f}", f"{said[n] - true[n]:+.4f}"] for n in order]
         listed = list_mistakes(self.run, "the farthest off first", header, rows, "texts")
         return EvaluationResult(SimilarityScores.of(true, said), [f"{number:.4f}" for number in said], listed)
+
+
+def open_run(run: Run, recipe: Recipe, device: torch.device) -> TextClassifier | Regressor:
+    """Open a trained run: one that gives numbers, or one that gives labels."""
+    return (Regressor if recipe.objective.name == "regression" else TextClassifier).of(run, recipe, device)
+
+
+def adopt(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> TextClassifier | Regressor:
+    """Open a public checkpoint without training; one with a single score for each text gives numbers."""
+    return (Regressor if start.heads.classes == 1 else TextClassifier).of_start(start, recipe, device)
+
+
+def adopted_settings(start: InitCheckpoint) -> Tables:
+    """Return the objective that a public checkpoint was trained with."""
+    return {"objective": {"name": "regression"}} if start.heads.classes == 1 else {}

@@ -1,4 +1,4 @@
-"""The task `classify`: texts, or pairs of texts, with a label each, and a body that reads with a head that tells.
+"""The task `classification`: texts, or pairs of texts, with a label each, and a body that reads with a head that tells.
 
 With objective.name=regression labels are numbers, and what is told is a number too. With objective.name=distillation a trained
 classifier teaches a smaller one, with labels or without.
@@ -38,7 +38,7 @@ from regard.objectives.regression import RegressionLoss
 from regard.runs.folder import Run, Say
 from regard.runs.load import vocabulary_of
 from regard.runs.pretrained import InitCheckpoint, frozen, start_of, vocabulary
-from regard.runs.protocols import Result, Task, Vocabulary
+from regard.runs.protocols import Result, Vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.classification.distillation import Teacher, beside
 from regard.tasks.classification.predict import LABELS, VOCABULARY, Regressor, TextClassifier
@@ -201,15 +201,6 @@ def _overlap(train: Sequence[Example], test: Sequence[Example]) -> int:
     return sum(example.key in seen for example in test)
 
 
-def open_answers(run: Run, recipe: Recipe, device: torch.device) -> TextClassifier | Regressor:
-    return KINDS[recipe.objective.name].answers.of(run, recipe, device)
-
-
-def adopt(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> TextClassifier | Regressor:
-    """A public folder with one score a text gives numbers, whatever it calls them."""
-    return (Regressor if start.heads.classes == 1 else TextClassifier).of_start(start, recipe, device)
-
-
 def compare(prepared: Labelled, answers: TextClassifier | Regressor, result: Result, device: torch.device) -> Result:
     """A student with its teacher."""
     if prepared.teacher is None or not isinstance(answers, TextClassifier) or not isinstance(result, EvaluationResult):
@@ -222,9 +213,6 @@ def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     labels = KINDS[recipe.objective.name].labels.load(run.folder / LABELS)
     (vocabulary,) = run.vocabulary_sizes()
     return count(recipe.model, vocabulary, tokens, len(labels), bool(recipe.objective.language))
-
-
-TASK = Task(prepare, read_test, open_answers, adopt=adopt, parts=parts, compare=compare)
 
 
 SAMPLES = 6

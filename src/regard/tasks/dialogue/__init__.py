@@ -1,0 +1,20 @@
+"""Dialogue: conversations, and models that write a reply to the last turns."""
+
+from __future__ import annotations
+
+from regard.data.config import DialoguesConfig
+from regard.runs.task import Task, lazy
+from regard.text.config import PairTextConfig
+
+TASK = Task(
+    name="dialogue",
+    data=DialoguesConfig,
+    text=PairTextConfig,
+    families=("transformer", "recurrent", "hran"),
+    objectives=("translation",),
+    prepare=lazy("regard.tasks.dialogue.prepare:prepare"),
+    read_test=lazy("regard.tasks.dialogue.prepare:read_test"),
+    open=lazy("regard.tasks.dialogue.predict:Responder.of"),
+    lens="",
+    scored_on="its own reply",
+)

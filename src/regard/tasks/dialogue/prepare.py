@@ -1,4 +1,4 @@
-"""The task `reply`: dialogues, one vocabulary, and a model that reads the last turns and writes the next.
+"""The task `dialogue`: dialogues, one vocabulary, and a model that reads the last turns and writes the next.
 
 It is `translate` but for its data: what is read are turns with __eou__ between them, which is a piece of the vocabulary.
 """
@@ -17,9 +17,8 @@ from regard.data.pair import Pair
 from regard.data.sources.dialogues import Dialogue, Exchange, exchanges, read_dialogues
 from regard.data.valid_fraction import held_out, hint, told_held_out
 from regard.runs.folder import Say
-from regard.runs.protocols import Task
 from regard.runs.recipe import Recipe
-from regard.tasks.dialogue.predict import Fit, Responder
+from regard.tasks.dialogue.predict import Fit
 from regard.tasks.translation.predict import Tokenizers
 from regard.tasks.translation.prepare import Pairs, must_fit, training_pairs
 from regard.text.tokenizer import train_tokenizer
@@ -97,6 +96,3 @@ def _tokenizers(recipe: Recipe, dialogues: Sequence[Dialogue], folder: Path | No
     turns = [turn for dialogue in dialogues for turn in dialogue.turns]
     made = train_tokenizer(text.tokenizer, turns, text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
     return Tokenizers(made.with_turns(), made.with_turns())
-
-
-TASK = Task(prepare, read_test, Responder.of)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -18,7 +19,8 @@ from regard.decode.config import DecodeConfig
 from regard.families.base import Heads
 from regard.families.bodies import Body, body_of
 from regard.families.vectors import VectorsConfig, text_vectors
-from regard.runs.folder import Run
+from regard.interop.huggingface.sentence_transformers import written_sentences
+from regard.runs.folder import Run, Say
 from regard.runs.load import must_be_as_trained, ready
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of
 from regard.runs.protocols import Vocabulary
@@ -92,3 +94,19 @@ class Embedder:
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+
+
+def prepare(recipe: Recipe, folder: Path | None, say: Say) -> NoReturn:
+    raise UserError(
+        "task.name=embedding is not trained: it takes the vectors of a body that is there already. Train another task, then run "
+        "'regard predict RUN \"...\" task.name=embedding'."
+    )
+
+
+def read_test(recipe: Recipe) -> NoReturn:
+    raise UserError("task.name=embedding has no test set: vectors have no score of their own; leave data.test out.")
+
+
+def export_files(recipe: Recipe, config: Any) -> dict[str, str]:
+    """Return the files that sentence-transformers reads beside a model."""
+    return written_sentences(recipe.objective, config.width, recipe.data.maximum_tokens or config.maximum_length)

@@ -1,0 +1,26 @@
+"""Causal language modelling: running text, and models that continue it."""
+
+from __future__ import annotations
+
+from regard.data.config import TextsConfig
+from regard.runs.task import Task, lazy
+
+TASK = Task(
+    name="language_model",
+    data=TextsConfig,
+    families=("gpt",),
+    objectives=("next_token",),
+    prepare=lazy("regard.tasks.language_model.prepare:prepare"),
+    read_test=lazy("regard.tasks.language_model.prepare:read_test"),
+    open=lazy("regard.tasks.language_model.predict:TextGenerator.of"),
+    adopt=lazy("regard.tasks.language_model.predict:TextGenerator.of_start"),
+    adopted_settings=lambda start: {"decode": {"search": "sample"}},
+    heads=("decoder",),
+    metrics=("perplexity",),
+    lower_is_better=True,
+    has_outputs=False,
+    single_texts=False,
+    lens="",
+    scored_on="only the text itself",
+    exports=("gpt",),
+)

@@ -1,4 +1,4 @@
-"""The task `write`: running text, one vocabulary, and a decoder that learns to continue it."""
+"""The task `language_model`: running text, one vocabulary, and a decoder that learns to continue it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from regard.objectives.causal_lm import CausalLMLoss
 from regard.runs.folder import Say
 from regard.runs.load import vocabulary_of, window_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
-from regard.runs.protocols import Task
 from regard.runs.recipe import Recipe
 from regard.tasks.corpus import Text, must_be_there, read_running
 from regard.tasks.language_model.perplexity import TestText
@@ -128,6 +127,3 @@ def must_be_enough(recipe: Recipe, training: Text, validation: Text, window: int
     if valid < 2:
         cure = "give more text there" if recipe.data.valid else "raise data.held_out, or give data.valid"
         raise UserError(f"there is {valid:,} token to validate with, and none can be predicted from it; {cure}.")
-
-
-TASK = Task(prepare, read_test, TextGenerator.of, says=False, adopt=TextGenerator.of_start)

@@ -14,7 +14,7 @@ from regard.data.batching.token_cache import tokenise
 from regard.families import marks_of
 from regard.families.base import Heads
 from regard.families.bert import BERT
-from regard.families.electra import ELECTRA, ELECTRAConfig
+from regard.families.electra import ELECTRA
 from regard.metrics.masked_lm import FillScores, score_filling
 from regard.objectives.masked_lm import MaskedLMLoss
 from regard.objectives.replaced_token import ReplacedTokenConfig, ReplacedTokenLoss
@@ -46,7 +46,7 @@ def must_belong_together(recipe: Recipe) -> None:
 
 
 def built(recipe: Recipe, vocabulary: int, seed: int = 0) -> BERT | ELECTRA:
-    if isinstance(recipe.model, ELECTRAConfig):
+    if recipe.objective.name == "replaced":
         return ELECTRA(recipe.model, vocabulary, seed)
     return BERT(recipe.model, vocabulary, seed, asked(recipe))
 

@@ -18,9 +18,11 @@ from regard.families import marks_of
 from regard.families.bert import BERT
 from regard.families.published_sizes import context
 from regard.metrics.masked_lm import FillScores
-from regard.runs.load import ready
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint
-from regard.runs.recipe import Recipe
+from regard.runs.folder import Run
+from regard.runs.load import must_be_as_trained, ready
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of
+from regard.runs.recipe import Recipe, Tables
+from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 from regard.tasks.masked_lm.masking import MaskedTest, asked, scored
 from regard.text.blanks import TYPED, Blanks
 from regard.text.tokenizer import Tokenizer
@@ -122,3 +124,22 @@ class FillMask:
 
     def evaluate(self, test: MaskedTest) -> FillScores:
         return scored(self.model, self.recipe, self.tokenizer, test)
+
+
+def open_run(run: Run, recipe: Recipe, device: torch.device) -> FillMask | ReplacedTokenDetector:
+    """Open a trained run: an ELECTRA, or a model that fills in masked words."""
+    must_be_as_trained(run, recipe)
+    if recipe.objective.name == "replaced":
+        return ReplacedTokenDetector.of(run, recipe, device)
+    return adopt(start_of(str(run.folder)), recipe, device)
+
+
+def adopt(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> FillMask | ReplacedTokenDetector:
+    """Open a checkpoint for what it has a head for: to detect replaced words, or to fill in masked ones."""
+    detects = any(name.startswith("replaced.") for name in start.weights)
+    return (ReplacedTokenDetector if detects else FillMask).of_start(start, recipe, device)
+
+
+def adopted_settings(start: InitCheckpoint) -> Tables:
+    """Return the objective that a public checkpoint was trained with."""
+    return {"objective": {"next_sentence": True}} if any(name.startswith("next_sentence.") for name in start.weights) else {}

@@ -1,4 +1,4 @@
-"""The task `fill`: running text with words taken out, and an encoder that learns to fill them in, or to find false ones.
+"""The task `masked_lm`: running text with words taken out, and an encoder that learns to fill them in, or to find false ones.
 
 objective.name=masked      BERT: what stood here? With objective.next_sentence=true also: does a text follow the one before?
 objective.name=replaced    ELECTRA: a small network fills in, and a larger one finds what it got wrong
@@ -19,17 +19,15 @@ from regard.data.batching.masked import MaskedBatch
 from regard.data.loader import Source
 from regard.families import bert, electra
 from regard.families.bert import BERT
-from regard.families.electra import ELECTRA, ELECTRAConfig
+from regard.families.electra import ELECTRA
 from regard.metrics.masked_lm import score_filling
 from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.runs.folder import Run, Say
-from regard.runs.load import must_be_as_trained, vocabulary_of, window_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of
-from regard.runs.protocols import Task
+from regard.runs.load import vocabulary_of, window_of
+from regard.runs.pretrained import VOCABULARY
 from regard.runs.recipe import Recipe
 from regard.tasks.corpus import Running, Text, must_be_there, read_running
-from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 from regard.tasks.masked_lm.masking import (
     SCORED,
     MaskedTest,
@@ -40,7 +38,6 @@ from regard.tasks.masked_lm.masking import (
     objective_of,
     words,
 )
-from regard.tasks.masked_lm.predict import FillMask
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Validation
 
@@ -108,7 +105,7 @@ class Masked:
         """A full passage, with its masked words."""
         model, window = self.recipe.model, window_of(self.recipe)
         scored = max(1, round(self.recipe.objective.share * window))
-        if isinstance(model, ELECTRAConfig):
+        if self.recipe.objective.name == "replaced":
             return electra.count(model, self._vocabulary, window, scored), scored
         return bert.count(model, self._vocabulary, window, scored, asked(self.recipe)), scored
 
@@ -150,24 +147,8 @@ def _must_be_enough(recipe: Recipe, tokenizer: Tokenizer, split: str, text: Text
         )
 
 
-def open_run(run: Run, recipe: Recipe, device: torch.device) -> FillMask | ReplacedTokenDetector:
-    must_be_as_trained(run, recipe)
-    if isinstance(recipe.model, ELECTRAConfig):
-        return ReplacedTokenDetector.of(run, recipe, device)
-    return adopt(start_of(str(run.folder)), recipe, device)
-
-
-def adopt(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> FillMask | ReplacedTokenDetector:
-    """What it has a head for: to judge words, or to fill them in."""
-    judges = any(name.startswith("replaced.") for name in start.weights)
-    return (ReplacedTokenDetector if judges else FillMask).of_start(start, recipe, device)
-
-
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
-    if isinstance(recipe.model, ELECTRAConfig):
+    if recipe.objective.name == "replaced":
         return electra.count(recipe.model, vocabulary, tokens)
     return bert.count(recipe.model, vocabulary, tokens, heads=asked(recipe))
-
-
-TASK = Task(prepare, read_test, open_run, says=False, adopt=adopt, parts=parts)

@@ -1,4 +1,4 @@
-"""The task `answer`: questions about texts, and a BERT that points at the words of a text that answer."""
+"""The task `question_answering`: questions about texts, and a BERT that points at the words of a text that answer."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from regard.objectives.span import SpanLoss
 from regard.runs.folder import Run, Say
 from regard.runs.load import vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of, vocabulary
-from regard.runs.protocols import Task, Vocabulary
+from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
-from regard.tasks.question_answering.predict import SPAN, QuestionAnswerer
+from regard.tasks.question_answering.predict import SPAN
 from regard.tasks.question_answering.reader import Asked, Reader, answers_of, scores_of
 from regard.training.loop import Validation
 
@@ -185,6 +185,3 @@ def _overlap(train: Sequence[Question], test: Sequence[Question]) -> int:
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
     return count(recipe.model, vocabulary, tokens, heads=SPAN)
-
-
-TASK = Task(prepare, read_test, QuestionAnswerer.of, adopt=QuestionAnswerer.of_start, parts=parts)

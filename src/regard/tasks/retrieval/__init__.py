@@ -1,0 +1,18 @@
+"""Retrieval: conversations, and two encoders that find the best of the replies of the training data."""
+
+from __future__ import annotations
+
+from regard.data.config import RetrievalConfig
+from regard.runs.task import Task, lazy
+
+TASK = Task(
+    name="retrieval",
+    data=RetrievalConfig,
+    families=("encoder", "bert", "word2vec"),
+    objectives=("contrast",),
+    prepare=lazy("regard.tasks.retrieval.prepare:prepare"),
+    read_test=lazy("regard.tasks.dialogue.prepare:read_test"),
+    open=lazy("regard.tasks.retrieval.predict:Retriever.of"),
+    adopt=lazy("regard.tasks.retrieval.prepare:adopt"),
+    adopted_settings=lazy("regard.tasks.retrieval.prepare:adopted_settings"),
+)

@@ -1,4 +1,4 @@
-"""The task `retrieve`: dialogues, and an encoder that brings contexts and their replies near each other.
+"""The task `retrieval`: dialogues, and an encoder that brings contexts and their replies near each other.
 
 What it says then are replies of its training dialogues, kept with the run. A body that was trained for something else can be
 asked without any training.
@@ -26,10 +26,10 @@ from regard.objectives.base import Objective
 from regard.objectives.contrastive import ContrastiveLoss
 from regard.runs.folder import Say
 from regard.runs.load import vocabulary_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of, vocabulary
-from regard.runs.protocols import Task, Vocabulary
-from regard.runs.recipe import Recipe
-from regard.tasks.dialogue.prepare import exchanges_of, read_split, read_splits, read_test
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, pooled_settings, start_of, vocabulary
+from regard.runs.protocols import Vocabulary
+from regard.runs.recipe import Recipe, Tables
+from regard.tasks.dialogue.prepare import exchanges_of, read_split, read_splits
 from regard.tasks.retrieval.predict import Retriever, begin
 from regard.tasks.retrieval.reader import TurnReader
 from regard.tasks.retrieval.reply_index import REPLIES, ReplyIndex
@@ -130,4 +130,6 @@ def adopt(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Retrie
     return Retriever.of_start(start, recipe, kept, device)
 
 
-TASK = Task(prepare, read_test, Retriever.of, adopt=adopt)
+def adopted_settings(start: InitCheckpoint) -> Tables:
+    """Return how a public checkpoint pools the vectors of its tokens."""
+    return {"objective": {"pooling": pooled_settings(start)["objective"]["pooling"]}}

@@ -1,4 +1,4 @@
-"""The task `tag`: sentences with a tag for each word, and a body that reads with a head that tags what it has read."""
+"""The task `tagging`: sentences with a tag for each word, and a body that reads with a head that tags what it has read."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from regard.objectives.tagging import TaggingLoss
 from regard.runs.folder import Run, Say
 from regard.runs.load import vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint, frozen, start_of, vocabulary
-from regard.runs.protocols import Task, Vocabulary
+from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.tagging.decode_tags import Marked, log_probabilities, marked, word_reader
-from regard.tasks.tagging.predict import LABELS, Tagger, only_tags, scores_of
+from regard.tasks.tagging.predict import LABELS, only_tags, scores_of
 from regard.training.loop import Validation
 
 SAMPLES = 6
@@ -217,6 +217,3 @@ def _sample(sentence: TaggedSentence, said: Marked) -> str:
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
     return count(recipe.model, vocabulary, tokens, heads=only_tags(Tags.load(run.folder / LABELS)))
-
-
-TASK = Task(prepare, read_test, Tagger.of, adopt=Tagger.of_start, parts=parts)

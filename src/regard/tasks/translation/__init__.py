@@ -1,0 +1,22 @@
+"""Translation: sentence pairs in two languages, and models that write the one from the other."""
+
+from __future__ import annotations
+
+from regard.data.config import PairsConfig
+from regard.runs.task import Task, lazy
+from regard.text.config import PairTextConfig
+
+TASK = Task(
+    name="translation",
+    data=PairsConfig,
+    text=PairTextConfig,
+    families=("transformer", "recurrent"),
+    objectives=("translation",),
+    prepare=lazy("regard.tasks.translation.prepare:prepare"),
+    read_test=lazy("regard.tasks.translation.prepare:read_test"),
+    open=lazy("regard.tasks.translation.predict:Translator.of"),
+    metrics=("bleu",),
+    test_hint=", or two aligned files as a,b",
+    lens="",
+    scored_on="its own translation",
+)

@@ -1,4 +1,4 @@
-"""The task `translate`: pairs of sentences, vocabularies, and a model that reads the one and writes the other."""
+"""The task `translation`: pairs of sentences, vocabularies, and a model that reads the one and writes the other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.seq2seq import Seq2SeqLoss
 from regard.runs.folder import Say
-from regard.runs.protocols import Task
 from regard.runs.recipe import Recipe
 from regard.tasks.streaming import shown
 from regard.tasks.translation.predict import Tokenizers, Translator, build_model, longest
@@ -200,6 +199,3 @@ def validator(prepared: Pairs, objective: Objective) -> Callable[[nn.Module], Va
         return Validation({"nll": nll, "perplexity": float(np.exp(min(nll, 50.0)))}, lines)
 
     return validate
-
-
-TASK = Task(prepare, read_test, Translator.of)

@@ -1,0 +1,22 @@
+"""Word vectors: running text, and tables of vectors that predict which words occur near each other."""
+
+from __future__ import annotations
+
+from regard.data.config import WordsDataConfig
+from regard.runs.task import Task, Trainer, lazy
+from regard.training.config import StaticConfig
+
+TASK = Task(
+    name="word_vectors",
+    data=WordsDataConfig,
+    train=StaticConfig,
+    families=("word2vec",),
+    objectives=("skipgram", "cbow", "glove"),
+    prepare=lazy("regard.tasks.word_vectors.prepare:prepare"),
+    read_test=lazy("regard.tasks.word_vectors.prepare:read_test"),
+    open=lazy("regard.tasks.word_vectors.predict:WordVectorModel.of"),
+    trainer=Trainer(lazy("regard.tasks.word_vectors.prepare:train"), lazy("regard.tasks.word_vectors.prepare:estimate")),
+    has_outputs=False,
+    single_texts=False,
+    prompt="WORD",
+)

@@ -26,8 +26,6 @@ from regard.runs.pretrained import VOCABULARY
 from regard.runs.recipe import Recipe, made, parsed
 from regard.text.tokenizer import Tokenizer
 
-TASK = "words"
-
 
 @dataclass(frozen=True)
 class WordScores:
@@ -131,7 +129,7 @@ def vectors_of(name: str) -> WordVectors:
     if path.is_file():
         raise UserError(f"{name} is not called like a file of word vectors (.vec, .bin, .txt, also with .gz); rename it.")
     run = Run.open(path)
-    if run.recipe.task.name != TASK:
+    if run.recipe.task.name != "word_vectors":
         raise UserError(f"{name} is a run for task {run.recipe.task.name}, not of word vectors; give one of these, or a file.")
     return vectors_of_run(run)
 
@@ -142,5 +140,5 @@ def file_recipe(path: Path, assignments: Sequence[str]) -> Recipe:
         if not assignment.strip().startswith("data."):
             raise UserError(f"{assignment}: {path} is a file of vectors, of which only data.KEY=VALUE can be set.")
     tables = parsed("", str(path), assignments)
-    tables["task"]["name"] = TASK
+    tables["task"]["name"] = "word_vectors"
     return made(tables)

@@ -1,4 +1,4 @@
-"""The task `words`: running text, its vocabulary of whole words, and two tables that learn which words stand near each other."""
+"""Prepare running text and a vocabulary of whole words for two tables that learn which words occur near each other."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ from regard.objectives.glove import GloVe, GloVeConfig
 from regard.objectives.negative_sampling import NegativeSampling
 from regard.runs.folder import Run, Say
 from regard.runs.pretrained import VOCABULARY, vocabulary
-from regard.runs.protocols import Task, Trainer
 from regard.runs.recipe import Recipe
-from regard.tasks.word_vectors.predict import WordVectorModel
 from regard.text.tokenizer import Tokenizer
 from regard.training import word_vectors
 from regard.training.interrupt import Interrupt
@@ -161,6 +159,3 @@ def estimate(prepared: Words) -> list[str]:
         f"steps             {steps:,} in {config.epochs} epochs of {source.count(source.per_epoch):,} {prepared.unit}",
         f"time              about {duration(seconds)}, from {tried} steps on this machine's CPU",
     ]
-
-
-TASK = Task(prepare, read_test, WordVectorModel.of, says=False, trainer=Trainer(train, estimate))

@@ -1,9 +1,9 @@
-"""The task `denoise`: what a classifier will learn from, with symbols taken out, to be filled in; labels are not looked at.
+"""The task `denoising`: what a classifier will learn from, with symbols taken out, to be filled in; labels are not looked at.
 
 Amos et al. 2024, Never train from scratch: before it is told any label, a model learns the task's own inputs by filling them in
 (they mask 50% of pixels, 15% of text, 10% of ListOps). Then `task.start` begins with it:
 
-    regard train lra-listops task.name=denoise objective.share=0.1 --out runs/denoised
+    regard train lra-listops task.name=denoising objective.share=0.1 --out runs/denoised
     regard train lra-listops task.start=runs/denoised
 
 Where examples are pairs, each of the two texts is one to fill in.
@@ -16,38 +16,29 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.core.terminal import Emit
-from regard.data.batching.masked import MaskedPassages, Masking, WholeTexts
+from regard.data.batching.masked import MaskedPassages
 from regard.data.batching.pairs import Ragged
-from regard.data.lra.sequences import Sequences
 from regard.data.sources.labelled import Example
 from regard.families import bert, encoder
 from regard.families.bert import BERT, BERTConfig
 from regard.families.encoder import Encoder
-from regard.metrics.masked_lm import FillScores, score_filling
+from regard.metrics.masked_lm import score_filling
 from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.masked_lm import MaskedLMLoss
 from regard.runs.folder import Run, Say
-from regard.runs.load import must_be_as_trained, ready, vocabulary_of
+from regard.runs.load import vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of, vocabulary
-from regard.runs.protocols import Task
 from regard.runs.recipe import Recipe
 from regard.tasks.classification.prepare import read_split, read_to_learn, words_of
 from regard.tasks.classification.reader import Reader
-from regard.tasks.masked_lm.masking import SCORED, words
-from regard.tasks.masked_lm.predict import FillMask
+from regard.tasks.denoising.predict import alone, built, encoded, masked
+from regard.tasks.masked_lm.masking import SCORED
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Validation
-
-
-def built(recipe: Recipe, size: int, seed: int = 0) -> BERT | Encoder:
-    """With a head for words, and no other."""
-    return (BERT if isinstance(recipe.model, BERTConfig) else Encoder)(recipe.model, size, seed)
 
 
 @dataclass(frozen=True)
@@ -107,13 +98,6 @@ def _digest(ids: Ragged) -> str:
     return sha256(ids.offsets.tobytes() + ids.flat.tobytes()).hexdigest()
 
 
-def masked(recipe: Recipe, tokenizer: Tokenizer, ids: Ragged, seed: int, packed: bool = False) -> MaskedPassages:
-    assert tokenizer.roles.mask is not None
-    continues = tokenizer.continuing() if recipe.objective.whole_words else None
-    masking = Masking(seed, tokenizer.roles.mask, words(tokenizer), recipe.objective.share, continues=continues)
-    return MaskedPassages(WholeTexts(ids, seed), recipe.train.tokens_per_batch, masking, packed)
-
-
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Denoised:
     if recipe.objective.next_sentence:
         raise UserError("objective.next_sentence=true is for running text, as in recipe bert; here every text stands alone.")
@@ -126,51 +110,9 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Denoised:
     if tokenizer.roles.mask is None:
         raise UserError(f"task.start={recipe.task.start}: its vocabulary has no <mask>; start from a run that fills in, or none.")
     reader = alone(Reader.of(recipe, tokenizer))
-    to_train, to_validate = _encoded(reader, "train", train, say), _encoded(reader, "valid", valid, say)
+    to_train, to_validate = encoded(reader, "train", train, say), encoded(reader, "valid", valid, say)
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary; labels are not looked at")
     return Denoised(recipe, reader, to_train, to_validate, test, start)
-
-
-def alone(reader: Reader) -> Reader:
-    """For texts that stand alone, whatever they will be compared with."""
-    return replace(reader, marks=reader.marks._replace(apart=False))
-
-
-def _encoded(reader: Reader, split: str, examples: Sequence[Example], say: Say) -> Ragged:
-    if not isinstance(examples, Sequences):
-        examples = [Example(text, None, e.label, e.place) for e in examples for text in e.texts]
-    ids, _, cut = reader.encode_examples(examples, split)
-    told = f", {cut:,} of them cut to data.maximum_tokens={reader.cut}" if cut else ""
-    say(f"{split}: {len(ids):,} texts of {round(ids.lengths.mean()):,} tokens{told}")
-    return ids
-
-
-@dataclass
-class Denoiser:
-    """It fills in blanks, typed as <mask>, and can be scored on texts."""
-
-    model: BERT | Encoder
-    filler: FillMask
-    reader: Reader
-
-    def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
-        self.filler.predict(texts, first, as_json, emit)
-
-    def evaluate(self, test: Sequence[Example]) -> FillScores:
-        recipe = self.filler.recipe
-        ids = _encoded(self.reader, "test", test, lambda line: None)
-        objective = MaskedLMLoss(recipe.objective)
-        return score_filling(self.model, objective, masked(recipe, self.reader.tokenizer, ids, SCORED).in_order())
-
-
-def open_run(run: Run, recipe: Recipe, device: torch.device) -> Denoiser:
-    must_be_as_trained(run, recipe)
-    start = start_of(str(run.folder))
-    model = built(recipe, start.vocabulary)
-    start.fill(model)
-    model = ready(model, recipe.decode.weights, device)
-    filler = FillMask(model, start.tokenizer, recipe)  # type: ignore[arg-type]  # which asks it for no more than both have
-    return Denoiser(model, filler, alone(Reader.of(recipe, start.tokenizer)))
 
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
@@ -180,4 +122,5 @@ def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     return encoder.count(replace(recipe.model, pairs="joined"), vocabulary, tokens)
 
 
-TASK = Task(prepare, read_test=lambda recipe: read_split(recipe, "test"), open=open_run, says=False, parts=parts)
+def read_test(recipe: Recipe) -> Sequence[Example]:
+    return read_split(recipe, "test")

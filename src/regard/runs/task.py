@@ -1,0 +1,126 @@
+"""A task as one value: the sections of its recipe, the functions that train and open it, and how people use it.
+
+`regard/tasks/NAME/__init__.py` declares `TASK`, for recipes with `task.name=NAME`. A declaration imports no torch, so that a
+mistyped setting is refused at once; its functions are named by `lazy` and imported by their first call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
+
+from regard.text.config import TextConfig
+from regard.training.config import TrainConfig
+
+if TYPE_CHECKING:  # for annotations: a declaration imports none of these
+    import torch
+
+    from regard.model.flops import Part
+    from regard.runs.folder import Run, Say
+    from regard.runs.pretrained import InitCheckpoint
+    from regard.runs.protocols import Predictor, Prepared, PretrainedPredictor, Result
+    from regard.runs.recipe import Recipe, Tables
+    from regard.training.interrupt import Interrupt
+    from regard.training.progress import Progress
+
+
+def lazy(place: str) -> Callable[..., Any]:
+    """Return a function that imports `module:attribute` when it is called, and calls that."""
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        module, _, attribute = place.partition(":")
+        return reduce(getattr, attribute.split("."), import_module(module))(*arguments, **named)  # type: ignore[operator]
+
+    return call
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """A training loop of a task's own, for models whose steps are too small for the common one."""
+
+    train: Callable[[Any, Run, Say, Interrupt], Progress]
+    estimate: Callable[[Any], list[str]]  # lines about its cost
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One task: everything that depends on `task.name` is a field of this value."""
+
+    name: str
+
+    # Sections of its recipe. The first family and the first objective are the defaults.
+    data: type
+    families: tuple[str, ...]
+    objectives: tuple[str, ...]
+    text: type = TextConfig
+    train: type = TrainConfig
+    freezes: bool = False  # has it a head to train on top of a frozen body (task.freeze)?
+
+    # Functions.
+    prepare: Callable[[Recipe, Path | None, Say], Prepared]
+    """Read and check the data, with the vocabularies of this folder if it has any. Writes nothing."""
+    read_test: Callable[[Recipe], Any]
+    open: Callable[[Run, Recipe, torch.device], Predictor]
+    adopt: Callable[[InitCheckpoint, Recipe, torch.device], PretrainedPredictor] | None = None
+    """Open a public checkpoint without training."""
+    adopted_settings: Callable[[InitCheckpoint], Tables] | None = None
+    """Return the recipe settings that such a checkpoint brings, or that suit it."""
+    heads: tuple[str, ...] = ()
+    """Modules of a checkpoint that were trained for this task; one of them is needed to open it without training."""
+    trainer: Trainer | None = None
+    parts: Callable[[Run, Recipe, int], Part] | None = None
+    """Count a trained run's model for a text of this many tokens, if it has other heads than its family's usual ones."""
+    compare: Callable[[Any, Any, Any, torch.device], Result] | None = None
+    """Add to the scores of a predictor those of the model it was distilled from."""
+
+    # Use.
+    metrics: tuple[str, ...] = ()  # that `regard prune` plots: the first of these that `evaluate` reports
+    lower_is_better: bool = False
+    has_outputs: bool = True  # does `evaluate` give a line of text for each example?
+    single_texts: bool = True  # is a test set made of single texts, rather than of running text?
+    test_hint: str = ""  # what else data.test may be, behind "FILE"
+    prompt: str = '"..."'  # what is typed behind `regard predict RUN`
+    prompts: Mapping[str, str] = field(default_factory=dict)  # the same for some objectives
+    lens: str | None = None  # options of `regard lens RUN TEXT` that suit any model of this task; None where there are none
+    scored_on: str = "what the model says"  # by default, in studio
+    exports: tuple[str, ...] = ("bert", "electra")  # families that can be written as a Hugging Face folder
+    export_files: Callable[[Recipe, Any], dict[str, str]] | None = None  # and what is written beside their weights
+
+
+class TaskRegistry(Mapping[str, Task]):
+    """Tasks by name: each package in `regard.tasks`, and tasks that were registered. A task is imported when it is looked up."""
+
+    def __init__(self, package: str) -> None:
+        self._package, self._registered = package, dict[str, Task]()
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return [module.name for module in iter_modules(import_module(self._package).__path__) if module.ispkg]
+
+    def register(self, task: Task) -> None:
+        self._registered[task.name] = task
+
+    def __getitem__(self, name: str) -> Task:
+        if name in self._registered:
+            return self._registered[name]
+        if name not in self._names:
+            raise KeyError(name)
+        task: Task = import_module(f"{self._package}.{name}").TASK
+        return task
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._registered or name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**dict.fromkeys(self._names), **self._registered})
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+TASKS = TaskRegistry("regard.tasks")
