@@ -7,6 +7,8 @@ import doctest
 import io
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +19,7 @@ import typer
 
 from regard.cli import app
 from regard.cli.shared import SETTINGS
+from regard.commands.reference import find_keys, is_key
 from regard.commands.train import train_run
 from regard.families.published_sizes import SIZES
 from regard.runs.footprint import sized
@@ -174,9 +177,17 @@ def command_lines(document: Path) -> Iterator[str]:
             yield line
 
 
-def check_command(line: str) -> None:
-    """Parse as the command line would, without doing anything; then build the recipe with its settings."""
+def check_command(line: str, alone: bool = False) -> None:
+    """Parse as the command line would, without doing anything; then build the recipe with its settings.
+
+    A line with a plugin is checked in a process of its own: what a plugin registers stays registered.
+    """
     program, verb, *arguments = shlex.split(line, comments=True)
+    if "--plugin" in arguments and not alone:
+        script = "import sys; from tests.test_docs import check_command; check_command(sys.argv[1], alone=True)"
+        ran = subprocess.run([sys.executable, "-c", script, line], cwd=ROOT, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        return
     if program == "make":
         assert re.search(rf"^{verb}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE), f"make has no {verb}"
         return
@@ -189,8 +200,10 @@ def check_command(line: str) -> None:
     run = Path(str(values.get("run") or "")).name  # runs are called like their recipes
     recipe = values.get("recipe") or values.get("target") or (run if run in builtin_names() else "translate")
     settings = values.get("settings") or context.meta.get(SETTINGS, [])
-    if verb in ("import", "predict") and (task := typed_task(settings)):
+    if verb in ("import", "predict", "generate") and (task := typed_task(settings)):
         assert task in TASKS, f"there is no task {task}"  # of a checkpoint, whose other settings are not here
+    elif verb == "explain" and is_key(recipe):
+        find_keys(recipe)
     elif verb == "explain" and recipe in SIZES:
         sized(recipe, settings)
     elif not PLACEHOLDER.fullmatch(recipe):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared import Json, Settings, examples, show_line
+from regard.cli.shared import Json, Plugins, Settings, examples, show_line
 from regard.core.errors import UserError
 
 verbs = typer.Typer(rich_markup_mode=None)
@@ -30,6 +30,7 @@ def explain(
     ],
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="the attention pattern as a picture: .png or .svg")] = None,
+    plugin: Plugins = None,
     as_json: Json = False,
 ) -> None:
     """Print a model as a tree of shapes and parameters, or a setting.

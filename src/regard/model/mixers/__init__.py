@@ -59,7 +59,6 @@ MIXERS: dict[str, Callable[[BlockConfig, str], Mixer]] = {  # for the attention 
     "linear-relu": lambda config, name: Favor(ReluFeatures()),
 }
 CONVOLUTION = "conv"
-NAMES = (*MIXERS, CONVOLUTION)
 FEATURES, KERNEL_WIDTH = 256, 7  # where a recipe says 0
 CYCLE = 5  # layers of convolutions, each with neighbours further apart than the one below; then it begins anew
 OF_ONE = {"features": "favor", "redraw_every": "favor", "kernel_width": CONVOLUTION, "dilation": CONVOLUTION}
@@ -67,8 +66,8 @@ OF_ONE = {"features": "favor", "redraw_every": "favor", "kernel_width": CONVOLUT
 
 def check_mixer(config: BlockConfig) -> None:
     """A setting that would do nothing is a mistake."""
-    if config.mixer not in NAMES:
-        raise UserError(f"model.mixer={config.mixer!r} is not known; choose one of: {', '.join(NAMES)}.")
+    if config.mixer not in (names := (*MIXERS, CONVOLUTION)):
+        raise UserError(f"model.mixer={config.mixer!r} is not known; choose one of: {', '.join(names)}.")
     for key, mixer in OF_ONE.items():
         if (value := getattr(config, key)) < 0:
             raise UserError(f"model.{key}={value} must be 0 or more.")

@@ -1,0 +1,34 @@
+"""A mixer of your own: softmax over cosines, with a fixed temperature.
+
+    regard train translate model.mixer=cosine --plugin examples/mixer.py --out runs/cosine
+
+`mix` is what training and decoding call, `weights` the explicit definition that probes and the lens show. This one changes
+queries and keys and leaves the rest to softmax attention, so every kernel and every visibility serves it.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+import regard
+from regard.attention import View
+from regard.model.mixers.softmax import Softmax
+
+SHARPNESS = 10.0
+
+
+class Cosine:
+    """Attention weights softmax(10 cos(q, k))."""
+
+    folds = None  # it has no recurrent form: decoding keeps keys and values
+
+    def __init__(self, head_width: int) -> None:
+        self.softmax, self.scale = Softmax(), SHARPNESS * head_width**0.5  # softmax divides by the root of the head width
+
+    def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
+        return self.softmax.mix(self.scale * F.normalize(q_BHLK, dim=-1), F.normalize(k_BHMK, dim=-1), v_BHMK, view, dropout)
+
+    def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor) -> Tensor:
+        return self.softmax.weights(self.scale * F.normalize(q_BHLK, dim=-1), F.normalize(k_BHMK, dim=-1), sees_BHLM)
+
+
+regard.register.mixer("cosine", Cosine)
