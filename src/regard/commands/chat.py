@@ -156,5 +156,5 @@ def _transcript(writer: TextGenerator, you: str, it: str, before: str, say: Say)
         raise UserError("a conversation is shown as it is written, which a beam cannot be; give decode.search=sample.")
     room = writer.window // 2
     limit = min(writer.decode.maximum_length or room, room)
-    writer = replace(writer, decode=replace(writer.decode, maximum_length=limit, slide=False, minimum_length=0))
+    writer = replace(writer, decode=replace(writer.decode, maximum_length=limit, sliding_window=False, minimum_length=0))
     return Conversation(writer, you, it, f"{before.rstrip()}{TURN_ENDS}" if before else "", say)

@@ -55,8 +55,10 @@ class CaptionGenerator:
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> CaptionGenerator:
         must_be_as_trained(run, recipe)
-        if recipe.decode.stop or recipe.decode.slide:
-            raise UserError("decode.stop and decode.slide are for language models; a caption ends by itself. Leave them out.")
+        if recipe.decode.stop or recipe.decode.sliding_window:
+            raise UserError(
+                "decode.stop and decode.sliding_window are for language models; a caption ends by itself. Leave them out."
+            )
         tokenizer = Tokenizer.load(run.folder / VOCABULARY)
         model = Captioner(recipe.model, len(tokenizer), recipe.train.seed)
         fill(model, run.weights())
