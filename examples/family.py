@@ -28,6 +28,4 @@ def build(config: ShallowDecoderConfig, sizes: Sizes, seed: int) -> Transformer:
     return Transformer(config, sizes.vocabulary, sizes.written, seed)
 
 
-regard.register.family(
-    replace(TRANSFORMER, name="shallow_decoder", config=ShallowDecoderConfig, build=build), tasks=["translation"]
-)
+regard.register.family(replace(TRANSFORMER, name="shallow_decoder", config=ShallowDecoderConfig, build=build))

@@ -42,7 +42,7 @@ def test_a_pattern_is_parsed_once_it_is_registered() -> None:
 TAKEN = {
     "mixer": lambda: regard.register.mixer("softmax", dict),
     "visibility": lambda: regard.register.visibility("bigbird", window(1)),
-    "family": lambda: regard.register.family(regard.models.find("gpt"), tasks=[]),
+    "family": lambda: regard.register.family(regard.models.find("gpt")),
     "task": lambda: regard.register.task(TASKS["translation"]),
     "objective": lambda: regard.register.objective("classification", dict, dict, tasks=[]),
 }

@@ -102,5 +102,5 @@ def test_every_entry_that_is_looked_up_by_name_is_there(table) -> None:
 
 def test_every_task_names_families_and_objectives_that_there_are() -> None:
     assert all(task.name == name for name, task in TASKS.items())
-    assert {name for task in TASKS.values() for name in task.families} == set(FAMILIES)
+    assert {name for task in TASKS.values() for name in task.families()} == set(FAMILIES)
     assert {name for task in TASKS.values() for name in task.objectives} == set(OBJECTIVES)

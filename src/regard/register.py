@@ -55,12 +55,13 @@ def objective(name: str, config: type, build: Callable[[Any], Objective], tasks:
     function (model, batch) -> Loss.
     """
     from regard.objectives import BUILDERS, OBJECTIVES
+    from regard.runs.task import TASKS
 
     _new("objective", name, OBJECTIVES)
     OBJECTIVES.register(name, config)
     BUILDERS[name] = build
     for task in _tasks(tasks):
-        _extend(task, objectives=(name,))
+        TASKS.register(replace(TASKS[task], objectives=(*TASKS[task].objectives, name)))
 
 
 def metric(name: str, score: Callable[[Sequence[str], Any], float], tasks: Sequence[str] = ()) -> None:
@@ -74,14 +75,12 @@ def metric(name: str, score: Callable[[Sequence[str], Any], float], tasks: Seque
     PLUGIN_METRICS[name] = PluginMetric(score, tuple(_tasks(tasks)))
 
 
-def family(value: Family, tasks: Sequence[str]) -> None:
-    """Add a model family, for `model.family=NAME` in recipes of these tasks."""
+def family(value: Family) -> None:
+    """Add a model family, for `model.family=NAME` in recipes of every task whose needs its capabilities meet."""
     from regard.families import FAMILIES
 
     _new("family", value.name, FAMILIES)
     FAMILIES.register(value.name, value)
-    for task in _tasks(tasks):
-        _extend(task, families=(value.name,))
 
 
 def task(value: Task) -> None:
@@ -108,11 +107,3 @@ def _tasks(names: Sequence[str]) -> Sequence[str]:
         if name not in TASKS:
             raise UserError(f"there is no task {name!r}{nearest(name, TASKS)}")
     return names
-
-
-def _extend(name: str, families: tuple[str, ...] = (), objectives: tuple[str, ...] = ()) -> None:
-    """Add families or objectives to those that a task takes."""
-    from regard.runs.task import TASKS
-
-    task = TASKS[name]
-    TASKS.register(replace(task, families=task.families + families, objectives=task.objectives + objectives))

@@ -27,7 +27,7 @@ from tests.tasks.adopted_folder import TASKS as OPENED_FOR
 from tests.tasks.tiny_labels import TINY, labeller, quiet, train_as, trained, write_rows
 from tests.tasks.tiny_masks import trained as filler
 
-CLASSIFIERS = [name for name, task in OPENED_FOR.items() if task == "classify"]
+CLASSIFIERS = [name for name, task in OPENED_FOR.items() if task == "classification"]
 
 
 def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], atol: float = 1e-4) -> None:
@@ -68,7 +68,7 @@ def test_in_and_out_again_it_is_what_it_was(name: str, task: str, tmp_path: Path
 def said(where: Path, name: str) -> str:
     """All that is told of texts such as it was trained for."""
     mask = "<mask>" if name.startswith("Roberta") else "[MASK]"
-    typed = {"fill": [f"{text} {mask}" for text in TEXTS], "answer": ["\t".join(pair) for pair in PAIRS]}
+    typed = {"masked_lm": [f"{text} {mask}" for text in TEXTS], "question_answering": ["\t".join(pair) for pair in PAIRS]}
     heard: list[str] = []
     texts = TEXTS if name == "ElectraForPreTraining" else typed.get(OPENED_FOR[name], TEXTS)
     open_run(where, "cpu").predict(texts, None, False, heard.append)
@@ -195,4 +195,6 @@ def test_a_run_of_every_task_opens_there_with_its_answers(task: str, tmp_path: P
 def test_every_task_that_adopts_says_what_a_run_of_it_keeps() -> None:
     """Else `regard import` could make no run of it."""
     for name, task in TASKS.items():
-        assert (task.adopt is None) == (name in ("translate", "reply", "read", "denoise", "words", "caption"))
+        assert (task.adopt is None) == (
+            name in ("translation", "dialogue", "bidirectional_lm", "denoising", "word_vectors", "captioning")
+        )

@@ -349,13 +349,13 @@ def test_scores_are_those_of_a_plain_loop() -> None:
     """Every token with a window before it, where the window moves on by one."""
     found = writer()
     texts = [found.tokenizer.encode(text) for text in ("the cat sees the dog.\n" * 4, "horse", "the bird likes the bird.")]
-    for ids, scores in zip(texts, found.score(texts, stride=1)):
+    for ids, scores in zip(texts, found.log_probabilities(texts, stride=1)):
         read = [found.start, *ids]
         for n, aim in enumerate(ids):
             expected = log_probabilities(found, read[max(0, n + 1 - WINDOW) : n + 1])[-1][aim]
             assert scores[n] == pytest.approx(expected.item(), abs=1e-4)
     halves = reference_scores(found.model, texts, start=found.start, window=WINDOW, stride=WINDOW // 2)
-    for scores, expected_N in zip(found.score(texts), halves):
+    for scores, expected_N in zip(found.log_probabilities(texts), halves):
         np.testing.assert_allclose(scores, expected_N, atol=1e-6)
 
 

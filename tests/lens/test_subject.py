@@ -125,7 +125,7 @@ def test_every_hypothesis_of_a_beam_can_be_looked_at() -> None:
 
 def test_a_writer_is_scored_on_the_text_or_on_what_follows_it() -> None:
     found: Any = answers("writer")
-    (logs,) = found.score([found.tokenizer.encode(text_of("writer"))])
+    (logs,) = found.log_probabilities([found.tokenizer.encode(text_of("writer"))])
     with torch.no_grad():
         ids = torch.tensor([found.tokenizer.encode(text_of("writer"))])
         logs_L = found.model(ids)[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])

@@ -12,7 +12,7 @@ from regard.commands.train import dry_run_lines, prepare_run
 from regard.runs import auto_settings
 from regard.runs.folder import Run
 from regard.runs.recipe import builtin_names, load_recipe, named_tables
-from regard.tasks.classification import prepare
+from regard.tasks.classification import predict, prepare
 from regard.training import precision
 from regard.training.logging import read_metrics
 from tests.tasks import tiny_labels, tiny_questions, tiny_tags, tiny_text
@@ -99,6 +99,6 @@ def test_mcc_and_pearson_of_validation_are_those_of_a_score() -> None:
         last = [record for record in read_metrics(run.folder / "metrics.jsonl").records if "valid_nll" in record][-1]
         recipe = run.recipe
         test = replace(recipe, data=replace(recipe.data, test=recipe.data.valid))
-        answers = prepare.open_answers(Run(run.folder, "last"), test, CPU)
+        answers = predict.open_run(Run(run.folder, "last"), test, CPU)
         score = answers.evaluate(prepare.read_test(test)).as_dict()
         assert last[f"valid_{metric}"] == pytest.approx(score[metric], abs=1e-6)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from regard.tasks.masked_lm.denoising import Denoiser
 
 from benchmarks.lra_exams import VARIANTS, typed_for_a_cpu
 from regard.core.errors import UserError
@@ -21,6 +20,7 @@ from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.recipe import Recipe, load_recipe
 from regard.tasks.classification.predict import TextClassifier
 from regard.tasks.classification.prepare import prepare, read_to_learn
+from regard.tasks.denoising.predict import Denoiser
 from regard.tasks.registry import open_run
 from tests.command import regard
 from tests.tasks.tiny_labels import PAIRS, ROWS, quiet, train_as, write_rows
@@ -255,7 +255,7 @@ def test_packed_texts_have_the_logits_of_padded_ones_in_half_precision(pooling: 
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("task", ["classify", "denoise"])
+@pytest.mark.parametrize("task", ["classification", "denoising"])
 def test_it_trains_packed_on_a_gpu(task: str, tmp_path: Path) -> None:
     from regard.commands.train import train_run
 

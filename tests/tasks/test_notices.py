@@ -8,7 +8,6 @@ from unittest.mock import patch
 import pytest
 
 from regard.tasks.dialogue.predict import Fit, Responder
-from regard.tasks.notices import tokenizer_of
 from regard.tasks.registry import open_run
 from regard.tasks.translation.predict import Translator
 from regard.text.tokenizer import Tokenizer, train_tokenizer
@@ -81,5 +80,4 @@ def test_every_kind_of_answers_says_what_it_reads_by() -> None:
     translator = open_run(trained(), "cpu")
     assert isinstance(translator, Translator)
     source = translator.tokenizers.source
-    assert tokenizer_of(translator) is tokenizer_of(Responder(translator, Fit(source, turns=1, room=9))) is source
-    assert tokenizer_of(object()) is None
+    assert translator.tokenizer is Responder(translator, Fit(source, turns=1, room=9)).tokenizer is source

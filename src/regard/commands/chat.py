@@ -8,18 +8,15 @@ other one would speak. What no longer fits what it sees is forgotten turn by tur
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Protocol
 
 from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.data.sources.dialogues import as_typed
 from regard.runs.folder import Say
-from regard.tasks.dialogue.predict import Responder
-from regard.tasks.language_model.predict import TextGenerator
+from regard.runs.protocols import Converses, Streams
 from regard.tasks.limits import LONGEST_TURN, check_length
 from regard.tasks.registry import open_run
-from regard.tasks.retrieval.predict import Retriever
 
 HELP = "/new forgets what was said, /bye or Ctrl-D ends"
 TURN_ENDS = "\n"
@@ -34,9 +31,9 @@ class Talk(Protocol):
 class Conversation:
     """Two people and what they have said."""
 
-    def __init__(self, writer: TextGenerator, you: str, it: str, before: str, say: Say) -> None:
+    def __init__(self, writer: Streams, you: str, it: str, before: str, say: Say) -> None:
         stops = (*writer.decode.stop, f"{TURN_ENDS}{you}:", f"{TURN_ENDS}{it}:")
-        self.writer = replace(writer, decode=replace(writer.decode, stop=stops, samples=1))
+        self.writer = writer.searching(stop=stops, samples=1)
         self.you, self.it, self.before, self.say = you, it, before, say
         self.turns: list[str] = []
 
@@ -51,9 +48,9 @@ class Conversation:
             began = began or bool(piece)
             emit(piece)
 
-        written = self.writer.write([self._prompt()], len(self.turns), without_margin)[0][0]
-        answer = written.text.strip()
-        if not written.text:
+        written = self.writer.stream(self._prompt(), len(self.turns), without_margin)
+        answer = written.strip()
+        if not written:
             emit("...")
         self.turns.append(f"{self.it}: {answer}{TURN_ENDS}")
         return answer
@@ -78,7 +75,7 @@ class Conversation:
 class Dialogue:
     """What was said to a bot that was trained on dialogues, and what it said."""
 
-    def __init__(self, bot: Responder | Retriever, say: Say) -> None:
+    def __init__(self, bot: Converses, say: Say) -> None:
         self.bot, self.say = bot, say
         self.turns: list[str] = []
 
@@ -86,18 +83,11 @@ class Dialogue:
         self.turns += as_typed(said)
         if not self.turns:
             raise UserError("nothing was said; say something to be replied to.")
-        told = self._found(self.bot) if isinstance(self.bot, Retriever) else [self.bot(self.turns)]
+        told = self.bot.replies(self.turns, self.say)
         emit("\n".join(told) if told[0] else "...")
         answer = told[0].partition("\t")[2] or told[0]
         self.turns += [answer] if answer else []
         return answer
-
-    def _found(self, bot: Retriever) -> list[str]:
-        """The nearest reply; of several, each with its cosine."""
-        if len(bot.reader.tokenizer.encode(self.turns[-1])) > (most := bot.reader.room - 2):
-            self.say(f"(of that, only the first {most:,} tokens are read)")
-        found = bot.nearest([self.turns], bot.data.nearest)[0]
-        return [found[0].reply] if bot.data.nearest == 1 else [f"{one.cosine:.4f}\t{one.reply}" for one in found]
 
 
 def chat(
@@ -139,11 +129,11 @@ def _answer(talk: Talk, said: str, emit: Emit, say: Say) -> None:
 
 def _talk(run: str, you: str, it: str, before: str, settings: list[str], device: str | None, say: Say) -> Talk:
     bot = open_run(run, device, settings)
-    if isinstance(bot, Responder | Retriever):
+    if isinstance(bot, Converses):
         if before:
             raise UserError(f"--before {before!r} is for language models, which continue a text; this run replies. Leave it out.")
         return Dialogue(bot, say)
-    if not isinstance(bot, TextGenerator):
+    if not isinstance(bot, Streams):
         raise UserError(
             f"{run} is no language model, and was not trained on dialogues; chat needs a run of task language_model, dialogue or "
             "retrieval, such as runs/gpt or runs/chat-multi."
@@ -151,10 +141,10 @@ def _talk(run: str, you: str, it: str, before: str, settings: list[str], device:
     return _transcript(bot, you, it, before, say)
 
 
-def _transcript(writer: TextGenerator, you: str, it: str, before: str, say: Say) -> Conversation:
+def _transcript(writer: Streams, you: str, it: str, before: str, say: Say) -> Conversation:
     if writer.decode.search == "beam":
         raise UserError("a conversation is shown as it is written, which a beam cannot be; give decode.search=sample.")
     room = writer.window // 2
     limit = min(writer.decode.maximum_length or room, room)
-    writer = replace(writer, decode=replace(writer.decode, maximum_length=limit, sliding_window=False, minimum_length=0))
+    writer = writer.searching(maximum_length=limit, sliding_window=False, minimum_length=0)
     return Conversation(writer, you, it, f"{before.rstrip()}{TURN_ENDS}" if before else "", say)

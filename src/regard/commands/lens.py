@@ -15,21 +15,18 @@ from regard.core.atomic import check_place
 from regard.core.errors import UserError, nearest
 from regard.core.terminal import aside
 from regard.data.sources.senses import read_sentences, typed_sentences
+from regard.families import family_of
 from regard.lens import result
 from regard.lens.analyses import image_heat
 from regard.lens.analyses.document import Document
 from regard.lens.output import save, word_senses
 from regard.metrics.word_analogies import Sum, WordSpace
-from regard.tasks.captioning.predict import CaptionGenerator
-from regard.tasks.classification.inspect import document_of, reads_documents
-from regard.tasks.classification.predict import Regressor, TextClassifier
+from regard.runs.protocols import Attends, Captions, Documents, HasWordVectors
 from regard.tasks.dialogue.predict import as_writer
-from regard.tasks.language_model.predict import TextGenerator
 from regard.tasks.limits import LONGEST_TURN, check_length
 from regard.tasks.notices import telling_unknown, told_of_text
 from regard.tasks.registry import open_run
-from regard.tasks.translation.predict import Translator
-from regard.tasks.word_vectors.predict import WordVectorModel, vectors_of
+from regard.tasks.word_vectors.predict import vectors_of
 
 PARTS = ("cross", "decoder", "encoder")
 NEAREST = 8  # words, to those of static vectors
@@ -46,23 +43,23 @@ def look(
     check_length(text, "the text", LONGEST_TURN)
     _check_out(out)
     answers = as_writer(open_run(run, device, settings))
-    if isinstance(answers, CaptionGenerator):
+    if isinstance(answers, Captions):
         yield from _image(answers.heat(text), part, out)
         return
-    if isinstance(answers, TextClassifier | Regressor) and reads_documents(answers):
+    if isinstance(answers, Documents) and family_of(answers.model).has("nested_documents"):
         if part is not None:
             raise UserError(f"--part {part} is for models that write; this one reads, and all of its attention is drawn.")
-        yield from _document(document_of(answers, text), out)
+        yield from _document(answers.document(text), out)
         return
-    if isinstance(answers, WordVectorModel):
+    if isinstance(answers, HasWordVectors):
         raise UserError(f"{run} holds word vectors, which look at nothing; see where words lie by --show map.")
-    if not isinstance(answers, (Translator, TextGenerator)):
+    if not isinstance(answers, Attends):
         raise UserError(
             f"{run} does not write, and lens draws what written words attended to; see what the words that it reads look at by "
             "--show weights, or give a translator or a language model."
         )
     with telling_unknown(answers):
-        written, alignment = answers.attention(text, part) if part else answers.attention(text)
+        written, alignment = answers.attention(text, part)
     if whole := told_of_text(answers, text):
         aside(whole)
     yield written

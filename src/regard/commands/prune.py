@@ -22,6 +22,7 @@ from regard.core.atomic import check_place
 from regard.core.errors import UserError, nearest
 from regard.core.files import filling, is_free
 from regard.data.loader import Loader
+from regard.families import family_of
 from regard.lens.analyses.importance import Importance, importance, leave_one_out
 from regard.lens.analyses.learned_gates import PENALTY, STEPS, learn_gates
 from regard.lens.analyses.pruning_curve import (
@@ -41,10 +42,9 @@ from regard.model.probe import attentions
 from regard.model.pruning import prune, pruned_weights, with_fewer
 from regard.runs.folder import Run, Say, choose_device
 from regard.runs.protocols import Predictor
-from regard.runs.recipe import WITHOUT_BLOCKS, Recipe
+from regard.runs.recipe import Recipe
 from regard.runs.task import TASKS
 from regard.tasks.language_model.perplexity import TestText
-from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 
 WAYS = ("importance", "normalised", "ablation", "random", "L0")
 TEXTS = 200  # that importance is measured on
@@ -80,7 +80,7 @@ def prune_run(
     searched = run.recipe_with(settings)
     if recipe.model.mixer == CONVOLUTION:
         raise UserError(f"{folder} has convolutions in place of attention (model.mixer=conv), whose heads stay together.")
-    if recipe.model.family in WITHOUT_BLOCKS:
+    if not family_of(recipe.model).has("blocks"):
         raise UserError(
             f"{folder} is a {recipe.model.family} network, whose attention has one head, and one must stay; prune another run."
         )
@@ -145,16 +145,15 @@ def pruning_curve(answers: Predictor, recipe: Recipe, test: Any, found: Importan
 
 def pruned_answers(answers: Predictor, removed: Removed) -> Predictor:
     """The same answers by a model from which these heads are gone, packed anew where it was packed."""
-    whole: nn.Module = deepcopy(
-        answers.model if not isinstance(answers, ReplacedTokenDetector) else answers.both or answers.model
-    )
+    both = getattr(answers, "both", None)  # networks of an ELECTRA, which is scored as a whole
+    whole: nn.Module = deepcopy(both or answers.model)
     model = getattr(whole, "discriminator", whole)
     if removed:
         prune(model, removed)
     if next(model.parameters()).device.type == "cpu":
         pack(model, getattr(getattr(answers, "decode", None), "weights", "float32"))
     other: dict[str, Any] = {"model": model.eval()}
-    if isinstance(answers, ReplacedTokenDetector) and answers.both is not None:
+    if both is not None:
         other["both"] = whole
     if "run" in {field.name for field in fields(answers)}:  # type: ignore[arg-type]
         other["run"] = None  # whose list of mistakes is that of the whole model

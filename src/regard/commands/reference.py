@@ -218,7 +218,7 @@ def render_index() -> str:
         "| `task.name` | `model.family` (the first is the default) | `objective.name` |",
         "|---|---|---|",
     ]
-    lines += [f"| {task} | {', '.join(found.families)} | {', '.join(found.objectives)} |" for task, found in TASKS.items()]
+    lines += [f"| {task} | {', '.join(found.families())} | {', '.join(found.objectives)} |" for task, found in TASKS.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -15,9 +15,8 @@ from regard.core.errors import UserError, nearest
 from regard.core.terminal import printable
 from regard.data.sources.files import numbered_lines
 from regard.data.sources.text import documents, files
-from regard.metrics.likelihood import Likelihood
 from regard.metrics.multiple_choice import SCALES, Scale
-from regard.tasks.language_model.predict import TextGenerator
+from regard.runs.protocols import Scores
 from regard.tasks.registry import open_run
 
 SHOWN = 60  # characters of a document
@@ -30,7 +29,7 @@ def score(
         raise UserError(f"--by {scale} is not a way to compare answers{nearest(scale, SCALES)}")
     files(what)  # refuses what is not there
     writer = open_run(run, device, settings)
-    if not isinstance(writer, TextGenerator):
+    if not isinstance(writer, Scores):
         raise UserError(
             f"{run} is no language model, so it has no likelihood of texts; give a run of task language_model, such as runs/gpt."
         )
@@ -39,7 +38,7 @@ def score(
     elif each:
         yield from _each(writer, what, as_json)
     else:
-        found = _likelihood(writer, list(documents((what,))))
+        found = writer.score(list(documents((what,))))
         yield from [json.dumps(found.as_dict())] if as_json else found.lines()
 
 
@@ -55,13 +54,9 @@ def _questions(what: str) -> bool:
     return isinstance(record, dict) and "options" in record
 
 
-def _likelihood(writer: TextGenerator, texts: list[str]) -> Likelihood:
-    return Likelihood.of(writer.score([writer.tokenizer.encode(text) for text in texts]), texts)
-
-
-def _each(writer: TextGenerator, what: str, as_json: bool) -> Iterator[str]:
+def _each(writer: Scores, what: str, as_json: bool) -> Iterator[str]:
     for text in documents((what,)):
-        found = _likelihood(writer, [text])
+        found = writer.score([text])
         if as_json:
             yield json.dumps({"text": text, **found.as_dict()}, ensure_ascii=False)
         else:
@@ -70,7 +65,7 @@ def _each(writer: TextGenerator, what: str, as_json: bool) -> Iterator[str]:
             yield f"{found.perplexity:>12,.2f}  {found.bits_per_byte:>8.4f}  {shown}"
 
 
-def _choices(writer: TextGenerator, path: Path, scale: Scale, as_json: bool) -> Iterator[str]:
+def _choices(writer: Scores, path: Path, scale: Scale, as_json: bool) -> Iterator[str]:
     right = answered = 0
     for number, line in numbered_lines(path):
         question = _question(line, f"{path}, line {number}")

@@ -1,67 +1,32 @@
-"""Any model of the project as a subject for lens: what its family reads, writes and is scored on, for one text.
-
-`subject_writing.py` has those that write, `subject_image.py` those that write of an image, `subject_reading.py` those that say
-something of each token, `subject_whole.py` those that say something of a whole text.
-
-Many texts to look into instead of one: what a task is tested on, as texts and what the model should say of them.
-
-translate   sources and their translations          classify   texts, or pairs with a tab between, and labels or numbers
-write       running text, in pieces                  answer     questions and contexts, and an answer
-fill        running text, in pieces                  tag        sentences and a tag for each word
-"""
+"""Any model of the project as a subject for lens: one text, or the texts of a test set."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from regard.core.errors import UserError
 from regard.core.terminal import aside
-from regard.data.lra.sequences import Numbered
-from regard.data.pair import Pair
-from regard.data.sources.captions import open_image
-from regard.data.sources.images import square
-from regard.data.sources.labelled import Example
-from regard.data.sources.qa import Question
-from regard.data.sources.tagged import TaggedSentence
-from regard.data.sources.text import documents
-from regard.families.elmo import ELMo
-from regard.families.published_sizes import context
+from regard.families import family_of
 from regard.lens.subject import Subject
 from regard.runs.early_checks import HUB
 from regard.runs.folder import Run
 from regard.runs.pretrained import recipe_of, start_of
-from regard.runs.protocols import Predictor
+from regard.runs.protocols import Inspectable, Predictor, Traceable, capability
 from regard.runs.recipe import Recipe
 from regard.runs.task import TASKS
-from regard.tasks.captioning.inspect import of_image
-from regard.tasks.captioning.predict import CaptionGenerator
-from regard.tasks.classification.inspect import of_answerer, of_embedder, of_labeller, of_rater
-from regard.tasks.classification.predict import Regressor, TextClassifier
-from regard.tasks.embedding.predict import Embedder
-from regard.tasks.language_model.predict import TextGenerator
-from regard.tasks.masked_lm.electra import ReplacedTokenDetector
-from regard.tasks.masked_lm.inspect import of_filler, of_judge, of_tagger
-from regard.tasks.masked_lm.predict import FillMask
-from regard.tasks.question_answering.predict import QuestionAnswerer
 from regard.tasks.registry import is_public
-from regard.tasks.tagging.predict import Tagger
-from regard.tasks.translation.inspect import of_translator, of_writer
-from regard.tasks.translation.predict import Translator
-from regard.text.offsets import word_places
-from regard.text.tokenizer import Tokenizer
 
 
-def subject_of(answers: Predictor, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
-    """`text` as this model reads it, scored on `target`; by default on what the model says itself, or the text itself.
+def subject_of(predictor: Predictor, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+    """Return `text` as this model reads it, scored on `target`; by default on the model's own output, or on the text itself.
 
     A translator's target is a translation; a captioner's, a caption, and its text is the file of an image; a language model's,
-    what follows the text; a filler's, a word for each blank; a tagger's, a tag for each word; a labeller's, a label; a rater's, a
-    number; an answerer's, the answer; an embedder's, a text like this one. `hypothesis` is for those that search: the number,
-    from 0, of what was found, instead of a target.
+    what follows the text; a masked model's, a word for each blank; a tagger's, a tag for each word; a classifier's, a label; a
+    regressor's, a number; a question answerer's, the answer; an embedder's, a text like this one. `hypothesis` is for models that
+    search: the rank, from 0, of one of the outputs, instead of a target.
     """
     if not text.strip():
         raise UserError("the text is empty; give a sentence to look into.")
@@ -69,38 +34,12 @@ def subject_of(answers: Predictor, text: str, target: str | None = None, hypothe
         raise UserError("the target is empty; give what the model should say, or leave it out.")
     if hypothesis is not None and target is not None:
         raise UserError(f"both a target and --hypothesis {hypothesis} were given; give one of them.")
-    if hypothesis is not None and not isinstance(answers, Translator | TextGenerator):
+    if hypothesis is not None and not isinstance(predictor, Traceable):
         raise UserError(f"--hypothesis {hypothesis} is for models that write, and this one does not; leave it out.")
-    if isinstance(getattr(answers.model, "body", answers.model), ELMo):
+    inspectable = capability(predictor, Inspectable, "attention that lens can show", "give a model that reads or writes text")
+    if not family_of(predictor.model).has("attention"):
         raise UserError("an ELMo has no attention to look into; see what it makes of a word with --word WORD instead of --show.")
-    match answers:
-        case Translator():
-            return of_translator(answers, text, target, hypothesis)
-        case TextGenerator():
-            return of_writer(answers, text, target, hypothesis)
-        case FillMask():
-            return of_filler(answers, text, target)
-        case ReplacedTokenDetector():
-            return of_judge(answers, text, target)
-        case Tagger():
-            return of_tagger(answers, text, target)
-        case TextClassifier():
-            return of_labeller(answers, text, target)
-        case Regressor():
-            return of_rater(answers, text, target)
-        case QuestionAnswerer():
-            return of_answerer(answers, text, target)
-        case Embedder():
-            return of_embedder(answers, text, target)
-        case CaptionGenerator():
-            return of_image(answers, square(open_image(text), answers.model.config.image_size), text, target)
-    raise UserError("lens cannot look into a run of this kind yet; give a model that reads or writes text.")
-
-
-PIECE = 128  # tokens of running text that are looked at together
-MARKS = 2  # around a text that is read
-
-Texts = tuple[str, str | None]  # a text, and what the model is scored on
+    return inspectable.subject(text, target, hypothesis)
 
 
 def recipe_with_data(name: str, data: Path | None, *, split: str = "test") -> Recipe:
@@ -119,12 +58,13 @@ def recipe_with_data(name: str, data: Path | None, *, split: str = "test") -> Re
     return recipe
 
 
-def subjects(answers: Predictor, recipe: Recipe, most: int) -> Iterator[Subject]:
-    """The first `most` texts of the test set that the model can be asked about; how many could not be, and why, is told."""
+def subjects(predictor: Predictor, recipe: Recipe, most: int) -> Iterator[Subject]:
+    """Yield the first `most` texts of the test set that the model can read; the number of the others, and why, is printed."""
     found, refused = 0, list[UserError]()
-    for text, target in islice(texts(answers, TASKS[recipe.task.name].read_test(recipe)), 2 * most):
+    inspectable = capability(predictor, Inspectable, "attention that lens can show", "give a model that reads or writes text")
+    for text, target in islice(inspectable.test_texts(TASKS[recipe.task.name].read_test(recipe)), 2 * most):
         try:
-            subject = subject_of(answers, text, target)
+            subject = subject_of(predictor, text, target)
         except UserError as error:
             refused.append(error)
             continue
@@ -136,39 +76,3 @@ def subjects(answers: Predictor, recipe: Recipe, most: int) -> Iterator[Subject]
         raise refused[0]
     if refused:
         aside(f"{len(refused)} of {found + len(refused)} texts are left out; the first because {refused[0]}")
-
-
-def texts(answers: Predictor, test: Any) -> Iterator[Texts]:
-    """A test set as its task reads it, one text after another."""
-    if isinstance(answers, TextGenerator):
-        room = min(PIECE, answers.window)
-        return ((piece, None) for piece in _pieces(documents(test.test, test.column), answers.tokenizer, room))
-    if isinstance(answers, FillMask | ReplacedTokenDetector):
-        room = min(PIECE, context(answers.recipe.model) or PIECE) - MARKS
-        return ((piece, None) for piece in _pieces(documents(test.where, test.column), answers.tokenizer, room))
-    return chain.from_iterable(map(_asked, test))
-
-
-def _asked(example: Any) -> Iterator[Texts]:
-    match example:
-        case Pair(source, target):
-            yield source, target
-        case Example() | Numbered():
-            yield "\t".join(example.texts), example.label
-        case TaggedSentence(words, tags):
-            # Where words are cut otherwise than the file has them, its tags have no place.
-            text = " ".join(words)
-            yield text, " ".join(tags) if len(word_places(text)) == len(words) else None
-        case Question():
-            yield f"{example.text}\t{example.context}", example.answers[0].text if example.answers else None
-        case _:
-            raise TypeError(f"a {type(example).__name__} is not an example of any task")
-
-
-def _pieces(found: Iterable[str], tokenizer: Tokenizer, room: int) -> Iterator[str]:
-    for text in found:
-        ids = tokenizer.encode(text)
-        for start in range(0, len(ids), room):
-            piece = tokenizer.decode(ids[start : start + room])
-            if piece.strip():
-                yield piece

@@ -16,6 +16,7 @@ import torch
 from regard.core.config import as_typed
 from regard.core.errors import UserError
 from regard.data.loader import Loader, Source, bounded
+from regard.families import FAMILIES
 from regard.objectives import BUILDERS
 from regard.runs.auto_settings import as_begun, with_metric, with_precision
 from regard.runs.cost import estimate, must_fit_memory
@@ -199,9 +200,10 @@ def to_try(recipe: Recipe, folder: Path) -> str:
 
 def to_look(recipe: Recipe, folder: Path) -> str | None:
     """Return the `regard lens` command for a run; None where lens has nothing to draw for a single text."""
-    if getattr(recipe.model, "attention", None) == "none" or recipe.model.family == "elmo":
+    family = FAMILIES[recipe.model.family]
+    if getattr(recipe.model, "attention", None) == "none" or not family.has("attention"):
         return None
-    options = "" if recipe.model.family == "han" else TASKS[recipe.task.name].lens
+    options = "" if family.has("nested_documents") else TASKS[recipe.task.name].lens
     return None if options is None else f"regard lens {folder} {_prompt(recipe)} {options}".rstrip()
 
 

@@ -38,13 +38,11 @@ from regard.lens.analyses.weights import Attended, Choice, attended
 from regard.lens.analyses.word_map import WordMap, word_map
 from regard.lens.result import LensResult, check_suffix, save
 from regard.lens.subject import Subject
-from regard.runs.protocols import Predictor
+from regard.runs.protocols import HasWordVectors, Predictor
 from regard.tasks.dialogue.predict import as_writer
 from regard.tasks.limits import LONGEST_TURN, check_length
 from regard.tasks.notices import telling_unknown, told_of_text
 from regard.tasks.registry import open_run
-from regard.tasks.translation.predict import Translator
-from regard.tasks.word_vectors.predict import WordVectorModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +146,7 @@ def roles(answers: Predictor, asked: ViewRequest) -> Roles:
     subjects, theirs = list[Subject](), list[Subject]()
     if asked.text is not None:
         subjects = [asked.subject(answers)]
-        written = subjects[0].title.partition(" → ")[2] if isinstance(answers, Translator) else asked.target
-        theirs = [subject_of(other, asked.text, written or None)]
+        theirs = [subject_of(other, asked.text, subjects[0].output_text or asked.target)]
     relations, title = None, subjects[0].title if subjects else f"{asked.data}"
     if sentences:
         known, random = list(trees(answers, sentences)), list(trees(other, sentences))
@@ -256,7 +253,7 @@ FREQUENT = 100  # words, where none are named
 
 def mapped(answers: Predictor, asked: ViewRequest) -> WordMap:
     """The words that are typed, those of a file, or the most frequent ones."""
-    if not isinstance(answers, WordVectorModel):
+    if not isinstance(answers, HasWordVectors):
         raise UserError(f"--show map draws word vectors, and {asked.run} has none of its own; give a run of them, or a file.")
     if asked.text is not None and asked.data is not None:
         raise UserError(f"both words and --data {asked.data} were given; give one of them.")

@@ -62,6 +62,7 @@ class Subject:
     head: Callable[[Tensor], Tensor] | None  # vocabulary logits of what a block leaves, a last norm of the stack included
     hidden: Callable[[int], Tensor] | None = None  # the same pass without the head: x_BLD of the stack that is asked
     nested: bool = False  # does its attention look at one sentence at a time, so that no matrix has all words of the text?
+    output_text: str | None = None  # the translation or caption that a model wrote itself, or that was given
 
     def around(self, name: str) -> tuple[TokenRow, TokenRow]:
         """Queries and keys of attention "decoder.2.cross" or "encoder.0.self"."""

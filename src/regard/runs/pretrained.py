@@ -17,7 +17,6 @@ from regard.core.config import override
 from regard.core.errors import UserError
 from regard.families import FAMILIES
 from regard.families.base import MASKED_WORDS, Heads
-from regard.families.electra import ELECTRAConfig
 from regard.families.vectors import VectorsConfig
 from regard.interop.huggingface import read_public
 from regard.interop.huggingface.hub import local_folder
@@ -160,7 +159,7 @@ def vocabulary(recipe: Recipe, folder: Path | None, start: InitCheckpoint | None
 
 def settings_of(run: Run) -> Settings:
     model = run.recipe.model
-    body = model.discriminator if isinstance(model, ELECTRAConfig) else model
+    body = getattr(model, "discriminator", model)  # an ELECTRA is continued with the larger of its networks
     return {"model": asdict(body), "text": asdict(replace(run.recipe.text, vectors="", freeze_vectors=False))}
 
 
@@ -196,7 +195,7 @@ def task_of(start: InitCheckpoint) -> str:
     A head for one task counts before one for words, which a model may have kept from its pre-training.
     """
     family, parts = start.settings["model"]["family"], _parts(start)
-    able = [task for task in TASKS.values() if family in task.families and not parts.isdisjoint(task.heads)]
+    able = [task for task in TASKS.values() if task.takes(FAMILIES[family]) and not parts.isdisjoint(task.heads)]
     return min(able, key=lambda task: "head" in task.heads).name if able else "embedding"
 
 
@@ -204,8 +203,8 @@ def _must_suit(start: InitCheckpoint, family: str, name: str) -> None:
     task = TASKS.get(name)
     if task is None:
         return  # which is refused with the rest of the recipe
-    if family not in task.families:
-        able = " or ".join(task.families)
+    if not task.takes(FAMILIES[family]):
+        able = " or ".join(task.families())
         raise UserError(f"{start.name} is a {family}, and task.name={name} needs a {able}; give another, or leave task.name out.")
     if task.heads and _parts(start).isdisjoint(task.heads):
         raise UserError(

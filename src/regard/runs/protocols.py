@@ -5,18 +5,32 @@ Training, resuming, the cost ledger, the model card, `predict` and `evaluate` ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+from regard.core.errors import UserError
 
 if TYPE_CHECKING:  # to name them: a run is opened without what trains one
+    import numpy as np
     from torch import nn
 
     from regard.core.terminal import Emit
     from regard.data.loader import Source
+    from regard.data.sources.word_vectors import WordVectors
+    from regard.decode.beam_trace import SearchTree
+    from regard.decode.config import DecodeConfig
+    from regard.lens.alignment import Alignment
+    from regard.lens.analyses.document import Document
+    from regard.lens.analyses.image_heat import Heat
+    from regard.lens.subject import Subject
+    from regard.metrics.likelihood import Likelihood
+    from regard.metrics.multiple_choice import Choice
     from regard.model.flops import Part
     from regard.objectives.base import Objective
+    from regard.runs.folder import Say
     from regard.runs.recipe import Recipe
+    from regard.text.tokenizer import Tokenizer
     from regard.training.loop import Validate
 
 
@@ -91,9 +105,14 @@ class Prepared(Protocol):
 
 
 class Predictor(Protocol):
-    """A trained run, ready to do what it was trained for."""
+    """A trained run, ready to do what it was trained for. What else it can do are the protocols below."""
 
     model: Any
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of what it reads; None for word vectors, which read whole words."""
+        ...
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """Tell pieces of output as they are ready, line ends included.
@@ -112,3 +131,128 @@ class PretrainedPredictor(Predictor, Protocol):
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """By the name of their file in the run."""
         ...
+
+
+@runtime_checkable
+class Inspectable(Protocol):
+    """Can show one text as a lens subject: tokens, a forward pass, and what the model is scored on."""
+
+    @property
+    def example(self) -> str:
+        """A text to begin with."""
+        ...
+
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        """Return `text` as the model reads it, scored on `target`: by default on the model's own output, or on the text itself.
+
+        `hypothesis` is the rank, from 0, of one of the outputs of a search, instead of a target.
+        """
+        ...
+
+    def test_texts(self, test: Any) -> Iterator[tuple[str, str | None]]:
+        """Yield the texts of a test set and their targets, as `subject` takes them."""
+        ...
+
+
+@runtime_checkable
+class Traceable(Protocol):
+    """Writes text by a search whose candidates can all be kept."""
+
+    @property
+    def target_tokenizer(self) -> Tokenizer: ...
+
+    def trace(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
+        """Return the tree of a beam search that begins with the tokens `forced`."""
+        ...
+
+
+@runtime_checkable
+class Attends(Protocol):
+    """Writes text, and can tell what each of its tokens attended to."""
+
+    def attention(self, text: str, part: str | None = None) -> tuple[str, Alignment]:
+        """Return the output and the attention weights of a part of the model: cross, decoder or encoder."""
+        ...
+
+
+@runtime_checkable
+class Documents(Protocol):
+    """May read a document sentence by sentence, if its family has `nested_documents`."""
+
+    def document(self, text: str) -> Document: ...
+
+
+@runtime_checkable
+class Captions(Protocol):
+    """Writes about an image, and can tell where each word looked."""
+
+    def heat(self, name: str) -> Heat: ...
+
+
+@runtime_checkable
+class Streams(Protocol):
+    """Continues a prompt, piece by piece."""
+
+    decode: DecodeConfig
+    window: int  # tokens
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    def stream(self, prompt: str, number: int, emit: Emit) -> str:
+        """Write a continuation of a prompt, emitting each piece as it is generated; sampling is seeded by `number`."""
+        ...
+
+    def searching(self, **settings: Any) -> Streams:
+        """Return the same model with other settings of [decode]."""
+        ...
+
+
+@runtime_checkable
+class Converses(Protocol):
+    """Replies to the last turn of a conversation."""
+
+    def replies(self, turns: Sequence[str], say: Say) -> list[str]:
+        """Return the reply, or several with their scores and a tab before each, best first."""
+        ...
+
+
+@runtime_checkable
+class Scores(Protocol):
+    """Tells how likely texts are."""
+
+    def score(self, texts: Sequence[str]) -> Likelihood: ...
+
+    def choose(self, context: str, options: Sequence[str], aside: str = "") -> Choice:
+        """Return how likely each option is after the context."""
+        ...
+
+
+@runtime_checkable
+class Embeds(Protocol):
+    """Turns texts into vectors."""
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Return x_ND, a vector for each text."""
+        ...
+
+
+@runtime_checkable
+class HasWordVectors(Protocol):
+    """Holds one vector for each word."""
+
+    vectors: WordVectors
+
+    def number(self, word: str) -> int:
+        """Return the row of a word."""
+        ...
+
+
+Capability = TypeVar("Capability")
+
+
+def capability(predictor: object, kind: type[Capability], what: str, instead: str = "give another run") -> Capability:
+    """Return the predictor if it has this capability; otherwise say in one sentence that it has not."""
+    if not isinstance(predictor, kind):
+        raise UserError(f"this run has no {what}; {instead}.")
+    return predictor

@@ -81,8 +81,6 @@ class Recipe:
 SECTIONS = [field.name for field in fields(Recipe)]
 BUILTIN = "builtin:"
 LARGEST = MIB  # of a recipe; they have some hundred lines
-WITHOUT_BLOCKS = ("recurrent", "han", "hran", "captioner", "elmo")  # or with few of them
-COMPILED_BY_WORDS = ("hran",)
 Tables = dict[str, dict[str, Any]]  # the sections of a recipe, as they are written
 
 
@@ -163,23 +161,23 @@ def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
 def made(tables: Tables) -> Recipe:
     """Every section as its task has it, checked."""
     task = _task(tables)
-    family = _chosen(tables, "model", "family", task.families, f" for task.name={task.name}")
+    family = FAMILIES[_family(tables, task)]
     objective = _chosen(tables, "objective", "name", task.objectives, f" for task.name={task.name}")
     recipe = Recipe(
         **without_model(tables),
         text=build(task.text, tables["text"], "text"),
-        model=build(FAMILIES[family].config, tables["model"], "model"),
+        model=build(family.config, tables["model"], "model"),
         objective=build(OBJECTIVES[objective], tables["objective"], "objective"),
     )
-    if family in ("transformer", "recurrent", "hran") and recipe.model.tie == "all" and not recipe.text.joint:
+    if family.has("seq2seq") and recipe.model.tie == "all" and not recipe.text.joint:
         raise UserError(
             "model.tie=all shares one embedding between both languages, so it needs text.joint=true; or set model.tie=output."
         )
     for key, value in (("compile", True), ("activation_checkpointing", True), ("fsdp", True), ("optimizer", "muon")):
-        fits = family not in WITHOUT_BLOCKS or (key == "compile" and family in COMPILED_BY_WORDS)
+        fits = family.has("blocks") or family.has("word_vectors") or (key == "compile" and family.has("compiles_steps"))
         if not fits and getattr(recipe.train, key) == value:
             given = f"train.{key}={as_typed(value)}"
-            raise UserError(f"{given} is for models made of blocks alone, and model.family={family} is not; leave it out.")
+            raise UserError(f"{given} is for models made of blocks alone, and model.family={family.name} is not; leave it out.")
     return recipe
 
 
@@ -194,6 +192,14 @@ def without_model(tables: Tables) -> dict[str, Any]:
 def _task(tables: Tables) -> Task:
     tables["task"].setdefault("name", DEFAULT_TASK)
     return TASKS[_chosen(tables, "task", "name", list(TASKS))]
+
+
+def _family(tables: Tables, task: Task) -> str:
+    """Return the family that a recipe names, or its task's default; one that cannot be trained for the task is refused."""
+    name = str(tables["model"].setdefault("family", task.family))
+    if name not in FAMILIES or not task.takes(FAMILIES[name]):
+        _chosen(tables, "model", "family", task.families(), f" for task.name={task.name}")
+    return name
 
 
 def typed_task(assignments: Sequence[str]) -> str | None:

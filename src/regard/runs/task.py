@@ -14,12 +14,14 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
+from regard.families import FAMILIES
 from regard.text.config import TextConfig
 from regard.training.config import TrainConfig
 
 if TYPE_CHECKING:  # for annotations: a declaration imports none of these
     import torch
 
+    from regard.families.base import Family
     from regard.model.flops import Part
     from regard.runs.folder import Run, Say
     from regard.runs.pretrained import InitCheckpoint
@@ -53,10 +55,12 @@ class Task:
 
     name: str
 
-    # Sections of its recipe. The first family and the first objective are the defaults.
+    # Sections of its recipe.
     data: type
-    families: tuple[str, ...]
-    objectives: tuple[str, ...]
+    family: str  # the default
+    needs: tuple[set[str], ...]  # capabilities: a family needs all of one of these sets ...
+    excludes: set[str] = field(default_factory=set)  # ... and none of these
+    objectives: tuple[str, ...]  # the first is the default
     text: type = TextConfig
     train: type = TrainConfig
     freezes: bool = False  # has it a head to train on top of a frozen body (task.freeze)?
@@ -90,6 +94,14 @@ class Task:
     scored_on: str = "what the model says"  # by default, in studio
     exports: tuple[str, ...] = ("bert", "electra")  # families that can be written as a Hugging Face folder
     export_files: Callable[[Recipe, Any], dict[str, str]] | None = None  # and what is written beside their weights
+
+    def takes(self, family: Family) -> bool:
+        """Return whether models of this family can be trained for this task."""
+        return any(needed <= family.capabilities for needed in self.needs) and not self.excludes & family.capabilities
+
+    def families(self) -> list[str]:
+        """List the names of all families that it takes, the default first. Imports every family."""
+        return [self.family, *(name for name in FAMILIES if name != self.family and self.takes(FAMILIES[name]))]
 
 
 class TaskRegistry(Mapping[str, Task]):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.commands.subjects import subject_of, texts
+from regard.commands.subjects import subject_of
 from regard.commands.views import ViewRequest, roles
 from regard.commands.word_uses import find_uses, uses_in
 from regard.core.errors import UserError
@@ -25,7 +25,7 @@ from regard.lens.subject import Subject
 from regard.model.embedding import Embed
 from regard.model.probe import probe
 from regard.runs.folder import Run
-from regard.runs.protocols import Predictor
+from regard.runs.protocols import Inspectable, Predictor
 from regard.runs.task import TASKS
 from regard.studio.facts import facts_of
 from regard.studio.session import LONGEST
@@ -35,7 +35,6 @@ from regard.tasks.classification.predict import Regressor, TextClassifier
 from regard.tasks.embedding.predict import Embedder
 from regard.tasks.feature_encoder import Body, open_body
 from regard.tasks.language_model.predict import LOOKED_AT, TextGenerator
-from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 from regard.tasks.masked_lm.predict import FillMask
 from regard.tasks.notices import must_read_pieces
 from regard.tasks.registry import is_public
@@ -46,19 +45,7 @@ from regard.text.blanks import TYPED
 from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import Tokenizer
 
-EXAMPLES = {
-    "translation": "the animal did not cross the street because it was too tired",
-    "language_model": "The following example shows how a function returns a value",
-    "masked_lm": "the man went to the [MASK] to buy milk",
-    "embedding": "the man went to the bank of the river",
-    "tagging": "Anna Miller works in Paris",
-    "question_answering": "who sleeps ?\tthe small cat sleeps and the dog barks",
-    "dialogue": "hello , how are you ?",
-    "retrieval": "hello , how are you ?",
-    "judge": "the man went to the house to buy milk",
-    "document": "we loved the penguins . the food was cold , and nobody came . we shall not come again .",
-    "pair": "a man is eating food\ta man is eating",
-}
+HELLO = "hello , how are you ?"  # to a model that finds replies
 KNOWN = "builtin:english-french"  # the sentence above is of its kind, and everybody's example
 RETRIEVES = (
     "this model finds replies by vectors of whole texts, and studio draws what single words look at; give a bot that writes, or "
@@ -90,25 +77,18 @@ class RunSession:
         """Of what the run was tested on, or one that such models are shown with."""
         if self._first_tested is not None:
             return self._first_tested
-        match self.answers:
-            case TextClassifier(labels=asked) | Regressor(scale=asked) if asked.texts == 2:
-                return EXAMPLES["pair"]
-            case TextClassifier() | Regressor() if reads_documents(self.answers):
-                return EXAMPLES["document"]
-            case ReplacedTokenDetector():
-                return EXAMPLES["judge"]
-        return EXAMPLES.get(self.task, "the small cat sees the red house")
+        return self.answers.example if isinstance(self.answers, Inspectable) else HELLO
 
     @cached_property
     def _first_tested(self) -> str | None:
         """Where that comes along with the package: people's own files may be large, or gone."""
-        if is_public(self.name) or not TASKS[self.task].single_texts:
+        if is_public(self.name) or not isinstance(self.answers, Inspectable) or not TASKS[self.task].single_texts:
             return None
         recipe = Run.open(self.name).recipe
         where = recipe.data.test[0] if recipe.data.test else ""
         if not where.startswith("builtin:") or where.startswith(KNOWN):
             return None
-        return next(texts(self.answers, TASKS[self.task].read_test(recipe)))[0]
+        return next(self.answers.test_texts(TASKS[self.task].read_test(recipe)))[0]
 
     def subject(self, text: str, target: str | None) -> Subject:
         if isinstance(getattr(self.model, "body", self.model), ELMo):

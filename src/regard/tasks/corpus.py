@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -102,3 +102,17 @@ def _enough(found: Iterator[Part], say: Say) -> Iterator[str]:
         if part.ends:
             yield from document
             document, first = [], False
+
+
+PIECE = 128  # tokens of running text that are inspected together
+
+
+def text_pieces(texts: Iterable[str], tokenizer: Tokenizer, room: int) -> Iterator[str]:
+    """Yield running text in pieces of at most `room` tokens."""
+    room = min(PIECE, room)
+    for text in texts:
+        ids = tokenizer.encode(text)
+        for start in range(0, len(ids), room):
+            piece = tokenizer.decode(ids[start : start + room])
+            if piece.strip():
+                yield piece

@@ -12,19 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
-from regard.families import FAMILIES, marks_of
+from regard.families import FAMILIES, family_of, marks_of
 from regard.families.base import Heads
-from regard.families.bert import BERTConfig
 from regard.families.bodies import body_of
-from regard.families.elmo import ELMo, ELMoConfig
-from regard.families.gpt import GPT, GPTConfig
+from regard.families.gpt import GPT
 from regard.families.published_sizes import context
-from regard.families.transformer import Transformer
 from regard.model.probe import layers
 from regard.model.stack import Stack
 from regard.runs.folder import Run, choose_device
@@ -62,18 +60,20 @@ def open_body(name: str | Path, device: str | None = None) -> Body:
     where = choose_device(device)
     if not is_public(name):
         run = Run.open(name)
-        if run.recipe.model.family in ("transformer", "recurrent"):
+        family = family_of(run.recipe.model)
+        if family.has("seq2seq") and not family.has("dialogue_context"):
             return _of_translator(str(name), Translator.of(run, run.recipe, where))
     return _of_start(start_of(str(name)), where)
 
 
 def _of_start(start: InitCheckpoint, device: torch.device) -> Body:
     config = FAMILIES[start.settings["model"]["family"]].config(**start.settings["model"])
-    if not isinstance(config, GPTConfig | BERTConfig | ELMoConfig):
+    family = family_of(config)
+    if not family.has("causal_lm") and not family.has("token_vectors", "token_heads"):
         able = "a GPT, a BERT or relative, an ELMo, or a translator"
         raise UserError(f"{start.name} is of the family {config.family}; a word is followed through the layers of {able}.")
     around, tokenizer = marks_of(config, start.tokenizer.roles), start.tokenizer
-    if isinstance(config, GPTConfig):
+    if family.has("causal_lm"):
         gpt = GPT(config, start.vocabulary)
         start.fill(gpt)
         gpt.to(device).eval()
@@ -83,16 +83,17 @@ def _of_start(start: InitCheckpoint, device: torch.device) -> Body:
 
         seen = between(gpt.decoder, read)
         return Body(start.name, tokenizer, gpt.embed.tokens, seen, (around.start,), (), context(config))
-    both = body_of(config, start.vocabulary, heads=ONLY_BODY)
+    both: Any = body_of(config, start.vocabulary, heads=ONLY_BODY)
     start.fill(both)
     both.to(device).eval()
-    seen = both.layers if isinstance(both, ELMo) else between(both.encoder, both.hidden)
+    seen = between(both.encoder, both.hidden) if family.has("blocks") else both.layers
     return Body(start.name, tokenizer, both.embed.tokens, seen, (around.start,), (around.end,), context(config))
 
 
 def _of_translator(name: str, translator: Translator) -> Body:
-    model, tokenizer = translator.model, translator.tokenizers.source
-    seen = between(model.encoder, model.encode) if isinstance(model, Transformer) else None
+    model: Any = translator.model
+    tokenizer = translator.tokenizer
+    seen = between(model.encoder, model.encode) if isinstance(model.encoder, Stack) else None
     return Body(name, tokenizer, model.source.tokens, seen, (), (EOS,), context(model.config))
 
 

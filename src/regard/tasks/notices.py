@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from regard.core.terminal import aside, quoted
-from regard.families.published_sizes import Bodies, depth
+from regard.families import family_of
+from regard.families.published_sizes import depth
 from regard.model.mixers import CONVOLUTION
 from regard.model.visibility import causal, full
 from regard.model.visibility.full_length import LONGEST, whole_up_to
@@ -22,24 +23,16 @@ from regard.text.tokenizer import NOTED, Tokenizer
 NAMED, LONGEST_WORD = 12, 40  # words, and characters of one
 
 
-def tokenizer_of(answers: Any) -> Tokenizer | None:
-    """What its texts are read by, a translator's that of the source; None where texts are no pieces, as those of word vectors."""
-    if hasattr(answers, "tokenizers"):
-        found: Tokenizer = answers.tokenizers.source
-        return found
-    return getattr(answers, "tokenizer", None) or getattr(getattr(answers, "reader", None), "tokenizer", None)
-
-
-def must_read_pieces(answers: Any) -> Tokenizer:
-    found = tokenizer_of(answers)
-    assert found is not None
-    return found
+def must_read_pieces(predictor: Predictor) -> Tokenizer:
+    """Return the tokenizer of what a model reads; word vectors have none, and are not asked."""
+    assert predictor.tokenizer is not None
+    return predictor.tokenizer
 
 
 @contextmanager
-def telling_unknown(answers: Any, say: Say = aside) -> Iterator[None]:
+def telling_unknown(answers: Predictor, say: Say = aside) -> Iterator[None]:
     """Whatever is read meanwhile; said once, in the end."""
-    tokenizer = tokenizer_of(answers)
+    tokenizer = answers.tokenizer
     if tokenizer is None:
         yield
         return
@@ -60,7 +53,7 @@ MARKS = 2  # around a text
 
 def seen_whole(config: Any) -> int | None:
     """The most tokens of a text in which this model's pattern leaves out nothing; None where it is no pattern that could."""
-    if not isinstance(config, Bodies) or config.mixer == CONVOLUTION:
+    if config is None or not family_of(config).has("blocks") or getattr(config, "mixer", CONVOLUTION) == CONVOLUTION:
         return None
     pattern = parse_visibility(config.visibility)
     readers, writers = depth(config)
@@ -81,7 +74,7 @@ def told_whole(config: Any) -> str | None:
 def told_of_text(answers: Predictor, text: str) -> str | None:
     """For people who look at one text."""
     config = getattr(getattr(answers.model, "body", answers.model), "config", None)
-    most, tokenizer = seen_whole(config), tokenizer_of(answers)
+    most, tokenizer = seen_whole(config), answers.tokenizer
     if config is None or most is None or tokenizer is None or len(tokenizer.encode(text)) + MARKS > most:
         return None
     return f"model.visibility={config.visibility} leaves out nothing of this text, so what is shown is that of full attention."

@@ -8,7 +8,8 @@ from regard.runs.task import Task, lazy
 TASK = Task(
     name="bidirectional_lm",
     data=TextsConfig,
-    families=("elmo",),
+    family="elmo",
+    needs=({"bidirectional_lm"},),
     objectives=("both_ways",),
     prepare=lazy("regard.tasks.bidirectional_lm.prepare:prepare"),
     read_test=lazy("regard.tasks.language_model.prepare:read_test"),

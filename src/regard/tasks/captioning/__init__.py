@@ -8,7 +8,8 @@ from regard.runs.task import Task, lazy
 TASK = Task(
     name="captioning",
     data=CaptionsConfig,
-    families=("captioner",),
+    family="captioner",
+    needs=({"captioning"},),
     objectives=("captioning",),
     prepare=lazy("regard.tasks.captioning.prepare:prepare"),
     read_test=lazy("regard.tasks.captioning.prepare:read_test"),

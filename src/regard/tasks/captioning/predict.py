@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 import torch
@@ -32,6 +32,9 @@ from regard.tasks.results import EvaluationResult
 from regard.text.specials import SOS
 from regard.text.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from regard.lens.subject import Subject
+
 VOCABULARY = "tokenizer.json"
 LONGEST = 64  # tokens of a caption, its end counted
 SHOWN = 384  # pixels: a picture of heat maps shows the image at most so large
@@ -43,6 +46,8 @@ class CaptionGenerator:
     tokenizer: Tokenizer
     decode: DecodeConfig
     sessions: CapturedGraphs | None = None  # on a GPU: recorded searches, to be replayed
+
+    example = "IMAGE.png"
 
     def __post_init__(self) -> None:
         self.sessions = sessions_on(self.device)
@@ -95,6 +100,15 @@ class CaptionGenerator:
         for n, name in enumerate(texts):
             found = self.write(self._pixels(open_image(name.strip()))[None], (first or 0) + n)[0] if name.strip() else [NOTHING]
             tell({"image": name}, found, self.decode, as_json, emit)
+
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        """Inspect the caption of an image; `text` is the name of its file."""
+        from regard.tasks.captioning.inspect import of_image
+
+        return of_image(self, self._pixels(open_image(text)), text, target)
+
+    def test_texts(self, test: CaptionedImages) -> Iterator[tuple[str, str | None]]:
+        raise UserError("the test set of a captioner is images; give one of them, IMAGE.png.")
 
     def evaluate(self, test: CaptionedImages) -> EvaluationResult[CaptionScores]:
         found = [best[0] for best in self.write(test.images_NYXC)]

@@ -8,7 +8,8 @@ from regard.runs.task import Task, lazy
 TASK = Task(
     name="classification",
     data=LabelledConfig,
-    families=("gpt", "bert", "encoder", "han", "elmo"),
+    family="gpt",
+    needs=({"pooled_vector"},),
     objectives=("classification", "regression", "distillation"),
     freezes=True,
     prepare=lazy("regard.tasks.classification.prepare:prepare"),

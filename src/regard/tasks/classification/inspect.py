@@ -14,6 +14,7 @@ A text laid before a hierarchy: what it said, and how much it looked at every se
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 import torch
@@ -24,10 +25,9 @@ from regard.core.errors import UserError, nearest
 from regard.data.batching.labelled import LabelledTexts, make_batch
 from regard.data.batching.pairs import Ragged
 from regard.data.batching.qa import make_batch as span_batch
+from regard.families import family_of
 from regard.families.bert import BERT
 from regard.families.classifier import Body, Classifier
-from regard.families.gpt import GPT
-from regard.families.han import HAN
 from regard.families.vectors import text_vectors
 from regard.lens import token_rows
 from regard.lens.analyses.document import Document, Sentence, Word
@@ -108,8 +108,7 @@ def of_answerer(answerer: QuestionAnswerer, text: str, target: str | None) -> Su
 
 
 def of_embedder(embedder: Embedder, text: str, target: str | None) -> Subject:
-    model, around = embedder.model, embedder.reader
-    assert isinstance(model, BERT)
+    model, around = cast(BERT, embedder.model), embedder.reader  # an ELMo has no attention, and does not come here
     ids, _, _ = around.encode([(text,)], [repr(text[:40])])
     side = _laid(around, (text,), ids, len(ids.flat))
     ids_L = torch.tensor(side.ids, device=_device(model))
@@ -140,7 +139,7 @@ def _of_text(
     choices: Callable[[int], str],
 ) -> Subject:
     """`says` is logits_BV of one output, or logits_BLV of several."""
-    name, words = "decoder" if isinstance(body, GPT) else "encoder", getattr(body, "head", None)
+    name, words = "decoder" if family_of(body).has("causal_lm") else "encoder", getattr(body, "head", None)
     return Subject(
         model=body,
         title=title,
@@ -151,7 +150,7 @@ def _of_text(
         choices=choices,
         head=None if words is None else words_of(getattr(body, name), words),
         hidden=hidden,
-        nested=isinstance(body, HAN),
+        nested=family_of(body).has("nested_documents"),
     )
 
 
@@ -221,7 +220,7 @@ def _span(context: str, answer: str) -> tuple[int, int]:
 
 
 def reads_documents(answers: Predictor) -> bool:
-    return isinstance(answers, TextClassifier | Regressor) and isinstance(answers.model.body, HAN)
+    return isinstance(answers, TextClassifier | Regressor) and family_of(answers.model).has("nested_documents")
 
 
 @torch.no_grad()

@@ -6,9 +6,9 @@ A trained rater: it gives a text, or a pair of texts, a number, such as how alik
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from regard.data.labels.classes import Labels
 from regard.data.labels.scale import Scale, values
 from regard.data.sources.labelled import Example
 from regard.decode.config import DecodeConfig
+from regard.families import family_of
 from regard.families.classifier import Classifier, classifier
 from regard.metrics.classification import ClassificationScores
 from regard.metrics.correlation import SimilarityScores
@@ -30,6 +31,10 @@ from regard.runs.recipe import Recipe, Tables
 from regard.tasks.classification.reader import EITHER, Parts, Reader, Text, as_typed, in_parts, scores, scores_of_examples
 from regard.tasks.results import EvaluationResult, list_mistakes
 from regard.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from regard.lens.analyses.document import Document
+    from regard.lens.subject import Subject
 
 VOCABULARY, LABELS = "tokenizer.json", "labels.json"
 
@@ -106,6 +111,27 @@ class TextClassifier:
         """What a row of a table is told, by column."""
         answers = self.classify([given[0] if len(given) == 1 else (given[0], given[1]) for given in asked])
         return [dict(zip((*self.tells, "probabilities"), (a.label, a.probabilities[a.label], a.probabilities))) for a in answers]
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.reader.tokenizer
+
+    @property
+    def example(self) -> str:
+        return example_for(self.model, self.labels.texts)
+
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        from regard.tasks.classification.inspect import of_labeller
+
+        return of_labeller(self, text, target)
+
+    def test_texts(self, test: Sequence[Example]) -> Iterator[tuple[str, str | None]]:
+        return (("\t".join(example.texts), example.label) for example in test)
+
+    def document(self, text: str) -> Document:
+        from regard.tasks.classification.inspect import document_of
+
+        return document_of(self, text)
 
     def evaluate(self, test: Sequence[Example]) -> EvaluationResult[ClassificationScores]:
         """Scores, with the mistakes listed in the run's folder, the surest first."""
@@ -220,6 +246,27 @@ class Regressor:
         """What a row of a table is told, by column."""
         return [{"predicted": float(number)} for number in self._numbers(asked, [repr(given[0][:40]) for given in asked])]
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.reader.tokenizer
+
+    @property
+    def example(self) -> str:
+        return example_for(self.model, self.scale.texts)
+
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        from regard.tasks.classification.inspect import of_rater
+
+        return of_rater(self, text, target)
+
+    def test_texts(self, test: Sequence[Example]) -> Iterator[tuple[str, str | None]]:
+        return (("\t".join(example.texts), example.label) for example in test)
+
+    def document(self, text: str) -> Document:
+        from regard.tasks.classification.inspect import document_of
+
+        return document_of(self, text)
+
     def evaluate(self, test: Sequence[Example]) -> EvaluationResult[SimilarityScores]:
         """Scores, with every text listed in the run's folder, the farthest off first."""
         self.scale.numbers(test, "test")  # refuses what training had otherwise
@@ -230,6 +277,15 @@ class Regressor:
         rows = [[*test[n].texts, test[n].label, f"{said[n]:.4f}", f"{said[n] - true[n]:+.4f}"] for n in order]
         listed = list_mistakes(self.run, "the farthest off first", header, rows, "texts")
         return EvaluationResult(SimilarityScores.of(true, said), [f"{number:.4f}" for number in said], listed)
+
+
+def example_for(model: Classifier, texts: int) -> str:
+    """Return a text, a pair or a document, as the model reads them."""
+    if texts == 2:
+        return "a man is eating food\ta man is eating"
+    if family_of(model).has("nested_documents"):
+        return "we loved the penguins . the food was cold , and nobody came . we shall not come again ."
+    return "the small cat sees the red house"
 
 
 def open_run(run: Run, recipe: Recipe, device: torch.device) -> TextClassifier | Regressor:

@@ -26,8 +26,8 @@ from regard.data.lra.sequences import Sequences
 from regard.data.sources.columns import listed
 from regard.data.sources.labelled import Example, chosen, lacks_labels, read_labelled, read_unlabelled, told_columns
 from regard.data.valid_fraction import held_out, hint, rows_held_out, told_held_out
+from regard.families import family_of
 from regard.families.classifier import Classifier, classifier, count
-from regard.families.gpt import GPTConfig
 from regard.metrics.classification import ClassificationScores
 from regard.metrics.correlation import correlation
 from regard.model.flops import Part
@@ -130,7 +130,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
 
 
 def _must_make_sense(recipe: Recipe) -> None:
-    if recipe.objective.language and not isinstance(recipe.model, GPTConfig):
+    if recipe.objective.language and not family_of(recipe.model).has("causal_lm"):
         raise UserError(
             f"objective.language={recipe.objective.language} is for model.family=gpt, which reads forwards; others see the words "
             "that they would predict. Set objective.language=0."

@@ -8,7 +8,8 @@ from regard.runs.task import Task, lazy
 TASK = Task(
     name="denoising",
     data=LabelledConfig,
-    families=("encoder", "bert"),
+    family="encoder",
+    needs=({"masked_lm"},),
     objectives=("masked",),
     prepare=lazy("regard.tasks.denoising.prepare:prepare"),
     read_test=lazy("regard.tasks.denoising.prepare:read_test"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 
@@ -12,7 +13,9 @@ from regard.data.batching.masked import MaskedPassages, Masking, WholeTexts
 from regard.data.batching.pairs import Ragged
 from regard.data.lra.sequences import Sequences
 from regard.data.sources.labelled import Example
-from regard.families.bert import BERT, BERTConfig
+from regard.families import family_of
+from regard.families.base import Sizes
+from regard.families.bert import BERT
 from regard.families.encoder import Encoder
 from regard.metrics.masked_lm import FillScores, score_filling
 from regard.objectives.masked_lm import MaskedLMLoss
@@ -44,6 +47,10 @@ class Denoiser:
         filler = FillMask(model, start.tokenizer, recipe)  # type: ignore[arg-type]  # which needs no more than both have
         return cls(model, filler, alone(Reader.of(recipe, start.tokenizer)))
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.filler.tokenizer
+
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         self.filler.predict(texts, first, as_json, emit)
 
@@ -56,13 +63,13 @@ class Denoiser:
 
 def built(recipe: Recipe, size: int, seed: int = 0) -> BERT | Encoder:
     """With a head for words, and no other."""
-    return (BERT if isinstance(recipe.model, BERTConfig) else Encoder)(recipe.model, size, seed)
+    return cast(BERT | Encoder, family_of(recipe.model).build(recipe.model, Sizes(vocabulary=size), seed))
 
 
 def masked(recipe: Recipe, tokenizer: Tokenizer, ids: Ragged, seed: int, packed: bool = False) -> MaskedPassages:
     assert tokenizer.roles.mask is not None
     continues = tokenizer.continuing() if recipe.objective.whole_words else None
-    masking = Masking(seed, tokenizer.roles.mask, words(tokenizer), recipe.objective.share, continues=continues)
+    masking = Masking(seed, tokenizer.roles.mask, words(tokenizer), recipe.objective.mask_rate, continues=continues)
     return MaskedPassages(WholeTexts(ids, seed), recipe.train.tokens_per_batch, masking, packed)
 
 

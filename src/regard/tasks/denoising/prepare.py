@@ -22,8 +22,8 @@ from regard.core.errors import UserError
 from regard.data.batching.masked import MaskedPassages
 from regard.data.batching.pairs import Ragged
 from regard.data.sources.labelled import Example
-from regard.families import bert, encoder
-from regard.families.bert import BERT, BERTConfig
+from regard.families import bert, encoder, family_of
+from regard.families.bert import BERT
 from regard.families.encoder import Encoder
 from regard.metrics.masked_lm import score_filling
 from regard.model.flops import Part
@@ -81,11 +81,9 @@ class Denoised:
 
     def example(self) -> tuple[Part, int]:
         """A text of average length, with its masked words."""
-        model, length = self.recipe.model, round(self.train.lengths.mean())
+        length = round(self.train.lengths.mean())
         scored = max(1, round(self.recipe.objective.mask_rate * length))
-        if isinstance(model, BERTConfig):
-            return bert.count(model, self._vocabulary, length, scored), scored
-        return encoder.count(replace(model, pairs="joined"), self._vocabulary, length, scored), scored
+        return _count(self.recipe, self._vocabulary, length, scored), scored
 
     def amounts(self) -> dict[str, str]:
         return {split: f"{len(ids):,} texts" for split, ids in (("train", self.train), ("valid", self.valid))}
@@ -119,9 +117,13 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Denoised:
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
-    if isinstance(recipe.model, BERTConfig):
-        return bert.count(recipe.model, vocabulary, tokens)
-    return encoder.count(replace(recipe.model, pairs="joined"), vocabulary, tokens)
+    return _count(recipe, vocabulary, tokens)
+
+
+def _count(recipe: Recipe, vocabulary: int, tokens: int, scored: int | None = None) -> Part:
+    if family_of(recipe.model).has("token_heads"):
+        return bert.count(recipe.model, vocabulary, tokens, scored)
+    return encoder.count(replace(recipe.model, pairs="joined"), vocabulary, tokens, scored)
 
 
 def read_test(recipe: Recipe) -> Sequence[Example]:

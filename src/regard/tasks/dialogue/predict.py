@@ -15,7 +15,7 @@ from regard.data.pair import Pair
 from regard.data.sources.dialogues import BETWEEN, as_typed, recent
 from regard.families.encoder_decoder import EncoderDecoder
 from regard.metrics.dialogue import DialogueScores, candidates, log_likelihoods, perplexity, score_replies
-from regard.runs.folder import Run
+from regard.runs.folder import Run, Say
 from regard.runs.protocols import Predictor
 from regard.runs.recipe import Recipe
 from regard.tasks.results import EvaluationResult
@@ -70,6 +70,13 @@ class Responder:
             raise UserError("nothing was said; give at least one turn to reply to.")
         return self.translator(self._fitted([context])[0])
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.tokenizers.source
+
+    def replies(self, turns: Sequence[str], say: Say) -> list[str]:
+        return [self(turns)]
+
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """A line for each text, whose turns have __eou__ between them."""
         self.translator.predict(self._fitted([as_typed(text) for text in texts]), first, as_json, emit)
@@ -95,4 +102,5 @@ class Responder:
 
 def as_writer(answers: Predictor) -> Predictor:
     """For those who look inside: a replier reads and writes as a translator does."""
-    return answers.translator if isinstance(answers, Responder) else answers
+    inner: Predictor = getattr(answers, "translator", answers)
+    return inner

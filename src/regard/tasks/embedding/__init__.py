@@ -8,7 +8,8 @@ from regard.runs.task import Task, lazy
 TASK = Task(
     name="embedding",
     data=SentencesConfig,
-    families=("bert", "elmo"),
+    family="bert",
+    needs=({"token_vectors", "token_heads"},),
     objectives=("vectors",),
     prepare=lazy("regard.tasks.embedding.predict:prepare"),
     read_test=lazy("regard.tasks.embedding.predict:read_test"),

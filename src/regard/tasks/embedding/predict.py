@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
@@ -26,6 +26,10 @@ from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.classification.reader import Reader
+from regard.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from regard.lens.subject import Subject
 
 BODY = Heads(words=False)
 
@@ -36,6 +40,8 @@ class Embedder:
     reader: Reader
     vectors: VectorsConfig
     decode: DecodeConfig
+
+    example = "the man went to the bank of the river"
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Embedder:
@@ -87,6 +93,21 @@ class Embedder:
                 emit(f'{{"text": {json.dumps(text, ensure_ascii=False)}, "vector": {numbers or "null"}}}\n')
             else:
                 emit(f"{numbers}\n")
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.reader.tokenizer
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        return self(list(texts))
+
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        from regard.tasks.classification.inspect import of_embedder
+
+        return of_embedder(self, text, target)
+
+    def test_texts(self, test: object) -> Iterator[tuple[str, str | None]]:
+        self.evaluate(test)  # which says that there are none
 
     def evaluate(self, test: object) -> NoReturn:
         raise UserError("vectors have no score of their own; fine-tune with a recipe for similarity to score a test set.")

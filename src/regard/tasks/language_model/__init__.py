@@ -8,7 +8,8 @@ from regard.runs.task import Task, lazy
 TASK = Task(
     name="language_model",
     data=TextsConfig,
-    families=("gpt",),
+    family="gpt",
+    needs=({"causal_lm"},),
     objectives=("next_token",),
     prepare=lazy("regard.tasks.language_model.prepare:prepare"),
     read_test=lazy("regard.tasks.language_model.prepare:read_test"),

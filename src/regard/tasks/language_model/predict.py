@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import torch
 
 from regard.core.errors import UserError
 from regard.core.terminal import Emit
+from regard.data.sources.text import documents
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
 from regard.decode.hypothesis import Hypothesis
 from regard.families.gpt import GPT
 from regard.lens.alignment import Alignment
-from regard.metrics.likelihood import Ids, log_probabilities
+from regard.metrics.likelihood import Ids, Likelihood, log_probabilities
 from regard.metrics.multiple_choice import Choice, choose
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run
 from regard.runs.load import fill, must_be_as_trained, ready, vocabulary_of, window_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.recipe import Recipe
+from regard.tasks.corpus import text_pieces
 from regard.tasks.language_model.generate import BatchGenerator, Continuation
 from regard.tasks.language_model.perplexity import Perplexity, TestText
 from regard.tasks.streaming import StreamedText, silent
 from regard.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from regard.decode.beam_trace import SearchTree
+    from regard.lens.subject import Subject
 
 LOOKED_AT = 16  # tokens of a continuation that is drawn
 
@@ -58,6 +64,8 @@ class TextGenerator:
     decode: DecodeConfig
     window: int  # tokens that it sees
     sessions: CapturedGraphs | None = None  # on a GPU: recorded searches, to be replayed
+
+    example = "The following example shows how a function returns a value"
 
     def __post_init__(self) -> None:
         self.sessions = sessions_on(self.device)
@@ -161,10 +169,36 @@ class TextGenerator:
                 for written in found:
                     emit(f"{_on_one_line(written.text)}\n")
 
-    def score(self, texts: Sequence[Ids], stride: int = 0) -> list[Any]:
+    def log_probabilities(self, texts: Sequence[Ids], stride: int = 0) -> list[Any]:
         """log p of every token of each text, given those before it that the window lets it see."""
         stride = stride or max(1, self.window // 2)
         return log_probabilities(self.model, texts, start=self.start, window=self.window, stride=stride)
+
+    def score(self, texts: Sequence[str]) -> Likelihood:
+        return Likelihood.of(self.log_probabilities([self.tokenizer.encode(text) for text in texts]), texts)
+
+    def stream(self, prompt: str, number: int, emit: Emit) -> str:
+        return self.write([prompt], number, emit)[0][0].text
+
+    def searching(self, **settings: Any) -> TextGenerator:
+        return replace(self, decode=replace(self.decode, **settings))
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.tokenizer
+
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        from regard.tasks.translation.inspect import of_writer
+
+        return of_writer(self, text, target, hypothesis)
+
+    def test_texts(self, test: TestText) -> Iterator[tuple[str, str | None]]:
+        return ((piece, None) for piece in text_pieces(documents(test.test, test.column), self.tokenizer, self.window))
+
+    def trace(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
+        from regard.tasks.traces import of_writer
+
+        return of_writer(self, text, beam, forced)
 
     def choose(self, context: str, options: Sequence[str], aside: str = "") -> Choice:
         """How likely each option is after the context; a space is put between them where neither has one."""
@@ -183,7 +217,7 @@ class TextGenerator:
         )
 
     def evaluate(self, test: TestText) -> Perplexity:
-        return Perplexity.of(test, self.tokenizer, self.start, self.score)
+        return Perplexity.of(test, self.tokenizer, self.start, self.log_probabilities)
 
     @torch.no_grad()
     def _look(self, prompt: list[int], written: Sequence[int]) -> list[int]:
@@ -196,9 +230,9 @@ class TextGenerator:
         self.model(torch.tensor([ids], device=self.device))
         return ids
 
-    def attention(self, text: str, part: str = "decoder") -> tuple[str, Alignment]:
+    def attention(self, text: str, part: str | None = None) -> tuple[str, Alignment]:
         """What comes after the text, and what every token of both attended to."""
-        if part != "decoder":
+        if part not in (None, "decoder"):
             raise UserError(f"--part {part}: a language model is a decoder alone; give --part decoder, or leave it out.")
         prompt = self._encode(text)
         length = min(LOOKED_AT, max(1, self.window + 1 - len(prompt)))

@@ -8,7 +8,8 @@ from regard.runs.task import Task, lazy
 TASK = Task(
     name="masked_lm",
     data=TextsConfig,
-    families=("bert", "electra"),
+    family="bert",
+    needs=({"masked_lm", "token_heads"}, {"replaced_token"}),
     objectives=("masked", "replaced"),
     prepare=lazy("regard.tasks.masked_lm.prepare:prepare"),
     read_test=lazy("regard.tasks.masked_lm.prepare:read_test"),

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -28,10 +28,13 @@ from regard.runs.folder import Run
 from regard.runs.load import fill, ready, vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.recipe import Recipe
-from regard.tasks.masked_lm.masking import MaskedTest, scored
+from regard.tasks.masked_lm.masking import MaskedTest, masked_test_texts, scored
 from regard.text.blanks import TYPED
 from regard.text.offsets import Placed
 from regard.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from regard.lens.subject import Subject
 
 WORD = re.compile(r"\S+")
 
@@ -47,6 +50,8 @@ class ReplacedTokenDetector:
     tokenizer: Tokenizer
     recipe: Recipe
     both: ELECTRA | None = None  # with the generator, of a run
+
+    example = "the man went to the house to buy milk"
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> ReplacedTokenDetector:
@@ -102,6 +107,14 @@ class ReplacedTokenDetector:
                 emit(json.dumps({"text": text, "words": told}, ensure_ascii=False) + "\n")
             else:
                 emit("\t".join(f"{printable(word)} {probability:.4f}" for word, probability in suspects) + "\n")
+
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        from regard.tasks.masked_lm.inspect import of_judge
+
+        return of_judge(self, text, target)
+
+    def test_texts(self, test: MaskedTest) -> Iterator[tuple[str, str | None]]:
+        return masked_test_texts(test, self.recipe, self.tokenizer)
 
     def evaluate(self, test: MaskedTest) -> FillScores:
         if self.both is None:

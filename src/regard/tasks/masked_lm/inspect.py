@@ -9,6 +9,7 @@ tagger           [CLS] words [SEP]       a tag for each token          the tags 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 import torch
@@ -85,8 +86,7 @@ def of_tagger(tagger: Tagger, text: str, target: str | None) -> Subject:
             raise UserError(f"the tag {tag!r} is not one that this model knows{nearest(tag, tagger.tags.names)}")
     targets_L = torch.full((len(ids),), IGNORED)
     targets_L[torch.from_numpy(places.flat.astype(np.int64))] = torch.tensor([tagger.tags.names.index(tag) for tag in tags])
-    name, model = tagger.tags.names.__getitem__, tagger.model
-    assert isinstance(model, BERT)
+    name, model = tagger.tags.names.__getitem__, cast(BERT, tagger.model)  # an ELMo has no attention, and does not come here
     return _of_tokens(model, text, side, _reads(model, side), model.tags, targets_L, name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from regard.core.errors import UserError
 from regard.data.batching.masked import MASKED, REPLACED, MaskedPassages, Masking
 from regard.data.batching.passages import Passages
 from regard.data.batching.token_cache import tokenise
+from regard.data.sources.text import documents
 from regard.families import marks_of
 from regard.families.base import Heads
 from regard.families.bert import BERT
@@ -20,7 +22,7 @@ from regard.objectives.masked_lm import MaskedLMLoss
 from regard.objectives.replaced_token import ReplacedTokenConfig, ReplacedTokenLoss
 from regard.runs.load import window_of
 from regard.runs.recipe import Recipe
-from regard.tasks.corpus import Text
+from regard.tasks.corpus import PIECE, Text, text_pieces
 from regard.text.tokenizer import Tokenizer
 
 SCORED = 0  # the seed of masks that are always the same
@@ -94,3 +96,9 @@ def scored(model: nn.Module, recipe: Recipe, tokenizer: Tokenizer, test: MaskedT
     tokens = tokenise(test.where, test.column, tokenizer, eos=None, say=lambda line: None)
     text = Text.of(tokens, 0, len(tokens.ids))
     return score_filling(model, objective_of(recipe), masked(recipe, tokenizer, text, SCORED).in_order())
+
+
+def masked_test_texts(test: MaskedTest, recipe: Recipe, tokenizer: Tokenizer) -> Iterator[tuple[str, None]]:
+    """Yield a test text in pieces that a model can read, its special tokens counted."""
+    room = min(PIECE, recipe.model.context or PIECE) - 2
+    return ((piece, None) for piece in text_pieces(documents(test.where, test.column), tokenizer, room))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -23,9 +23,12 @@ from regard.runs.load import must_be_as_trained, ready
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of
 from regard.runs.recipe import Recipe, Tables
 from regard.tasks.masked_lm.electra import ReplacedTokenDetector
-from regard.tasks.masked_lm.masking import MaskedTest, asked, scored
+from regard.tasks.masked_lm.masking import MaskedTest, asked, masked_test_texts, scored
 from regard.text.blanks import TYPED, Blanks
 from regard.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from regard.lens.subject import Subject
 
 TOP = 5  # words told of each blank
 
@@ -48,6 +51,8 @@ class FillMask:
     model: BERT
     tokenizer: Tokenizer
     recipe: Recipe
+
+    example = "the man went to the [MASK] to buy milk"
 
     def __post_init__(self) -> None:
         self.blanks = Blanks(self.tokenizer)
@@ -121,6 +126,14 @@ class FillMask:
                     for guesses in filled.blanks
                 )
                 emit("\t".join(told) + "\n")
+
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        from regard.tasks.masked_lm.inspect import of_filler
+
+        return of_filler(self, text, target)
+
+    def test_texts(self, test: MaskedTest) -> Iterator[tuple[str, str | None]]:
+        return masked_test_texts(test, self.recipe, self.tokenizer)
 
     def evaluate(self, test: MaskedTest) -> FillScores:
         return scored(self.model, self.recipe, self.tokenizer, test)

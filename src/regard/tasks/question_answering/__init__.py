@@ -8,7 +8,8 @@ from regard.runs.task import Task, lazy
 TASK = Task(
     name="question_answering",
     data=QuestionsConfig,
-    families=("bert",),
+    family="bert",
+    needs=({"span_head"},),
     objectives=("span",),
     prepare=lazy("regard.tasks.question_answering.prepare:prepare"),
     read_test=lazy("regard.tasks.question_answering.prepare:read_test"),

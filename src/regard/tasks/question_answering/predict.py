@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -24,6 +25,9 @@ from regard.tasks.question_answering.reader import Found, Reader, answers_of, sc
 from regard.tasks.results import EvaluationResult, list_mistakes, on_one_line
 from regard.text.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from regard.lens.subject import Subject
+
 SPAN = Heads(words=False, span=True)
 HEADER = ("question", "answers", "predicted", "f1", "probability", "place")
 
@@ -35,6 +39,8 @@ class QuestionAnswerer:
     data: QuestionsConfig
     decode: DecodeConfig
     run: Run | None = None  # where mistakes are listed
+
+    example = "who sleeps ?\tthe small cat sleeps and the dog barks"
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> QuestionAnswerer:
@@ -94,6 +100,18 @@ class QuestionAnswerer:
                 emit(json.dumps(record, ensure_ascii=False) + "\n")
             else:
                 emit(_line(found[0]) if found else "\n")
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.reader.tokenizer
+
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        from regard.tasks.classification.inspect import of_answerer
+
+        return of_answerer(self, text, target)
+
+    def test_texts(self, test: Sequence[Question]) -> Iterator[tuple[str, str | None]]:
+        return ((f"{one.text}\t{one.context}", one.answers[0].text if one.answers else None) for one in test)
 
     def evaluate(self, test: Sequence[Question]) -> EvaluationResult[AnswerScores]:
         """Scores, with the mistakes listed in the run's folder."""

@@ -8,7 +8,8 @@ from regard.runs.task import Task, lazy
 TASK = Task(
     name="retrieval",
     data=RetrievalConfig,
-    families=("encoder", "bert", "word2vec"),
+    family="encoder",
+    needs=({"tower"},),
     objectives=("contrast",),
     prepare=lazy("regard.tasks.retrieval.prepare:prepare"),
     read_test=lazy("regard.tasks.dialogue.prepare:read_test"),

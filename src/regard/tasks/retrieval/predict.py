@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -21,9 +21,10 @@ from regard.data.config import RetrievalConfig
 from regard.data.pair import Pair
 from regard.data.sources.dialogues import Exchange, as_typed
 from regard.decode.config import DecodeConfig
+from regard.families import family_of
 from regard.families.two_tower import Bag, Side, TwoTower, towers
 from regard.metrics.dialogue import DialogueScores, candidates, score_replies
-from regard.runs.folder import Run
+from regard.runs.folder import Run, Say
 from regard.runs.load import fill, must_be_as_trained, ready, vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.protocols import Vocabulary
@@ -113,6 +114,19 @@ class Retriever:
             found.append([Found(*pair) for pair in best.items()])
         return found
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.reader.tokenizer
+
+    def replies(self, turns: Sequence[str], say: Say) -> list[str]:
+        if len(self.tokenizer.encode(turns[-1])) > (most := self.reader.room - 2):
+            say(f"(of that, only the first {most:,} tokens are read)")
+        found = self.nearest([turns], self.data.nearest)[0]
+        return [found[0].reply] if self.data.nearest == 1 else [f"{one.cosine:.4f}\t{one.reply}" for one in found]
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        return self.vectors("contexts", [as_typed(text) for text in texts])
+
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """The nearest reply to each text, whose turns have __eou__ between them; with data.nearest=5, five with their cosines."""
         said = [as_typed(text) for text in texts]
@@ -140,8 +154,8 @@ class Retriever:
 @torch.no_grad()
 def begin(model: TwoTower, start: InitCheckpoint) -> None:
     """With the body of what was trained before; of word vectors, with those it has, and nothing for other words and for marks."""
-    if not isinstance(model.body, Bag):
+    if not family_of(model).has("word_vectors"):
         start.fill(model.body)
         return
     known = known_rows(start.tokenizer, start.name)
-    model.body.words.weight.zero_()[known.rows_R] = known.vectors_RD
+    cast(Bag, model.body).words.weight.zero_()[known.rows_R] = known.vectors_RD

@@ -18,8 +18,8 @@ from regard.core.errors import UserError
 from regard.data.batching.contrastive import EncodedExchanges, ExchangeBatches
 from regard.data.pair import Pair
 from regard.data.sources.dialogues import Exchange
+from regard.families import family_of
 from regard.families.two_tower import TwoTower, count, towers
-from regard.families.word2vec import Word2VecConfig
 from regard.metrics.dialogue import recalls
 from regard.model.flops import Part
 from regard.objectives.base import Objective
@@ -109,7 +109,7 @@ class Exchanges:
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Exchanges:
     """Read and check the data, then take the vocabulary of the run, of the start, or of the training dialogues."""
-    if recipe.text.vectors and isinstance(recipe.model, Word2VecConfig):
+    if recipe.text.vectors and family_of(recipe.model).has("word_vectors"):
         raise UserError(
             f"text.vectors={recipe.text.vectors} is for models that read; a table of words begins with task.init_from=RUN."
         )

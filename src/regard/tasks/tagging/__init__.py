@@ -8,7 +8,8 @@ from regard.runs.task import Task, lazy
 TASK = Task(
     name="tagging",
     data=TaggedConfig,
-    families=("bert", "elmo"),
+    family="bert",
+    needs=({"token_heads"},),
     objectives=("tagging",),
     freezes=True,
     prepare=lazy("regard.tasks.tagging.prepare:prepare"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -29,6 +29,9 @@ from regard.tasks.results import EvaluationResult, list_mistakes, on_one_line
 from regard.tasks.tagging.decode_tags import HEADER, Marked, log_probabilities, marked, mistakes, word_reader
 from regard.text.offsets import Place, word_places
 from regard.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from regard.lens.subject import Subject
 
 LABELS = "labels.json"
 NOTHING = Marked([], [], [])
@@ -65,6 +68,8 @@ class Tagger:
     decode: DecodeConfig
     run: Run | None = None  # where mistakes are listed
     columns: tuple[str, ...] = ()  # of a table of texts, which is told by its header: none are chosen
+
+    example = "Anna Miller works in Paris"
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Tagger:
@@ -149,6 +154,21 @@ class Tagger:
             }
             for one in found
         ]
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.reader.tokenizer
+
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        from regard.tasks.masked_lm.inspect import of_tagger
+
+        return of_tagger(self, text, target)
+
+    def test_texts(self, test: Sequence[TaggedSentence]) -> Iterator[tuple[str, str | None]]:
+        for sentence in test:
+            text = " ".join(sentence.words)
+            fits = len(word_places(text)) == len(sentence.words)  # else its words are split in another way than the file's
+            yield text, " ".join(sentence.tags) if fits else None
 
     def evaluate(self, test: Sequence[TaggedSentence]) -> EvaluationResult[EntityScores | ClassificationScores]:
         """Scores, with the mistakes listed in the run's folder."""

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from regard.core.errors import UserError
 from regard.core.packing import IGNORED
-from regard.families.transformer import Transformer
 from regard.lens import token_rows
 from regard.lens.subject import Subject
 from regard.model.stack import Stack
@@ -62,8 +61,9 @@ def of_translator(translator: Translator, text: str, target: str | None, hypothe
         targets_L=targets_L,
         outputs=outputs,
         choices=lambda i: aim.tokens([i])[0],
-        head=words_of(model.decoder, model.head) if isinstance(model, Transformer) else None,
+        head=words_of(model.decoder, model.head) if isinstance(model.decoder, Stack) else None,
         hidden=hidden,
+        output_text=told,
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -30,6 +30,10 @@ from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
 from regard.tasks.limits import LONGEST_SOURCE
 from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from regard.decode.beam_trace import SearchTree
+    from regard.lens.subject import Subject
 
 ROOM = 50  # an output may be so many tokens longer than its source (Vaswani et al. 2017, section 6.1)
 
@@ -74,6 +78,8 @@ class Translator:
     decode: DecodeConfig
     columns: tuple[str, ...] = ()  # source and target of a table, as in training
     sessions: CapturedGraphs | None = None  # on a GPU: recorded searches, to be replayed
+
+    example = "the animal did not cross the street because it was too tired"
 
     def __post_init__(self) -> None:
         self.sessions = sessions_on(self.device)
@@ -151,6 +157,28 @@ class Translator:
         outputs = self([pair.source for pair in test])
         return Translated(corpus_scores(outputs, [pair.target for pair in test]), outputs)
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the source."""
+        return self.tokenizers.source
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.tokenizers.target
+
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        from regard.tasks.translation.inspect import of_translator
+
+        return of_translator(self, text, target, hypothesis)
+
+    def test_texts(self, test: Sequence[Pair]) -> Iterator[tuple[str, str | None]]:
+        return ((pair.source, pair.target) for pair in test)
+
+    def trace(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
+        from regard.tasks.traces import of_translator
+
+        return of_translator(self, text, beam, forced)
+
     def _must_fit(self, texts: Sequence[str], sources: list[list[int]]) -> None:
         room = longest(self.model.config)
         for text, ids in zip(texts, sources):
@@ -181,8 +209,9 @@ class Translator:
         target_BL, _ = pad([np.array([SOS, *translation.ids][:room]) for translation in translations])
         self.model(source_BM.to(self.device), lengths_B.to(self.device), target_BL.to(self.device))
 
-    def attention(self, text: str, part: str = "cross") -> tuple[str, Alignment]:
+    def attention(self, text: str, part: str | None = None) -> tuple[str, Alignment]:
         """The translation, and what each of its words attended to: part "cross", "decoder" or "encoder"."""
+        part = part or "cross"
         with probe(self.model) as seen:
             (best, *_) = self._probed(text)
         names = [name for name in seen if name.endswith(".cross") == (part == "cross") and (part == "cross" or part in name)]

@@ -49,6 +49,7 @@ class WordVectorModel:
     asking: WordsDataConfig
     lowercase: bool = False
     model: Any = None  # two tables are no module to look into
+    tokenizer = None
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> WordVectorModel:

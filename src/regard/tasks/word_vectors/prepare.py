@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -130,8 +130,7 @@ def train(prepared: Words, run: Run, say: Say, interrupt: Interrupt) -> Progress
     log = RunLog(run.folder, steps, progress.step, prepared.unit)
     progress = word_vectors.train(method, prepared.source, config, store, log, progress, interrupt)
     if progress.step >= steps:
-        assert isinstance(method.tables, Word2Vec)
-        _warn_if_crowded(method.tables.vectors().numpy(), config.epochs, say)
+        _warn_if_crowded(cast(Word2Vec, method.tables).vectors().numpy(), config.epochs, say)
     return progress
 
 
