@@ -22,8 +22,10 @@ from benchmarks.peers import joeynmt
 from benchmarks.peers.apart import Abroad, Apart
 from benchmarks.peers.marian import marian
 from benchmarks.steps import CUDA, DEVICE
-from regard.decode.beam import beam_search
+from regard.decode.config import BeamSettings
 from regard.decode.cuda_graphs import sessions_on
+from regard.decode.request import SearchRequest
+from regard.decode.search import search
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.packed_linear import pack
 from regard.text.specials import EOS, PAD, SOS
@@ -44,9 +46,9 @@ def ended(batch: int) -> Tensor:
 @torch.no_grad()
 def ours(model: Transformer, sessions: Any, batch: int) -> Outputs:
     read = model.start(ended(batch), torch.full((batch,), SOURCE + 1, device=DEVICE))
-    rules = dict(sos=SOS, eos=EOS, beam=BEAM, alpha=0.0, minimum=OUTPUT, banned=(PAD, SOS), sessions=sessions)
-    found = beam_search(read, batch, maximum=[OUTPUT] * batch, **rules)
-    return [hypotheses[0].ids for hypotheses in found]
+    limits, settings = dict(limits=[OUTPUT] * batch, minimum_length=OUTPUT), BeamSettings(beam=BEAM, length_penalty=0.0)
+    request = SearchRequest(encoded=read, sos=SOS, eos=EOS, method=settings, banned=(PAD, SOS), sessions=sessions, **limits)
+    return [found[0].ids for found in search(request)]
 
 
 @torch.no_grad()

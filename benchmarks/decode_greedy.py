@@ -19,7 +19,8 @@ from benchmarks.peers.gpt2 import gpt2
 from benchmarks.steps import CUDA, DEVICE
 from regard.decode.config import DecodeConfig
 from regard.decode.cuda_graphs import sessions_on
-from regard.decode.search import greedy
+from regard.decode.request import SearchRequest
+from regard.decode.search import search
 from regard.families.gpt import GPT, GPTConfig
 from regard.model.packed_linear import pack
 from regard.tasks.language_model.predict import TextGenerator
@@ -38,8 +39,9 @@ def prompts(batch: int) -> Tensor:
 def ours(model: GPT, sessions: object, batch: int) -> Outputs:
     ids = prompts(batch)
     read = model.start(ids[:, :-1], torch.full((batch,), PROMPT - 1, device=DEVICE))
-    found = greedy(read, batch, sos=ids[:, -1], eos=END, maximum=[OUTPUT] * batch, minimum=OUTPUT, sessions=sessions)
-    return [hypothesis.ids for hypothesis in found]
+    limits = dict(limits=[OUTPUT] * batch, minimum_length=OUTPUT)
+    request = SearchRequest(encoded=read, sos=ids[:, -1], eos=END, sessions=sessions, **limits)
+    return [found[0].ids for found in search(request)]
 
 
 def named() -> Tokenizer:

@@ -63,7 +63,7 @@ LIMITS = Limits()
 LEFT = {
     "imports from below": 0,
     "isinstance on a family": 39,
-    "modules without a test of their name": 47,
+    "modules without a test of their name": 41,
 }
 MODULES_OF_A_TRANSLATOR_TODAY = 200  # may fall by itself; delete it when it is not above LIMITS.modules_of_a_translator
 
@@ -251,7 +251,7 @@ def test_opening_a_translator_imports_little_of_ours() -> None:
         ("regard.tasks.registry", "from regard.cli import main"),
         ("regard.tasks.translation.prepare", "from regard.studio import session"),
         ("regard.core.config", "from regard.text.specials import PAD"),
-        ("regard.training.loop", "from regard.decode.beam import beam_search"),
+        ("regard.training.loop", "from regard.decode.beam import BeamSearch"),
         ("regard.objectives.base", "from regard.training.loop import train"),
         ("regard.runs.recipe", "ByName({'tag': 'regard.tasks.tagging.prepare:TASK'})"),
     ],
@@ -329,7 +329,7 @@ def test_the_fence_is_where_the_design_says() -> None:
         "regard.model.kernels.decode_step",
         "regard.families.gpt_tables",
         "regard.families.electra",
-        "regard.decode.loop",
+        "regard.decode.algorithm",
         "regard.cli",
     )
     assert all(map(is_fenced, inside))

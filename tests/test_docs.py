@@ -79,7 +79,7 @@ def place_with_a_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-PYTHON = [ROOT / "README.md", ROOT / "docs" / "tour.md"]
+PYTHON = [ROOT / "README.md", ROOT / "docs" / "tour.md", ROOT / "docs" / "decoding.md"]
 
 
 @pytest.mark.parametrize("document", PYTHON, ids=lambda path: path.name)

@@ -15,13 +15,13 @@ from benchmarks.peers import joeynmt
 from benchmarks.peers.apart import Abroad
 from benchmarks.peers.joeynmt_recurrent import begin_alike
 from regard.data.batching.pairs import Batch, EncodedPairs, Ragged, make_batch
-from regard.decode.beam import beam_search
 from regard.families.encoder_decoder import EncoderDecoder
 from regard.families.recurrent import Recurrent, RecurrentConfig
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.recurrent.encoder import CellKind
 from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
 from regard.text.specials import EOS, PAD, SOS
+from tests.decode.searches import beam_search
 
 WORDS, OUTPUT = 53, 12
 ECHO = """
@@ -137,7 +137,7 @@ def test_joeynmt_finds_our_beams(model: Transformer) -> None:
     batch = pairs(*[(length, OUTPUT + 3) for length in (8, 3, 5, 8, 1, 6)])
     memorise(model, batch)
     read = model.start(batch.source_BM, batch.source_lengths_B)
-    found = beam_search(read, 6, sos=SOS, eos=EOS, beam=4, alpha=0.0, maximum=[OUTPUT] * 6, minimum=OUTPUT, banned=(PAD, SOS))
+    found = beam_search(read, sos=SOS, eos=EOS, beam=4, alpha=0.0, limits=[OUTPUT] * 6, minimum_length=OUTPUT, banned=(PAD, SOS))
     ours = [hypotheses[0].ids for hypotheses in found]
     assert min(len(set(ids)) for ids in ours) > OUTPUT // 2
     assert joeynmt.translator(model).ask("translate", batch.source_BM.tolist(), 4, OUTPUT) == ours

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.decode.beam import beam_search
-from regard.decode.hypothesis import Hypothesis
-from regard.decode.search import greedy
+from regard.decode.request import Hypothesis
+from tests.decode.searches import beam_search, greedy
 from tests.decode.toy import EOS, SOS, Oracle, TableState, after, divisor, table
 
 ALPHAS = st.sampled_from([0.0, 0.6, 1.0])
@@ -35,13 +34,12 @@ def search(
 ) -> list[list[Hypothesis]]:
     return beam_search(
         TableState(logits_NV, starts),
-        len(starts),
         sos=SOS,
         eos=EOS,
         beam=beam,
         alpha=alpha,
-        maximum=limits,
-        minimum=minimum,
+        limits=limits,
+        minimum_length=minimum,
         n_best=n_best,
         banned=banned,
     )
@@ -154,7 +152,7 @@ def test_a_beam_of_one_is_greedy(seed: int, limits: list[int], alpha: float, min
     starts = [(seed + row) % 97 for row in range(len(limits))]
     found = search(logits_NV, starts, limits, 1, alpha, minimum=minimum)
     state = TableState(logits_NV, starts)
-    direct = greedy(state, len(limits), sos=SOS, eos=EOS, maximum=limits, minimum=minimum)
+    direct = greedy(state, sos=SOS, eos=EOS, limits=limits, minimum_length=minimum)
     assert [(one.ids, one.finished, one.token_logprobs) for (one,) in found] == [
         (one.ids, one.finished, one.token_logprobs) for one in direct
     ]
@@ -163,7 +161,7 @@ def test_a_beam_of_one_is_greedy(seed: int, limits: list[int], alpha: float, min
 def test_all_lanes_step_from_the_start_and_sentences_leave_when_they_are_done() -> None:
     limits, beam = [2, 5, 3], 4
     state = TableState(table(3, 8).index_fill(1, torch.tensor([EOS]), -50.0), [1, 2, 3])
-    beam_search(state, 3, sos=SOS, eos=EOS, beam=beam, alpha=0.6, maximum=limits)
+    beam_search(state, sos=SOS, eos=EOS, beam=beam, alpha=0.6, limits=limits)
     step = {rows: ("step", rows * beam) for rows in (1, 2, 3)}
     assert state.calls == [step[3], step[3], ("keep", 2 * beam), step[2], ("keep", beam), step[1], step[1]]
 
@@ -173,7 +171,7 @@ def test_rows_follow_their_hypotheses() -> None:
     limits, beam = [6, 6, 6], 3
     logits_NV = table(11, 9).index_fill(1, torch.tensor([EOS]), -50.0)
     state = TableState(logits_NV, [5, 6, 7])
-    found = beam_search(state, 3, sos=SOS, eos=EOS, beam=beam, alpha=1.0, maximum=limits, n_best=beam)
+    found = beam_search(state, sos=SOS, eos=EOS, beam=beam, alpha=1.0, limits=limits, n_best=beam)
     prefixes = {
         (history[0], *history[2:]) for lanes in state.histories for history in lanes
     }  # start key, then all but the last token
@@ -183,7 +181,7 @@ def test_rows_follow_their_hypotheses() -> None:
 def test_stops_as_soon_as_nothing_alive_can_win() -> None:
     certain_end = torch.full((97, 4), -20.0).index_fill(1, torch.tensor([EOS]), 20.0)
     state = TableState(certain_end, [0])
-    (found,) = beam_search(state, 1, sos=SOS, eos=EOS, beam=4, alpha=0.6, maximum=[500])
+    (found,) = beam_search(state, sos=SOS, eos=EOS, beam=4, alpha=0.6, limits=[500])
     assert found[0].ids == []
     assert state.calls == [("step", 4)]
 

@@ -8,14 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.decode.beam import beam_search
-from regard.decode.beam_trace import SearchTree, beam_tree
+from regard.decode.beam_trace import SearchTree, trace_beam
+from regard.decode.config import BeamSettings
+from regard.decode.request import SearchRequest
+from tests.decode.searches import beam_search
 from tests.decode.toy import EOS, SOS, Oracle, TableState, divisor, lively, table
 
 
 def tree_of(seed: int, vocabulary: int, beam: int, alpha: float, limit: int, forced: tuple[int, ...] = ()) -> SearchTree:
     state = TableState(table(seed, vocabulary), [3])
-    return beam_tree(state, sos=SOS, eos=EOS, beam=beam, alpha=alpha, maximum=limit, banned=(SOS,), forced=forced)
+    settings = BeamSettings(beam=beam, length_penalty=alpha, n_best=beam)
+    request = SearchRequest(encoded=state, sos=SOS, eos=EOS, limits=[limit], method=settings, banned=(SOS,), forced=[forced])
+    return trace_beam(request)
 
 
 @given(st.integers(0, 999), st.integers(3, 9), st.integers(1, 4), st.sampled_from([0.0, 0.6, 1.0]), st.integers(1, 6))
@@ -43,7 +47,7 @@ def test_every_node_continues_one_that_lived(seed: int, vocabulary: int, beam: i
 def test_it_finds_what_the_search_finds_and_marks_the_best(seed: int, vocabulary: int, beam: int, limit: int) -> None:
     tree = tree_of(seed, vocabulary, beam, 0.6, limit)
     state = TableState(table(seed, vocabulary), [3])
-    (found,) = beam_search(state, 1, sos=SOS, eos=EOS, beam=beam, alpha=0.6, maximum=[limit], n_best=beam, banned=(SOS,))
+    (found,) = beam_search(state, sos=SOS, eos=EOS, beam=beam, alpha=0.6, limits=[limit], n_best=beam, banned=(SOS,))
     assert list(tree.hypotheses) == found
     best = [node.token for step in tree.steps for node in step if node.best]
     assert best == [*found[0].ids, *([EOS] if found[0].finished else [])]
@@ -52,7 +56,8 @@ def test_it_finds_what_the_search_finds_and_marks_the_best(seed: int, vocabulary
 def test_a_forced_beginning_is_the_only_way_there() -> None:
     model = lively()
     ids = torch.tensor([[5, 6, 7]])
-    tree = beam_tree(model.start(ids, torch.tensor([3])), sos=1, eos=2, beam=3, alpha=0.6, maximum=9, forced=(7, 8))
+    settings, encoded = BeamSettings(beam=3, n_best=3), model.start(ids, torch.tensor([3]))
+    tree = trace_beam(SearchRequest(encoded=encoded, sos=1, eos=2, limits=[9], method=settings, forced=[(7, 8)]))
     assert [[node.token for node in step] for step in tree.steps[:2]] == [[7], [8]]
     assert tree.forced == 2
     assert len(tree.steps[2]) > 1

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.decode.candidates import Candidates, first_by_key, first_by_sorting, log_probabilities
-from regard.decode.rules import Rules
+from regard.decode.candidates import Candidates, log_probabilities, topk_by_key, topk_by_sorting
+from regard.decode.constraints import Constraints
 
 CPU = torch.device("cpu")
 both = pytest.mark.parametrize("fixed", [True, False])
@@ -28,20 +28,20 @@ def test_the_first_largest_are_the_head_of_a_stable_sort(seed: int, rows: int, s
     values = -torch.randint(levels, (rows, size), generator=torch.Generator().manual_seed(seed)).float() / 7
     values[values == values.min()] = -torch.inf
     indices = values.sort(dim=1, descending=True, stable=True).indices
-    assert torch.equal(first_by_sorting(values, count), indices[:, :count])
-    assert torch.equal(first_by_key(values, count), indices[:, :count])
+    assert torch.equal(topk_by_sorting(values, count), indices[:, :count])
+    assert torch.equal(topk_by_key(values, count), indices[:, :count])
 
 
 def test_zeros_of_both_signs_tie() -> None:
-    assert first_by_key(torch.tensor([[-0.0, 0.0, -1.0], [0.0, -0.0, -1.0]]), 2).tolist() == [[0, 1], [0, 1]]
+    assert topk_by_key(torch.tensor([[-0.0, 0.0, -1.0], [0.0, -0.0, -1.0]]), 2).tolist() == [[0, 1], [0, 1]]
 
 
 @both
 def test_the_logits_are_left_alone_and_empty_rows_offer_nothing(fixed: bool) -> None:
     logits = torch.tensor([[0.0, 1.0, 0.5], [-torch.inf, -torch.inf, -torch.inf]])
     before = logits.clone()
-    offers = Candidates(Rules(eos=0, banned=(1,), minimum=1), CPU, fixed=fixed)
-    logprob, token, broken = offers.best(logits, 2, torch.tensor([0]))
+    candidates = Candidates(Constraints(eos=0, banned=(1,), minimum_length=1), CPU, fixed=fixed)
+    logprob, token, broken = candidates.best(logits, 2, torch.tensor([0]))
     assert torch.equal(logits, before)
     assert token[0, 0] == 2
     assert logprob.isneginf().tolist() == [[False, True], [True, True]]
@@ -65,6 +65,6 @@ def test_one_bad_number_breaks_its_row_and_no_other(fixed: bool, bad: float) -> 
 @both
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_row_may_end_from_its_minimum_on(fixed: bool, count: int) -> None:
-    offers = Candidates(Rules(eos=0, minimum=2), CPU, fixed=fixed)
+    candidates = Candidates(Constraints(eos=0, minimum_length=2), CPU, fixed=fixed)
     logits = torch.tensor([[5.0, 1.0, 2.0]])
-    assert [offers.best(logits, count, torch.tensor([step])).token_BK[0, 0].item() for step in range(4)] == [2, 2, 0, 0]
+    assert [candidates.best(logits, count, torch.tensor([step])).token_BK[0, 0].item() for step in range(4)] == [2, 2, 0, 0]

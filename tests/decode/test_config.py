@@ -62,10 +62,10 @@ def test_what_each_search_heeds_is_accepted() -> None:
     for search in ("beam", "greedy", "sample"):
         assert DecodeConfig(search=search).search == search  # defaults contradict nothing
     greedy = DecodeConfig(search="greedy", repetition_penalty=1.2, stop=("\n\n",))
-    assert (greedy.choice.temperature, greedy.choice.repetition_penalty) == (0.0, 1.2)
+    assert (greedy.method.temperature, greedy.method.repetition_penalty) == (0.0, 1.2)
     keys = dict(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05, repetition_penalty=1.1)
     sampling = DecodeConfig(search="sample", seed=9, samples=4, stop=("\n", "."), **keys)
-    assert {key: getattr(sampling.choice, key) for key in keys} == keys
+    assert {key: getattr(sampling.method, key) for key in keys} == keys
 
 
 def test_limits_are_capped_only_where_a_cap_is_given() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -11,18 +12,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.decode.beam import Beam, beam_search
+from regard.decode.algorithm import BufferSizes
+from regard.decode.beam import BeamSearch
+from regard.decode.config import GREEDY, BeamSettings, Sampling
 from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
-from regard.decode.hypothesis import Hypothesis
-from regard.decode.loop import complete, repeat
-from regard.decode.prompts import Prompts
-from regard.decode.rules import Room, Rules
-from regard.decode.sampling_config import Choice
-from regard.decode.search import greedy, sample
-from regard.decode.single import Single
+from regard.decode.request import Hypothesis, SearchRequest
+from regard.decode.sampling import SamplingSearch
+from regard.decode.search import advance_until_done, repeat
 from regard.families.transformer import Transformer
 from regard.model.probe import probe
 from tests.decode import toy
+from tests.decode.searches import beam_search, greedy, sample
 from tests.decode.tape import Tape, TapeRecorder
 from tests.decode.toy import VOCABULARY, TableState, lively, table
 
@@ -33,7 +33,7 @@ Found = list[list[Hypothesis]]
 MODEL = lively()
 PRECISE = lively().double()
 SAMPLED = -1  # in place of a beam: two samples of each sentence
-EVERYTHING = Choice(temperature=1.3, top_k=20, top_p=0.95, min_p=0.01, repetition_penalty=1.1)
+EVERYTHING = Sampling(temperature=1.3, top_k=20, top_p=0.95, min_p=0.01, repetition_penalty=1.1)
 
 
 def batch(seed: int, sentences: int, longest: int) -> tuple[Tensor, Tensor]:
@@ -52,15 +52,13 @@ def translate(
     model: Transformer = MODEL,
 ) -> Found:
     reading = model.start(*batch(seed, len(limits), longest))
-    words = dict(sos=SOS, eos=EOS, maximum=limits, banned=(0, SOS), sessions=sessions, minimum=1)
+    words = dict(sos=SOS, eos=EOS, limits=limits, banned=(0, SOS), sessions=sessions, minimum_length=1)
     if beam == SAMPLED:
-        texts = sample(
-            reading, len(limits), choice=EVERYTHING, seeds=range(2 * len(limits)), banned_sequences=[(5, 6), (7,)], **words
-        )
+        texts = sample(reading, method=EVERYTHING, seeds=range(2 * len(limits)), banned_sequences=[(5, 6), (7,)], **words)
         return [texts[row : row + 2] for row in range(0, len(texts), 2)]
     if beam == 0:
-        return [[found] for found in greedy(reading, len(limits), **words)]
-    return beam_search(reading, len(limits), beam=beam, alpha=0.6, n_best=min(beam, 2), **words)
+        return [[found] for found in greedy(reading, **words)]
+    return beam_search(reading, beam=beam, alpha=0.6, n_best=min(beam, 2), **words)
 
 
 def alike(found: Found, expected: Found) -> None:
@@ -91,18 +89,19 @@ def test_recorded_searches_find_what_plain_ones_find(seed: int, batches: list[li
         alike(translate(seed + number, limits, sessions=sessions, **options), translate(seed + number, limits, **options))
 
 
-@pytest.mark.parametrize("kind", [Beam, Single])
+@pytest.mark.parametrize("kind", [BeamSearch, SamplingSearch])
 @pytest.mark.parametrize("limits", [[40, 1, 30], [9, 9, 3, 33, 20, 2, 1], [12]])
-def test_looking_seldom_finds_what_looking_always_finds(kind: type[Beam | Single], limits: list[int]) -> None:
+def test_looking_seldom_finds_what_looking_always_finds(kind: type[BeamSearch | SamplingSearch], limits: list[int]) -> None:
     """On a GPU without sessions: any number of sentences, which leave in halves."""
-    rules = Rules(eos=EOS, banned=(0, SOS), beam=3 if kind is Beam else 1, alpha=0.6)
+    method = BeamSettings(beam=3) if kind is BeamSearch else GREEDY
     found = []
     for patient in (False, True):
-        reading = MODEL.start(*batch(4, len(limits), 9))
-        search = kind(rules, reading, Room(len(limits), max(limits), fixed=patient))
-        search.begin(reading, Prompts(first_S=torch.full((len(limits),), SOS), limits=limits))
+        encoded = MODEL.start(*batch(4, len(limits), 9))
+        request = SearchRequest(encoded=encoded, sos=SOS, eos=EOS, limits=limits, method=method, banned=(0, SOS))
+        search = kind(request, BufferSizes(len(limits), max(limits), fixed=patient))
+        search.begin(request)
         with torch.no_grad():
-            found.append(complete(search, limits, partial(repeat, search.advance), patient=patient))
+            found.append(advance_until_done(search, limits, partial(repeat, search.advance), patient=patient))
     alike(*found)
 
 
@@ -137,28 +136,30 @@ def test_few_sessions_are_kept_and_the_latest_used_of_them() -> None:
     assert [key[-1].sentences for key in sessions.idle] == [1, 4]
 
 
-SEARCHES: dict[str, tuple[type[Beam | Single], Rules]] = {
-    "beam": (Beam, Rules(eos=EOS, banned=(0,), banned_sequences=((5, 6), (7, 8, 9)), minimum=2, beam=3, alpha=0.6)),
-    "greedy": (Single, Rules(eos=EOS, minimum=2)),
-    "sample": (Single, Rules(eos=EOS, banned=(0,), banned_sequences=((5, 6), (7, 8, 9)), minimum=2, choice=EVERYTHING)),
+BANS: dict[str, Any] = dict(banned=(0,), banned_sequences=((5, 6), (7, 8, 9)), minimum_length=2)
+SEARCHES: dict[str, tuple[type[BeamSearch | SamplingSearch], dict[str, Any]]] = {
+    "beam": (BeamSearch, dict(method=BeamSettings(beam=3), **BANS)),
+    "greedy": (SamplingSearch, dict(minimum_length=2)),
+    "sample": (SamplingSearch, dict(method=EVERYTHING, **BANS)),
 }
 
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_advancing_asks_the_device_nothing_and_leaves_buffers_where_they_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    reading = MODEL.start(*batch(0, 4, 9))
-    kind, rules = SEARCHES[name]
-    search = kind(rules, reading, Room(4, 40, prompt=16, forced=name != "greedy", fixed=True))
-    forced = [[5], [6, 7], [], [8]]
-    texts = Prompts(first_S=torch.full((4,), SOS), limits=[40, 20, 7, 1], seeds=range(4), forced=forced)
-    search.begin(reading, texts)
+    kind, options = SEARCHES[name]
+    forced = None if name == "greedy" else [[5], [6, 7], [], [8]]
+    words = dict(sos=SOS, eos=EOS, **options)
+    request = SearchRequest(encoded=MODEL.start(*batch(0, 4, 9)), limits=[40, 20, 7, 1], forced=forced, **words)
+    search = kind(request, BufferSizes(4, 40, prompt=16, forced=name != "greedy", fixed=True))
+    search.begin(request)
 
     def places() -> list[int]:
         state, progress = search.state, search.progress
         memory = [part for room in state.memory.rooms for part in room.buffers]
         slots = [cache.kv_2SHNK for cache in state.caches]
         lineage = [state.lineage.ancestors_SWN, state.lineage.position_S, state.lineage.slots_W]
-        board = [*search.room, *([*search.forest] if isinstance(search, Beam) else [])]
+        beam = isinstance(search, BeamSearch)
+        board = [*search.allocated_lanes, *search.allocated_tree] if beam else [*search.allocated]
         flags = [progress.flags_S2, progress.length_S, progress.step_1]
         return [part.data_ptr() for part in (*memory, *slots, *lineage, *board, *flags)]
 
@@ -172,8 +173,7 @@ def test_advancing_asks_the_device_nothing_and_leaves_buffers_where_they_are(nam
                 for _ in range(8):
                     search.advance()
     assert places() == before
-    reading = MODEL.start(*batch(1, 3, 5))
-    search.begin(reading, Prompts(first_S=torch.full((3,), SOS), limits=[5, 5, 5], seeds=range(3)))
+    search.begin(SearchRequest(encoded=MODEL.start(*batch(1, 3, 5)), limits=[5, 5, 5], **words))
     assert places() == before
 
 
@@ -184,17 +184,16 @@ def test_a_sentence_that_is_done_does_not_change_any_more(seed: int, limits: lis
     logits_NV = table(seed, 5)
     logits_NV[::4] = -torch.inf
     reading = TableState(logits_NV, [(seed + 11 * row) % 97 for row in range(len(limits))])
-    rules = Rules(eos=toy.EOS, beam=max(beam, 1), alpha=0.6, n_best=max(beam, 1))
-    if beam == SAMPLED:
-        rules = Rules(eos=toy.EOS, choice=Choice())
-    search = (Beam if beam > 0 else Single)(rules, reading, Room(len(limits), max(limits), fixed=True))
-    texts = Prompts(first_S=torch.full((len(limits),), toy.SOS), limits=limits, seeds=range(seed, seed + len(limits)))
-    search.begin(reading, texts)
+    method = Sampling() if beam == SAMPLED else BeamSettings(beam=beam, n_best=beam) if beam else GREEDY
+    seeds = range(seed, seed + len(limits)) if beam == SAMPLED else ()
+    request = SearchRequest(encoded=reading, sos=toy.SOS, eos=toy.EOS, limits=limits, method=method, seeds=seeds)
+    search = (BeamSearch if beam > 0 else SamplingSearch)(request, BufferSizes(len(limits), max(limits), fixed=True))
+    search.begin(request)
     found: dict[int, list[Hypothesis]] = {}
     for _ in range(max(limits)):
         search.state.reserve(1)
         search.advance()
-        done, broken = search.progress.look()
+        done, broken = search.progress.read_flags()
         assert not any(broken)
         for row in [row for row in range(len(limits)) if done[row]]:
             now = search.hypotheses(torch.tensor([row]))[0]

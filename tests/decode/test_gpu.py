@@ -8,15 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.decode.beam import beam_search
-from regard.decode.candidates import first_by_key, first_by_sorting
+from regard.decode.candidates import topk_by_key, topk_by_sorting
+from regard.decode.config import Sampling
 from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
-from regard.decode.hypothesis import Hypothesis
-from regard.decode.sampling import draw, splitmix, uniform, weights
-from regard.decode.sampling_config import Choice
-from regard.decode.search import greedy, sample
+from regard.decode.request import Hypothesis
+from regard.decode.sampling import draw, splitmix, token_weights, uniform
 from regard.families.transformer import Transformer
 from regard.model.probe import probe
+from tests.decode.searches import beam_search, greedy, sample
 from tests.decode.test_sampling import logits
 from tests.decode.toy import VOCABULARY, lively
 from tests.model.state.test_decoder import Alone, prompts
@@ -48,10 +47,10 @@ def translate(model: Transformer, number: int, beam: int, sessions: CapturedGrap
     source, lengths, limits = batch(number)
     device = next(model.parameters()).device
     reading = model.start(source.to(device), lengths.to(device))
-    words = dict(sos=SOS, eos=EOS, maximum=limits, minimum=1, banned=(0, SOS), sessions=sessions)
+    words = dict(sos=SOS, eos=EOS, limits=limits, minimum_length=1, banned=(0, SOS), sessions=sessions)
     if beam == 0:
-        return [[found] for found in greedy(reading, len(limits), **words)]
-    return beam_search(reading, len(limits), beam=beam, alpha=0.6, n_best=min(beam, 2), **words)
+        return [[found] for found in greedy(reading, **words)]
+    return beam_search(reading, beam=beam, alpha=0.6, n_best=min(beam, 2), **words)
 
 
 def alike(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
@@ -117,7 +116,7 @@ def test_prompts_are_continued_as_on_a_cpu(recorded: bool) -> None:
             ids, many = prompt_BL.to(device), lengths_B.to(device)
             last_B = ids[torch.arange(len(limits), device=device), many - 1]
             mine = sessions if device == "cuda" else None
-            found.append(greedy(one.start(ids, many), len(limits), sos=last_B, eos=3, maximum=limits, sessions=mine))
+            found.append(greedy(one.start(ids, many), sos=last_B, eos=3, limits=limits, sessions=mine))
         assert [hypothesis.ids for hypothesis in found[0]] == [hypothesis.ids for hypothesis in found[1]]
 
 
@@ -125,15 +124,15 @@ def test_prompts_are_continued_as_on_a_cpu(recorded: bool) -> None:
 @pytest.mark.parametrize("rows", [1, 64])
 def test_the_first_largest_on_a_gpu(size: int, rows: int) -> None:
     values = -torch.randint(size // 3, (rows, size), generator=torch.Generator().manual_seed(0)).float()
-    expected = first_by_sorting(values, 9)
-    assert torch.equal(first_by_key(values.cuda(), 9).cpu(), expected)
+    expected = topk_by_sorting(values, 9)
+    assert torch.equal(topk_by_key(values.cuda(), 9).cpu(), expected)
     assert torch.equal(values.cuda().argmax(1).cpu(), expected[:, 0])
 
 
 CHOICES = [
-    Choice(),
-    Choice(temperature=0.7, top_k=10),
-    Choice(temperature=1.3, top_k=20, top_p=0.9, min_p=0.01, repetition_penalty=1.2),
+    Sampling(),
+    Sampling(temperature=0.7, top_k=10),
+    Sampling(temperature=1.3, top_k=20, top_p=0.9, min_p=0.01, repetition_penalty=1.2),
 ]
 
 
@@ -145,27 +144,27 @@ def test_draws_are_those_of_a_cpu() -> None:
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
 @pytest.mark.parametrize("size", [50, 50_257])
-def test_the_same_scores_draw_the_same_tokens_as_on_a_cpu(choice: Choice, size: int) -> None:
+def test_the_same_scores_draw_the_same_tokens_as_on_a_cpu(choice: Sampling, size: int) -> None:
     scores, drawn = logits(0, size, 2.0, 0), uniform(torch.arange(4)[:, None], torch.tensor([0]))
-    weight = weights(scores, choice, fixed=False)
-    on_gpu = weights(scores.cuda(), choice, fixed=True)
+    weight = token_weights(scores, choice, fixed=False)
+    on_gpu = token_weights(scores.cuda(), choice, fixed=True)
     torch.testing.assert_close(on_gpu.cpu().double(), weight.double(), rtol=1e-5, atol=2**40 * 1e-6)
     assert torch.equal(draw(weight.cuda(), drawn.cuda()).cpu(), draw(weight, drawn))
 
 
-def sampled(model: Transformer, number: int, choice: Choice, sessions: CapturedGraphs | None = None) -> list[Hypothesis]:
+def sampled(model: Transformer, number: int, choice: Sampling, sessions: CapturedGraphs | None = None) -> list[Hypothesis]:
     source, lengths, limits = batch(number)
     device = next(model.parameters()).device
     rows, forced = len(limits), [[5, 6], *[[]] * (len(limits) - 1)]
     words = dict(
-        sos=SOS, eos=EOS, maximum=limits, minimum=1, banned=(0, SOS), banned_sequences=[(7, 7), (8, 9, 10)], forced=forced
+        sos=SOS, eos=EOS, limits=limits, minimum_length=1, banned=(0, SOS), banned_sequences=[(7, 7), (8, 9, 10)], forced=forced
     )
     reading = model.start(source.to(device), lengths.to(device))
-    return sample(reading, rows, choice=choice, seeds=range(2 * rows), sessions=sessions, **words)
+    return sample(reading, method=choice, seeds=range(2 * rows), sessions=sessions, **words)
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
-def test_recorded_samples_are_the_plain_ones(model: Transformer, choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_samples_are_the_plain_ones(model: Transformer, choice: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:
     """In double precision, so that rounding does not move a draw across an edge."""
     on_cpu = copy.deepcopy(model).double()
     on_gpu, sessions = copy.deepcopy(on_cpu).cuda(), sessions_on(torch.device("cuda"))
@@ -181,7 +180,7 @@ def test_recorded_samples_are_the_plain_ones(model: Transformer, choice: Choice,
 def test_a_listener_hears_what_is_found_and_stops_it(model: Transformer) -> None:
     on_gpu, sessions = copy.deepcopy(model).cuda(), sessions_on(torch.device("cuda"))
     source, lengths, limits = batch(0)
-    words = dict(sos=SOS, eos=EOS, maximum=limits, minimum=12, sessions=sessions)
+    words = dict(sos=SOS, eos=EOS, limits=limits, minimum_length=12, sessions=sessions)
     for _ in range(3):
         heard: dict[int, list[int]] = {row: [] for row in range(len(limits))}
 
@@ -189,6 +188,6 @@ def test_a_listener_hears_what_is_found_and_stops_it(model: Transformer) -> None
             heard[row] += tokens
             return row == 1
 
-        found = greedy(on_gpu.start(source.cuda(), lengths.cuda()), len(limits), listener=listen, **words)
+        found = greedy(on_gpu.start(source.cuda(), lengths.cuda()), listener=listen, **words)
         assert [one.ids for one in found] == list(heard.values())
         assert (len(found[1].ids), found[1].finished) == (8, False)

@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.decode.sampling import draw, penalised, splitmix, uniform, weights
-from regard.decode.sampling_config import Choice
+from regard.decode.config import Sampling
+from regard.decode.sampling import draw, penalize_repetition, splitmix, token_weights, uniform
 from tests.decode.statistics import chi_square
 
 SEEDS = st.integers(0, 10_000)
@@ -54,7 +54,7 @@ def logits(seed: int, vocabulary: int, spread: float, levels: int) -> Tensor:
     return (drawn * levels).round() / levels if levels else drawn
 
 
-def hugging_face(logits_SV: Tensor, text_SN: Tensor, choice: Choice) -> Tensor:
+def hugging_face(logits_SV: Tensor, text_SN: Tensor, choice: Sampling) -> Tensor:
     import transformers.generation.logits_process as process
 
     steps = [
@@ -69,7 +69,7 @@ def hugging_face(logits_SV: Tensor, text_SN: Tensor, choice: Choice) -> Tensor:
     return logits_SV
 
 
-def on_no_edge(scores_SV: Tensor, choice: Choice) -> bool:
+def on_no_edge(scores_SV: Tensor, choice: Sampling) -> bool:
     """Does float32 rounding decide nothing? Sums and fractions are then not too near to where they would change sides."""
     scores_SV = scores_SV.double() / choice.temperature
     if choice.top_k:
@@ -82,7 +82,7 @@ def on_no_edge(scores_SV: Tensor, choice: Choice) -> bool:
 
 
 CHOICES = st.builds(
-    Choice,
+    Sampling,
     temperature=st.sampled_from([0.3, 0.7, 1.0, 1.9]),
     top_k=st.sampled_from([0, 1, 3, 10, 1000]),
     top_p=st.sampled_from([0.05, 0.35, 0.9, 0.97, 1.0]),
@@ -99,13 +99,13 @@ CHOICES = st.builds(
     levels=st.sampled_from([0, 0, 3]),
     choice=CHOICES,
 )
-def test_filters_keep_what_hugging_face_keeps(seed: int, vocabulary: int, spread: float, levels: int, choice: Choice) -> None:
+def test_filters_keep_what_hugging_face_keeps(seed: int, vocabulary: int, spread: float, levels: int, choice: Sampling) -> None:
     logits_SV = logits(seed, vocabulary, spread, levels)
     text_SN = torch.randint(vocabulary, (4, 9), generator=torch.Generator().manual_seed(seed + 1))
     expected_SV = hugging_face(logits_SV, text_SN, choice)
-    scores_SV = penalised(logits_SV, text_SN, choice.repetition_penalty)
+    scores_SV = penalize_repetition(logits_SV, text_SN, choice.repetition_penalty)
     assume(on_no_edge(scores_SV, choice))
-    weight_SV = weights(scores_SV.log_softmax(1) if choice.repetition_penalty == 1 else scores_SV, choice, fixed=True)
+    weight_SV = token_weights(scores_SV.log_softmax(1) if choice.repetition_penalty == 1 else scores_SV, choice, fixed=True)
     likely_SV = (expected_SV - expected_SV.amax(1, keepdim=True)).exp() * 2.0**40
     assume(not ((likely_SV > 0.99) & (likely_SV < 1.01)).any())
     kept_SV = likely_SV > 1  # what is less likely than that weighs nothing
@@ -131,8 +131,8 @@ def test_filters_keep_what_hugging_face_keeps(seed: int, vocabulary: int, spread
 def test_a_small_nucleus_is_found_without_sorting_all(
     seed: int, vocabulary: int, spread: float, levels: int, top_p: float
 ) -> None:
-    logits_SV, choice = logits(seed, vocabulary, spread, levels), Choice(top_p=top_p)
-    assert torch.equal(weights(logits_SV, choice, fixed=False), weights(logits_SV, choice, fixed=True))
+    logits_SV, choice = logits(seed, vocabulary, spread, levels), Sampling(top_p=top_p)
+    assert torch.equal(token_weights(logits_SV, choice, fixed=False), token_weights(logits_SV, choice, fixed=True))
 
 
 def test_penalties_are_hugging_faces_to_the_bit() -> None:
@@ -140,25 +140,27 @@ def test_penalties_are_hugging_faces_to_the_bit() -> None:
 
     logits_SV = logits(0, 50, 3.0, 0)
     text_SN = torch.randint(50, (4, 30), generator=torch.Generator().manual_seed(1))
-    assert torch.equal(penalised(logits_SV, text_SN, 1.3), process.RepetitionPenaltyLogitsProcessor(1.3)(text_SN, logits_SV))
+    assert torch.equal(
+        penalize_repetition(logits_SV, text_SN, 1.3), process.RepetitionPenaltyLogitsProcessor(1.3)(text_SN, logits_SV)
+    )
 
 
 def test_of_tokens_that_tie_top_k_keeps_all_and_top_p_the_later() -> None:
     level = torch.tensor([[1.0, 1.0, 0.0, 1.0, 1.0]])
-    assert (weights(level, Choice(top_k=2), fixed=True) > 0).tolist() == [[True, True, False, True, True]]
-    assert (weights(level[:, [0, 1, 3, 4]], Choice(top_p=0.5), fixed=True) > 0).tolist() == [[False, False, True, True]]
+    assert (token_weights(level, Sampling(top_k=2), fixed=True) > 0).tolist() == [[True, True, False, True, True]]
+    assert (token_weights(level[:, [0, 1, 3, 4]], Sampling(top_p=0.5), fixed=True) > 0).tolist() == [[False, False, True, True]]
 
 
 def test_the_likeliest_always_stays() -> None:
     level = torch.tensor([[1.0, 3.0, 2.0]])
-    for narrow in (Choice(top_p=1e-20), Choice(min_p=1.0), Choice(top_k=1)):
-        assert (weights(level, narrow, fixed=True) > 0).tolist() == [[False, True, False]]
+    for narrow in (Sampling(top_p=1e-20), Sampling(min_p=1.0), Sampling(top_k=1)):
+        assert (token_weights(level, narrow, fixed=True) > 0).tolist() == [[False, True, False]]
 
 
 @pytest.mark.parametrize("temperature", [1e-6, 1e-3, 1e6])
 def test_extreme_temperatures_stay_numbers(temperature: float) -> None:
-    weight_SV = weights(
-        torch.tensor([[3e38, -3e38, -torch.inf], [0.0, -1e-3, -1e4]]), Choice(temperature=temperature), fixed=True
+    weight_SV = token_weights(
+        torch.tensor([[3e38, -3e38, -torch.inf], [0.0, -1e-3, -1e4]]), Sampling(temperature=temperature), fixed=True
     )
     assert (weight_SV >= 0).all()
     assert (weight_SV[:, 0] == 2**40).all()
@@ -183,5 +185,5 @@ def test_a_draw_is_the_inverse_of_the_sums_in_exact_arithmetic(weight: list[int]
 
 def test_nothing_or_nonsense_still_draws_some_token() -> None:
     for bad in (-torch.inf, torch.nan, torch.inf):
-        weight_SV = weights(torch.tensor([[bad] * 5]), Choice(top_k=2, top_p=0.5, min_p=0.1), fixed=True)
+        weight_SV = token_weights(torch.tensor([[bad] * 5]), Sampling(top_k=2, top_p=0.5, min_p=0.1), fixed=True)
         assert 0 <= draw(weight_SV, torch.tensor([[0.7]], dtype=torch.float64)).item() < 5

@@ -38,6 +38,10 @@ class TableState:
     likeness = "table"
     shape = "any"
 
+    @property
+    def rows(self) -> int:
+        return len(self.starts)
+
     def __init__(self, logits_NV: Tensor, starts: Sequence[int]) -> None:
         self.logits_NV = logits_NV
         self.starts = starts

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.decode.beam import beam_search
-from regard.decode.search import greedy
 from regard.families.captioner import Captioner, CaptionerConfig, LSTMWriter, count
 from regard.model.probe import probe
+from tests.decode.searches import beam_search, greedy
 
 WORDS = 13
 BLOCKS = dict(heads=2, feedforward=24)
@@ -108,7 +107,7 @@ def test_a_beam_that_keeps_everything_finds_the_best_caption(decoder: str) -> No
     model, pixels = built(decoder=decoder), images(1, seed=8)
     every = everything(model, pixels[0], 3)
     (found,), *_ = beam_search(
-        model.start(pixels), 1, sos=1, eos=2, beam=120, alpha=0.0, maximum=[3], minimum=0, n_best=1, banned=(0, 1)
+        model.start(pixels), sos=1, eos=2, beam=120, alpha=0.0, limits=[3], minimum_length=0, n_best=1, banned=(0, 1)
     )
     best = max(every, key=lambda words: every[words])
     assert tuple(found.ids) == best
@@ -119,9 +118,9 @@ def test_a_beam_that_keeps_everything_finds_the_best_caption(decoder: str) -> No
 @torch.no_grad()
 def test_captions_of_a_batch_are_those_of_its_images_alone(decoder: str) -> None:
     model, pixels = built(decoder=decoder), images(5, seed=3)
-    together = greedy(model.start(pixels), 5, sos=1, eos=2, maximum=[9] * 5, banned=(0, 1))
+    together = greedy(model.start(pixels), sos=1, eos=2, limits=[9] * 5, banned=(0, 1))
     for n in range(5):
-        (alone,) = greedy(model.start(pixels[n : n + 1]), 1, sos=1, eos=2, maximum=[9], banned=(0, 1))
+        (alone,) = greedy(model.start(pixels[n : n + 1]), sos=1, eos=2, limits=[9], banned=(0, 1))
         assert alone.ids == together[n].ids
 
 

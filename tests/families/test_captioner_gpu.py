@@ -11,10 +11,10 @@ import torch
 
 from regard.data.batching.captions import EncodedCaptions, make_batch
 from regard.data.batching.pairs import Ragged
-from regard.decode.beam import beam_search
 from regard.decode.cuda_graphs import sessions_on
 from regard.objectives.captioning import CaptioningConfig, CaptioningLoss
 from regard.training.cuda_graphs import Recordings
+from tests.decode.searches import beam_search
 from tests.families.test_captioner import built, images
 
 pytestmark = pytest.mark.gpu
@@ -59,8 +59,8 @@ def test_recorded_searches_find_what_a_cpu_finds(encoder, decoder):
     with torch.backends.cudnn.flags(allow_tf32=False):
         for count in (3, 5, 3):
             pixels, limits = images(count, seed=count), [8 + 3 * n for n in range(count)]
-            expected = beam_search(model.start(pixels), count, maximum=limits, **words)
-            found = beam_search(on_gpu.start(pixels.cuda()), count, maximum=limits, sessions=sessions, **words)
+            expected = beam_search(model.start(pixels), limits=limits, **words)
+            found = beam_search(on_gpu.start(pixels.cuda()), limits=limits, sessions=sessions, **words)
             for some, others in zip(found, expected, strict=True):
                 assert [one.ids for one in some] == [one.ids for one in others]
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
-from regard.decode.beam import beam_search
 from regard.decode.cuda_graphs import sessions_on
 from regard.families.encoder_decoder import count, encoder_decoder
 from regard.families.hran import HRAN, HRANConfig
@@ -20,6 +19,7 @@ from regard.model.stack import Stack
 from regard.model.visibility import full
 from regard.text.specials import EOS, SOS
 from regard.training.compile import compile_stacks
+from tests.decode.searches import beam_search
 
 WORDS, WIDTH = 12, 8
 TURN = WORDS - 1
@@ -188,7 +188,7 @@ def test_a_beam_that_is_wide_enough_finds_the_best_reply(choice: dict[str, Any])
     sources, allowed = SOURCES[:2], [*range(3, WORDS)]
     replies = [[*words, EOS] for length in range(3) for words in product(allowed, repeat=length)]
     state = model.start(*laid(sources))
-    found = beam_search(state, 2, sos=SOS, eos=EOS, maximum=torch.tensor([3, 3]), beam=90, alpha=0.0, n_best=5, banned=(0, SOS))
+    found = beam_search(state, sos=SOS, eos=EOS, limits=[3, 3], beam=90, alpha=0.0, n_best=5, banned=(0, SOS))
     for row, best in zip(sources, found):
         scored = {}
         for length in range(1, 4):
@@ -264,10 +264,7 @@ def test_a_gpu_computes_and_finds_what_a_cpu_does(choice: dict[str, Any]) -> Non
             device = next(each.parameters()).device
             for _ in range(2):  # the second time, a recording is replayed
                 state = each.start(source.to(device), lengths.to(device))
-                maximum = torch.tensor([6] * 3, device=device)
-                best = beam_search(
-                    state, 3, sos=SOS, eos=EOS, maximum=maximum, beam=4, alpha=0.6, banned=(0, SOS), sessions=sessions
-                )
+                best = beam_search(state, sos=SOS, eos=EOS, limits=[6] * 3, beam=4, alpha=0.6, banned=(0, SOS), sessions=sessions)
                 found.append([[hypothesis.ids for hypothesis in row] for row in best])
     assert all(each == found[0] for each in found)
     with torch.autocast("cuda", torch.bfloat16):

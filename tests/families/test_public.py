@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.decode.search import greedy
 from regard.families.gpt import GPT, GPTConfig
 from regard.interop.huggingface import read_public
 from regard.interop.huggingface.registry import LAYOUTS
+from tests.decode.searches import greedy
 from tests.families.public_folder import TEXT, VOCABULARY, change_config, change_tensors, export, shaken, small_gpt
 
 transformers.utils.logging.disable_progress_bar()
@@ -213,7 +213,7 @@ def ours_continued(model: GPT, prompts: list[list[int]]) -> list[list[int]]:
     for row, prompt in zip(padded, prompts):
         row[: len(prompt) - 1] = torch.tensor(prompt[:-1])
     last = torch.tensor([prompt[-1] for prompt in prompts])
-    found = greedy(model.start(padded, lengths), len(prompts), sos=last, eos=-1, maximum=[TOKENS] * len(prompts))
+    found = greedy(model.start(padded, lengths), sos=last, eos=-1, limits=[TOKENS] * len(prompts))
     return [hypothesis.ids for hypothesis in found]
 
 

@@ -17,12 +17,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.core.errors import UserError
 from regard.core.packing import Packing
-from regard.decode.beam import beam_search
-from regard.decode.search import greedy
 from regard.families.recurrent import Recurrent, RecurrentConfig, count
 from regard.model.probe import probe
 from regard.model.recurrent.encoder import own
 from regard.text.specials import PAD
+from tests.decode.searches import beam_search, greedy
 from tests.decode.tape import TapeRecorder
 from tests.decode.toy import divisor
 
@@ -169,7 +168,7 @@ def test_a_wide_beam_finds_the_best_of_all_outputs(choice):
     source, lengths, _ = inputs()
     for row, length in zip(source, lengths.tolist()):
         reading = model.start(row[None, :length], torch.tensor([length]))
-        (found,) = beam_search(reading, 1, sos=SOS, eos=EOS, beam=3**limit, alpha=0.6, maximum=[limit], n_best=5, banned=banned)
+        (found,) = beam_search(reading, sos=SOS, eos=EOS, beam=3**limit, alpha=0.6, limits=[limit], n_best=5, banned=banned)
         expected = everything(model, row[None, :length], limit, alpha=0.6)
         assert [tuple(h.ids) for h in found] == [ids for _, ids in expected[:5]]
         for hypothesis, (score, _) in zip(found, expected):
@@ -180,10 +179,10 @@ def test_a_wide_beam_finds_the_best_of_all_outputs(choice):
 def test_sentences_are_searched_alike_alone_and_in_a_batch():
     model = built(seed=4, attention="bahdanau", cell="gru")
     source, lengths, _ = inputs(batch=5)
-    together = greedy(model.start(source, lengths), 5, sos=SOS, eos=EOS, maximum=[6] * 5, banned=[PAD, SOS])
+    together = greedy(model.start(source, lengths), sos=SOS, eos=EOS, limits=[6] * 5, banned=[PAD, SOS])
     for row, length, found in zip(source, lengths.tolist(), together):
         reading = model.start(row[None, :length], torch.tensor([length]))
-        (alone,) = greedy(reading, 1, sos=SOS, eos=EOS, maximum=[6], banned=[PAD, SOS])
+        (alone,) = greedy(reading, sos=SOS, eos=EOS, limits=[6], banned=[PAD, SOS])
         assert alone.ids == found.ids
         assert alone.logprob == pytest.approx(found.logprob, abs=1e-5)
 

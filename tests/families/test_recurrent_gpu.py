@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.decode.beam import beam_search
 from regard.decode.cuda_graphs import sessions_on
 from regard.model.probe import probe
 from regard.training.cuda_graphs import Recordings
+from tests.decode.searches import beam_search
 from tests.families.test_recurrent import CHOICES, EOS, SOS, WORDS, built, inputs, named
 
 pytestmark = pytest.mark.gpu
@@ -63,8 +63,8 @@ def test_recorded_searches_find_what_a_cpu_finds(choice):
     for batch in (3, 5, 3):
         source, lengths, _ = inputs(batch=batch)
         limits = [12 + 5 * n for n in range(batch)]
-        expected = beam_search(model.start(source, lengths), batch, maximum=limits, **words)
-        found = beam_search(on_gpu.start(source.cuda(), lengths.cuda()), batch, maximum=limits, sessions=sessions, **words)
+        expected = beam_search(model.start(source, lengths), limits=limits, **words)
+        found = beam_search(on_gpu.start(source.cuda(), lengths.cuda()), limits=limits, sessions=sessions, **words)
         for some, others in zip(found, expected, strict=True):
             assert [one.ids for one in some] == [one.ids for one in others]
 

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from regard.decode.cuda_graphs import CapturedGraphs
-from regard.decode.search import greedy
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.kernels.cuda_graph import CudaRecorder
 from regard.model.mixers.feature_maps import PositiveFeatures
 from regard.model.mixers.linear import Favor
 from regard.model.visibility import View, Visibility, causal, documents, full, padding
+from tests.decode.searches import greedy
 from tests.families.harness import begin, stepped
 
 pytestmark = pytest.mark.gpu
@@ -95,7 +95,7 @@ def test_recorded_decoding_is_the_full_forward(mixer_name: str) -> None:
         state = begin(model, text[:, :30], torch.full((3,), 30, device=CUDA), tokens=60, fixed=fixed)
         torch.testing.assert_close(stepped(state, text[:, 30:]), model(text)[:, 30:], atol=2e-4, rtol=1e-3)
     found = [
-        greedy(model.start(text[:, :30], lengths), 3, sos=text[:, 40], eos=1, maximum=[40] * 3, sessions=sessions)
+        greedy(model.start(text[:, :30], lengths), sos=text[:, 40], eos=1, limits=[40] * 3, sessions=sessions)
         for sessions in (None, CapturedGraphs(CudaRecorder(CUDA)))
     ]
     assert [one.ids for one in found[0]] == [one.ids for one in found[1]]

@@ -13,11 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from regard.decode.beam import beam_search
 from regard.decode.candidates import Candidates
+from regard.decode.constraints import Constraints
 from regard.decode.cuda_graphs import sessions_on
-from regard.decode.rules import Rules
-from regard.decode.search import greedy
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.feedforward import ACTIVATIONS
@@ -26,6 +24,7 @@ from regard.model.mixers.softmax import Softmax
 from regard.model.probe import probe
 from regard.model.state.decoder import DecoderState
 from regard.model.state.protocol import RowCompaction
+from tests.decode.searches import beam_search, greedy
 
 if decode_step.HAS_TRITON:
     from regard.model.kernels import argmax as picking
@@ -202,8 +201,8 @@ def test_picking(rows: list[list[float]], spoilt: float | None, banned: set[int]
     logits = torch.tensor(rows, device=DEVICE)
     logits[0, :30] = -torch.inf if spoilt is None else logits[0, :30]
     logits[-1, 20] = logits[-1, 20] if spoilt is None else spoilt
-    rules, step_1 = Rules(eos=5, banned=tuple(banned), minimum=2), torch.tensor([taken], device=DEVICE)
-    expected = Candidates(rules, DEVICE, fixed=True).best(logits, 1, step_1)
+    constraints, step_1 = Constraints(5, 2, tuple(banned)), torch.tensor([taken], device=DEVICE)
+    expected = Candidates(constraints, DEVICE, fixed=True).best(logits, 1, step_1)
     banned_V = torch.zeros(37, dtype=torch.bool).index_fill(0, torch.tensor(sorted(banned), dtype=torch.long), True).to(DEVICE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(picking, "BLOCK", 16)  # several tiles, the last not full
@@ -351,8 +350,8 @@ def test_searches_find_the_same(name: str, beam: int, monkeypatch: pytest.Monkey
         for seed in (0, 1):
             words = torch.randint(4, VOCABULARY, (5, 9), generator=torch.Generator().manual_seed(seed)).to(DEVICE)
             read = model.start(words, torch.tensor([9, 1, 4, 7, 2], device=DEVICE))
-            rules = dict(sos=1, eos=2, maximum=[40] * 5, sessions=sessions)
-            texts = beam_search(read, 5, beam=beam, alpha=0.6, **rules) if beam else [[one] for one in greedy(read, 5, **rules)]
+            rules = dict(sos=1, eos=2, limits=[40] * 5, sessions=sessions)
+            texts = beam_search(read, beam=beam, alpha=0.6, **rules) if beam else [[one] for one in greedy(read, **rules)]
             found.append([[one.ids for one in some] for some in texts])
     assert found[:2] == found[2:]
 

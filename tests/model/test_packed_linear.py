@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.decode.beam import beam_search
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.mixers.softmax import SHORT, Softmax
 from regard.model.packed_linear import PackedLinear, pack
 from regard.model.visibility import causal, padding, window
+from tests.decode.searches import beam_search
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_cpu_without_bf16_is_told_so(model, monkeypatch):
 def test_a_search_finds_the_same(model, inputs):
     source, lengths, _ = inputs
     found = [
-        beam_search(m.start(source, lengths), 3, sos=1, eos=2, beam=3, alpha=0.6, maximum=[12, 12, 12], banned=(0, 1))
+        beam_search(m.start(source, lengths), sos=1, eos=2, beam=3, alpha=0.6, limits=[12, 12, 12], banned=(0, 1))
         for m in (model, packed(model))
     ]
     assert [h[0].ids for h in found[0]] == [h[0].ids for h in found[1]]

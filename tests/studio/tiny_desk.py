@@ -13,7 +13,9 @@ from time import sleep
 import torch
 
 from regard.core.errors import UserError
-from regard.decode.beam_trace import SearchTree, beam_tree
+from regard.decode.beam_trace import SearchTree, trace_beam
+from regard.decode.config import BeamSettings
+from regard.decode.request import SearchRequest
 from regard.families.transformer import Transformer
 from regard.lens.analyses.document import Document
 from regard.lens.analyses.roles import Roles, tallied
@@ -85,9 +87,11 @@ class TinyDesk:
             raise UserError("that is not a piece that could be written.")
         ids = torch.tensor([self.side(text).ids])
         reading = self.model.start(ids, torch.tensor([ids.shape[1]]))
-        return beam_tree(
-            reading, sos=SOS, eos=EOS, beam=beam, alpha=0.6, maximum=len(forced) + 6, banned=(PAD, SOS), forced=forced
+        settings, limit = BeamSettings(beam=beam, n_best=beam), len(forced) + 6
+        request = SearchRequest(
+            encoded=reading, sos=SOS, eos=EOS, limits=[limit], method=settings, banned=(PAD, SOS), forced=[forced]
         )
+        return trace_beam(request)
 
     def aligned(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
         side = self.side(text)

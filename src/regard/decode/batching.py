@@ -1,4 +1,4 @@
-"""Sentences of like length are decoded together, longest first: little padding, and memory fails at once or never."""
+"""Batches for decoding: texts of similar length together, longest first, with little padding, and memory fails early or never."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from regard.core.errors import UserError
 
 
 def in_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Indices into `lengths`, in batches whose padded size (count x longest) stays within `budget`.
+    """Yield indices into `lengths`, in batches whose padded size (count x longest) stays within `budget`.
 
-    No batch is empty: a sentence longer than the budget makes a batch of its own.
+    No batch is empty: a text longer than the budget gets a batch of its own.
     """
     if budget < 1:
         raise UserError(f"The token budget of a batch is {budget}; give 1 or more, say 4096.")

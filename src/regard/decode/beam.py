@@ -6,209 +6,183 @@ goes on with the `beam` best that do not end. A sentence is done when
 
 - no live hypothesis can reach the worst of its n_best finished ones, even if all its further tokens were certain and as
   many as allowed (the divisor grows with length, so that is the best case), or
-- its `beam` best continuations all end: nothing that earned a place is left alive. With a beam of one this is greedy
-  search; with a beam wider than the number of all outputs it never drops one, and the search is exhaustive, or
-- it reaches its maximum. What is alive then counts as unfinished, after all that finished.
+- its `beam` best continuations all end. With a beam of one this is greedy search; with a beam wider than the number of all
+  outputs no output is ever dropped, and the search is exhaustive, or
+- it reaches its limit. Hypotheses that are alive then count as unfinished, after all finished ones.
 
 Differs from the papers in: no coverage penalty, no pruning by relative score.
 
-The paths of a beam search as a tree that only grows: nothing of a hypothesis is copied while it lives.
+Paths are kept as a tree that only grows, so no hypothesis is copied while it is alive. Each of the C candidates that a step ranks
+is a node: its token, its log-probability, and the candidate of the step before that it continues. A lane, or a finished
+hypothesis, is a reference to a node; its text is read from the tree when the sentence leaves.
 
-Each step ranks C candidates of a sentence, and each is a node: its token, how probable that was, and which candidate of the step
-before it continues. Lanes and finished hypotheses are just nodes; their texts are read off when a sentence leaves.
-
-Dims: S sentences, W lanes, K offered to each, C candidates a step, T steps.
+Dims: S sentences, W lanes, B = S x W, K candidates of a lane, C candidates of a sentence, T steps, N finished or context tokens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from regard.decode.algorithm import BufferSizes, Progress
 from regard.decode.candidates import Candidates
-from regard.decode.config import check_beam
-from regard.decode.cuda_graphs import CapturedGraphs
-from regard.decode.hypothesis import Hypothesis, hypothesis, length_divisor
-from regard.decode.loop import find
-from regard.decode.progress import Progress
-from regard.decode.prompts import Prompts, openings
-from regard.decode.rules import Room, Rules
-from regard.model.state.protocol import EncodedInput, RowCompaction
+from regard.decode.config import BeamSettings
+from regard.decode.request import Hypothesis, SearchRequest, length_divisor
+from regard.model.state.protocol import RowCompaction
 
 
-@torch.no_grad()
-def beam_search(
-    reading: EncodedInput,
-    rows: int,
-    *,
-    sos: int | Tensor,
-    eos: int,
-    beam: int,
-    alpha: float,
-    maximum: Tensor | Sequence[int],
-    minimum: int = 0,
-    n_best: int = 1,
-    banned: Sequence[int] = (),
-    banned_sequences: Sequence[Sequence[int]] = (),
-    prompts: Sequence[Sequence[int]] | None = None,
-    forced: Sequence[Sequence[int]] | None = None,
-    sessions: CapturedGraphs | None = None,
-) -> list[list[Hypothesis]]:
-    """Per row of what was read, its n_best hypotheses, best first; fewer only where the model has no more to offer.
+class BeamSearch:
+    """Beam search for all sentences at once; `advance` is one step of it."""
 
-    `sos` is the first token, of all rows or of each; `maximum` limits each row's tokens, eos counted; a hypothesis ends after
-    `minimum` tokens or more. What is banned and forced, and `sessions`, are as in `greedy`; lanes part where nothing is forced.
-    """
-    check_beam(beam, alpha, n_best)
-    bans = Rules(eos=eos, banned=tuple(banned), banned_sequences=tuple(map(tuple, banned_sequences)), minimum=minimum)
-    rules = replace(bans, beam=beam, alpha=alpha, n_best=n_best)
-    return find(Beam, rules, reading, openings(reading, rows, sos, maximum, prompts=prompts, forced=forced), sessions)
+    def __init__(self, request: SearchRequest, sizes: BufferSizes) -> None:
+        assert isinstance(request.method, BeamSettings)
+        self.settings, self.constraints, device = request.method, request.constraints, request.encoded.device
+        self.beam, self.candidate_count = self.settings.beam, 2 * self.settings.beam
+        self.state = request.encoded.room(sizes.sentences, self.beam, sizes.tokens, fixed=sizes.fixed)
+        self.progress = Progress(sizes.sentences, device)
+        self.candidates = Candidates(self.constraints, device, fixed=sizes.fixed)
+        self.allocated_lanes = self.lanes = Lanes.allocate(self.settings, self.constraints.context, sizes, device)
+        self.allocated_tree = self.tree = PathTree.allocate(sizes.sentences, self.candidate_count, sizes.tokens, device)
+        self.rank_W = torch.arange(self.beam, device=device)
+        steps_T = torch.arange(1, sizes.tokens + 1, device=device).double()
+        self.divisor_T = length_divisor(steps_T, self.settings.length_penalty)
 
-
-class Board(NamedTuple):
-    """Where each sentence stands: its W lanes, best first, and the N best that have finished."""
-
-    newest_SW: Tensor
-    tail_SWN: Tensor  # as many of the latest tokens as banned sequences look back on
-    forced_ST: Tensor  # of no width where nothing is forced
-    total_SW: Tensor  # float64; a dead lane totals -inf
-    node_SW: Tensor  # the candidate of the latest step that each lane is
-    reach_S: Tensor  # the divisor of the longest that is allowed
-    score_SN: Tensor  # -inf where nothing has finished yet
-    end_SN: Tensor  # step x C + candidate
-
-    @classmethod
-    def room(cls, rules: Rules, room: Room, device: torch.device) -> Board:
-        def part(*shape: int, dtype: torch.dtype = torch.long) -> Tensor:
-            return torch.zeros(room.sentences, *shape, dtype=dtype, device=device)
-
-        return cls(
-            newest_SW=part(rules.beam),
-            tail_SWN=part(rules.beam, rules.look_back),
-            forced_ST=part(room.tokens if room.forced else 0),
-            total_SW=part(rules.beam, dtype=torch.float64),
-            node_SW=part(rules.beam),
-            reach_S=part(dtype=torch.float64),
-            score_SN=part(rules.n_best, dtype=torch.float64),
-            end_SN=part(rules.n_best),
-        )
-
-    def first(self, sentences: int) -> Board:
-        return Board(*(part[:sentences] for part in self))
-
-
-class Beam:
-    def __init__(self, rules: Rules, reading: EncodedInput, room: Room) -> None:
-        self.rules, self.width, device = rules, 2 * rules.beam, reading.device
-        self.state = reading.room(room.sentences, rules.beam, room.tokens, fixed=room.fixed)
-        self.progress = Progress(room.sentences, device)
-        self.offers = Candidates(rules, device, fixed=room.fixed)
-        self.room = self.board = Board.room(rules, room, device)
-        self.forest = self.tree = Tree.room(room.sentences, self.width, room.tokens, device)
-        self.rank_W = torch.arange(rules.beam, device=device)
-        self.divisor_T = length_divisor(torch.arange(1, room.tokens + 1, device=device).double(), rules.alpha)
-
-    def begin(self, reading: EncodedInput, openings: Prompts) -> None:
-        """One empty path alive per sentence: the first lane's."""
-        board = self.board = self.room
-        self.tree = self.forest
-        openings.take(self.state, reading, len(board.newest_SW))
-        self.progress.begin(openings.limits)
-        board.newest_SW[: len(openings.limits)] = openings.first_S[:, None]
-        openings.write_prompts(board.tail_SWN[:, 0])
-        openings.write_forced(board.forced_ST)
-        board.total_SW.fill_(-torch.inf)[:, 0] = 0.0
-        board.node_SW.zero_()
-        board.reach_S.copy_(length_divisor(self.progress.limit_S.double(), self.rules.alpha))
-        board.score_SN.fill_(-torch.inf)
+    def begin(self, request: SearchRequest) -> None:
+        """Start each sentence with one empty path: the first lane is alive, the others are dead."""
+        lanes = self.lanes = self.allocated_lanes
+        self.tree = self.allocated_tree
+        request.load(self.state, len(lanes.newest_SW))
+        self.progress.begin(request.text_limits)
+        lanes.newest_SW[: len(request.text_limits)] = request.first_S[:, None]
+        request.write_prompts(lanes.tail_SWN[:, 0])
+        request.write_forced(lanes.forced_ST)
+        lanes.total_SW.fill_(-torch.inf)[:, 0] = 0.0
+        lanes.node_SW.zero_()
+        lanes.longest_divisor_S.copy_(length_divisor(self.progress.limit_S.double(), self.settings.length_penalty))
+        lanes.finished_score_SN.fill_(-torch.inf)
 
     def advance(self) -> None:
-        board, progress, beam = self.board, self.progress, self.rules.beam
-        logits_BV = self.state.step(board.newest_SW).flatten(0, 1)
-        tail_BN = board.tail_SWN.flatten(0, 1) if self.rules.banned_sequences else None
-        offered = self.offers.best(logits_BV, self.width, progress.step_1, tail_BN, self._forced_B1())
-        candidates = rank(board.total_SW, offered.logprob_BK, offered.token_BK, self.width)
-        self.tree.grow(progress.step_1, candidates, board.node_SW)
-        ends_SC = candidates.token_SC == self.rules.eos
-        self._finish(candidates, ends_SC)
-        self.state.select(self._go_on(candidates, ends_SC))
-        all_end_S = (ends_SC | candidates.total_SC.isneginf())[:, :beam].all(1)
-        beaten_S = board.total_SW[:, 0] / board.reach_S <= board.score_SN[:, -1]
-        progress.advance(all_end_S | beaten_S, offered.broken_B.view_as(board.node_SW).any(1))
+        lanes, progress = self.lanes, self.progress
+        # One decoder step for every lane, and the best next tokens of each lane.
+        logits_BV = self.state.step(lanes.newest_SW).flatten(0, 1)
+        tail_BN = lanes.tail_SWN.flatten(0, 1) if self.constraints.banned_sequences else None
+        top = self.candidates.best(logits_BV, self.candidate_count, progress.step_1, tail_BN, self._forced_B1())
+        # The best continuations of each sentence, over all its lanes, become nodes of the tree.
+        ranked = rank(lanes.total_SW, top.logprob_BK, top.token_BK, self.candidate_count)
+        self.tree.grow(progress.step_1, ranked, lanes.node_SW)
+        # Those that end compete with the finished hypotheses; the best of the others become the lanes.
+        ends_SC = ranked.token_SC == self.constraints.eos
+        self._finish(ranked, ends_SC)
+        self.state.select(self._continue(ranked, ends_SC))
+        all_end_S = (ends_SC | ranked.total_SC.isneginf())[:, : self.beam].all(1)
+        beaten_S = lanes.total_SW[:, 0] / lanes.longest_divisor_S <= lanes.finished_score_SN[:, -1]
+        progress.advance(all_end_S | beaten_S, top.broken_B.view_as(lanes.node_SW).any(1))
 
     def _forced_B1(self) -> Tensor | None:
-        """For all lanes of a sentence the same, so of what the first offers one goes on, and no other lane is alive."""
-        board = self.board
-        if not board.forced_ST.shape[1]:
+        """Return the forced token of each lane.
+
+        It is the same for all lanes of a sentence, so only the first lane stays alive.
+        """
+        lanes = self.lanes
+        if not lanes.forced_ST.shape[1]:
             return None
-        return board.forced_ST.index_select(1, self.progress.step_1).expand_as(board.newest_SW).reshape(-1, 1)
+        return lanes.forced_ST.index_select(1, self.progress.step_1).expand_as(lanes.newest_SW).reshape(-1, 1)
 
-    def _finish(self, candidates: BeamCandidates, ends_SC: Tensor) -> None:
-        """Ends ranked beyond the beam do not count: whatever they lost to lives on. Ties: what had finished before."""
-        board, progress, beam = self.board, self.progress, self.rules.beam
-        not_now_SW = ~ends_SC[:, :beam] | progress.done_S[:, None]
-        total_SW = candidates.total_SC[:, :beam].masked_fill(not_now_SW, -torch.inf)
+    def _finish(self, ranked: RankedCandidates, ends_SC: Tensor) -> None:
+        """Add continuations that end to the n_best finished ones. Of equal scores, the earlier one is kept.
+
+        Ends that are ranked beyond the beam do not count: the candidates ranked above them are still alive.
+        """
+        lanes, progress = self.lanes, self.progress
+        excluded_SW = ~ends_SC[:, : self.beam] | progress.done_S[:, None]
+        total_SW = ranked.total_SC[:, : self.beam].masked_fill(excluded_SW, -torch.inf)
         score_SW = total_SW / self.divisor_T.index_select(0, progress.step_1)
-        end_SW = (self.rank_W + progress.step_1 * self.width).expand_as(score_SW)
-        score_SM, end_SM = torch.cat([board.score_SN, score_SW], 1), torch.cat([board.end_SN, end_SW], 1)
-        order_SN = score_SM.argsort(dim=1, descending=True, stable=True)[:, : self.rules.n_best]
-        board.score_SN.copy_(score_SM.gather(1, order_SN))
-        board.end_SN.copy_(end_SM.gather(1, order_SN))
+        node_SW = (self.rank_W + progress.step_1 * self.candidate_count).expand_as(score_SW)
+        score_SM = torch.cat([lanes.finished_score_SN, score_SW], 1)
+        node_SM = torch.cat([lanes.finished_node_SN, node_SW], 1)
+        order_SN = score_SM.argsort(dim=1, descending=True, stable=True)[:, : self.settings.n_best]
+        lanes.finished_score_SN.copy_(score_SM.gather(1, order_SN))
+        lanes.finished_node_SN.copy_(node_SM.gather(1, order_SN))
 
-    def _go_on(self, candidates: BeamCandidates, ends_SC: Tensor) -> Tensor:
-        """Lanes become the best candidates that do not end; returns the lane that each goes on from."""
-        board, done_S1 = self.board, self.progress.done_S[:, None]
-        node_SW = ends_SC.long().argsort(dim=1, stable=True)[:, : self.rules.beam]
-        total_SW = candidates.total_SC.masked_fill(ends_SC, -torch.inf).gather(1, node_SW)
-        board.total_SW.copy_(torch.where(done_S1, board.total_SW, total_SW))
-        board.node_SW.copy_(torch.where(done_S1, board.node_SW, node_SW))
-        board.newest_SW.copy_(candidates.token_SC.gather(1, node_SW))
-        lane_SW = candidates.lane_SC.gather(1, node_SW)
-        if self.rules.look_back:
-            tail_SWN = board.tail_SWN.gather(1, lane_SW[..., None].expand_as(board.tail_SWN))
-            board.tail_SWN.copy_(torch.cat([tail_SWN[..., 1:], board.newest_SW[..., None]], 2))
-        return lane_SW
+    def _continue(self, ranked: RankedCandidates, ends_SC: Tensor) -> Tensor:
+        """Make the best candidates that do not end the new lanes; return parent_SW, the lane that each of them continues."""
+        lanes, done_S1 = self.lanes, self.progress.done_S[:, None]
+        node_SW = ends_SC.long().argsort(dim=1, stable=True)[:, : self.beam]
+        total_SW = ranked.total_SC.masked_fill(ends_SC, -torch.inf).gather(1, node_SW)
+        lanes.total_SW.copy_(torch.where(done_S1, lanes.total_SW, total_SW))
+        lanes.node_SW.copy_(torch.where(done_S1, lanes.node_SW, node_SW))
+        lanes.newest_SW.copy_(ranked.token_SC.gather(1, node_SW))
+        parent_SW = ranked.lane_SC.gather(1, node_SW)
+        if self.constraints.context:
+            tail_SWN = lanes.tail_SWN.gather(1, parent_SW[..., None].expand_as(lanes.tail_SWN))
+            lanes.tail_SWN.copy_(torch.cat([tail_SWN[..., 1:], lanes.newest_SW[..., None]], 2))
+        return parent_SW
 
-    def keep(self, moves: RowCompaction) -> None:
-        for part_S in (*self.board, *self.tree):
-            moves.within(part_S)
-        self.board = self.room.first(moves.stay)
-        self.tree = Tree(*(part[: moves.stay] for part in self.forest))
+    def compact(self, moves: RowCompaction) -> None:
+        for buffer_S in (*self.lanes, *self.tree):
+            moves.within(buffer_S)
+        self.lanes = Lanes(*(buffer_S[: moves.stay] for buffer_S in self.allocated_lanes))
+        self.tree = PathTree(*(buffer_S[: moves.stay] for buffer_S in self.allocated_tree))
         self.state.keep(moves)
-        self.progress.keep(moves)
+        self.progress.compact(moves)
 
     def written(self, rows_R: Tensor, since: int) -> list[list[int]]:
-        """Any lane may still lose to any other, so nothing is settled before a sentence is done."""
+        """Return nothing: any lane may still lose to any other, so no token is certain before a sentence is done."""
         return [[] for _ in rows_R]
 
     def hypotheses(self, rows_R: Tensor) -> list[list[Hypothesis]]:
-        lengths = self.progress.length_S[rows_R].tolist()
-        board = (self.board.score_SN, self.board.end_SN, self.board.total_SW, self.board.node_SW)
-        sentences = zip(self.tree.read(rows_R, max(lengths)), lengths, *(part[rows_R].tolist() for part in board))
+        lanes, lengths = self.lanes, self.progress.length_S[rows_R].tolist()
+        parts = (lanes.finished_score_SN, lanes.finished_node_SN, lanes.total_SW, lanes.node_SW)
+        sentences = zip(self.tree.read(rows_R, max(lengths)), lengths, *(part[rows_R].tolist() for part in parts))
         return [self._hypotheses(*sentence) for sentence in sentences]
 
     def _hypotheses(
-        self, twigs: Paths, length: int, scores: list[float], ends: list[int], totals: list[float], nodes: list[int]
+        self, paths: Paths, length: int, scores: list[float], ends: list[int], totals: list[float], nodes: list[int]
     ) -> list[Hypothesis]:
-        """Finished ones, then unfinished; where nothing at all could follow, the best path up to there."""
-        finished = [twigs.path(end % self.width, end // self.width) for end, score in zip(ends, scores) if score > -torch.inf]
-        alive: list[Path] = [twigs.path(node, length - 1) for node, total in zip(nodes, totals) if total > -torch.inf]
+        """Return finished hypotheses, then unfinished ones; where no token was possible at all, the best path up to there."""
+        count, penalty = self.candidate_count, self.settings.length_penalty
+        finished = [paths.path(end % count, end // count) for end, score in zip(ends, scores) if score > -torch.inf]
+        alive = [paths.path(node, length - 1) for node, total in zip(nodes, totals) if total > -torch.inf]
         if not finished and not alive:
-            alive = [twigs.path(twigs.parents[0][length - 1], length - 2)]
-        alpha = self.rules.alpha
-        found = [hypothesis(*path, finished=True, alpha=alpha) for path in finished]
-        found += [hypothesis(*path, finished=False, alpha=alpha) for path in alive]
-        return found[: self.rules.n_best]
+            alive = [paths.path(paths.parents[0][length - 1], length - 2)]
+        found = [Hypothesis.of(*path, finished=True, length_penalty=penalty) for path in finished]
+        found += [Hypothesis.of(*path, finished=False, length_penalty=penalty) for path in alive]
+        return found[: self.settings.n_best]
 
 
-Path = tuple[list[int], list[float]]  # tokens and their log-probabilities
+class Lanes(NamedTuple):
+    """The W lanes of each sentence, best first, and its N best finished hypotheses."""
+
+    newest_SW: Tensor
+    tail_SWN: Tensor  # the latest tokens, as many as banned sequences compare
+    forced_ST: Tensor  # of width 0 where no token is forced
+    total_SW: Tensor  # float64 sum of log-probabilities; -inf: a dead lane
+    node_SW: Tensor  # the candidate of the latest step that each lane is
+    longest_divisor_S: Tensor  # the length divisor at the limit
+    finished_score_SN: Tensor  # -inf where no hypothesis has finished yet
+    finished_node_SN: Tensor  # step x C + candidate
+
+    @classmethod
+    def allocate(cls, settings: BeamSettings, context: int, sizes: BufferSizes, device: torch.device) -> Lanes:
+        def zeros(*shape: int, dtype: torch.dtype = torch.long) -> Tensor:
+            return torch.zeros(sizes.sentences, *shape, dtype=dtype, device=device)
+
+        return cls(
+            newest_SW=zeros(settings.beam),
+            tail_SWN=zeros(settings.beam, context),
+            forced_ST=zeros(sizes.tokens if sizes.forced else 0),
+            total_SW=zeros(settings.beam, dtype=torch.float64),
+            node_SW=zeros(settings.beam),
+            longest_divisor_S=zeros(dtype=torch.float64),
+            finished_score_SN=zeros(settings.n_best, dtype=torch.float64),
+            finished_node_SN=zeros(settings.n_best),
+        )
 
 
-class BeamCandidates(NamedTuple):
+class RankedCandidates(NamedTuple):
     """One-token continuations of a sentence's lanes, most probable first."""
 
     lane_SC: Tensor  # the lane continued
@@ -217,14 +191,17 @@ class BeamCandidates(NamedTuple):
     total_SC: Tensor
 
 
-def rank(total_SW: Tensor, logprob_BK: Tensor, token_BK: Tensor, count: int) -> BeamCandidates:
-    """The `count` best of each sentence, of the K offered to each lane. Ties: better lane first."""
+def rank(total_SW: Tensor, logprob_BK: Tensor, token_BK: Tensor, count: int) -> RankedCandidates:
+    """Return the `count` best continuations of each sentence, of the K of each lane.
+
+    Of equal totals, the better lane comes first.
+    """
     sentences, lanes = total_SW.shape
     logprob_SWK = logprob_BK.view(sentences, lanes, -1)
     total_SN = (total_SW[..., None] + logprob_SWK).flatten(1)
     total_SN, index_SN = total_SN.sort(dim=1, descending=True, stable=True)
     index_SC = index_SN[:, :count]
-    return BeamCandidates(
+    return RankedCandidates(
         lane_SC=index_SC // logprob_SWK.shape[2],
         token_SC=token_BK.view(sentences, -1).gather(1, index_SC),
         logprob_SC=logprob_SWK.flatten(1).gather(1, index_SC),
@@ -232,20 +209,22 @@ def rank(total_SW: Tensor, logprob_BK: Tensor, token_BK: Tensor, count: int) -> 
     )
 
 
-class Tree(NamedTuple):
+class PathTree(NamedTuple):
+    """Every candidate of every step, on the device."""
+
     tokens_SCT: Tensor
     logprobs_SCT: Tensor
-    parents_SCT: Tensor
+    parents_SCT: Tensor  # the candidate of the step before
 
     @classmethod
-    def room(cls, sentences: int, candidates: int, steps: int, device: torch.device) -> Tree:
+    def allocate(cls, sentences: int, candidates: int, steps: int, device: torch.device) -> PathTree:
         tokens_SCT = torch.zeros(sentences, candidates, steps, dtype=torch.long, device=device)
         return cls(tokens_SCT, tokens_SCT.float(), tokens_SCT.clone())
 
-    def grow(self, step_1: Tensor, candidates: BeamCandidates, node_SW: Tensor) -> None:
-        """Write this step's nodes; until now lane w was node_SW[s, w] of the step before."""
-        parent_SC = node_SW.gather(1, candidates.lane_SC)
-        for part_SCT, new_SC in zip(self, (candidates.token_SC, candidates.logprob_SC, parent_SC)):
+    def grow(self, step_1: Tensor, ranked: RankedCandidates, node_SW: Tensor) -> None:
+        """Write the nodes of this step; `node_SW` is the node of the step before at which each lane stands."""
+        parent_SC = node_SW.gather(1, ranked.lane_SC)
+        for part_SCT, new_SC in zip(self, (ranked.token_SC, ranked.logprob_SC, parent_SC)):
             part_SCT.index_copy_(2, step_1, new_SC[..., None])
 
     def read(self, rows_R: Tensor, steps: int) -> list[Paths]:
@@ -253,14 +232,14 @@ class Tree(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """One sentence's part of the tree, on the host; indexed by candidate, then step."""
+    """The tree of one sentence, on the host; indexed by candidate, then step."""
 
     tokens: Sequence[Sequence[int]]
     logprobs: Sequence[Sequence[float]]
     parents: Sequence[Sequence[int]]
 
-    def path(self, node: int, step: int) -> Path:
-        """From the first step to this node of this one."""
+    def path(self, node: int, step: int) -> tuple[list[int], list[float]]:
+        """Return tokens and log-probabilities from the first step to this node of this step."""
         backwards = []
         for t in range(step, -1, -1):
             backwards.append((self.tokens[node][t], self.logprobs[node][t]))

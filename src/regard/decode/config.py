@@ -1,4 +1,8 @@
-"""How to search: the `[decode]` section of a recipe, checked before hours are spent."""
+"""Settings of a search: the `[decode]` section of a recipe, and what it gives to sampling or to beam search.
+
+Top-k: Fan et al. 2018. Top-p, the nucleus: Holtzman et al. 2020. Min-p: Nguyen et al. 2024. Repetition penalty: Keskar et al.
+2019, section 4.1. They apply in the order of Hugging Face: penalty, temperature, top-k, top-p, min-p.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,66 @@ from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from regard.core.errors import UserError, nearest
-from regard.decode.sampling_config import Choice
 
 Search = Literal["greedy", "beam", "sample"]
 Weights = Literal["float32", "bfloat16", "int8"]  # what `model.packed` knows, whose module imports torch
 
-WIDEST = 1000  # hypotheses of a beam: the table of who descends from whom grows with the square of them
-STRONGEST = 10.0  # length penalty: beyond it, nothing but the length counts, and powers of it overflow
+WIDEST = 1000  # hypotheses of a beam: the table of ancestors grows with the square of the beam
+STRONGEST = 10.0  # length penalty: above it only the length counts, and powers of the length overflow
+COLDEST = 1e-6  # temperature: below it float32 cannot tell the probability of any but the most probable token from 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """Settings of sampling: temperature, filters and a penalty. At temperature 0 it is greedy search."""
+
+    temperature: float = 1.0  # divides the logits; 0 always takes the most probable token
+    top_k: int = 0  # keep this many of the most probable tokens, and those equal to the last of them; 0: all
+    top_p: float = 1.0  # keep the most probable tokens that together reach this probability; 1: all
+    min_p: float = 0.0  # keep tokens with this fraction of the highest probability; 0: all
+    repetition_penalty: float = 1.0  # divides positive logits of tokens that have occurred, multiplies negative ones; 1: none
+
+    def __post_init__(self) -> None:
+        if not (self.temperature == 0 or COLDEST <= self.temperature < float("inf")):
+            raise UserError(
+                f"decode.temperature is {self.temperature}; give a number above 0, usually between 0.5 and 1.2, or 0 to take "
+                "the most probable token always."
+            )
+        if self.top_k < 0:
+            raise UserError(f"decode.top_k is {self.top_k}; it counts tokens to draw from, so give 1 or more, or 0 for all.")
+        if not 0 < self.top_p <= 1:
+            raise UserError(f"decode.top_p is {self.top_p}; it is a probability, so give more than 0 and at most 1 (all tokens).")
+        if not 0 <= self.min_p <= 1:
+            raise UserError(f"decode.min_p is {self.min_p}; it is a fraction, so give a number from 0 (all tokens) to 1.")
+        if not 0 < self.repetition_penalty < float("inf"):
+            raise UserError(
+                f"decode.repetition_penalty is {self.repetition_penalty}; give a number above 0: 1 for none, usually up to 1.3."
+            )
+
+
+GREEDY = Sampling(temperature=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamSettings:
+    """Settings of beam search; the defaults are those of Vaswani et al. 2017, section 6.1."""
+
+    beam: int = 4
+    length_penalty: float = 0.6  # alpha of Wu et al. 2016, equation 14; 0 ranks by plain log-probability
+    n_best: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.beam <= WIDEST:
+            raise UserError(f"decode.beam is {self.beam}; it counts hypotheses kept alive, so give 1 (greedy) to {WIDEST:,}.")
+        if not 0 <= self.length_penalty <= STRONGEST:
+            raise UserError(
+                f"decode.length_penalty is {self.length_penalty}; give 0 (none) to {STRONGEST:g}, usually between 0.6 and 1."
+            )
+        if not 1 <= self.n_best <= self.beam:
+            raise UserError(
+                f"decode.n_best is {self.n_best}, but decode.beam={self.beam} yields between 1 and {self.beam}; widen the beam."
+            )
+
 
 ONLY_FOR: dict[str, tuple[Search, ...]] = {  # elsewhere these would do nothing, or cannot be done
     "temperature": ("sample",),
@@ -30,14 +87,11 @@ ONLY_FOR: dict[str, tuple[Search, ...]] = {  # elsewhere these would do nothing,
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig:
-    """Defaults are those of Vaswani et al. 2017, section 6.1: a beam of 4 with a length penalty of 0.6.
-
-    What only sampling knows is explained in `choice`.
-    """
+    """The `[decode]` section of a recipe. `Sampling` and `BeamSettings` explain what only they use."""
 
     search: Search = "beam"
     beam: int = 4
-    length_penalty: float = 0.6  # alpha of Wu et al. 2016, equation 14; 0 ranks by plain log-probability
+    length_penalty: float = 0.6
     maximum_length: int = 0  # of any output, its end token counted; 0: only the limits that come with the sentences
     minimum_length: int = 0  # its end token not counted
     n_best: int = 1
@@ -47,7 +101,7 @@ class DecodeConfig:
     min_p: float = 0.0
     repetition_penalty: float = 1.0
     seed: int = 0  # the same seed draws the same texts
-    samples: int = 1  # texts of each prompt
+    samples: int = 1  # texts drawn for each prompt
     stop: tuple[str, ...] = ()  # a text ends where one of these would begin; \\n is a line end
     banned_words: tuple[str, ...] = ()  # words that must not come out
     prefix: str = ""  # what every output must begin with
@@ -58,7 +112,7 @@ class DecodeConfig:
     def __post_init__(self) -> None:
         if self.search not in get_args(Search):
             raise UserError(f"decode.search is {self.search!r}{nearest(str(self.search), get_args(Search))}")
-        check_beam(self.beam, self.length_penalty, self.n_best)
+        BeamSettings(beam=self.beam, length_penalty=self.length_penalty, n_best=self.n_best)
         for name in ("maximum_length", "minimum_length"):
             if getattr(self, name) < 0:
                 raise UserError(f"decode.{name} is {getattr(self, name)}; it counts tokens, so give 0 or more.")
@@ -79,18 +133,24 @@ class DecodeConfig:
             searches = ONLY_FOR.get(field.name, get_args(Search))
             if (value := getattr(self, field.name)) != field.default and self.search not in searches:
                 choices = " or ".join(f"decode.search={search}" for search in searches)
-                raise UserError(f"decode.{field.name} is {value!r}, which {self.search} search cannot heed; give {choices}.")
+                raise UserError(f"decode.{field.name} is {value!r}, which {self.search} search does not use; give {choices}.")
         if self.samples < 1:
             raise UserError(f"decode.samples is {self.samples}; it counts the texts of each prompt, so give 1 or more.")
-        if self.choice.temperature == 0 and self.samples > 1:
+        if self._sampling.temperature == 0 and self.samples > 1:
             raise UserError(f"decode.samples is {self.samples}, but at decode.temperature=0 all are the same; raise the latter.")
         if "" in self.stop:
             raise UserError("decode.stop has an empty text, before which every output would end; leave it out.")
 
     @property
-    def choice(self) -> Choice:
-        """How single tokens are chosen: drawn, or in greedy search always the most probable."""
-        return Choice(
+    def method(self) -> Sampling | BeamSettings:
+        """The settings of the search that `search` names; greedy search is sampling at temperature 0."""
+        if self.search == "beam":
+            return BeamSettings(beam=self.beam, length_penalty=self.length_penalty, n_best=self.n_best)
+        return self._sampling
+
+    @property
+    def _sampling(self) -> Sampling:
+        return Sampling(
             temperature=0.0 if self.search == "greedy" else self.temperature,
             top_k=self.top_k,
             top_p=self.top_p,
@@ -99,15 +159,5 @@ class DecodeConfig:
         )
 
     def capped(self, limits: Sequence[int]) -> list[int]:
-        """The sentences' own limits, none above `maximum_length`."""
+        """Return the limits of the sentences, none above `maximum_length`."""
         return [min(limit, self.maximum_length) if self.maximum_length else limit for limit in limits]
-
-
-def check_beam(beam: int, length_penalty: float, n_best: int) -> None:
-    """What the config and the search itself both insist on."""
-    if not 1 <= beam <= WIDEST:
-        raise UserError(f"decode.beam is {beam}; it counts hypotheses kept alive, so give 1 (greedy) to {WIDEST:,}.")
-    if not 0 <= length_penalty <= STRONGEST:
-        raise UserError(f"decode.length_penalty is {length_penalty}; give 0 (none) to {STRONGEST:g}, usually between 0.6 and 1.")
-    if not 1 <= n_best <= beam:
-        raise UserError(f"decode.n_best is {n_best}, but decode.beam={beam} yields between 1 and {beam}; widen the beam.")

@@ -1,35 +1,166 @@
-"""How the next token is chosen where it is drawn: temperature, filters and a penalty, as one value.
+"""Greedy search and sampling: one text a sentence, one token at a time.
 
-Top-k: Fan et al. 2018. Top-p, the nucleus: Holtzman et al. 2020. Min-p: Nguyen et al. 2024. Repetition penalty: Keskar et al.
-2019, section 4.1. They apply in the order that Hugging Face gives them: penalty, temperature, top-k, top-p, min-p.
+Greedy search takes the most probable token, sampling draws.
 
-Drawing tokens without a generator: every draw is a function of (seed, step), and whole numbers add up alike everywhere.
+Every draw is a function of (seed, step). A generator would be carried from token to token, so a text would depend on its
+neighbours in the batch, and a captured step would draw the same number again. Here step t of a text draws output t of
+SplitMix64 (Steele et al. 2014) from its seed, alike on any device.
 
-A generator would be carried from token to token, so a text would depend on its neighbours, and a recorded step would draw the
-same again. Here step t of a text draws output t of SplitMix64 (Steele et al. 2014) from its seed, alike on any device.
+Probabilities become integers before they are summed. Sums of integers are the same in every order, so a text is the same in a
+batch of any size, and a token that a filter removed has weight 0 and is never drawn.
 
-Probabilities become whole numbers before they are summed: sums of those are the same in every order, so a text is the same in a
-batch of any size, and what a filter took out, which weighs 0, is never drawn.
-
-Dims: S texts, V vocabulary, N tokens of text.
+Dims: S sentences, T tokens to write, N tokens of prompt and text together, V vocabulary, K tokens that are sorted.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from regard.decode.sampling_config import Choice
+from regard.decode.algorithm import BufferSizes, Progress
+from regard.decode.candidates import Candidates
+from regard.decode.config import GREEDY, Sampling
+from regard.decode.constraints import NO_TOKEN
+from regard.decode.request import Hypothesis, SearchRequest
+from regard.model.kernels.decode_step import HAS_TRITON
+from regard.model.state.protocol import RowCompaction
+
+if HAS_TRITON:
+    from regard.model.kernels.argmax import Picked, pick
 
 GAMMA, MIX_1, MIX_2 = (constant - (1 << 64) for constant in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-BITS = 52  # of a draw; half a step above them is still exact in float64, so a draw is never 0 and never 1
-UNIT = float(1 << 40)  # the likeliest token's weight: 4 million of them add up exactly; what is 1 / UNIT as likely weighs 0
-SHORT = 1024
+BITS = 52  # of a draw; adding half a step is still exact in float64, so a draw is never 0 and never 1
+UNIT = float(1 << 40)  # weight of the most probable token: 4 million such weights add up exactly in int64
+SHORT = 1024  # tokens that top-p sorts first
 LOWEST = torch.finfo(torch.float32).min
 
 
+class SamplingSearch:
+    """Greedy search or sampling of one text a sentence."""
+
+    def __init__(self, request: SearchRequest, sizes: BufferSizes) -> None:
+        assert isinstance(request.method, Sampling)
+        self.sampling, self.constraints, self.prompt = request.method, request.constraints, sizes.prompt
+        device = request.encoded.device
+        self.state = request.encoded.room(sizes.sentences, 1, sizes.tokens, fixed=sizes.fixed)
+        self.progress = Progress(sizes.sentences, device)
+        self.candidates = Candidates(self.constraints, device, fixed=sizes.fixed)
+        self.allocated = self.texts = TextBuffers.allocate(sizes, device, drawn=self.sampling.temperature > 0)
+        plain = self.sampling == GREEDY and not (self.constraints.banned_sequences or sizes.forced)
+        self.uses_argmax_kernel = plain and sizes.fixed and HAS_TRITON and device.type == "cuda"  # reads the logits once
+        self.banned_V: Tensor | None = None
+        self.tail_N = torch.arange(sizes.prompt - self.constraints.context, sizes.prompt, device=device)  # at the first step
+
+    def begin(self, request: SearchRequest) -> None:
+        texts = self.texts = self.allocated
+        count, device = len(request.text_limits), texts.text_SN.device
+        request.load(self.state, len(texts.newest_S1))
+        self.progress.begin(request.text_limits)
+        texts.newest_S1[:count] = request.first_S[:, None]
+        texts.text_SN.fill_(NO_TOKEN)
+        request.write_prompts(texts.text_SN[:, : self.prompt])
+        request.write_forced(texts.forced_ST)
+        if steps := texts.draws_ST.shape[1]:
+            seed_S = torch.tensor(request.text_seeds, dtype=torch.long, device=device)
+            texts.draws_ST[:count] = uniform(seed_S[:, None], torch.arange(steps, device=device))
+
+    def advance(self) -> None:
+        texts, progress = self.texts, self.progress
+        step_1 = progress.step_1
+        tail_SN = texts.text_SN.index_select(1, self.tail_N + step_1) if self.constraints.banned_sequences else None
+        forced_S1 = texts.forced_ST.index_select(1, step_1) if texts.forced_ST.shape[1] else None
+        logits_SV = self.state.step(texts.newest_S1)[:, 0]
+        if self.uses_argmax_kernel:
+            logprob_S1, token_S1, broken_S = self._pick(logits_SV, step_1)
+        else:
+            allowed = self.candidates.allowed(logits_SV, step_1, tail_SN, forced_S1)
+            token_S1, broken_S = self._choose(logits_SV, allowed.logprob_BV), allowed.broken_B
+            logprob_S1 = allowed.logprobs_of(token_S1)
+        texts.text_SN[:, self.prompt :].index_copy_(1, step_1, token_S1)
+        texts.logprobs_ST.index_copy_(1, step_1, logprob_S1)
+        texts.newest_S1.copy_(token_S1)
+        progress.advance(((token_S1 == self.constraints.eos) | logprob_S1.isneginf())[:, 0], broken_S)
+
+    def _pick(self, logits_SV: Tensor, step_1: Tensor) -> Picked:
+        constraints = self.constraints
+        if constraints.banned and self.banned_V is None:  # in the first step, which is not captured
+            self.banned_V = torch.zeros(logits_SV.shape[1], dtype=torch.bool, device=logits_SV.device)
+            self.banned_V[torch.tensor(constraints.banned, device=logits_SV.device)] = True
+        return pick(logits_SV, self.banned_V, constraints.eos, constraints.minimum_length, step_1)
+
+    def _choose(self, logits_SV: Tensor, logprob_SV: Tensor) -> Tensor:
+        """Return token_S1. Only the repetition penalty needs logits; all else chooses alike from log-probabilities."""
+        texts, sampling, scores_SV = self.texts, self.sampling, logprob_SV
+        if sampling.repetition_penalty != 1:
+            text_SN = torch.where(texts.text_SN < 0, texts.newest_S1, texts.text_SN)
+            scores_SV = penalize_repetition(logits_SV.float(), text_SN, sampling.repetition_penalty)
+            scores_SV.masked_fill_(logprob_SV.isneginf(), -torch.inf)
+        if sampling.temperature == 0:
+            return scores_SV.argmax(1, keepdim=True)  # which returns the first of equals
+        weight_SV = token_weights(scores_SV, sampling, fixed=self.candidates.fixed)
+        return draw(weight_SV, texts.draws_ST.index_select(1, self.progress.step_1))
+
+    def compact(self, moves: RowCompaction) -> None:
+        for buffer_S in self.texts:
+            moves.within(buffer_S)
+        self.texts = self.allocated.first(moves.stay)
+        self.state.keep(moves)
+        self.progress.compact(moves)
+
+    def written(self, rows_R: Tensor, since: int) -> list[list[int]]:
+        return [tokens[: len(tokens) - finished] for tokens, _, finished in self._read(rows_R, since)]
+
+    def hypotheses(self, rows_R: Tensor) -> list[list[Hypothesis]]:
+        """Return one hypothesis a sentence, not normalised by length.
+
+        Log-probabilities are the model's own, before any filter.
+        """
+        read = self._read(rows_R, 0)
+        return [[Hypothesis.of(tokens, logprobs, finished=ended, length_penalty=0.0)] for tokens, logprobs, ended in read]
+
+    def _read(self, rows_R: Tensor, since: int) -> list[tuple[list[int], list[float], bool]]:
+        """Return tokens from this step on, the end token included, their log-probabilities, and whether the text has ended."""
+        lengths = (self.progress.length_S[rows_R] - since).tolist()
+        steps = slice(since, since + max(lengths))
+        parts = (self.texts.text_SN[:, self.prompt :], self.texts.logprobs_ST)
+        read = []
+        for tokens, logprobs, length in zip(*(part[rows_R, steps].tolist() for part in parts), lengths):
+            if length and logprobs[length - 1] == -torch.inf:  # no token could follow, so the last one is not a choice
+                length -= 1
+            read.append((tokens[:length], logprobs[:length], tokens[:length][-1:] == [self.constraints.eos]))
+        return read
+
+
+class TextBuffers(NamedTuple):
+    """What each sentence has written, and what it needs to go on."""
+
+    newest_S1: Tensor
+    text_SN: Tensor  # the end of the prompt, then the tokens written; NO_TOKEN elsewhere
+    logprobs_ST: Tensor
+    draws_ST: Tensor  # of width 0 in greedy search
+    forced_ST: Tensor  # of width 0 where no token is forced
+
+    @classmethod
+    def allocate(cls, sizes: BufferSizes, device: torch.device, *, drawn: bool) -> TextBuffers:
+        def zeros(width: int, dtype: torch.dtype = torch.long) -> Tensor:
+            return torch.zeros(sizes.sentences, width, dtype=dtype, device=device)
+
+        return cls(
+            newest_S1=zeros(1),
+            text_SN=zeros(sizes.prompt + sizes.tokens),
+            logprobs_ST=zeros(sizes.tokens, torch.float32),
+            draws_ST=zeros(sizes.tokens if drawn else 0, torch.float64),
+            forced_ST=zeros(sizes.tokens if sizes.forced else 0),
+        )
+
+    def first(self, sentences: int) -> TextBuffers:
+        return TextBuffers(*(buffer_S[:sentences] for buffer_S in self))
+
+
 def splitmix(seed: Tensor, step: Tensor) -> Tensor:
-    """Output number `step`, from 0, of the generator that `seed` starts: 64 bits as a signed integer."""
+    """Return output number `step`, from 0, of the generator that `seed` starts: 64 bits as a signed integer."""
     z = seed + (step + 1) * GAMMA
     z = (z ^ _shifted(z, 30)) * MIX_1
     z = (z ^ _shifted(z, 27)) * MIX_2
@@ -37,72 +168,76 @@ def splitmix(seed: Tensor, step: Tensor) -> Tensor:
 
 
 def _shifted(z: Tensor, by: int) -> Tensor:
-    """To the right, with zeros coming in; torch's own shift brings in the sign."""
+    """Shift to the right and fill with zeros, where torch's own shift fills with the sign."""
     return (z >> by) & ((1 << (64 - by)) - 1)
 
 
 def uniform(seed: Tensor, step: Tensor) -> Tensor:
-    """One number in (0, 1) for each, in float64."""
+    """Return a number in (0, 1) for each seed and step, in float64."""
     return (_shifted(splitmix(seed, step), 64 - BITS).double() + 0.5) / (1 << BITS)
 
 
-def penalised(logits_SV: Tensor, text_SN: Tensor, penalty: float) -> Tensor:
-    """Every token that occurs in the text, once, however often it does."""
+def penalize_repetition(logits_SV: Tensor, text_SN: Tensor, penalty: float) -> Tensor:
+    """Return logits with the penalty applied once to every token that occurs in the text."""
     logits_SN = logits_SV.gather(1, text_SN)
     return logits_SV.scatter(1, text_SN, torch.where(logits_SN < 0, logits_SN * penalty, logits_SN / penalty))
 
 
-def weights(scores_SV: Tensor, choice: Choice, *, fixed: bool) -> Tensor:
-    """How likely each token is, as whole numbers; 0 where a filter takes it out. Scores are logits, shifted or not."""
-    highest_S1 = scores_SV.amax(1, keepdim=True).clamp_(min=LOWEST)  # where nothing may follow, nothing weighs anything
-    scores_SV = (scores_SV - highest_S1).div_(choice.temperature)
-    if choice.top_k:
-        least_S1 = scores_SV.topk(min(choice.top_k, scores_SV.shape[1])).values[:, -1:]
+def token_weights(scores_SV: Tensor, sampling: Sampling, *, fixed: bool) -> Tensor:
+    """Return integer weights proportional to probability, 0 where a filter removes a token. Scores are logits, shifted or not."""
+    highest_S1 = scores_SV.amax(1, keepdim=True).clamp_(min=LOWEST)  # where no token may follow, all weights are 0
+    scores_SV = (scores_SV - highest_S1).div_(sampling.temperature)
+    if sampling.top_k:
+        least_S1 = scores_SV.topk(min(sampling.top_k, scores_SV.shape[1])).values[:, -1:]
         scores_SV.masked_fill_(scores_SV < least_S1, -torch.inf)
     likely_SV = scores_SV.exp()
     weight_SV = (likely_SV * UNIT).long()
-    if choice.top_p < 1:
-        weight_SV = nucleus(weight_SV, scores_SV, choice.top_p, fixed=fixed)
-    if choice.min_p:
-        weight_SV.masked_fill_(likely_SV < choice.min_p, 0)
+    if sampling.top_p < 1:
+        weight_SV = top_p_filter(weight_SV, scores_SV, sampling.top_p, fixed=fixed)
+    if sampling.min_p:
+        weight_SV.masked_fill_(likely_SV < sampling.min_p, 0)
     return weight_SV
 
 
-def nucleus(weight_SV: Tensor, scores_SV: Tensor, top_p: float, *, fixed: bool) -> Tensor:
-    """Without the least likely that together weigh at most 1 - p; of equals, lower ids go first. The likeliest always stays."""
-    whole_S1 = weight_SV.sum(1, keepdim=True)
-    may_go_S1 = ((1 - top_p) * whole_S1.double()).long()
-    order_SK = None if fixed else _short_order(weight_SV, scores_SV, may_go_S1)
+def top_p_filter(weight_SV: Tensor, scores_SV: Tensor, top_p: float, *, fixed: bool) -> Tensor:
+    """Set to 0 the least probable tokens that together weigh at most 1 - p, lower ids first.
+
+    The most probable one always stays.
+    """
+    total_S1 = weight_SV.sum(1, keepdim=True)
+    removable_S1 = ((1 - top_p) * total_S1.double()).long()
+    order_SK = None if fixed else _short_order(weight_SV, scores_SV, removable_S1)
     if order_SK is None:
         order_SK = scores_SV.argsort(dim=1, stable=True)
     weight_SK = weight_SV.gather(1, order_SK)
-    upto_SK = weight_SK.cumsum(1).add_(whole_S1 - weight_SK.sum(1, keepdim=True))
-    goes_SK = upto_SK <= may_go_S1
-    goes_SK[:, -1].fill_(False)
-    return torch.zeros_like(weight_SV).scatter_(1, order_SK, weight_SK.masked_fill_(goes_SK, 0))
+    sum_SK = weight_SK.cumsum(1).add_(total_S1 - weight_SK.sum(1, keepdim=True))
+    removed_SK = sum_SK <= removable_S1
+    removed_SK[:, -1].fill_(False)
+    return torch.zeros_like(weight_SV).scatter_(1, order_SK, weight_SK.masked_fill_(removed_SK, 0))
 
 
-def _short_order(weight_SV: Tensor, scores_SV: Tensor, may_go_S1: Tensor) -> Tensor | None:
-    """The likeliest few, least likely first, if all others go: a nucleus is mostly small, and sorting a vocabulary is slow.
+def _short_order(weight_SV: Tensor, scores_SV: Tensor, removable_S1: Tensor) -> Tensor | None:
+    """Return the most probable SHORT tokens, least probable first, or None where top-p keeps others as well.
 
-    For where the host may look (see `offers`), since it must see whether they do.
+    A nucleus is mostly small, and sorting a whole vocabulary is slow. The host must read whether all others are removed, so
+    this is for searches that are not `fixed`.
     """
     if scores_SV.shape[1] <= SHORT:
         return None
     top_SK, index_SK = scores_SV.topk(SHORT, sorted=True)
     others_SV = scores_SV <= top_SK[:, -1:]  # with all that tie with the last
-    if ((weight_SV * others_SV).sum(1, keepdim=True) > may_go_S1).any():
+    if ((weight_SV * others_SV).sum(1, keepdim=True) > removable_S1).any():
         return None
     index_SK = index_SK.sort(dim=1).values  # lower ids first, where scores are equal
     return index_SK.gather(1, scores_SV.gather(1, index_SK).argsort(dim=1, stable=True))
 
 
 def draw(weight_SV: Tensor, uniform_S1: Tensor) -> Tensor:
-    """token_S1: where the sums of the weights, in the order of the vocabulary, first exceed this part of the whole.
+    """Return token_S1: the first token, in vocabulary order, where the running sum of weights exceeds this fraction of the total.
 
-    Where nothing weighs anything, token 0; whoever draws must see that it may not come.
+    Returns token 0 where all weights are 0; the caller sees by its log-probability that it is not allowed.
     """
-    upto_SV = weight_SV.cumsum(1)
-    whole_S1 = upto_SV[:, -1:]
-    part_S1 = torch.minimum((uniform_S1 * whole_S1).long(), whole_S1 - 1)
-    return torch.searchsorted(upto_SV, part_S1, right=True).clamp_(max=weight_SV.shape[1] - 1)
+    sum_SV = weight_SV.cumsum(1)
+    total_S1 = sum_SV[:, -1:]
+    part_S1 = torch.minimum((uniform_S1 * total_S1).long(), total_S1 - 1)
+    return torch.searchsorted(sum_SV, part_S1, right=True).clamp_(max=weight_SV.shape[1] - 1)

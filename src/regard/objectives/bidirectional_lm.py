@@ -22,7 +22,7 @@ from regard.objectives.chunked_cross_entropy import cross_entropy, vocabulary_lo
 
 @dataclass(frozen=True, kw_only=True)
 class BidirectionalLMConfig:
-    name: Literal["both_ways"] = "both_ways"
+    name: Literal["bidirectional_lm"] = "bidirectional_lm"
     passes = 2
 
 

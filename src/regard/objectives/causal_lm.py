@@ -12,7 +12,7 @@ from regard.objectives.chunked_cross_entropy import cross_entropy, vocabulary_lo
 
 @dataclass(frozen=True, kw_only=True)
 class CausalLMConfig:
-    name: Literal["next_token"] = "next_token"
+    name: Literal["causal_lm"] = "causal_lm"
     passes = 1
 
 

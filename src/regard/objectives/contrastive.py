@@ -24,7 +24,7 @@ from regard.objectives.base import Loss
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastiveConfig:
-    name: Literal["contrast"] = "contrast"
+    name: Literal["contrastive"] = "contrastive"
     temperature: float = 0.05
     pooling: Pooling = "mean"  # which vector stands for a text: the mean of its words, or the first one's, [CLS]
     passes = 1

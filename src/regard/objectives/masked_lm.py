@@ -29,7 +29,7 @@ from regard.objectives.chunked_cross_entropy import cross_entropy, vocabulary_lo
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedLMConfig:
-    name: Literal["masked"] = "masked"
+    name: Literal["masked_lm"] = "masked_lm"
     mask_rate: float = 0.15  # of the words
     whole_words: bool = False  # all pieces of a word together
     next_sentence: bool = False  # passages are two texts: does the second follow the first?

@@ -33,7 +33,7 @@ from regard.objectives.masked_lm import check_share
 
 @dataclass(frozen=True, kw_only=True)
 class ReplacedTokenConfig:
-    name: Literal["replaced"] = "replaced"
+    name: Literal["replaced_token"] = "replaced_token"
     mask_rate: float = 0.15  # of the words is masked
     whole_words: bool = False  # all pieces of a word together
     weight: float = 50.0  # of finding what was replaced, beside filling in

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Seq2SeqConfig:
-    name: Literal["translation"] = "translation"
+    name: Literal["seq2seq"] = "seq2seq"
     smoothing: float = 0.1
     r_drop: float = 0.0
 

@@ -6,11 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
-
 from regard.core.terminal import Emit
 from regard.decode.config import DecodeConfig
 from regard.decode.cuda_graphs import CapturedGraphs
+from regard.decode.request import SearchRequest
 from regard.decode.search import search
 from regard.model.state.protocol import EncodedInput
 from regard.text.specials import EOS, PAD, SOS
@@ -32,26 +31,27 @@ def find(
     config: DecodeConfig,
     reading: EncodedInput,
     tokenizer: Tokenizer,
-    maximum: torch.Tensor,
+    limits: Sequence[int],
     numbers: Sequence[int],
     sessions: CapturedGraphs | None,
 ) -> list[list[GeneratedText]]:
-    """The n_best or the samples of each row that was read; `numbers` says which of all each row is, `maximum` ends it."""
+    """The n_best or the samples of each row that was read; `numbers` says which of all each row is, `limits` end them."""
     encode, rows = tokenizer.encode, len(numbers)
-    found = search(
+    request = SearchRequest.from_config(
         config,
         reading,
-        rows,
+        numbers,
         sos=SOS,
         eos=EOS,
-        maximum=maximum,
+        limits=limits,
         banned=(PAD, SOS),
         banned_sequences=[ids for word in config.banned_words if (ids := encode(word))],
         forced=[encode(config.prefix)] * rows if config.prefix else None,
-        numbers=numbers,
         sessions=sessions,
     )
-    return [[GeneratedText(tokenizer.decode(h.ids), h.score, h.logprob, h.finished, h.ids) for h in best] for best in found]
+    return [
+        [GeneratedText(tokenizer.decode(h.ids), h.score, h.logprob, h.finished, h.ids) for h in best] for best in search(request)
+    ]
 
 
 def tell(asked: dict[str, str], found: Sequence[GeneratedText], config: DecodeConfig, as_json: bool, emit: Emit) -> None:

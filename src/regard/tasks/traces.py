@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import torch
 
 from regard.core.errors import UserError
-from regard.decode.beam_trace import SearchTree, beam_tree
-from regard.decode.config import DecodeConfig
+from regard.decode.beam_trace import SearchTree, trace_beam
+from regard.decode.config import BeamSettings, DecodeConfig
+from regard.decode.request import SearchRequest
 from regard.model.state.protocol import EncodedInput
 from regard.tasks.language_model.generate import BatchGenerator
 from regard.tasks.language_model.predict import TextGenerator
@@ -34,18 +35,18 @@ def of_reading(
 ) -> SearchTree:
     """Of what writes a text that ends by itself, once it has read."""
     must_be_pieces(forced, tokenizer, {PAD, SOS, EOS})
-    return beam_tree(
-        reading,
+    request = SearchRequest(
+        encoded=reading,
         sos=SOS,
         eos=EOS,
-        beam=beam,
-        alpha=config.length_penalty,
-        maximum=maximum,
-        minimum=config.minimum_length,
+        limits=[maximum],
+        method=BeamSettings(beam=beam, length_penalty=config.length_penalty, n_best=beam),
+        minimum_length=config.minimum_length,
         banned=(PAD, SOS),
         banned_sequences=[ids for word in config.banned_words if (ids := tokenizer.encode(word))],
-        forced=forced,
+        forced=[forced],
     )
+    return trace_beam(request)
 
 
 def of_writer(writer: TextGenerator, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
@@ -58,17 +59,17 @@ def of_writer(writer: TextGenerator, text: str, beam: int, forced: Sequence[int]
     *read, last = prompt
     read_1L = torch.tensor([read], dtype=torch.long, device=writer.device)
     reading = writer.model.start(read_1L, torch.tensor([len(read)], device=writer.device))
-    return beam_tree(
-        reading,
+    request = SearchRequest(
+        encoded=reading,
         sos=last,
         eos=pen.end,
-        beam=beam,
-        alpha=writer.decode.length_penalty,
-        maximum=maximum,
+        limits=[maximum],
+        method=BeamSettings(beam=beam, length_penalty=writer.decode.length_penalty, n_best=beam),
         banned=pen.banned,
         banned_sequences=pen.banned_words,
-        forced=forced,
+        forced=[forced],
     )
+    return trace_beam(request)
 
 
 def must_be_pieces(forced: Sequence[int], tokenizer: Tokenizer, never: set[int]) -> None:

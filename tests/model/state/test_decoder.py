@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.decode.cuda_graphs import CapturedGraphs
-from regard.decode.search import greedy
 from regard.model.attention import KeysValues
 from regard.model.block import BlockConfig
 from regard.model.embedding import Embed
@@ -20,6 +19,7 @@ from regard.model.state.kv_cache import Prompt, roomy
 from regard.model.state.protocol import RowCompaction
 from regard.model.visibility import causal
 from regard.model.visibility.parse import parse_visibility
+from tests.decode.searches import greedy
 from tests.decode.tape import TapeRecorder
 
 VOCABULARY, LONGEST = 19, 64
@@ -98,7 +98,7 @@ def test_greedy_search_continues_prompts_up_to_the_last_position(recorded: bool)
     for seed, (lengths, limits) in enumerate([([60, 3, 30], [5, 50, 7]), ([1, 2, 50], [64, 3, 2]), ([1], [9])]):
         prompt_BL, lengths_B = prompts(lengths, seed)
         last_B = prompt_BL[range(len(lengths)), lengths_B - 1]
-        found = greedy(model.start(prompt_BL, lengths_B), len(lengths), sos=last_B, eos=3, maximum=limits, sessions=sessions)
+        found = greedy(model.start(prompt_BL, lengths_B), sos=last_B, eos=3, limits=limits, sessions=sessions)
         rows = [row[:length] for row, length in zip(prompt_BL.tolist(), lengths)]
         assert [one.ids for one in found] == [whole_passes(model, row, 3, limit) for row, limit in zip(rows, limits)]
 
@@ -106,7 +106,7 @@ def test_greedy_search_continues_prompts_up_to_the_last_position(recorded: bool)
 def test_a_prompt_that_leaves_too_few_positions_is_told() -> None:
     model = Alone().eval()
     with pytest.raises(UserError, match="65 tokens does not fit the 64 learned positions"):
-        greedy(model.start(*prompts([61, 3])), 2, sos=0, eos=3, maximum=[5, 5])
+        greedy(model.start(*prompts([61, 3])), sos=0, eos=3, limits=[5, 5])
 
 
 def test_sizes_are_few_and_at_most_a_quarter_too_large() -> None:

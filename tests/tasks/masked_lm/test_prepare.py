@@ -227,9 +227,9 @@ def test_a_start_whose_vocabulary_hides_nothing(tmp_path: Path) -> None:
 
 def test_families_and_objectives_belong_together() -> None:
     assert isinstance(prepared(family="electra").model(), ELECTRA)
-    with pytest.raises(UserError, match=r"model.family=bert cannot be trained with objective.name=replaced"):
-        prepared("objective.name=replaced", "objective.mask_rate=0.15")
-    with pytest.raises(UserError, match=r"set objective.name=replaced"):
+    with pytest.raises(UserError, match=r"model.family=bert cannot be trained with objective.name=replaced_token"):
+        prepared("objective.name=replaced_token", "objective.mask_rate=0.15")
+    with pytest.raises(UserError, match=r"set objective.name=replaced_token"):
         prepare(replace(tiny_recipe("electra", data()), objective=tiny_recipe("bert", data()).objective), None, quiet)
 
 

@@ -52,6 +52,10 @@ class EncodedPrompt:
         return self.prompt_words_S.device
 
     @property
+    def rows(self) -> int:
+        return len(self.prompt_words_S)
+
+    @property
     def watched(self) -> bool:
         assert isinstance(self.model, nn.Module)
         return any(attention.probe is not None for attention in attentions(self.model).values())

@@ -26,6 +26,9 @@ class EncodedInput(Protocol):
     def device(self) -> torch.device: ...
 
     @property
+    def rows(self) -> int: ...
+
+    @property
     def watched(self) -> bool:
         """Does somebody look at the model's attention, or gate it? Then every step must really run."""
         ...

@@ -55,6 +55,10 @@ class RecurrentPrompt:
         return self.words_S.device
 
     @property
+    def rows(self) -> int:
+        return len(self.words_S)
+
+    @property
     def watched(self) -> bool:
         assert isinstance(self.model, nn.Module)
         return any(aligner.probe is not None for aligner in attentions(self.model).values())

@@ -159,8 +159,8 @@ class CaptionGenerator:
         return square(picture, self.model.config.image_size)
 
     def _search(self, image_BYXC: torch.Tensor, numbers: Sequence[int]) -> list[list[GeneratedText]]:
-        maximum = torch.tensor(self.decode.capped([longest(self.model.config)] * len(image_BYXC)), device=self.device)
-        return find(self.decode, self.model.start(image_BYXC), self.tokenizer, maximum, numbers, self.sessions)
+        limits = self.decode.capped([longest(self.model.config)] * len(image_BYXC))
+        return find(self.decode, self.model.start(image_BYXC), self.tokenizer, limits, numbers, self.sessions)
 
     @torch.no_grad()
     def _look(self, images_BYXC: np.ndarray, captions: Sequence[GeneratedText]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,11 +16,10 @@ import torch
 from regard.core.errors import UserError
 from regard.core.rng import counted
 from regard.data.batching.pairs import pad
-from regard.decode.beam import beam_search
 from regard.decode.config import DecodeConfig
 from regard.decode.cuda_graphs import CapturedGraphs
-from regard.decode.hypothesis import Hypothesis
-from regard.decode.search import sample
+from regard.decode.request import Hypothesis, SearchRequest
+from regard.decode.search import search
 from regard.families.gpt import GPT
 from regard.model.state.protocol import EncodedInput
 from regard.tasks.language_model.banned_words import spellings
@@ -114,23 +114,23 @@ class BatchGenerator:
 
     def rank(self, prompts: list[list[int]]) -> list[list[Hypothesis]]:
         """By beam search, whose texts are whole when they are known."""
-        c, limits = self.config, [self._limit(prompt, 0) for prompt in prompts]
-        reading, first_S = self._read(prompts)
-        return beam_search(
-            reading,
-            len(prompts),
+        limits = [self._limit(prompt, 0) for prompt in prompts]
+        return search(self._request(prompts, limits, self._minimum(0), forced=[self.prefix] * len(prompts)))
+
+    def _request(self, prompts: list[list[int]], limits: list[int], minimum: int, **others: Any) -> SearchRequest:
+        encoded, first_S = self._read(prompts)
+        return SearchRequest(
+            encoded=encoded,
             sos=first_S,
             eos=self.end,
-            beam=c.beam,
-            alpha=c.length_penalty,
-            maximum=limits,
-            minimum=self._minimum(0),
-            n_best=c.n_best,
+            limits=limits,
+            method=self.config.method,
+            minimum_length=minimum,
             banned=self.banned,
             banned_sequences=self.banned_words,
             prompts=prompts,
-            forced=[self.prefix] * len(prompts) if self.prefix else None,
             sessions=self.sessions,
+            **others,
         )
 
     @property
@@ -174,23 +174,15 @@ class BatchGenerator:
     def _round(self, groups: list[list[Continuation]], nth: int, minimum: int) -> None:
         drafts = [draft for group in groups for draft in group]
         seen = [self._seen(group[0]) for group in groups]
-        reading, first_S = self._read(seen)
         seeds = [counted(self.config.seed, "sample", draft.number, draft.nth, *([nth] if nth else [])) for draft in drafts]
-        found = sample(
-            reading,
-            len(groups),
-            sos=first_S,
-            eos=self.end,
-            maximum=[self._limit(text, len(group[0].ids)) for text, group in zip(seen, groups)],
-            choice=self.config.choice,
+        request = self._request(
+            seen,
+            [self._limit(text, len(group[0].ids)) for text, group in zip(seen, groups)],
+            minimum,
             seeds=seeds,
-            minimum=minimum,
-            banned=self.banned,
-            banned_sequences=self.banned_words,
-            prompts=seen,
             forced=[self.prefix[len(group[0].ids) :] for group in groups],
-            sessions=self.sessions,
             listener=None if all(draft.telling.waits for draft in drafts) else lambda n, ids: drafts[n].listen(ids),
         )
-        for draft, hypothesis in zip(drafts, found):
-            draft.take(hypothesis)
+        for group, found in zip(groups, search(request)):
+            for draft, hypothesis in zip(group, found):
+                draft.take(hypothesis)

@@ -15,7 +15,7 @@ from regard.data.sources.text import documents
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
-from regard.decode.hypothesis import Hypothesis
+from regard.decode.request import Hypothesis
 from regard.families.gpt import GPT
 from regard.lens.alignment import Alignment
 from regard.metrics.likelihood import Ids, Likelihood, log_probabilities

@@ -10,7 +10,7 @@ TASK = Task(
     data=TextsConfig,
     family="bert",
     needs=({"masked_lm", "token_heads"}, {"replaced_token"}),
-    objectives=("masked", "replaced"),
+    objectives=("masked_lm", "replaced_token"),
     prepare=lazy("regard.tasks.masked_lm.prepare:prepare"),
     read_test=lazy("regard.tasks.masked_lm.prepare:read_test"),
     open=lazy("regard.tasks.masked_lm.predict:open_run"),
@@ -22,7 +22,7 @@ TASK = Task(
     lower_is_better=True,
     has_outputs=False,
     single_texts=False,
-    prompts={"masked": '"... [MASK] ..."'},
+    prompts={"masked_lm": '"... [MASK] ..."'},
     lens="--show weights",
     scored_on="its own words",
 )

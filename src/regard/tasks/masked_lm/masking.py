@@ -37,8 +37,8 @@ class MaskedTest:
 def must_belong_together(recipe: Recipe) -> None:
     """A family and what is asked of it."""
     family, asked = recipe.model.family, recipe.objective.name
-    if (family == "electra") != (asked == "replaced"):
-        cure = "objective.name=replaced" if family == "electra" else "model.family=electra, or take recipe electra"
+    if (family == "electra") != (asked == "replaced_token"):
+        cure = "objective.name=replaced_token" if family == "electra" else "model.family=electra, or take recipe electra"
         raise UserError(f"model.family={family} cannot be trained with objective.name={asked}; set {cure}.")
     if recipe.objective.next_sentence and recipe.model.segments < 2:
         raise UserError(

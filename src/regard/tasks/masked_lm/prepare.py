@@ -1,7 +1,7 @@
 """The task `masked_lm`: running text with words taken out, and an encoder that learns to fill them in, or to find false ones.
 
-objective.name=masked      BERT: what stood here? With objective.next_sentence=true also: does a text follow the one before?
-objective.name=replaced    ELECTRA: a small network fills in, and a larger one finds what it got wrong
+objective.name=masked_lm      BERT: what stood here? With objective.next_sentence=true also: does a text follow the one before?
+objective.name=replaced_token    ELECTRA: a small network fills in, and a larger one finds what it got wrong
 """
 
 from __future__ import annotations

@@ -196,9 +196,8 @@ class Translator:
     def _search(self, sources: list[list[int]], numbers: Sequence[int]) -> list[list[GeneratedText]]:
         source_BM, lengths_B = pad([np.array(ids) for ids in sources])
         limits = [min(len(ids) + ROOM, longest(self.model.config)) for ids in sources]
-        maximum = torch.tensor(self.decode.capped(limits), device=self.device)
         read = self.model.start(source_BM.to(self.device), lengths_B.to(self.device))
-        return find(self.decode, read, self.tokenizers.target, maximum, numbers, self.sessions)
+        return find(self.decode, read, self.tokenizers.target, self.decode.capped(limits), numbers, self.sessions)
 
     @torch.no_grad()
     def _look(self, texts: Sequence[str], translations: Sequence[GeneratedText]) -> None:
