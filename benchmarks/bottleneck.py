@@ -25,7 +25,7 @@ from benchmarks.bottleneck_runs import RECIPES, Made, joined, settings_of, train
 from benchmarks.lines import IMAGES, draw
 from benchmarks.measure import write
 from benchmarks.real import DATA, folder
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.data.sources.parallel import read_pairs
 from regard.metrics.bleu import corpus_scores
 

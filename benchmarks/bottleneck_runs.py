@@ -13,8 +13,8 @@ import torch
 
 from benchmarks.steps import DEVICE
 from regard.commands.train import train_run
-from regard.data.builtin.english_french import english_french
-from regard.data.pair import Pair
+from regard.data.sources import Pair
+from regard.data.sources.parallel import read_pairs
 from regard.runs.recipe import load_recipe
 from regard.tasks.translation.predict import Translated
 
@@ -62,7 +62,7 @@ def trained(name: str, data: Sequence[str], large: bool, folder: Path, threads: 
 
 def joined(split: str, most: int, limit: int) -> list[Pair]:
     """Built-in sentences are short, so one to `most` of them make a text, each number of them as often; at most `limit` texts."""
-    pairs, found, at = english_french(split), list[Pair](), 0
+    pairs, found, at = read_pairs((f"builtin:english-french/{split}",)), list[Pair](), 0
     while (count := len(found) % most + 1) <= len(pairs) - at and len(found) < limit:
         several, at = pairs[at : at + count], at + count
         found.append(Pair(" ".join(pair.source for pair in several), " ".join(pair.target for pair in several)))

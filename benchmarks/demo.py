@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measure import write
+from regard.commands.demo import pronoun_accuracy
 from regard.commands.train import train_run
-from regard.data.builtin.english_french import pronoun_accuracy
 from regard.runs.folder import choose_device
 from regard.runs.recipe import load_recipe
 

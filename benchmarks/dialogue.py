@@ -27,7 +27,7 @@ from benchmarks.lra import whole
 from benchmarks.real import DATA, MINILM, folder
 from benchmarks.steps import CUDA
 from regard.core.errors import UserError, nearest
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.runs.recipe import load_recipe
 from regard.tasks.dialogue.prepare import read_test
 

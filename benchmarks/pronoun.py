@@ -27,11 +27,11 @@ from torch import Tensor
 
 from benchmarks.measure import write
 from benchmarks.pronoun_questions import Question, questions
-from regard.commands.demo import SENTENCES
+from regard.commands.demo import SENTENCES, pronoun_accuracy
 from regard.commands.train import train_run
 from regard.data.batching.pairs import pad
-from regard.data.builtin.english_french import english_french, pronoun_accuracy
-from regard.data.pair import Pair
+from regard.data.sources import Pair
+from regard.data.sources.parallel import read_pairs
 from regard.model.probe import attentions, probe
 from regard.runs.folder import choose_device
 from regard.runs.recipe import load_recipe
@@ -152,8 +152,8 @@ def compared(
 
 
 def examined(translator: Translator, draws: int = DRAWS) -> dict[str, Any]:
-    valid, test = (questions(translator, english_french(split)) for split in ("valid", "test"))
-    pairs = [pair for pair in english_french("test") if questions(translator, [pair])]
+    valid, test = (questions(translator, read_pairs((f"builtin:english-french/{split}",))) for split in ("valid", "test"))
+    pairs = [pair for pair in read_pairs(("builtin:english-french/test",)) if questions(translator, [pair])]
     found = looks(translator, valid)
     heads = chosen(found)
     lecture = {text: looks(translator, questions(translator, [_pair(text)])) for text in SENTENCES}
@@ -173,7 +173,7 @@ def examined(translator: Translator, draws: int = DRAWS) -> dict[str, Any]:
 
 
 def _pair(text: str) -> Pair:
-    return next(pair for pair in english_french("test") if pair.source == text)
+    return next(pair for pair in read_pairs(("builtin:english-french/test",)) if pair.source == text)
 
 
 @contextmanager

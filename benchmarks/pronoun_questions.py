@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.data.builtin.english_french import pronoun_of
-from regard.data.builtin.lexicon import lexicon
-from regard.data.pair import Pair
+from regard.commands.demo import pronoun_of
+from regard.data.sources import Pair
 from regard.tasks.translation.predict import Translator
 from regard.text.specials import EOS, SOS
+from tools.corpora.lexicon import lexicon
 
 
 @dataclass(frozen=True)

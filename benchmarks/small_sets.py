@@ -29,7 +29,7 @@ from benchmarks.real import DATA, MINILM, folder
 from benchmarks.steps import CUDA
 from benchmarks.trained import trained
 from regard.core.errors import UserError, nearest
-from regard.data.builtin.inference import inferences
+from regard.data.builtin import builtin_rows
 from regard.metrics.classification import ClassificationScores
 
 SEEDS = (1, 2, 3)
@@ -74,7 +74,7 @@ def inference() -> Splits:
     """Our own: what follows from what, decided by logic; half of the test has words together that training never has."""
 
     def read(split: str) -> list[Row]:
-        return [{"sentence1": pair.text, "sentence2": pair.second, "label": pair.label} for pair in inferences(split)]
+        return [dict(zip(("sentence1", "sentence2", "label"), row)) for row in builtin_rows("inference", split)]
 
     return sampled(read("train"), read("test"))
 

@@ -238,10 +238,10 @@ def test_opening_a_translator_imports_little_of_ours() -> None:
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("regard.text.training", "import regard.data.pair"),
-        ("regard.text.training", "from regard.data import pair"),
+        ("regard.text.training", "import regard.data.checks"),
+        ("regard.text.training", "from regard.data import checks"),
         ("regard.text.training", "from regard import data"),
-        ("regard.text.training", "from ..data import pair"),
+        ("regard.text.training", "from ..data import checks"),
         ("regard.text.training", "from .. import data"),
         ("regard.text.training", "def f():\n    if True:\n        from regard.tasks.registry import Run"),
         ("regard.lens.page", "from regard.runs.recipe import Recipe"),

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from benchmarks.bottleneck import grouped, scored
 from benchmarks.bottleneck_runs import RECIPES, Made, joined, settings_of
 from benchmarks.lines import draw
-from regard.data.builtin.english_french import english_french
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.runs.recipe import load_recipe
+from tools.corpora.english_french import english_french
 
 
 @given(st.lists(st.integers(1, 30), min_size=5, max_size=80))

@@ -22,14 +22,14 @@ OPENING = {
     # What nobody gave a path of: the package's own files, the machine's, and what Regard itself put into the user's cache.
     "regard.runs.recipe": "recipes that come along",
     "regard.lens.output.one_file": "pages that come along",
-    "regard.data.builtin.lexicon": "words that come along",
+    "regard.data.builtin": "rows that come along",
     "regard.studio.app": "the page that comes along",
     "regard.commands.bench": "scripts of the clone",
     "regard.training.energy": "registers of the machine",
     "regard.training.precision": "what the processor can do",
     "regard.cli": "the null device",
     "regard.data.batching.token_cache": "the cache",
-    "regard.data.lra.cache": "the cache",
+    "regard.data.lra.generate": "the cache",
     # What was looked at by `files` before a library opens it by its name, or is open already.
     "regard.training.tensors": "safetensors, by name",
     "regard.interop.huggingface.load": "safetensors, by name",

@@ -9,14 +9,14 @@ from benchmarks import measure, prune_curve
 from benchmarks.pronoun import chosen, compared, looks, others, passed, switched_off, wrong_pronouns
 from benchmarks.pronoun_questions import questions
 from regard.commands import prune
-from regard.commands.demo import SENTENCES
-from regard.data.builtin.english_french import english_french, pronoun_of
+from regard.commands.demo import SENTENCES, pronoun_of
 from regard.decode.config import DecodeConfig
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.probe import attentions
 from regard.tasks.translation.predict import Tokenizers, Translator
 from regard.text.tokenizer import train_tokenizer
 from tests.command import trained
+from tools.corpora.english_french import english_french
 
 
 @pytest.fixture(scope="module")

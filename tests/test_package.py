@@ -36,3 +36,13 @@ def test_every_extra_is_used_and_told_by_the_doctor() -> None:
             name = re.split(r"[^\w-]", package)[0].replace("-", "_")
             imported = rf"^\s*(import|from) {name}\b|import_module\(\"{name}\"\)"
             assert re.search(imported, code, re.MULTILINE), f"nothing imports {name}"
+
+
+def test_every_file_that_is_no_code_is_packaged() -> None:
+    """Rows of the built-in corpora, recipes, pages: a wheel has what a package-data pattern names, and nothing else."""
+    package = ROOT / "src" / "regard"
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["package-data"]["regard"]
+    named = {path for pattern in patterns for path in package.glob(pattern)}
+    others = {path for path in package.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert others <= named, sorted(others - named)
+    assert all(any(package.glob(pattern)) for pattern in patterns)

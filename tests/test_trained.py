@@ -23,7 +23,7 @@ from benchmarks.peers.careful import Careful
 from benchmarks.peers.relay import Relay
 from regard.core.errors import UserError
 from regard.data.loader import Loader
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from tests.relayed import failing, threes
 
 WORDS = {"[UNK]": 0, **{f"w{n}": n for n in range(1, 30)}}

@@ -75,7 +75,7 @@ SETTINGS: list[tuple[str, tuple[str, ...]]] = [
     ("data.maximum_answer=0", ("data.maximum_answer=0 must be at least 1",)),
     ("data.n_best=0", ("data.n_best=0 must be at least 1",)),
     ("data.threshold=1", ("data.threshold=1.0 is for data.unanswerable=true",)),
-    ("data.threshold=nan", ("data.threshold=nan must be a number",)),
+    ("data.threshold=nan", ("data.threshold=nan must be a finite number",)),
     ("data.maximum_question=30", ("has no room for a question of data.maximum_question=30",)),
     ("objective.name=classification", ("objective.name=classification is not known for task.name=question_answering",)),
     ("model.family=gpt", ("model.family=gpt is not known for task.name=question_answering",)),

@@ -101,7 +101,7 @@ def test_aligned_files_that_are_not(split: str, source: str, target: str, told: 
         ("data.train=builtin:english-french/tset", ("data.train:", "did you mean 'test'?")),
         ("data.valid=builtin:english-french", ("data.valid:", "builtin:english-french/train")),
         ("data.test=hf:", ("data.test:", "hf:NAME@CONFIG:SPLIT")),
-        ("data.columns=en", ("data.columns has 1 names", "two")),
+        ("data.columns=en", ("data.columns has 1 names", "source,target")),
         ("data.columns=en,fr", ("data.valid:", "there is no column 'en'")),
         ("data.columns=0,7", ("data.valid:", "'7'")),
         ("data.valid={0}/caf\udce9.tsv", ("data.valid", "not UTF-8")),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import tomllib
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from regard.core.config import build, override, to_toml
+from regard.core.config import Bounds, Count, Fraction, NonNegative, Positive, build, check_bounds, override, to_toml
 from regard.core.errors import UserError
 
 
@@ -257,3 +257,57 @@ def test_later_settings_win_and_leave_the_rest_alone() -> None:
     override(tables, ["bakery.loaves=2", "bakery.loaves=3"])
     assert build(Bakery, tables["bakery"], "bakery") == Bakery(loaves=3, label="old")
     assert tables["market"] == {"stalls": 2}
+
+
+# ------------------------------------------------------------------------------------------------------------- bounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oven:
+    shelves: Count = 1
+    steam: Fraction = 0.5
+    heat: Positive = 1.0
+    draught: NonNegative = 0.0
+    limit: Annotated[int, Bounds(0, zero="all")] = 0
+    window: Annotated[int, Bounds(8, zero="nothing is cut")] = 0
+    share: Annotated[float, Bounds(0, 1, above=True, below=True, example="0.15")] = 0.15
+    top: Annotated[float, Bounds(0, 1, above=True)] = 1.0
+    door: Annotated[int, Bounds(1, 10_000)] = 1
+    rate: Annotated[float, Bounds(0, 1, below=True, zero="off")] = 0.0
+    tilt: Annotated[float, Bounds()] = 0.0
+
+    def __post_init__(self) -> None:
+        check_bounds(self, "oven.")
+
+
+@pytest.mark.parametrize(
+    ("key", "good", "bad", "sentence"),
+    [
+        ("shelves", (1, 2**62), (0, -1), "at least 1"),
+        ("steam", (0.0, 0.999), (1.0, -0.1, math.nan), "at least 0 and less than 1"),
+        ("heat", (1e-300, 1e300), (0.0, math.inf, math.nan), "above 0"),
+        ("draught", (0.0, 1e300), (-1e-9, math.inf, math.nan), "0 or more"),
+        ("limit", (0, 1), (-1,), "0 (all) or more"),
+        ("window", (0, 8), (-1, 1, 7), "0 (nothing is cut) or at least 8"),
+        ("share", (0.1, 0.9), (0.0, 1.0), "between 0 and 1, such as 0.15"),
+        ("top", (0.1, 1.0), (0.0, 1.1), "above 0 and at most 1"),
+        ("door", (1, 10_000), (0, 10_001), "from 1 to 10,000"),
+        ("rate", (0.0, 0.9), (-0.1, 1.0), "0 (off) or more and less than 1"),
+        ("tilt", (-3.0, 0.0), (math.inf, math.nan), "a finite number"),
+    ],
+)
+def test_a_number_outside_its_bounds_is_refused_however_it_comes(
+    key: str, good: tuple[float, ...], bad: tuple[float, ...], sentence: str
+) -> None:
+    for value in good:
+        assert getattr(Oven(**{key: value}), key) == value
+        assert getattr(build(Oven, {key: value}, "oven"), key) == value
+    for value in bad:
+        for make in (lambda values: Oven(**values), lambda values: build(Oven, values, "oven")):
+            with pytest.raises(UserError) as refused:
+                make({key: value})
+            assert str(refused.value) == f"oven.{key}={value} must be {sentence}."
+
+
+def test_types_are_plain_for_whoever_does_not_ask_for_bounds() -> None:
+    assert get_type_hints(Oven)["shelves"] is int

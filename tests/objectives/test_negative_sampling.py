@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.data.batching.skipgram import Blocks, BlockSource, WordText
+from regard.data.batching.word_vectors import Blocks, BlockSource, WordText
 from regard.families.word2vec import Word2Vec, Word2VecConfig
 from regard.objectives.negative_sampling import CBOWConfig, NegativeSampling, SkipGramConfig, Steps, steady_share
 

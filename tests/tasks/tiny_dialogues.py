@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from regard.data.builtin.smalltalk import smalltalk
+from regard.data.builtin import SPLITS, builtin_rows
 from tests.command import regard
 
 SMALL = ["model.width=16", "train.steps=4", "train.warmup=2", "train.validate_every=4", "train.checkpoint_every=4"]
@@ -23,9 +23,10 @@ def files() -> Path:
     """A folder with train.jsonl, valid.txt and test.txt."""
     torch.set_num_threads(1)
     folder = Path(_kept.name)
-    (folder / "train.jsonl").write_text("".join(json.dumps({"turns": turns}) + "\n" for turns in smalltalk("train")[:30]))
+    dialogues = {split: builtin_rows("smalltalk", split) for split in SPLITS}
+    (folder / "train.jsonl").write_text("".join(json.dumps({"turns": turns}) + "\n" for turns in dialogues["train"][:30]))
     for split, count in (("valid", 3), ("test", 4)):
-        (folder / f"{split}.txt").write_text("".join(" __eou__ ".join(turns) + "\n" for turns in smalltalk(split)[:count]))
+        (folder / f"{split}.txt").write_text("".join(" __eou__ ".join(turns) + "\n" for turns in dialogues[split][:count]))
     return folder
 
 

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.text.blanks import Blanks
 from regard.text.config import KINDS, Kind
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Blanks, Tokenizer
 from tests.text.samples import seen_text, trained
 
 every = pytest.mark.parametrize("kind", KINDS)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.text import training
-from regard.text.chunking import cut_long, has_long_words
 from regard.text.config import KINDS, Kind
+from regard.text.pretokenize import cut_long, has_long_words
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 
 PROSE = "The well-known end, isn't it?  She said:\n\n\tnothing at all. 12 men -- don't\r\ngo  on .\n" * 5

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from regard.commands.train import train_run
-from regard.data.builtin.english_french import pronoun_accuracy
+from regard.data.sources import Pair
 from regard.lens.output import save
 from regard.runs.folder import Say, choose_device
 from regard.runs.recipe import load_recipe
@@ -15,6 +17,8 @@ SENTENCES = (
     "the animal did not cross the street because it was too tired",
     "the animal did not cross the street because it was too wide",
 )
+BECAUSE_IT = re.compile(r"\bbecause it\b")
+BECAUSE_PRONOUN = re.compile(r"\bparce qu' ?(ils?|elles?)\b")
 
 
 def run_demo(folder: Path, device: str | None, say: Say) -> None:
@@ -40,3 +44,21 @@ def run_demo(folder: Path, device: str | None, say: Say) -> None:
     print(f"\nLook:     {folder}/attention.png, {folder}/attention.html (what each French word attended to), {folder}/curves.png")
     print(f'Try:      regard predict {folder} "the small cat sees the red house"')
     print("Your own: regard train translate-small data.train=a.en,a.de data.valid=b.en,b.de --out runs/mine")
+
+
+def pronoun_of(pair: Pair) -> str | None:
+    """Return the French for *it*, "il" or "elle", if the pair has a *because it* clause, else None."""
+    if not BECAUSE_IT.search(pair.source):
+        return None
+    return _pronoun_in(pair.target)
+
+
+def pronoun_accuracy(pairs: Sequence[Pair], outputs: Sequence[str]) -> tuple[int, int]:
+    """Count the outputs with the right pronoun after *parce que*, and the pairs that need one."""
+    asked = [(pronoun, out) for pair, out in zip(pairs, outputs, strict=True) if (pronoun := pronoun_of(pair))]
+    return sum(_pronoun_in(output) == pronoun for pronoun, output in asked), len(asked)
+
+
+def _pronoun_in(french: str) -> str | None:
+    found = BECAUSE_PRONOUN.search(french)
+    return found[1] if found else None

@@ -1,19 +1,80 @@
 """Strict settings: tables of plain values become frozen dataclasses, and an unknown key is an error that names the nearest key.
 
-Every component owns its dataclass; this file only fills them, from TOML or from `section.key=value` on the command line.
+Every component owns its dataclass; this file only fills them, from TOML or from `section.key=value` on the command line. The
+values that a number may have are part of its type, and `check_bounds` in `__post_init__` holds every instance to them:
+
+    heads: Count = 8                                          model.heads=0 must be at least 1.
+    dropout: Fraction = 0.1                                   model.dropout=1.0 must be at least 0 and less than 1.
+    limit: Annotated[int, Bounds(0, zero="all")] = 0           data.limit=-1 must be 0 (all) or more.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import types
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from regard.core.errors import UserError, nearest
 
 T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """The finite numbers that a setting may have, from `least` to `most`, and 0 where `zero` says what it means."""
+
+    least: float = -math.inf
+    most: float = math.inf
+    above: bool = False  # `least` itself is excluded
+    below: bool = False  # `most` itself is excluded
+    zero: str = ""  # what 0 means, where it is special
+    example: str = ""
+
+    def __contains__(self, value: float) -> bool:
+        inside = (self.least < value if self.above else self.least <= value) and (
+            value < self.most if self.below else value <= self.most
+        )
+        return (inside and math.isfinite(value)) or (bool(self.zero) and value == 0)
+
+    def __str__(self) -> str:
+        least, most = f"{self.least:,g}", f"{self.most:,g}"
+        bounded = self.most < math.inf
+        if self.zero:
+            said = f"0 ({self.zero}) or " + ("more" if self.least <= 1 else f"at least {least}")
+            said += f" and {'less than' if self.below else 'at most'} {most}" * bounded
+        elif self.least == -math.inf:
+            said = "a finite number"
+        elif not bounded:
+            said = f"above {least}" if self.above else f"at least {least}" if self.least else "0 or more"
+        elif self.above:
+            said = f"between {least} and {most}" if self.below else f"above {least} and at most {most}"
+        else:
+            said = f"at least {least} and less than {most}" if self.below else f"from {least} to {most}"
+        return said + f", such as {self.example}" * bool(self.example)
+
+
+Count = Annotated[int, Bounds(1)]
+Fraction = Annotated[float, Bounds(0, 1, below=True)]
+Positive = Annotated[float, Bounds(0, above=True)]
+NonNegative = Annotated[float, Bounds(0)]
+
+
+def check_bounds(config: Any, prefix: str) -> None:
+    """Refuse a number outside the `Bounds` of its field; `prefix` is what precedes the key when typed, such as "data."."""
+    for key, allowed in _bounds(config.__class__).items():
+        if (value := getattr(config, key)) not in allowed:
+            raise UserError(f"{prefix}{key}={value} must be {allowed}.")
+
+
+@cache
+def _bounds(cls: Any) -> dict[str, Bounds]:
+    hints = get_type_hints(cls, include_extras=True)
+    annotated = ((name, item) for name, hint in hints.items() for item in getattr(hint, "__metadata__", ()))
+    return {name: item for name, item in annotated if isinstance(item, Bounds)}
 
 
 class Typed(str):

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from regard.core.errors import UserError
 from regard.data.labels.tagset import LETTERS, MARKED, OUTSIDE, Scheme, broken, spans, written
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.data.sources.tagged import TaggedSentence
 
 LONG = 1000  # characters: some 150 words, more than most sentences and costly to attend over

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.data.batching.cooccurrence import Entries
+from regard.data.batching.word_vectors import Entries
 from regard.families.word2vec import Word2Vec
 
 

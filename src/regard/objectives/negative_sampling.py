@@ -27,7 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.data.batching.skipgram import Blocks
+from regard.data.batching.word_vectors import Blocks
 from regard.families.word2vec import Word2Vec
 
 STEADY = 2.0  # the most that the steps of one row in a batch may weigh together, each weighing the rate

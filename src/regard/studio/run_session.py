@@ -41,9 +41,8 @@ from regard.tasks.registry import is_public
 from regard.tasks.retrieval.predict import Retriever
 from regard.tasks.traces import must_be_pieces, of_translator, of_writer
 from regard.tasks.translation.predict import Translator
-from regard.text.blanks import TYPED
 from regard.text.specials import EOS, SOS
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import TYPED, Tokenizer
 
 HELLO = "hello , how are you ?"  # to a model that finds replies
 KNOWN = "builtin:english-french"  # the sentence above is of its kind, and everybody's example

@@ -20,6 +20,8 @@ special piece of that name: it is ordinary text. Only "spaced", for text whose w
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tokenizers import Regex, decoders, normalizers, pre_tokenizers
@@ -27,6 +29,8 @@ from tokenizers import Regex, decoders, normalizers, pre_tokenizers
 from regard.text.config import Kind
 
 SPACE = "▁"
+WHITE_SPACE = re.compile(r"\s")
+LONGEST = 2**18  # characters of a part; the tokens of one part take about 50 MB while they are counted
 
 
 class Cut(NamedTuple):
@@ -101,3 +105,40 @@ def visible_bytes(piece: str) -> str:
         return visible(piece)
     content = bytes(BYTE_LETTERS[letter] for letter in piece).decode(errors="surrogateescape")
     return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else visible(c) for c in content)
+
+
+def cut_long(text: str, longest: int = LONGEST) -> Iterator[str]:
+    """Yield the text in parts of at most `longest` characters, cut only where every tokenizer cuts too.
+
+    The tokens of the parts, one after the other, are the tokens of the whole: between "l" and " d" of "well done" every tokenizer
+    here and every public one we know starts a new token, whatever it does with other white space and with punctuation.
+    """
+    begin = 0
+    while len(text) - begin > longest:
+        end = _between_words(text, begin, begin + longest) or _before_space(text, begin, begin + longest) or begin + longest
+        yield text[begin:end]
+        begin = end
+    yield text[begin:]
+
+
+def _between_words(text: str, begin: int, end: int) -> int | None:
+    """Return the last index of a single space between two letters, or None."""
+    place = text.rfind(" ", begin + 1, end)
+    while place > begin:
+        if text[place - 1].isalpha() and text[place + 1].isalpha():
+            return place
+        place = text.rfind(" ", begin + 1, place)
+    return None
+
+
+def _before_space(text: str, begin: int, end: int) -> int | None:
+    """Return the last index of white space that follows a character, or None."""
+    spaces = (place for place in range(end, begin, -1) if text[place] in " \n" and not text[place - 1].isspace())
+    return next(spaces, None)
+
+
+def has_long_words(text: str, longest: int) -> bool:
+    """Return True if the text may have `longest` characters in a row without white space, or of white space only."""
+    half = longest // 2  # `longest` characters in a row cover a whole block of half as many, wherever they begin
+    blocks = (text[begin : begin + half] for begin in range(0, len(text) - half + 1, half))
+    return any(block.isspace() or not WHITE_SPACE.search(block) for block in blocks)

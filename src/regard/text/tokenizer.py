@@ -18,7 +18,9 @@ The words of a vocabulary as people write them, of tokenizers that take words wh
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,10 +32,9 @@ from tokenizers import AddedToken, models
 
 from regard.core.errors import UserError, nearest
 from regard.core.files import write_whole
-from regard.text.chunking import cut_long
 from regard.text.config import KINDS, Kind, check_size
 from regard.text.offsets import Placed, placed
-from regard.text.pretokenize import BYTE_LETTERS, SPACE, cut, visible, visible_bytes
+from regard.text.pretokenize import BYTE_LETTERS, SPACE, cut, cut_long, visible, visible_bytes
 from regard.text.specials import NAMES, SPECIALS, TURN_END, find_roles
 from regard.text.tokenizer_check import guarded, read_checked
 from regard.text.training import LEARNERS
@@ -42,6 +43,7 @@ from regard.text.training import LEARNERS
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 NOTED = 10_000  # unknown words
+TYPED = re.compile("|".join(map(re.escape, NAMES["mask"])))
 
 
 class Tokenizer:
@@ -274,3 +276,39 @@ def whole_words(tokenizer: Tokenizer) -> list[str | None]:
 
 def _word(piece: str) -> str | None:
     return piece if piece.strip() else None
+
+
+class Blanks:
+    """Encoder of texts with blanks, typed as [MASK] or <mask>, each of which becomes the one token that hides a word.
+
+    Everywhere else the name of a special token is text when a person wrote it. Here a copy of the tokenizer does not hold the
+    mask token for special, so that it is found, with the spaces around it treated as its vocabulary says. A tokenizer that
+    begins every stretch of text with a space (bpe, unigram, word) does so after a blank too; `_closed` removes it before
+    punctuation, where no training text has one.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        if tokenizer.roles.mask is None:
+            raise UserError(
+                "this vocabulary has no piece that hides a word, such as [MASK]; use a model that was trained to fill in words."
+            )
+        self.tokenizer, self.mask = tokenizer, tokenizer.roles.mask
+        self.name = str(tokenizer.raw.id_to_token(self.mask))
+        settings = json.loads(tokenizer.raw.to_str())
+        for piece in settings["added_tokens"]:
+            if piece["id"] == self.mask:
+                piece |= {"special": False, "normalized": False}
+        self.finds = Tokenizer(tokenizers.Tokenizer.from_str(json.dumps(settings)))
+        space = tokenizer.raw.token_to_id(SPACE)
+        self.space = (tokenizer.roles.unk if space is None else space) if tokenizer.decodes("Metaspace") else None
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        found = self.finds.encode_batch([TYPED.sub(lambda _: self.name, text) for text in texts])
+        return found if self.space is None else [self._closed(text, ids) for text, ids in zip(texts, found)]
+
+    def _closed(self, text: str, ids: list[int]) -> list[int]:
+        """Without a space between a blank and punctuation."""
+        before = (bool(re.match(r"[^\w\s]", text[blank.end() :])) for blank in TYPED.finditer(text))
+        after_blank = (n + 1 for n, i in enumerate(ids) if i == self.mask)
+        gone = {n for n, closed in zip(after_blank, before) if closed and ids[n : n + 1] == [self.space]}
+        return [i for n, i in enumerate(ids) if n not in gone]

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 from regard.core.errors import UserError
-from regard.text.chunking import has_long_words
 from regard.text.config import Kind
-from regard.text.pretokenize import BYTE_LETTERS, Cut
+from regard.text.pretokenize import BYTE_LETTERS, Cut, has_long_words
 from regard.text.specials import SPECIALS, UNK
 
 UNKNOWN = SPECIALS[UNK]

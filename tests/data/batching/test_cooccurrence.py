@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.batching import cooccurrence as module
-from regard.data.batching.cooccurrence import EntrySource, cooccurrences
-from regard.data.batching.skipgram import WordText
+from regard.data.batching import word_vectors as module
+from regard.data.batching.word_vectors import EntrySource, WordText, cooccurrences
 
 
 def text_of(sentences: list[list[int]], words: int) -> WordText:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.batching.pairs import Batch, EncodedPairs, Ragged, cuts, encode_pairs, make_batch, pad, plan
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.text.specials import EOS, PAD, SOS, UNK
 
 WORDS = {"a": 4, "b": 5, "c": 6, "d": 7}

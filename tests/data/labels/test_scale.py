@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.labels.scale import Scale, described_numbers, values
+from regard.data.labels.classes import Scale, described_numbers, values
 from regard.data.sources.labelled import Example
 
 

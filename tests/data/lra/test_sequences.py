@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from regard.data.batching.labelled import SpecialTokens
 from regard.data.lra import SETS, asked_for, draw_sequences, is_drawn
-from regard.data.lra.cache import kept
-from regard.data.lra.generate import Drawn, _received, _start, chunks_of, handed_over, received
+from regard.data.lra.generate import Drawn, _received, _start, chunks_of, handed_over, kept, received
 from regard.data.lra.sequences import Sequences, joined
 
 rows = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=9)
@@ -58,7 +57,7 @@ def test_numbers_of_a_vocabulary_are_those_that_marks_would_lay(given: list[list
 
 
 def test_what_is_kept_is_what_was_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.data.lra.cache.SMALL", 10)
+    monkeypatch.setattr("regard.data.lra.generate.SMALL", 10)
     calls = []
 
     def make() -> Drawn:
@@ -76,7 +75,7 @@ def test_what_is_kept_is_what_was_drawn(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("suffix", [".flat", ".npz"])
 @pytest.mark.parametrize("damage", [b"", b"nonsense", None])
 def test_a_damaged_file_is_made_again(suffix: str, damage: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.data.lra.cache.SMALL", 10)
+    monkeypatch.setattr("regard.data.lra.generate.SMALL", 10)
     drawn = Drawn(np.arange(20, dtype=np.uint8), np.array([12, 8]), np.array([0, 1]))
     kept("something", lambda: drawn, tmp_path)
     (path,) = (tmp_path / "arena").glob(f"*{suffix}")

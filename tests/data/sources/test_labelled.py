@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.builtin.remarks import remarks
 from regard.data.sources import records
 from regard.data.sources.labelled import read_labelled
+from tools.corpora.remarks import remarks
 
 ROWS = [("good soup", "yes"), ("bad soup", "no"), ('a "quoted", text', "yes"), ("cold soup", "no")]
 PAIRS = [("a cat", "an animal", "follows"), ("a cat", "a dog", "does not"), ("a cup", "a thing", "follows")]

@@ -17,10 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.builtin.english_french import english_french
-from regard.data.pair import Pair
-from regard.data.sources import records
+from regard.data.sources import Pair, records
 from regard.data.sources.parallel import read_pairs
+from tools.corpora.english_french import english_french
 
 PAIRS = [Pair("Hello, world", "Hallo, Welt"), Pair('a "b"', "ein «b»"), Pair("naïve\u2028line", "l'été\x85\x0c 3")]
 Write = Callable[[str, str | bytes], str]

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.builtin.stories import stories
 from regard.data.sources.qa import NEARBY, Reference, read_questions
+from tools.corpora.stories import stories
 
 CONTEXT = "Anna bought a lamp at the harbour. Peter sold a lamp in the village."
 ASKED = {"question": "What did Anna buy?", "context": CONTEXT}

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from regard.core.errors import UserError
 from regard.data.batching.labelled import UNLABELLED, LabelledTexts, make_batch
 from regard.data.batching.pairs import Ragged
-from regard.data.builtin.inference import inferences
-from regard.data.builtin.remarks import remarks
 from regard.data.sources.labelled import read_unlabelled
+from tools.corpora.inference import inferences
+from tools.corpora.remarks import remarks
 
 TEXTS = ["a good day", "an other, longer one", "é \u2028 ü"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.runs.recipe import load_recipe
 from regard.tasks.dialogue.predict import Fit, Responder
 from regard.tasks.dialogue.prepare import prepare, read_test

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from regard.core.packing import Packing, behind, fillers, moved
 from regard.core.rng import generator
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.text.specials import EOS, PAD, SOS
 
 Encode = Callable[[Sequence[str]], list[list[int]]]

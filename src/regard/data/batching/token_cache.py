@@ -35,7 +35,7 @@ from regard.core.errors import UserError
 from regard.core.files import open_lasting
 from regard.data.builtin.python_reference import described
 from regard.data.sources.text import Part, files, parts
-from regard.text.chunking import LONGEST
+from regard.text.pretokenize import LONGEST
 from regard.text.tokenizer import Tokenizer
 
 FORMAT = 1

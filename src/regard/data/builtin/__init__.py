@@ -1,34 +1,42 @@
-"""Data that comes along."""
+"""Built-in corpora that need no network: fixed rows, shipped as rows/NAME-SPLIT.jsonl.gz and written by tools/corpora.
+
+    english-french   dates        pairs of texts                              data/sources/parallel.py
+    remarks  reviews  inference  similarity     texts or pairs with a label    data/sources/labelled.py
+    dispatches                    words and their entity tags                  data/sources/tagged.py
+    stories                       questions about a text                       data/sources/qa.py
+    smalltalk                     dialogues                                    data/sources/dialogues.py
+
+Every row is a JSON array of fields. Corpora that depend on settings or on the machine stay code: `scenes` (drawn images),
+`python_reference` (the text that comes with this Python) and the tasks of `data/lra`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+import gzip
+import json
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
 
 from regard.core.errors import UserError, nearest
 
-Row = TypeVar("Row")
+ROWS = Path(__file__).parent / "rows"
+SPLITS = ("train", "valid", "test")
 
 
-def rows_of(
-    where: str, sets: Mapping[str, Callable[[str], Sequence[Row]]], what: str, others: Iterable[str] = ()
-) -> Sequence[Row]:
-    """Of builtin:NAME/SPLIT, with these sets to choose from, and `others` that are read elsewhere."""
+def read_builtin(where: str, names: Collection[str], what: str, others: Iterable[str] = ()) -> list[list[Any]]:
+    """Return the rows of builtin:NAME/SPLIT, NAME being one of `names`; `others` are suggested too when NAME is unknown."""
     name, _, split = where.removeprefix("builtin:").partition("/")
-    if name not in sets:
-        raise UserError(f"There are no built-in {what} {name!r}{nearest(name, [*sets, *others])}")
+    if name not in names:
+        raise UserError(f"There are no built-in {what} {name!r}{nearest(name, [*names, *others])}")
     if not split:
         raise UserError(f"{where} lacks a split. Type builtin:{name}/train, or /valid, or /test.")
-    return sets[name](split)
+    return builtin_rows(name, split)
 
 
-def shared_out(drawn: Iterable[tuple[Row, bool]], sizes: Mapping[str, int]) -> dict[str, list[Row]]:
-    """Rows that are new to training or not: training has none that are new, of validation and test every second is."""
-    familiar: list[Row] = []
-    fresh: list[Row] = []
-    for item, new in drawn:
-        (fresh if new else familiar).append(item)
-    train = familiar[: sizes["train"]]
-    asked = [item for both in zip(fresh, familiar[len(train) :]) for item in both]
-    test, valid = asked[: sizes["test"]], asked[sizes["test"] : sizes["test"] + sizes["valid"]]
-    return {"train": train, "valid": valid, "test": test}
+def builtin_rows(name: str, split: str) -> list[list[Any]]:
+    """Return all rows of one split of a corpus that is shipped, in the order of the corpus."""
+    if split not in SPLITS:
+        raise UserError(f"The built-in {name} has no split {split!r}{nearest(split, SPLITS)}")
+    lines = gzip.decompress((ROWS / f"{name}-{split}.jsonl.gz").read_bytes()).decode().splitlines()
+    return json.loads(f"[{','.join(lines)}]")

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 from regard.core.errors import UserError, nearest
 from regard.data.lra import formal, listops, pathfinder
-from regard.data.lra.cache import kept
-from regard.data.lra.generate import Asked, Drawn, Generator, Range, chunks_of, drawn
+from regard.data.lra.generate import Asked, Drawn, Generator, Range, chunks_of, drawn, kept
 from regard.data.lra.sequences import Sequences
 
 SEED = 2021

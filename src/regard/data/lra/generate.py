@@ -5,12 +5,14 @@ first so many of the chunks, in order, are the split, so a smaller split is the 
 Where sequences may be so short that chance draws one twice, a hash of its symbols says which split it may be in: of ten, eight
 are training's. So no two splits have one in common, whatever the lengths they were asked for. No split has one twice.
 
-Where that takes long, processes of their own share the chunks (see `workers`).
+Where that takes long, several processes draw: of sixteen, number 3 draws chunks 3, 19, 35, ... and writes them to a pipe. They
+are started as programs, not forked: a process that has started torch or its threads must not be copied, and a script that trains
+need not guard itself. A pipe holds little, so no process draws far ahead.
 
-Chunks drawn by several processes: of sixteen, number 3 draws chunks 3, 19, 35, ... and hands them over through a pipe.
+Splits are cached, complete or not at all, under a hash of what was asked for; a damaged file is drawn again:
 
-They are started as programs, not forked: a process that has started torch or its threads is not to be copied, and a script that
-trains need not guard itself. A pipe holds little, so nobody draws far ahead of what is wanted.
+    KEY.flat      all symbols, one byte each
+    KEY.npz       lengths, labels, what was asked for, and the sha256 of the symbols; written last
 """
 
 from __future__ import annotations
@@ -20,15 +22,17 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from itertools import count, cycle
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 
 from regard.core.errors import UserError
 from regard.core.rng import generator
+from regard.data.batching.token_cache import cache_folder
 
 PARTS = {"train": range(8), "valid": range(8, 9), "test": range(9, 10)}  # of ten, by the hash
 IN_VAIN = 50  # chunks without a single new sequence: there are hardly more
@@ -203,3 +207,55 @@ def main() -> None:
 def processors() -> int:
     """Those this process may use, where the system can tell."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+FORMAT = 2  # raised whenever a generator draws other sequences than before
+SMALL = 2**18  # symbols: so few are drawn again sooner than they are found
+
+
+def kept(asked: str, make: Callable[[], Drawn], cache: Path | None = None) -> Drawn:
+    """As it was kept, else made and kept."""
+    folder = (cache or cache_folder()) / "arena"
+    path = folder / sha256(f"{FORMAT} {asked}".encode()).hexdigest()[:32]
+    if (found := _open(path, asked)) is not None:
+        return found
+    made = make()
+    if made.flat.size <= SMALL:
+        return made
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(path, asked, made)
+    except OSError as error:
+        raise UserError(
+            f"what is drawn cannot be kept in {folder}: {error.strerror}. Make room there, or name another folder by the "
+            "environment variable REGARD_CACHE."
+        ) from None
+    return made
+
+
+def _open(path: Path, asked: str) -> Drawn | None:
+    """None if it is not there, or not whole."""
+    try:
+        with np.load(path.with_suffix(".npz"), allow_pickle=False) as about:
+            lengths, labels, told, digest = about["lengths"], about["labels"], str(about["asked"]), str(about["sha256"])
+        flat = np.memmap(path.with_suffix(".flat"), np.uint8, "r")
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+        return None
+    if told != asked or len(flat) != lengths.sum() or sha256(flat.data).hexdigest() != digest:
+        return None
+    return Drawn(flat, lengths, labels)
+
+
+def _write(path: Path, asked: str, made: Drawn) -> None:
+    """Under names of this process alone until they are whole: others may draw the same at the same time."""
+    drafts = {suffix: path.with_suffix(f"{suffix}.{os.getpid()}") for suffix in (".flat", ".npz")}
+    try:
+        drafts[".flat"].write_bytes(made.flat.data)
+        digest = sha256(made.flat.data).hexdigest()
+        with drafts[".npz"].open("wb") as file:
+            np.savez(file, lengths=made.lengths, labels=made.labels, asked=asked, sha256=digest)
+        for suffix, draft in drafts.items():
+            draft.replace(path.with_suffix(suffix))
+    finally:
+        for draft in drafts.values():
+            draft.unlink(missing_ok=True)

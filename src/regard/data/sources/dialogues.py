@@ -23,14 +23,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.core.errors import UserError, nearest
-from regard.data.builtin import rows_of
-from regard.data.builtin.smalltalk import smalltalk
-from regard.data.pair import Pair
+from regard.data.builtin import read_builtin
+from regard.data.sources import Pair
 from regard.data.sources.files import must_be_file, numbered_lines
 from regard.data.sources.records import Record, hub_records, json_records
 from regard.text.specials import TURN_END
 
-BUILTIN = {"smalltalk": smalltalk}
+BUILTIN = ("smalltalk",)
 LISTS = ("turns", "dialog", "utterances")  # what a list of turns is called
 JSON_LINES = (".jsonl", ".ndjson")
 EXAMPLE = '{"turns": ["hi", "hello"]}'
@@ -54,8 +53,8 @@ def read_dialogues(where: Sequence[str], limit: int | None = None) -> list[Dialo
 
 def _dialogues(entry: str) -> Iterator[Dialogue]:
     if entry.startswith("builtin:"):
-        rows = enumerate(rows_of(entry, BUILTIN, "dialogues"), start=1)
-        return (Dialogue(turns, f"{entry}, dialogue {number}") for number, turns in rows)
+        rows = enumerate(read_builtin(entry, BUILTIN, "dialogues"), start=1)
+        return (Dialogue(tuple(turns), f"{entry}, dialogue {number}") for number, turns in rows)
     if entry.startswith("hf:"):
         return map(_listed, hub_records(entry))
     path = Path(entry).expanduser()

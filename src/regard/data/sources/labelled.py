@@ -29,17 +29,13 @@ Every file may be gzipped (.gz). What is nothing but white space is no text.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
 from regard.core.errors import UserError
-from regard.data.builtin import rows_of
-from regard.data.builtin.inference import inferences
-from regard.data.builtin.remarks import remarks
-from regard.data.builtin.reviews import reviews
-from regard.data.builtin.similarity import likenesses
+from regard.data.builtin import read_builtin
 from regard.data.lra import SETS, draw_sequences, is_drawn
 from regard.data.lra.images import is_pictures, read_pictures
 from regard.data.lra.sequences import Sequences, joined
@@ -49,12 +45,7 @@ from regard.data.sources.files import must_be_file, numbered_lines
 from regard.data.sources.records import Record, Row, hub_records, json_records, table_records, table_rows, text_of
 from regard.text.sentences import SENTENCE_END
 
-BUILTIN: dict[str, Callable[[str], Sequence[tuple[str, ...]]]] = {
-    "remarks": remarks,
-    "reviews": reviews,
-    "inference": inferences,
-    "similarity": likenesses,
-}
+BUILTIN = ("remarks", "reviews", "inference", "similarity")
 TABLES, JSON_LINES = (".tsv", ".csv"), (".jsonl", ".ndjson")
 PLAIN = ".txt"  # anything; a table where somebody knows its columns
 CHOOSE = "data.columns=TEXT,LABEL or data.columns=TEXT,SECOND,LABEL"
@@ -206,7 +197,7 @@ def _records(path: Path, found: Chosen) -> Iterator[Record]:
 
 
 def _from_builtin(where: str) -> Iterator[Example]:
-    rows = enumerate(rows_of(where, BUILTIN, "labelled texts", SETS), start=1)
+    rows = enumerate(read_builtin(where, BUILTIN, "labelled texts", SETS), start=1)
     return (Example(row[0], row[1] if len(row) > 2 else None, row[-1], f"{where}, text {number}") for number, row in rows)
 
 

@@ -20,16 +20,15 @@ from collections.abc import Iterator, Mapping
 from itertools import islice, zip_longest
 from pathlib import Path
 
-from regard.core.errors import UserError, nearest
-from regard.data.builtin.dates import dates
-from regard.data.builtin.english_french import english_french
-from regard.data.pair import Pair
+from regard.core.errors import UserError
+from regard.data.builtin import read_builtin
+from regard.data.sources import Pair
 from regard.data.sources.columns import SAMPLE, is_header, sides
 from regard.data.sources.files import must_be_file, numbered_lines
 from regard.data.sources.records import Record, hub_records, json_records, parted_otherwise, table_records, table_rows, text_of
 
 Columns = tuple[str, str]
-BUILTIN = {"english-french": english_french, "dates": dates}
+BUILTIN = ("english-french", "dates")
 NAMED = ("source", "target")
 TABLES = (".tsv", ".csv", ".jsonl", ".ndjson")
 
@@ -47,7 +46,7 @@ def read_pairs(where: tuple[str, ...], columns: Columns | None = None, limit: in
 def _pairs(where: tuple[str, ...], columns: Columns | None) -> Iterator[Pair]:
     match where:
         case (name,) if name.startswith("builtin:"):
-            return _from_builtin(name)
+            return (Pair(*row) for row in read_builtin(name, BUILTIN, "pairs of texts"))
         case (name,) if name.startswith("hf:"):
             return (_pick(record, columns or NAMED) for record in hub_records(name))
         case (name,):
@@ -58,15 +57,6 @@ def _pairs(where: tuple[str, ...], columns: Columns | None) -> Iterator[Pair]:
             raise UserError(
                 f"Data is one table (train.tsv) or two aligned text files (train.en,train.de), but this was given: {where!r}."
             )
-
-
-def _from_builtin(where: str) -> Iterator[Pair]:
-    name, _, split = where.removeprefix("builtin:").partition("/")
-    if name not in BUILTIN:
-        raise UserError(f"There is no built-in corpus {name!r}{nearest(name, BUILTIN)}")
-    if not split:
-        raise UserError(f"{where} lacks a split. Type builtin:{name}/train, or /valid, or /test.")
-    return iter(BUILTIN[name](split))
 
 
 def _from_aligned(source: Path, target: Path) -> Iterator[Pair]:

@@ -29,12 +29,11 @@ from typing import Any, NamedTuple
 
 from regard.core.errors import UserError
 from regard.core.files import GIB, MIB, told_size
-from regard.data.builtin import rows_of
-from regard.data.builtin.stories import stories
+from regard.data.builtin import read_builtin
 from regard.data.sources.files import must_be_file, text_blocks
 from regard.data.sources.records import Record, hub_records, json_records, parsed, text_of
 
-BUILTIN = {"stories": stories}
+BUILTIN = ("stories",)
 NAMED = ("question", "context", "answers")
 SQUAD, JSON_LINES = (".json",), (".jsonl", ".ndjson")
 CHOOSE = "data.columns=QUESTION,CONTEXT,ANSWERS"
@@ -101,9 +100,10 @@ def _records(entry: str, names: tuple[str, ...]) -> Iterator[Record]:
 
 
 def _from_builtin(where: str, names: tuple[str, ...]) -> Iterator[Record]:
-    for number, story in enumerate(rows_of(where, BUILTIN, "questions"), start=1):
-        answers = [{"text": story.answer, "start": story.start}]
-        yield f"{where}, question {number}", dict(zip(names, (story.question, story.context, answers)))
+    rows = read_builtin(where, BUILTIN, "questions")
+    for number, (question, context, answer, start) in enumerate(rows, start=1):
+        answers = [{"text": answer, "start": start}]
+        yield f"{where}, question {number}", dict(zip(names, (question, context, answers)))
 
 
 def _from_squad(path: Path) -> Iterator[Record]:

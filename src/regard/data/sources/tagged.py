@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.core.errors import UserError, nearest
-from regard.data.builtin import rows_of
-from regard.data.builtin.dispatches import dispatches
+from regard.data.builtin import read_builtin
 from regard.data.sources.conllu import ENDINGS, is_conllu, read_column
 from regard.data.sources.files import must_be_file, numbered_lines
 from regard.data.sources.records import Record, hub_records, json_records
 
-BUILTIN = {"dispatches": dispatches}
+BUILTIN = ("dispatches",)
 NAMED = ("words", "tags")
 COLUMNS, JSON_LINES = (".txt", ".conll", ".bio", ".iob", ".tsv"), (".jsonl", ".ndjson")
 DOCUMENT = "-DOCSTART-"
@@ -82,8 +81,11 @@ def _sentences(entry: str, columns: tuple[str, ...]) -> Iterator[TaggedSentence]
 
 
 def _from_builtin(where: str) -> Iterator[TaggedSentence]:
-    sentences = enumerate(rows_of(where, BUILTIN, "tagged sentences"), start=1)
-    return (TaggedSentence(words, tags, f"{where}, sentence {number}") for number, (words, tags) in sentences)
+    sentences = enumerate(read_builtin(where, BUILTIN, "tagged sentences"), start=1)
+    return (
+        TaggedSentence(tuple(words.split()), tuple(tags.split()), f"{where}, sentence {number}")
+        for number, (words, tags) in sentences
+    )
 
 
 def _from_conllu(path: Path, columns: tuple[str, ...]) -> Iterator[TaggedSentence]:

@@ -20,8 +20,7 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.labelled import UNLABELLED, LabelledBatches, LabelledTexts
-from regard.data.labels.classes import Labels, described
-from regard.data.labels.scale import Scale, described_numbers
+from regard.data.labels.classes import Labels, Scale, described, described_numbers
 from regard.data.lra.sequences import Sequences
 from regard.data.sources.columns import listed
 from regard.data.sources.labelled import Example, chosen, lacks_labels, read_labelled, read_unlabelled, told_columns

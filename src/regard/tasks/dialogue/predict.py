@@ -11,7 +11,7 @@ import torch
 from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.data.batching.pairs import EncodedPairs, Ragged
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.data.sources.dialogues import BETWEEN, as_typed, recent
 from regard.families.encoder_decoder import EncoderDecoder
 from regard.metrics.dialogue import DialogueScores, candidates, log_likelihoods, perplexity, score_replies

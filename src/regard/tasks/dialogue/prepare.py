@@ -13,7 +13,7 @@ import numpy as np
 from regard.core.errors import UserError
 from regard.data.batching.pairs import encode_pairs
 from regard.data.checks import overlap
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.data.sources.dialogues import Dialogue, Exchange, exchanges, read_dialogues
 from regard.data.valid_fraction import held_out, hint, told_held_out
 from regard.runs.folder import Say

@@ -29,9 +29,8 @@ from regard.runs.load import fill, ready, vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.recipe import Recipe
 from regard.tasks.masked_lm.masking import MaskedTest, masked_test_texts, scored
-from regard.text.blanks import TYPED
 from regard.text.offsets import Placed
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import TYPED, Tokenizer
 
 if TYPE_CHECKING:
     from regard.lens.subject import Subject

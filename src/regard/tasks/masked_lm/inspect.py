@@ -26,9 +26,8 @@ from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 from regard.tasks.masked_lm.predict import FillMask
 from regard.tasks.tagging.predict import Tagger
 from regard.tasks.translation.inspect import words_of
-from regard.text.blanks import TYPED
 from regard.text.offsets import word_places
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import TYPED, Tokenizer
 
 JUDGED = ("own", "replaced")
 

@@ -48,7 +48,7 @@ def must_belong_together(recipe: Recipe) -> None:
 
 
 def built(recipe: Recipe, vocabulary: int, seed: int = 0) -> BERT | ELECTRA:
-    if recipe.objective.name == "replaced":
+    if recipe.objective.name == "replaced_token":
         return ELECTRA(recipe.model, vocabulary, seed)
     return BERT(recipe.model, vocabulary, seed, asked(recipe))
 

@@ -24,8 +24,7 @@ from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of
 from regard.runs.recipe import Recipe, Tables
 from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 from regard.tasks.masked_lm.masking import MaskedTest, asked, masked_test_texts, scored
-from regard.text.blanks import TYPED, Blanks
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import TYPED, Blanks, Tokenizer
 
 if TYPE_CHECKING:
     from regard.lens.subject import Subject
@@ -142,7 +141,7 @@ class FillMask:
 def open_run(run: Run, recipe: Recipe, device: torch.device) -> FillMask | ReplacedTokenDetector:
     """Open a trained run: an ELECTRA, or a model that fills in masked words."""
     must_be_as_trained(run, recipe)
-    if recipe.objective.name == "replaced":
+    if recipe.objective.name == "replaced_token":
         return ReplacedTokenDetector.of(run, recipe, device)
     return adopt(start_of(str(run.folder)), recipe, device)
 

@@ -82,7 +82,7 @@ class Masked:
 
         def validate(model: nn.Module) -> Validation:
             metrics = score_filling(model, objective, source.in_order()).metrics()
-            if not np.isfinite(metrics["nll"]) or self.recipe.objective.name == "replaced":
+            if not np.isfinite(metrics["nll"]) or self.recipe.objective.name == "replaced_token":
                 return Validation(metrics, [])
             return Validation(metrics, self._samples(model, next(source.in_order())))
 
@@ -105,7 +105,7 @@ class Masked:
         """A full passage, with its masked words."""
         model, window = self.recipe.model, window_of(self.recipe)
         scored = max(1, round(self.recipe.objective.mask_rate * window))
-        if self.recipe.objective.name == "replaced":
+        if self.recipe.objective.name == "replaced_token":
             return electra.count(model, self._vocabulary, window, scored), scored
         return bert.count(model, self._vocabulary, window, scored, asked(self.recipe)), scored
 
@@ -149,6 +149,6 @@ def _must_be_enough(recipe: Recipe, tokenizer: Tokenizer, split: str, text: Text
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
-    if recipe.objective.name == "replaced":
+    if recipe.objective.name == "replaced_token":
         return electra.count(recipe.model, vocabulary, tokens)
     return bert.count(recipe.model, vocabulary, tokens, heads=asked(recipe))

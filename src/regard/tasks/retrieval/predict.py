@@ -18,7 +18,7 @@ import torch
 from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.data.config import RetrievalConfig
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.data.sources.dialogues import Exchange, as_typed
 from regard.decode.config import DecodeConfig
 from regard.families import family_of

@@ -16,7 +16,7 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.contrastive import EncodedExchanges, ExchangeBatches
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.data.sources.dialogues import Exchange
 from regard.families import family_of
 from regard.families.two_tower import TwoTower, count, towers

@@ -14,7 +14,7 @@ import torch
 from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.data.batching.pairs import pad
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.decode.cuda_graphs import CapturedGraphs, sessions_on

@@ -14,7 +14,7 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.pairs import EncodedPairs, PairBatches, cuts, encode_pairs, make_batch
 from regard.data.checks import check_pairs, overlap
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.data.sources.parallel import Columns, read_pairs, told_columns
 from regard.data.valid_fraction import held_out, hint, told_held_out
 from regard.decode.config import DecodeConfig

@@ -14,7 +14,7 @@ import torch
 
 from regard.core.errors import UserError
 from regard.core.terminal import Emit, printable
-from regard.data.batching.skipgram import words_of
+from regard.data.batching.word_vectors import words_of
 from regard.data.config import WordsDataConfig
 from regard.data.sources.word_benchmarks import Pairs, Questions
 from regard.data.sources.word_vectors import WordVectors, is_vector_file, read_vectors

@@ -12,9 +12,8 @@ from typing import Any, cast
 import numpy as np
 
 from regard.core.errors import UserError
-from regard.data.batching.cooccurrence import EntrySource, cooccurrences
-from regard.data.batching.skipgram import BlockSource, WordText, word_text
 from regard.data.batching.token_cache import tokenise
+from regard.data.batching.word_vectors import BlockSource, EntrySource, WordText, cooccurrences, word_text
 from regard.data.sources.text import parts
 from regard.data.sources.word_benchmarks import Pairs, Questions, read_word_test
 from regard.families.word2vec import Word2Vec, count

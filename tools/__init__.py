@@ -1,0 +1,1 @@
+"""Programs for those who develop Regard; none is part of the package."""
