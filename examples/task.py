@@ -16,7 +16,7 @@ import regard
 from regard.core.errors import UserError
 from regard.core.files import read_text
 from regard.data.batching.pairs import encode_pairs
-from regard.data.pair import Pair
+from regard.data.sources import Pair
 from regard.runs.recipe import Recipe
 from regard.runs.task import TASKS
 from regard.tasks.translation.predict import Tokenizers
