@@ -19,6 +19,7 @@ EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.py"))
 USED = {
     "visibility": ["model.visibility=dilated(2)"],
     "mixer": ["model.mixer=cosine"],
+    "position": ["model.position=log-distance"],
     "objective": ["objective.name=z_loss", "objective.weight=1e-3"],
     "family": ["model.family=shallow_decoder"],
     "task": ["task.name=reversal"],

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from regard.core.errors import UserError, nearest
 from regard.runs.plugins import REGISTERED
@@ -18,6 +18,8 @@ from regard.runs.plugins import REGISTERED
 if TYPE_CHECKING:
     from regard.families.base import Family
     from regard.model.mixers import Mixer
+    from regard.model.position.base import Position
+    from regard.model.stack import BodyConfig
     from regard.model.visibility import Visibility
     from regard.objectives.base import Objective
     from regard.runs.task import Task
@@ -26,13 +28,13 @@ if TYPE_CHECKING:
 def mixer(name: str, build: Callable[[int], Mixer]) -> None:
     """Add an attention function, for `model.mixer=name`; `build` takes the width of a head.
 
-    What it returns has `mix` (fast), `weights` (explicit, what probes show) and `folds` (None), as `Mixer` says.
+    What it returns has `mix` (fast), `weights` (explicit, what probes show) and `recurrent_form` (None), as `Mixer` says.
     """
     from regard.model.mixers import MIXERS, SCORES
 
     _new("mixer", name, MIXERS)
     SCORES[name] = build
-    MIXERS[name] = lambda config, _: build(config.head_width)
+    MIXERS[name] = lambda config, _: build(config.key_width)
 
 
 def visibility(name: str, pattern: Visibility | Callable[..., Visibility]) -> None:
@@ -46,6 +48,20 @@ def visibility(name: str, pattern: Visibility | Callable[..., Visibility]) -> No
         PATTERNS[key] = pattern
     else:
         PATTERNS_WITH_NUMBERS[key] = pattern
+
+
+def position(
+    name: str, build: Callable[[BodyConfig, int, bool], Position], does: Literal["rotates", "biases"] = "biases"
+) -> None:
+    """Add a position scheme inside attention, for `model.position=name`.
+
+    `build` takes the settings of the model, the number of layers and whether the stack is causal; `does` says which hook of
+    `Placement` the scheme implements: `rotate` or `bias`.
+    """
+    from regard.model.position import ABSOLUTE, SCHEMES, Scheme
+
+    _new("position", name, [*ABSOLUTE, *SCHEMES])
+    SCHEMES[name] = Scheme(build, does)
 
 
 def objective(name: str, config: type, build: Callable[[Any], Objective], tasks: Sequence[str]) -> None:

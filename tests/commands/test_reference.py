@@ -11,6 +11,8 @@ import pytest
 
 from regard.commands.reference import ABOUT, _meanings, _owners, find_keys, is_key, pages, section_keys
 from regard.core.errors import UserError
+from regard.model.mixers import MIXERS
+from regard.model.position import ABSOLUTE, SCHEMES
 from regard.runs.recipe import SECTIONS
 from tests.command import Result, refused, regard
 
@@ -90,3 +92,10 @@ def test_a_file_of_a_keys_name_is_no_key(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train").mkdir()
     assert not is_key("train")
+
+
+def test_choices_that_are_registries_are_all_named() -> None:
+    """Their type is text, since plugins add to them, so the meaning lists what the package has."""
+    for key, names in (("model.mixer", (*MIXERS, "conv")), ("model.position", (*ABSOLUTE, *SCHEMES))):
+        meanings = " ".join(variant.meaning for variant in find_keys(key)[0].variants)
+        assert [name for name in names if f"`{name}`" not in meanings] == []

@@ -19,6 +19,7 @@ from regard.core.errors import UserError
 SETTINGS = {
     "mixer": ("model", "mixer"),
     "visibility": ("model", "visibility"),
+    "position": ("model", "position"),
     "family": ("model", "family"),
     "objective": ("objective", "name"),
     "task": ("task", "name"),
