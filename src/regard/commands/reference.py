@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from regard.core.config import as_typed
+from regard.core.config import Bounds, as_typed
 from regard.core.errors import UserError, nearest
 from regard.decode.config import DecodeConfig
 from regard.families import FAMILIES
@@ -108,7 +108,7 @@ def section_keys(section: str) -> dict[str, Key]:
     owners = list(_owners(section))
     found: dict[str, dict[tuple[str, str], dict[str, list[str]]]] = {}
     for taker, cls in owners:
-        hints = get_type_hints(cls)
+        hints = get_type_hints(cls, include_extras=True)
         for field in dataclasses.fields(cls):
             meaning = meanings["only"].get(f"{section}.{field.name}", {}).get(taker) or meanings[section].get(field.name, "")
             kind, default = _kind(hints[field.name]), _default(field)
@@ -146,6 +146,9 @@ def _owners(section: str) -> Iterator[tuple[str, type]]:
 
 def _kind(hint: Any) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        bounds = [f", {item}" for item in arguments[1:] if isinstance(item, Bounds)]
+        return _kind(arguments[0]) + "".join(bounds)
     if origin in (Union, types.UnionType):
         return _kind(next(argument for argument in arguments if argument is not type(None)))
     if origin is Literal:
