@@ -35,7 +35,7 @@ ROWS = (
     ("runs",),
     ("tasks",),
     ("commands",),
-    ("__init__",),  # what `import regard` offers
+    ("attention", "models", "register", "__init__"),  # what `import regard` offers
     ("studio", "serve", "cli"),
     ("__main__",),
 )

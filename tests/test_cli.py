@@ -16,13 +16,14 @@ import sacrebleu
 import torch
 
 import regard as package
+from regard.commands.reference import is_key
 from regard.families.published_sizes import SIZES
 from regard.runs.recipe import builtin_names, load_recipe
 from regard.training.logging import duration
 from tests.command import SENTENCES, contents, copy_of_run, refused, regard, tiny, trained
 
 VERBS = [
-    *("demo", "recipes", "train", "evaluate", "predict", "chat", "score", "import", "export", "prune"),
+    *("demo", "recipes", "train", "evaluate", "predict", "generate", "chat", "score", "import", "export", "prune"),
     *("lens", "studio", "explain", "bench", "doctor"),
 ]
 CAT = "the cat sees the dog ."
@@ -58,7 +59,7 @@ def test_examples_begin_with_what_exists(verb: str) -> None:
     for line in printed(verb, "--help").partition("Examples:\n")[2].splitlines():
         assert f"regard {verb} " in line
         if verb in ("train", "explain") and (name := line.split()[2]) and not name.startswith("runs/"):
-            assert name in builtin_names() or (verb == "explain" and name in SIZES)
+            assert name in builtin_names() or (verb == "explain" and (name in SIZES or is_key(name)))
 
 
 # -------------------------------------------------------------------------------------------------------------------- recipes
@@ -346,3 +347,30 @@ def test_a_mistake_in_python_is_the_same_sentence(tmp_path: Path) -> None:
     with pytest.raises(package.UserError, match="does not exist"):
         package.load(str(tmp_path / "none"))
     assert regard("predict", tmp_path / "none", "x").err.startswith(f"regard: {tmp_path / 'none'} does not exist")
+
+
+# -------------------------------------------------------------------------------------------------- settings with every verb
+
+TAKES_NO_RECIPE = {"demo", "recipes", "bench", "doctor"}
+WRITES_WEIGHTS_AS_THEY_ARE = {"export"}
+
+
+@pytest.mark.parametrize("verb", sorted(set(VERBS) - TAKES_NO_RECIPE - WRITES_WEIGHTS_AS_THEY_ARE))
+def test_every_verb_that_opens_a_recipe_or_a_run_takes_settings(verb: str) -> None:
+    assert "KEY=VALUE" in printed(verb, "--help")
+
+
+@pytest.mark.parametrize("verb", sorted(set(VERBS) - TAKES_NO_RECIPE - {"import", "export"}))
+def test_every_verb_that_opens_a_recipe_or_a_run_takes_a_plugin(verb: str) -> None:
+    assert "--plugin FILE" in printed(verb, "--help")
+
+
+def test_generate_is_predict() -> None:
+    assert printed("generate", trained(), CAT) == printed("predict", trained(), CAT)
+    assert printed("generate", trained(), CAT, "decode.search=greedy") == printed(
+        "predict", trained(), CAT, "decode.search=greedy"
+    )
+
+
+def test_studio_takes_settings(tmp_path: Path) -> None:
+    refused(regard("studio", trained(), "decode.baem=8", "--no-browser"), "decode.baem is not a setting", "did you mean 'beam'?")

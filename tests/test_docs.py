@@ -7,6 +7,8 @@ import doctest
 import io
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +19,7 @@ import typer
 
 from regard.cli import app
 from regard.cli.shared import SETTINGS
+from regard.commands.reference import find_keys, is_key
 from regard.commands.train import train_run
 from regard.families.published_sizes import SIZES
 from regard.runs.footprint import sized
@@ -76,7 +79,7 @@ def place_with_a_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-PYTHON = [ROOT / "README.md", ROOT / "docs" / "tour.md", ROOT / "docs" / "decoding.md"]
+PYTHON = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("tour.md", "decoding.md", "guides/python.md"))]
 
 
 @pytest.mark.parametrize("document", PYTHON, ids=lambda path: path.name)
@@ -102,7 +105,7 @@ def test_python_that_needs_a_run_says_so(document: Path) -> None:
 
 def test_python_is_nowhere_else() -> None:
     elsewhere = {document for document in DOCUMENTS for block in blocks(document) if block.language == "python"}
-    assert elsewhere == set(PYTHON)
+    assert elsewhere == {*PYTHON, ROOT / "CONTRIBUTING.md"}  # which tests/test_contributing.py tries
 
 
 def test_a_wrong_line_of_a_document_is_seen() -> None:
@@ -122,15 +125,18 @@ def defined(path: Path) -> set[str]:
 def missing(word: str) -> str | None:
     """What a word names and the repository does not have; words that name no file of ours are let through."""
     path, _, function = word.partition("::")
-    if not re.fullmatch(r"(src|tests|docs|benchmarks)/[\w./-]*|[A-Z]\w*\.md|Makefile|pyproject\.toml", path):
+    if not re.fullmatch(r"(src|tests|docs|benchmarks|examples)/[\w./-]*|[A-Z]\w*\.md|Makefile|pyproject\.toml", path):
         return None
     if not (ROOT / path).exists():
         return f"{path} does not exist"
     return f"{path} has no {function}" if function and function not in defined(ROOT / path) else None
 
 
-@named
+@pytest.mark.parametrize(
+    "document", [d for d in DOCUMENTS if d.name != "CHANGELOG.md"], ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_files_exist(document: Path) -> None:
+    """The changelog names what was there when a change was made."""
     text = document.read_text("utf-8")
     faults = [fault for span in spans(text) for word in span.split() if (fault := missing(word))]
     links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
@@ -145,9 +151,9 @@ def test_a_missing_file_or_test_is_seen() -> None:
     assert missing("runs/demo") is None
 
 
-def test_the_tree_in_the_readme_is_the_tree() -> None:
+def test_the_tree_in_contributing_is_the_tree() -> None:
     """Every folder and file it shows is there, and it shows every folder of the package and every file at its top."""
-    (tree,) = [block.text for block in blocks(ROOT / "README.md") if block.text.startswith("src/regard/\n")]
+    (tree,) = [block.text for block in blocks(ROOT / "CONTRIBUTING.md") if block.text.startswith("src/regard/\n")]
     top, shown = "", set()
     for line in tree.splitlines():
         name = line.split()[0]
@@ -174,9 +180,19 @@ def command_lines(document: Path) -> Iterator[str]:
             yield line
 
 
-def check_command(line: str) -> None:
-    """Parse as the command line would, without doing anything; then build the recipe with its settings."""
+def check_command(line: str, alone: bool = False) -> None:
+    """Parse as the command line would, without doing anything; then build the recipe with its settings.
+
+    A line with a plugin is checked in a process of its own: what a plugin registers stays registered.
+    """
     program, verb, *arguments = shlex.split(line, comments=True)
+    if "--plugin" in arguments and re.search(r"--plugin my_\w+\.py", line):
+        return  # a file that tests/test_contributing.py writes, with this line's command
+    if "--plugin" in arguments and not alone:
+        script = "import sys; from tests.test_docs import check_command; check_command(sys.argv[1], alone=True)"
+        ran = subprocess.run([sys.executable, "-c", script, line], cwd=ROOT, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        return
     if program == "make":
         assert re.search(rf"^{verb}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE), f"make has no {verb}"
         return
@@ -189,8 +205,10 @@ def check_command(line: str) -> None:
     run = Path(str(values.get("run") or "")).name  # runs are called like their recipes
     recipe = values.get("recipe") or values.get("target") or (run if run in builtin_names() else "translate")
     settings = values.get("settings") or context.meta.get(SETTINGS, [])
-    if verb in ("import", "predict") and (task := typed_task(settings)):
+    if verb in ("import", "predict", "generate") and (task := typed_task(settings)):
         assert task in TASKS, f"there is no task {task}"  # of a checkpoint, whose other settings are not here
+    elif verb == "explain" and is_key(recipe):
+        find_keys(recipe)
     elif verb == "explain" and recipe in SIZES:
         sized(recipe, settings)
     elif not PLACEHOLDER.fullmatch(recipe):

@@ -1,82 +1,129 @@
 """Regard: the whole Transformer family on one attention core.
 
-import regard
-translator = regard.load("runs/translate")
-translator("the animal did not cross the street because it was too tired")
-with regard.probe(translator.model) as seen:
-    translator("...")
-seen["decoder.1.cross"].weights(heads=[0])
-regard.show("heads", "runs/translate", "the animal did not cross the street")
-regard.word_uses("runs/bert", "bank", ["He sat on the river bank.", "She put cash in the bank."]).mean_L
+    import regard
+
+    translator = regard.load("runs/translate")
+    translator("the animal did not cross the street because it was too tired", beam=8)
+    with regard.probe(translator.model) as seen:
+        translator("...")
+    seen["decoder.1.cross"].weights(heads=[0])
+    translator.show("heads", "the animal did not cross the street")
+
+    small = regard.train("translate", {"train.steps": 200, "model.width": 64}, out="runs/small")
+
+`regard.models` builds any family, `regard.attention` has the parts for your own PyTorch code, `regard.register` adds your own
+parts to recipes, `regard.lens` holds the analyses. docs/guides/python.md shows each.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from regard.core.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from regard import attention, lens, models, register
+    from regard.commands.loaded import LoadedModel
     from regard.lens.analyses.word_senses import WordUses
     from regard.lens.result import LensResult
     from regard.model.probe import probe
-    from regard.tasks.translation.predict import Translator
 
 __version__ = "0.1.0"
-__all__ = ["Translator", "UserError", "__version__", "load", "probe", "show", "word_uses"]
+__all__ = [
+    "LoadedModel",
+    "UserError",
+    "__version__",
+    "attention",
+    "lens",
+    "load",
+    "models",
+    "plugin",
+    "probe",
+    "register",
+    "show",
+    "train",
+    "word_uses",
+]
 
 
-def load(run: str, device: str | None = None) -> Any:
-    """Open a run folder, a Hugging Face folder, or hf:NAME on its hub, ready to be called."""
-    from regard.tasks.registry import open_run
+def load(run: Path | str, device: str | None = None, settings: Mapping[str, Any] | None = None) -> LoadedModel:
+    """Open a run folder, a Hugging Face folder, or hf:NAME on its hub, ready to be called.
 
-    return open_run(run, device)
+    `settings` are those of a recipe that a trained run may change, such as {"decode.beam": 8}.
+    """
+    from regard.commands import loaded
+
+    return loaded.load(run, loaded.assignments(settings, {}), device)
 
 
-def show(
-    view: str,
-    run: str,
-    text: str | None = None,
+def train(
+    recipe: str,
+    settings: Mapping[str, Any] | None = None,
     *,
-    target: str | None = None,
-    hypothesis: int | None = None,
-    data: Path | None = None,
-    part: str | None = None,
-    layer: int | None = None,
-    head: int | None = None,
-    words: bool = False,
-    values: bool = False,
-    specials: str | None = None,
+    out: Path | str | None = None,
     device: str | None = None,
-) -> LensResult:
-    """What `regard lens RUN TEXT --show VIEW` prints, as a result: its numbers, its lines, and a picture in a notebook."""
+    verbose: bool = True,
+    **sections: Mapping[str, Any],
+) -> LoadedModel:
+    """Train a recipe, by its name or its .toml file, and return what `load` returns; the same call again continues it.
+
+    Settings are {"train.steps": 100} or, a section at a time, train={"steps": 100}. The run goes to `out`, by default
+    runs/RECIPE. `verbose` prints progress to standard error.
+    """
+    from regard.commands import loaded
+
+    return loaded.train(recipe, loaded.assignments(settings, sections), out, device, verbose)
+
+
+def plugin(path: Path | str) -> None:
+    """Load a plugin: a Python file that calls `regard.register`. Importing such a file does the same."""
+    from regard.runs.plugins import load_plugin
+
+    load_plugin(path)
+
+
+def show(view: str, run: Path | str | LoadedModel, text: str | None = None, **options: Any) -> LensResult:
+    """Return what `regard lens RUN TEXT --show VIEW` prints: its numbers, its lines, and a picture in a notebook.
+
+    Options are those of the command: target, hypothesis, data, part, layer, head, words, values, specials.
+    """
+    from regard.commands.loaded import LoadedModel
     from regard.commands.views import ViewRequest, computed
 
-    asked = ViewRequest(
-        run=run, device=device, text=text, target=target, hypothesis=hypothesis, data=data, layer=layer, head=head, part=part,
-        words=words, values=values, specials=specials,
-    )  # fmt: skip
-    return computed(view, asked)
+    if isinstance(run, LoadedModel):
+        return run.show(view, text, **options)
+    return computed(view, ViewRequest(run=str(run), text=text, **options))
 
 
-def word_uses(run: str, word: str, sentences: Sequence[str | tuple[str, str]], device: str | None = None) -> WordUses:
-    """How far apart the uses of a word in these sentences are, layer by layer; each may come with the word's sense there."""
+def word_uses(run: Path | str, word: str, sentences: Sequence[str | tuple[str, str]], device: str | None = None) -> WordUses:
+    """Return how far apart the vectors of a word in these sentences are, layer by layer; each may come with its sense."""
     from regard.commands.word_uses import word_uses
 
-    return word_uses(run, word, sentences, device)
+    return word_uses(str(run), word, sentences, device)
+
+
+LAZY = {
+    "probe": "regard.model.probe:probe",
+    "LoadedModel": "regard.commands.loaded:LoadedModel",
+    "attention": "regard.attention",
+    "lens": "regard.lens",
+    "models": "regard.models",
+    "register": "regard.register",
+}
+"""What is imported when it is first used: torch takes seconds, and `regard --help` does without it."""
 
 
 def __getattr__(name: str) -> Any:
-    """torch takes seconds to import, so `regard --help` does without it."""
-    if name == "probe":
-        from regard.model.probe import probe
+    if name not in LAZY:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    module, _, attribute = LAZY[name].partition(":")
+    found = import_module(module)
+    return getattr(found, attribute) if attribute else found
 
-        return probe
-    if name == "Translator":
-        from regard.tasks.translation.predict import Translator
 
-        return Translator
-    raise AttributeError(f"module 'regard' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*globals(), *LAZY})

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared import Device, RunFolder, Settings, examples, say, show_line
+from regard.cli.shared import Device, Plugins, RunFolder, Settings, examples, say, show_line
 
 verbs = typer.Typer(rich_markup_mode=None)
 
@@ -66,6 +66,7 @@ def prune(
     penalty: Annotated[float, typer.Option(metavar="NUMBER", help="of --by L0: for each open gate")] = 0.01,
     steps: Annotated[int, typer.Option(metavar="N", help="of --by L0: how long gates are trained")] = 300,
     device: Device = None,
+    plugin: Plugins = None,
 ) -> None:
     """Remove heads: a smaller, faster run, and what it costs.
 

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared import Json, Settings, examples, show_line
+from regard.cli.shared import Json, Plugins, Settings, examples, show_line
+from regard.core.errors import UserError
 
 verbs = typer.Typer(rich_markup_mode=None)
 
@@ -19,18 +20,32 @@ verbs = typer.Typer(rich_markup_mode=None)
         "regard explain gpt3-175b",
         "regard explain runs/translate --json",
         "regard explain lra-text model.visibility='bigbird(64)' --out pattern.png",
+        "regard explain train.warmup",
     )
 )
 def explain(
     target: Annotated[
         str,
-        typer.Argument(metavar="RECIPE|RUN|SIZE", help="a recipe, a .toml file, a run, or a size such as gpt3-175b"),
+        typer.Argument(metavar="RECIPE|RUN|SIZE|KEY", help="a recipe, a run, a size (gpt3-175b) or a setting (train.warmup)"),
     ],
     settings: Settings = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="who may look at whom, drawn: .png or .svg")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="the attention pattern as a picture: .png or .svg")] = None,
+    plugin: Plugins = None,
     as_json: Json = False,
 ) -> None:
-    """The model as a tree: shapes, parameters, files."""
+    """Print a model as a tree of shapes and parameters, or a setting.
+
+    A setting, such as train.warmup, is explained by its meaning, type, default and the tasks or families that take it; a section,
+    such as train, by the meanings of its keys.
+    """
+    from regard.commands.reference import explain_key, find_keys, is_key
+
+    if is_key(target):
+        if settings or out is not None:
+            raise UserError(f"{target} is a setting, explained without {out or (settings or [])[0]}; leave that out.")
+        found = [key.as_dict() for key in find_keys(target)] if as_json else []
+        show_line(json.dumps(found, indent=2) if as_json else explain_key(target))
+        return
     from regard.commands.explain import explain_picture, explain_rows, explain_tree
 
     if out is not None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared import Device, RunName, TextsAndSettings, examples, only_texts, say, settings_of, show_line
+from regard.cli.shared import Device, Plugins, RunName, TextsAndSettings, examples, only_texts, say, settings_of, show_line
 from regard.core.errors import UserError
 
 verbs = typer.Typer(rich_markup_mode=None)
@@ -46,6 +46,7 @@ def lens(
     layer: Annotated[int | None, typer.Option(metavar="N", help="of --show, or whose matrix --word draws")] = None,
     beside: Annotated[str | None, typer.Option(metavar="RUN|FILE", help="of --word: word vectors to compare with")] = None,
     device: Device = None,
+    plugin: Plugins = None,
 ) -> None:
     """Draw what each written word attended to, or look otherwise.
 
@@ -113,11 +114,17 @@ def _no_key_in_the_process_list(given: str | None) -> None:
     epilog=examples(
         "regard studio runs/demo",
         "regard studio runs/demo runs/gpt --port 8000",
+        "regard studio runs/demo decode.beam=8",
         "regard studio runs/demo --host 0.0.0.0 --key-file studio.key",
-    )
+    ),
+    cls=TextsAndSettings,
 )
 def studio(
-    run: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="runs to look into; by default all in runs/")] = None,
+    context: typer.Context,
+    run: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN|KEY=VALUE", help="runs to look into; by default all in runs/", callback=only_texts),
+    ] = None,
     port: Annotated[int, typer.Option(metavar="N", help="0 is any that is free")] = 8417,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="a public one has a key")] = "127.0.0.1",
     key_file: Annotated[
@@ -126,6 +133,7 @@ def studio(
     allow_host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="another name it may be called by")] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="only print the address")] = False,
     device: Device = None,
+    plugin: Plugins = None,
     key: Annotated[str | None, typer.Option(hidden=True, callback=_no_key_in_the_process_list)] = None,
 ) -> None:
     """A page in your browser to look inside: heads, searches, sums.
@@ -134,4 +142,4 @@ def studio(
     """
     from regard.studio.launch import Served, serve
 
-    serve(run or [], Served(host, port, allow_host or (), key_file, not no_browser), device, say)
+    serve(run or [], Served(host, port, allow_host or (), key_file, not no_browser), device, say, settings_of(context))

@@ -13,6 +13,7 @@ import typer
 from regard.cli.shared import (
     Device,
     Json,
+    Plugins,
     RunFolder,
     RunName,
     Settings,
@@ -41,6 +42,7 @@ def evaluate(
     run: RunFolder,
     settings: Settings = None,
     device: Device = None,
+    plugin: Plugins = None,
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="also write the outputs, a line each")] = None,
     weights: Weights = "",
     as_json: Json = False,
@@ -55,6 +57,14 @@ def evaluate(
     show_line(json.dumps(scored.as_dict(), indent=2) if as_json else "\n".join(scored.lines()))
 
 
+@verbs.command(
+    name="generate",
+    help="Continue prompts with a language model; the same as predict.",
+    epilog=examples(
+        'regard generate runs/gpt "The import statement"', 'regard generate hf:gpt2 "The sky is" decode.temperature=0.7'
+    ),
+    cls=TextsAndSettings,
+)
 @verbs.command(
     epilog=examples(
         'regard predict runs/translate "the small cat sees the red house"',
@@ -77,6 +87,7 @@ def predict(
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="a file for the results")] = None,
     weights: Weights = "",
     device: Device = None,
+    plugin: Plugins = None,
     as_json: Json = False,
 ) -> None:
     """Do what the run was trained for, on texts or a file.
@@ -112,6 +123,7 @@ def chat(
     it: Annotated[str, typer.Option(metavar="NAME", help="what the model is called")] = "Model",
     before: Annotated[str, typer.Option(metavar="TEXT", help="what stands above the transcript")] = "",
     device: Device = None,
+    plugin: Plugins = None,
 ) -> None:
     """Converse with a bot or a language model in the terminal.
 
@@ -158,6 +170,7 @@ def score(
     each: Annotated[bool, typer.Option("--each", help="a line for each document: perplexity, bits per byte, text")] = False,
     by: Annotated[str, typer.Option(metavar="SCALE", help="of answers: total, per_token, per_byte or above_aside")] = "per_byte",
     device: Device = None,
+    plugin: Plugins = None,
     as_json: Json = False,
 ) -> None:
     """How likely a language model finds a text, or which answer.

@@ -25,6 +25,26 @@ Weights = Annotated[
     str,
     typer.Option("--weights", metavar="NAME", help="last, best, average or a checkpoint such as step-400", show_default=False),
 ]
+
+
+def _load_plugins(given: list[Path] | None) -> list[Path] | None:
+    for path in given or ():
+        from regard.runs.plugins import load_plugin
+
+        load_plugin(path)
+    return given
+
+
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin",
+        metavar="FILE",
+        callback=_load_plugins,
+        is_eager=True,
+        help="Python with parts of your own, for regard.register",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared import Device, Json, RecipeName, Settings, examples, say, say_nothing, show_line
+from regard.cli.shared import Device, Json, Plugins, RecipeName, Settings, examples, say, say_nothing, show_line
 from regard.core.errors import UserError
 
 verbs = typer.Typer(rich_markup_mode=None)
@@ -46,6 +46,7 @@ def train(
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="where the run goes; by default runs/RECIPE")] = None,
     device: Device = None,
+    plugin: Plugins = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="check everything, estimate the cost, train nothing")] = False,
     full: Annotated[bool, typer.Option("--full", help="of --dry-run: all settings too, as a recipe")] = False,
 ) -> None:

@@ -13,6 +13,7 @@ from regard.data.sources.word_vectors import is_vector_file
 from regard.runs.folder import Run, choose_device
 from regard.runs.protocols import Result
 from regard.runs.task import TASKS
+from regard.tasks.results import with_plugin_metrics
 from regard.tasks.word_vectors.predict import WordVectorModel, file_recipe
 
 
@@ -51,7 +52,7 @@ def score_run(folder: Path, settings: Sequence[str], device: str | None, output:
     test = task.read_test(recipe)
     used = "" if of_file else Run.open(folder, weights).weights().path.name
     answers = WordVectorModel.of_file(folder, settings) if of_file else task.open(Run.open(folder, used), recipe, where)
-    result = answers.evaluate(test)
+    result = with_plugin_metrics(answers.evaluate(test), test, task.name)
     if output is not None:
         with partial_file(output, "--output") as file:
             file.writelines(f"{text}\n" for text in result.outputs)

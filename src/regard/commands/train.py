@@ -17,6 +17,7 @@ from regard.core.config import format_value
 from regard.core.errors import UserError
 from regard.data.loader import Loader, Source, bounded
 from regard.families import FAMILIES
+from regard.objectives import BUILDERS
 from regard.runs.auto_settings import as_begun, with_metric, with_precision
 from regard.runs.cost import estimate, must_fit_memory
 from regard.runs.cost_report import grams_per_kwh
@@ -27,6 +28,7 @@ from regard.runs.protocols import Prepared, Result
 from regard.runs.recipe import Recipe, named_tables
 from regard.runs.task import TASKS
 from regard.tasks.notices import told_whole
+from regard.tasks.results import with_plugin_metrics
 from regard.tasks.word_init import check_vectors, fill_vectors
 from regard.training.data_parallel import ParallelModel
 from regard.training.distributed import SINGLE_PROCESS, SilentLog, World
@@ -128,7 +130,8 @@ def _looped(prepared: Prepared, run: Run, device: torch.device, say: Say, world:
     elif progress.step:
         say(f"continuing from step {progress.step:,} of {config.steps:,}")
     log = RunLog(run.folder, config.steps, progress.step, prepared.unit) if world.is_main else SilentLog()
-    objective, accumulate = prepared.objective(), max(config.accumulate, progress.accumulate)
+    chosen, accumulate = prepared.recipe.objective, max(config.accumulate, progress.accumulate)
+    objective = BUILDERS[chosen.name](chosen) if chosen.name in BUILDERS else prepared.objective()
     source, pin = _source(prepared, device), device.type == "cuda"
     loader = Loader(source, accumulate=accumulate, rank=world.rank, world=world.size, pin=pin)
     validate = prepared.validator(objective)
@@ -139,7 +142,7 @@ def _scored(run: Run, prepared: Prepared, device: torch.device) -> Result:
     """On the test set, and beside what the run was trained after, if it was."""
     task = TASKS[prepared.recipe.task.name]
     answers = task.open(run, prepared.recipe, device)
-    result = answers.evaluate(prepared.test)
+    result = with_plugin_metrics(answers.evaluate(prepared.test), prepared.test, task.name)
     return result if task.compare is None else task.compare(prepared, answers, result, device)
 
 

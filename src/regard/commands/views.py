@@ -105,7 +105,7 @@ def show(name: str, asked: ViewRequest, out: Path | None) -> Iterator[str]:
         yield f"drawn: {out}"
 
 
-def computed(name: str, asked: ViewRequest) -> LensResult:
+def computed(name: str, asked: ViewRequest, predictor: Predictor | None = None) -> LensResult:
     """Checks first: nobody should wait for a model to hear of a wrong name."""
     if name not in SHOWS:
         raise UserError(f"--show {name} is not a way of looking{nearest(name, SHOWS)}")
@@ -113,7 +113,7 @@ def computed(name: str, asked: ViewRequest) -> LensResult:
     if asked.text is not None and not asked.text.strip():
         raise UserError("the text is empty; give a sentence to look into.")
     check_length(asked.text or "", "the text", LONGEST_TURN)
-    answers = as_writer(open_run(asked.run, asked.device, asked.settings))
+    answers = as_writer(predictor or open_run(asked.run, asked.device, asked.settings))
     with telling_unknown(answers):
         found = SHOWS[name].compute(answers, asked)
     if asked.text is not None and (whole := told_of_text(answers, asked.text)):

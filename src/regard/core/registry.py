@@ -13,9 +13,16 @@ class LazyRegistry(Mapping[str, Entry]):
     """From a name to an object of a module, written `module:attribute`. Names are listed and compared without any import."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
-        self._places = dict(places)
+        self._places, self._registered = dict(places), dict[str, Entry]()
+
+    def register(self, name: str, entry: Entry) -> None:
+        """Add an entry that is imported already, such as a plugin's."""
+        self._places.setdefault(name, "")
+        self._registered[name] = entry
 
     def __getitem__(self, name: str) -> Entry:
+        if name in self._registered:
+            return self._registered[name]
         module, _, attribute = self._places[name].partition(":")
         found: Entry = getattr(import_module(module), attribute)
         return found

@@ -30,7 +30,7 @@ from regard.model.embedding import Embed
 from regard.model.feedforward import Activation
 from regard.model.heads import LinearHead, Pooler, Pooling, ReplacedHead, VocabularyHead, before_words
 from regard.model.init import initialise
-from regard.model.position import PositionKind, attention_position
+from regard.model.position import attention_position
 from regard.model.stack import BodyConfig, Stack
 from regard.model.visibility.parse import parse_visibility
 from regard.model.visibility.token_mask import only_words, positions
@@ -46,7 +46,7 @@ class BERTConfig(BodyConfig):
     feedforward: int = 3072
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
-    position: PositionKind = "learned"
+    position: str = "learned"
     maximum_length: int = 512
     segments: int = 2  # sentence A and sentence B; 1 is added to every token alike
     first_position: int = 0  # rows of the table of positions that no token has

@@ -24,7 +24,7 @@ from regard.model.feedforward import Activation
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
-from regard.model.position import PositionKind, attention_position
+from regard.model.position import attention_position
 from regard.model.stack import BodyConfig, Stack
 from regard.model.state.decoder import DecoderState, EncodedPrompt
 from regard.model.state.kv_cache import Prompt
@@ -42,7 +42,7 @@ class GPTConfig(BodyConfig):
     feedforward: int = 3072
     activation: Activation = "gelu_tanh"
     norm_placement: Literal["pre", "post"] = "pre"
-    position: PositionKind = "learned"
+    position: str = "learned"
     word_dropout: float = 0.0  # of whole words at the input, for little text
     output_dropout: float = 0.0  # of the vectors that the next token is read from
 

@@ -15,7 +15,7 @@ from regard.model.block import Block, BlockConfig, sublayers
 from regard.model.mixers import LINEAR, check_visibility
 from regard.model.mixers.causal_scan import Sums
 from regard.model.norm import NORMS
-from regard.model.position import PositionKind, check_position
+from regard.model.position import check_position
 from regard.model.position.base import Position
 from regard.model.position.relative_bias import RelativeSettings
 from regard.model.position.rotary import RotarySettings
@@ -31,7 +31,7 @@ class BodyConfig(BlockConfig, RotarySettings, RelativeSettings):
 
     layers: int = 6
     visibility: str = "full"
-    position: PositionKind = "sinusoidal"
+    position: str = "sinusoidal"
     maximum_length: int = 1024  # of learned positions
 
     def __post_init__(self) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from regard.core.registry import LazyRegistry
+
+if TYPE_CHECKING:
+    from regard.objectives.base import Objective
 
 OBJECTIVES = LazyRegistry[type[Any]](
     {
@@ -26,3 +30,5 @@ OBJECTIVES = LazyRegistry[type[Any]](
         "captioning": "regard.objectives.captioning:CaptioningConfig",
     }
 )
+BUILDERS: dict[str, Callable[[Any], Objective]] = {}
+"""Objectives of plugins: from settings to the objective. The others are built by their task, which knows what they need."""

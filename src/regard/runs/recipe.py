@@ -16,6 +16,7 @@ from regard.core.files import MIB, read_text
 from regard.decode.config import ONLY_FOR, DecodeConfig
 from regard.families import FAMILIES
 from regard.objectives import OBJECTIVES
+from regard.runs.plugins import check_plugins, plugins_used
 from regard.runs.task import TASKS, Task
 
 DEFAULT_TASK = "translation"
@@ -33,6 +34,7 @@ class About:
     hardware: str = ""
     score: str = ""
     parameters: int | None = None  # of its model; None where that depends on what the training starts from
+    plugins: tuple[str, ...] = ()  # file names; set when a recipe that uses parts of them is read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +147,9 @@ def tables_of(found: Mapping[str, Any], origin: str, assignments: Sequence[str] 
     tables["recipe"].setdefault("name", Path(origin).stem)
     override(tables, list(assignments))
     _yield_to_typed(tables, {assignment.partition("=")[0].strip() for assignment in assignments})
+    check_plugins(tables["recipe"].get("plugins"), origin)
+    if used := plugins_used(tables):
+        tables["recipe"]["plugins"] = used
     return tables
 
 

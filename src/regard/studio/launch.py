@@ -35,6 +35,7 @@ from regard.training.snapshots import read_snapshot, snapshots
 class RunFolderHandle:
     name: str  # as `open_run` takes it
     device: str
+    settings: tuple[str, ...] = ()  # such as decode.beam=8
 
     @property
     def folder(self) -> Path | None:
@@ -55,7 +56,7 @@ class RunFolderHandle:
         return hashlib.sha256(content).hexdigest()[:20]
 
     def open(self, step: int | None) -> Session:
-        answers = as_writer(open_run(self.name, self.device))
+        answers = as_writer(open_run(self.name, self.device, self.settings))
         task = "public" if self.folder is None else Run.open(self.folder).recipe.task.name
         if step is None:
             return self._desk(answers, task, "as the run ended")
@@ -98,7 +99,7 @@ def _rewind(model: nn.Module, path: Path) -> None:
         pack(model)
 
 
-def listed(names: Sequence[str], device: str) -> dict[str, RunFolderHandle]:
+def listed(names: Sequence[str], device: str, settings: Sequence[str] = ()) -> dict[str, RunFolderHandle]:
     """By what people call them: the folder's name, or as it was given where two have the same. None given: all in runs/."""
     if not names:
         names = [str(path.parent) for path in sorted(Path("runs").glob("*/recipe.toml"))]
@@ -106,10 +107,12 @@ def listed(names: Sequence[str], device: str) -> dict[str, RunFolderHandle]:
             raise UserError("there is no run in runs/ yet; make one with 'regard demo', or give a run: 'regard studio RUN'.")
     for name in names:
         if not is_public(name):
-            Run.open(name)
+            run = Run.open(name)
+            if settings:
+                run.recipe_with(settings)
     short = [name if name.startswith(HUB) else Path(name).resolve().name for name in names]
     labels = [label if short.count(label) == 1 else name for label, name in zip(short, names)]
-    return {label: RunFolderHandle(name, device) for label, name in zip(labels, names)}
+    return {label: RunFolderHandle(name, device, tuple(settings)) for label, name in zip(labels, names)}
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class Served:
     browser: bool = True
 
 
-def serve(names: Sequence[str], served: Served, device: str | None, say: Say) -> None:
+def serve(names: Sequence[str], served: Served, device: str | None, say: Say, settings: Sequence[str] = ()) -> None:
     try:
         from regard.studio import server
         from regard.studio.app import create
@@ -138,7 +141,7 @@ def serve(names: Sequence[str], served: Served, device: str | None, say: Say) ->
         key = made = server.make_key()
     if served.key_file is not None and server.readable_by_others(served.key_file):
         say(f"studio: others on this machine can read {served.key_file}; type: chmod 600 {served.key_file}")
-    runs = listed(names, str(choose_device(device)))
+    runs = listed(names, str(choose_device(device)), settings)
     bound = _bound(served.host, served.port)
     url = server.url(served.host, bound.getsockname()[1])
     told = f"{len(runs)} run{'s' * (len(runs) != 1)}: {', '.join(runs)}"

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from regard.metrics import PLUGIN_METRICS
 from regard.runs.folder import Run
+from regard.runs.protocols import Result
 
 
 class Scores(Protocol):
@@ -51,3 +53,28 @@ def list_mistakes(
 
 def on_one_line(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+@dataclass(frozen=True)
+class WithPluginMetrics:
+    """A result with the metrics of plugins added to it."""
+
+    result: Result
+    more: dict[str, float]
+
+    @property
+    def outputs(self) -> Sequence[str]:
+        return self.result.outputs
+
+    def lines(self) -> list[str]:
+        return [*self.result.lines(), *(f"{name:<10} {score:.4g}" for name, score in self.more.items())]
+
+    def as_dict(self) -> dict[str, Any]:
+        return self.result.as_dict() | self.more
+
+
+def with_plugin_metrics(result: Result, test: Any, task: str) -> Result:
+    """Add what the registered metrics say about the outputs for a test set."""
+    fitting = {name: metric for name, metric in PLUGIN_METRICS.items() if task in metric.tasks or not metric.tasks}
+    more = {name: float(metric.score(result.outputs, test)) for name, metric in fitting.items() if result.outputs}
+    return WithPluginMetrics(result, more) if more else result

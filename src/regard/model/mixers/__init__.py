@@ -58,13 +58,12 @@ LINEAR: dict[str, Callable[[BlockConfig, str], Mixer]] = {  # those that compare
     "linear-relu": lambda config, name: Favor(ReluFeatures()),
 }
 MIXERS: dict[str, Callable[[BlockConfig, str], Mixer]] = {**{name: _score(name) for name in SCORES}, **LINEAR}
-NAMES = (*MIXERS, "conv")
 
 
 def check_mixer(config: BlockConfig) -> None:
     """Refuse an unknown mixer, and settings that do nothing with this one."""
-    if config.mixer not in NAMES:
-        raise UserError(f"model.mixer={config.mixer!r} is not known; choose one of: {', '.join(NAMES)}.")
+    if config.mixer not in (names := (*MIXERS, "conv")):
+        raise UserError(f"model.mixer={config.mixer!r} is not known; choose one of: {', '.join(names)}.")
     config.check_favor(config.mixer)
     config.check_convolution(config.mixer, config.pruned)
     if config.attention_dropout and config.mixer not in SCORES:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from regard.core.errors import UserError
+from regard.core.errors import UserError, nearest
 from regard.model.position.base import Position
 from regard.model.position.relative_bias import ALiBi, RelativeBias
 from regard.model.position.rotary import Rotary
@@ -24,7 +24,6 @@ from regard.model.position.transformer_xl import TransformerXL
 if TYPE_CHECKING:
     from regard.model.stack import BodyConfig
 
-PositionKind = Literal["sinusoidal", "learned", "none", "rotary", "relative", "alibi", "transformer-xl"]
 ABSOLUTE = ("sinusoidal", "learned", "none")  # kinds that attention itself does not know of
 
 
@@ -57,6 +56,8 @@ def is_biased(config: BodyConfig) -> bool:
 
 def check_position(config: BodyConfig, linear: bool, scores: bool) -> None:
     """Refuse a scheme that the mixer cannot use. `scores`: it compares each query with each key; `linear`: by features."""
+    if config.position not in (names := (*ABSOLUTE, *SCHEMES)):
+        raise UserError(f"model.position={config.position} is not a choice{nearest(config.position, names)}")
     if (scheme := SCHEMES.get(config.position)) is not None:
         others = "sinusoidal, learned, none" + (", rotary" if linear else "")
         if scheme.does == "biases" and not scores:

@@ -67,7 +67,7 @@ def alibi_slopes(heads: int, device: torch.device | None = None) -> Tensor:
     return torch.exp2(-torch.where(number_H < power, 8 * (number_H + 1) / power, between_H))
 
 
-class _ByDistance(Placement):
+class ByDistance(Placement):
     """A bias that only the distance between two positions and the head decide: computed once for all layers."""
 
     def __init__(
@@ -110,7 +110,7 @@ class RelativeBias(Position):
         def table_of(distance_BLM: Tensor) -> Tensor:
             return nn.functional.embedding(distance_BLM.clamp(-farthest, farthest) + farthest, value_RH).permute(0, 3, 1, 2)
 
-        return _ByDistance(view, value_RH.shape[1], value, table_of)
+        return ByDistance(view, value_RH.shape[1], value, table_of)
 
 
 class ALiBi(Position):
@@ -124,4 +124,4 @@ class ALiBi(Position):
         def value(h: Tensor, distance: Tensor) -> Tensor:
             return -slope_H[h] * distance.abs()
 
-        return _ByDistance(view, self.heads, value, lambda distance_BLM: -slope_H[:, None, None] * distance_BLM.abs()[:, None])
+        return ByDistance(view, self.heads, value, lambda distance_BLM: -slope_H[:, None, None] * distance_BLM.abs()[:, None])
