@@ -173,7 +173,7 @@ def _activations(recipe: Recipe, vocabulary: int, device: torch.device) -> int:
         numbers = tokens * model.width * (20 * model.layers + tangents)
         return 4 * numbers + 3 * min(tokens * vocabulary * 4, CHUNK_BYTES[device.type])
     per_token = encoder * (10 * model.width + 2 * model.feedforward) + decoder * (16 * model.width + 2 * model.feedforward)
-    if recipe.train.recompute:
+    if recipe.train.activation_checkpointing:
         per_token = (encoder + decoder) * model.width
     size = 2 if recipe.train.precision == "bf16" else 4
     return tokens * per_token * size + 3 * min(tokens * vocabulary * 4, CHUNK_BYTES[device.type])

@@ -57,17 +57,19 @@ class InitCheckpoint:
         own = {name: t for name, t in model.state_dict().items() if not is_drawn(name) or _alike(self.weights.get(name), t)}
         weights = {n: self._long_enough(n, t, own) for n, t in self.weights.items() if not is_drawn(n) or n in own}
         if not weights.keys() & own.keys():
-            raise UserError(f"task.start={self.name}: none of its weights is one of this model's; start from the same family.")
+            raise UserError(
+                f"task.init_from={self.name}: none of its weights is one of this model's; start from the same family."
+            )
         for name, tensor in weights.items():
             if name in own and own[name].shape != tensor.shape:
                 raise UserError(
-                    f"task.start={self.name}: {name} is {tuple(tensor.shape)} there and {tuple(own[name].shape)} here; leave out "
-                    "the model.* settings that change its size."
+                    f"task.init_from={self.name}: {name} is {tuple(tensor.shape)} there and {tuple(own[name].shape)} here; leave "
+                    "out the model.* settings that change its size."
                 )
         shared = {_part(name) for name in weights} & {_part(name) for name in own}
         if other := sorted(name for name in weights.keys() ^ own.keys() if _part(name) in shared):
             raise UserError(
-                f"task.start={self.name}: {other[0]} is only {'here' if other[0] in own else 'there'}; leave out the model.* "
+                f"task.init_from={self.name}: {other[0]} is only {'here' if other[0] in own else 'there'}; leave out the model.* "
                 "settings that change its layers."
             )
         known = {name: tensor for name, tensor in weights.items() if name in own}
@@ -163,7 +165,9 @@ def vocabulary(recipe: Recipe, folder: Path | None, start: InitCheckpoint | None
         return start.tokenizer
     text = recipe.text
     if text.tokenizer == "public":
-        raise UserError("text.tokenizer=public is for runs that begin with a checkpoint; give task.start, or another tokenizer.")
+        raise UserError(
+            "text.tokenizer=public is for runs that begin with a checkpoint; give task.init_from, or another tokenizer."
+        )
     return train_tokenizer(text.tokenizer, texts(), text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
 
 
@@ -218,8 +222,8 @@ def _must_suit(start: InitCheckpoint, family: str, name: str) -> None:
         raise UserError(f"{start.name} is a {family}, and task.name={name} needs a {able}; give another, or leave task.name out.")
     if task.heads and _parts(start).isdisjoint(task.heads):
         raise UserError(
-            f"{start.name} was not trained for task {name}: it has no head for it. Train one with task.start={start.name}, or "
-            f"open it for task.name={task_of(start)}."
+            f"{start.name} was not trained for task {name}: it has no head for it. Train one with task.init_from={start.name}, "
+            f"or open it for task.name={task_of(start)}."
         )
 
 

@@ -38,12 +38,12 @@ class About:
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig:
     name: str = DEFAULT_TASK
-    start: str = ""  # a run, a Hugging Face folder or a hub id: training begins with its weights, settings and vocabulary
-    freeze: bool = False  # what came with the start stays as it is, and only what is new learns
+    init_from: str = ""  # a run, a Hugging Face folder or a hub id: training begins with its weights, settings and vocabulary
+    freeze: bool = False  # what came with init_from stays as it is, and only what is new learns
 
     def __post_init__(self) -> None:
-        if self.freeze and not self.start:
-            raise UserError("task.freeze=true keeps what came with task.start as it is; give that too, or leave it out.")
+        if self.freeze and not self.init_from:
+            raise UserError("task.freeze=true keeps what came with task.init_from as it is; give that too, or leave it out.")
         if self.freeze and not TASKS[self.name].freezes:
             able = " and ".join(name for name, task in TASKS.items() if task.freezes)
             raise UserError(f"task.freeze=true is for tasks {able}, not for {self.name}; leave it out.")
@@ -166,7 +166,7 @@ def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
         for split in ("valid", "test"):
             if f"data.{split}" not in typed and any(str(where).startswith(BUILTIN) for where in data.get(split, ())):
                 del data[split]
-    if "data.held_out" in typed and "data.valid" not in typed and str(data["held_out"]) not in ("0", "0.0"):
+    if "data.valid_fraction" in typed and "data.valid" not in typed and str(data["valid_fraction"]) not in ("0", "0.0"):
         data.pop("valid", None)
     if "decode.search" in typed:
         for key, searches in ONLY_FOR.items():
@@ -189,7 +189,7 @@ def made(tables: Tables) -> Recipe:
         raise UserError(
             "model.tie=all shares one embedding between both languages, so it needs text.joint=true; or set model.tie=output."
         )
-    for key, value in (("compile", True), ("recompute", True), ("shard", True), ("optimizer", "muon")):
+    for key, value in (("compile", True), ("activation_checkpointing", True), ("fsdp", True), ("optimizer", "muon")):
         fits = family.has("blocks") or family.has("word_vectors") or (key == "compile" and family.has("compiles_steps"))
         if not fits and getattr(recipe.train, key) == value:
             given = f"train.{key}={as_typed(value)}"

@@ -81,7 +81,7 @@ def test_an_electra_hides_all_words_that_it_takes_out_and_a_bert_most() -> None:
 
 
 def test_without_borders_text_is_one_stream_and_passages_are_full() -> None:
-    source = prepared("data.apart=false").source(packed=False)
+    source = prepared("data.document_mask=false").source(packed=False)
     lengths = source.passages.lengths(np.arange(len(source.passages)))
     assert set(lengths[1:-1]) == {WINDOW - 2}
 
@@ -107,7 +107,7 @@ def test_every_kind_of_vocabulary_can_be_masked(kind: str) -> None:
 
 @pytest.mark.parametrize(("kind", "size"), [("wordpiece", 45), ("bpe", 30), ("unigram", 30), ("byte-bpe", 268)])
 def test_whole_words(kind: str, size: int) -> None:
-    found = prepared(f"text.tokenizer={kind}", f"text.size={size}", "objective.whole_words=true", "objective.share=0.3")
+    found = prepared(f"text.tokenizer={kind}", f"text.size={size}", "objective.whole_words=true", "objective.mask_rate=0.3")
     goes_on, source = found.running.tokenizer.continuing(), found.source(packed=True)
     joined = 0
     for rows in source.plan(0)[:20]:
@@ -203,7 +203,7 @@ def test_an_electra_is_fine_tuned_as_the_bert_that_its_discriminator_is() -> Non
 def test_labels_are_learned_on_top(family: str, tmp_path: Path) -> None:
     labels = "builtin:remarks/train"
     small = [setting for setting in TINY_LABELS if not setting.startswith(("model.", "text.", "data.train", "data.valid"))]
-    settings = [f"task.start={trained(family)}", f"data.train={labels}", "data.valid=builtin:remarks/valid", "data.test="]
+    settings = [f"task.init_from={trained(family)}", f"data.train={labels}", "data.valid=builtin:remarks/valid", "data.test="]
     recipe = load_recipe_to_train("gpt-classify", [*settings, *small, "objective.language=0", "data.maximum_tokens=24"])
     outcome = train_run(replace(recipe, train=replace(recipe.train, steps=2, warmup=1)), tmp_path / "run", CPU, quiet)
     assert outcome.progress.step == 2
@@ -211,7 +211,7 @@ def test_labels_are_learned_on_top(family: str, tmp_path: Path) -> None:
 
 
 def test_pre_training_goes_on_from_a_run(tmp_path: Path) -> None:
-    settings = [f"task.start={trained('bert')}", f"data.train={data()}", "train.steps=1", "train.warmup=0"]
+    settings = [f"task.init_from={trained('bert')}", f"data.train={data()}", "train.steps=1", "train.warmup=0"]
     recipe = load_recipe_to_train("bert", settings)
     found = prepare(recipe, None, quiet)
     ours, theirs = found.model().state_dict(), start_of(str(trained("bert"))).weights
@@ -222,13 +222,13 @@ def test_a_start_whose_vocabulary_hides_nothing(tmp_path: Path) -> None:
     settings = ["model.family=bert", "objective.language=0", *TINY_LABELS, "train.steps=1", "train.warmup=0"]
     train_run(load_recipe("gpt-classify", settings), tmp_path / "labels", CPU, quiet)
     with pytest.raises(UserError, match="no piece that hides a word"):
-        prepare(load_recipe_to_train("bert", [f"task.start={tmp_path / 'labels'}", f"data.train={data()}"]), None, quiet)
+        prepare(load_recipe_to_train("bert", [f"task.init_from={tmp_path / 'labels'}", f"data.train={data()}"]), None, quiet)
 
 
 def test_families_and_objectives_belong_together() -> None:
     assert isinstance(prepared(family="electra").model(), ELECTRA)
     with pytest.raises(UserError, match=r"model.family=bert cannot be trained with objective.name=replaced"):
-        prepared("objective.name=replaced", "objective.share=0.15")
+        prepared("objective.name=replaced", "objective.mask_rate=0.15")
     with pytest.raises(UserError, match=r"set objective.name=replaced"):
         prepare(replace(tiny_recipe("electra", data()), objective=tiny_recipe("bert", data()).objective), None, quiet)
 

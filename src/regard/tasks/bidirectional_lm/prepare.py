@@ -1,6 +1,6 @@
 """Prepare running text for two networks that predict it, one the next word, the other the previous one.
 
-The trained model is then used by other tasks: `task.start=runs/elmo` in classification and tagging, `task.name=embedding` for
+The trained model is then used by other tasks: `task.init_from=runs/elmo` in classification and tagging, `task.name=embedding` for
 vectors.
 """
 
@@ -97,10 +97,10 @@ class ReadText:
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ReadText:
-    if recipe.data.apart:
+    if recipe.data.document_mask:
         raise UserError(
-            "data.apart=true keeps documents that share a window apart, but a recurrent network carries one word to the next; "
-            "set data.apart=false: an end token tells it where a document ends."
+            "data.document_mask=true keeps documents that share a window apart, but a recurrent network carries its state from "
+            "word to word; set data.document_mask=false: an end token tells it where a document ends."
         )
     test = read_test(recipe) if recipe.data.test else None
     window = window_of(recipe)

@@ -81,10 +81,10 @@ def read_split(recipe: Recipe, split: str) -> CaptionedImages:
 def read_to_learn(recipe: Recipe) -> tuple[CaptionedImages, CaptionedImages]:
     """Training and validation; of a share that is held out, images that look the same are on one side."""
     train = read_split(recipe, "train")
-    if recipe.data.valid or not recipe.data.held_out:
+    if recipe.data.valid or not recipe.data.valid_fraction:
         return train, read_split(recipe, "valid")
     looks = [sha256(image_YXC.tobytes()).digest() for image_YXC in train.images_NYXC]
-    rows = rows_held_out(looks, recipe.data.held_out, "images")
+    rows = rows_held_out(looks, recipe.data.valid_fraction, "images")
     return train.take(rows.kept), train.take(rows.held)
 
 

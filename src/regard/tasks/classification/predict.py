@@ -162,7 +162,9 @@ def opened(run: Run, recipe: Recipe, device: torch.device, outputs: int) -> tupl
 def adopted(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> tuple[Classifier, Reader]:
     """The same of a public folder that came with a head for whole texts."""
     if not start.heads.classes:
-        raise UserError(f"{start.name} has no head that classifies texts; train one on top of it with task.start={start.name}.")
+        raise UserError(
+            f"{start.name} has no head that classifies texts; train one on top of it with task.init_from={start.name}."
+        )
     model = filled(start, recipe, start.heads.classes)
     return ready(model, recipe.decode.weights, device), Reader.of(recipe, start.tokenizer)
 

@@ -77,12 +77,12 @@ def read_to_learn(recipe: Recipe) -> tuple[Sequence[Example], Sequence[Example]]
     """Training and validation; where there is nothing to validate with, a share of training, picked by a seed of its own."""
     data = recipe.data
     train = read_split(recipe, "train") if data.train or not data.unlabelled else []
-    if data.valid or not data.held_out:
+    if data.valid or not data.valid_fraction:
         return train, read_split(recipe, "valid")
     if isinstance(train, Sequences):
-        rows = rows_held_out(range(len(train)), data.held_out, "texts")
+        rows = rows_held_out(range(len(train)), data.valid_fraction, "texts")
         return train.take(rows.kept), train.take(rows.held)
-    return held_out(train, lambda example: example.key, data.held_out, "texts")
+    return held_out(train, lambda example: example.key, data.valid_fraction, "texts")
 
 
 def words_of(examples: Sequence[Example]) -> list[str]:
@@ -99,7 +99,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
     """
     _must_make_sense(recipe)
     begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    start = start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
     teacher = Teacher.of(recipe.objective.teacher) if isinstance(recipe.objective, DistillationConfig) else None
     train, valid = read_to_learn(recipe)
     unscored = lacks_labels(recipe.data.test, recipe.data.columns)
@@ -140,10 +140,10 @@ def _must_make_sense(recipe: Recipe) -> None:
         raise UserError(
             "data.unlabelled is for a student, who asks a teacher what they are; take recipe distil, or leave it out."
         )
-    if taught and recipe.task.start and recipe.objective.inherit:
+    if taught and recipe.task.init_from and recipe.objective.inherit:
         raise UserError(
-            f"task.start={recipe.task.start} and objective.inherit=true both say what the student begins with; leave task.start "
-            "out, or set objective.inherit=false."
+            f"task.init_from={recipe.task.init_from} and objective.inherit=true both say what the student begins with; leave "
+            "task.init_from out, or set objective.inherit=false."
         )
 
 

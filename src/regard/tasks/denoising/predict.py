@@ -68,7 +68,7 @@ def built(recipe: Recipe, size: int, seed: int = 0) -> BERT | Encoder:
 def masked(recipe: Recipe, tokenizer: Tokenizer, ids: Ragged, seed: int, packed: bool = False) -> MaskedPassages:
     assert tokenizer.roles.mask is not None
     continues = tokenizer.continuing() if recipe.objective.whole_words else None
-    masking = Masking(seed, tokenizer.roles.mask, words(tokenizer), recipe.objective.share, continues=continues)
+    masking = Masking(seed, tokenizer.roles.mask, words(tokenizer), recipe.objective.mask_rate, continues=continues)
     return MaskedPassages(WholeTexts(ids, seed), recipe.train.tokens_per_batch, masking, packed)
 
 

@@ -1,10 +1,10 @@
 """The task `denoising`: what a classifier will learn from, with symbols taken out, to be filled in; labels are not looked at.
 
 Amos et al. 2024, Never train from scratch: before it is told any label, a model learns the task's own inputs by filling them in
-(they mask 50% of pixels, 15% of text, 10% of ListOps). Then `task.start` begins with it:
+(they mask 50% of pixels, 15% of text, 10% of ListOps). Then `task.init_from` begins with it:
 
-    regard train lra-listops task.name=denoising objective.share=0.1 --out runs/denoised
-    regard train lra-listops task.start=runs/denoised
+    regard train lra-listops task.name=denoising objective.mask_rate=0.1 --out runs/denoised
+    regard train lra-listops task.init_from=runs/denoised
 
 Where examples are pairs, each of the two texts is one to fill in.
 """
@@ -82,7 +82,7 @@ class Denoised:
     def example(self) -> tuple[Part, int]:
         """A text of average length, with its masked words."""
         length = round(self.train.lengths.mean())
-        scored = max(1, round(self.recipe.objective.share * length))
+        scored = max(1, round(self.recipe.objective.mask_rate * length))
         return _count(self.recipe, self._vocabulary, length, scored), scored
 
     def amounts(self) -> dict[str, str]:
@@ -100,13 +100,15 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Denoised:
     if recipe.objective.next_sentence:
         raise UserError("objective.next_sentence=true is for running text, as in recipe bert; here every text stands alone.")
     begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    start = start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
     train, valid = read_to_learn(recipe)
     test = read_split(recipe, "test") if recipe.data.test else []
     tokenizer = vocabulary(recipe, folder, start, lambda: words_of(train))
     tokenizer = tokenizer if begun or start else tokenizer.with_mask()
     if tokenizer.roles.mask is None:
-        raise UserError(f"task.start={recipe.task.start}: its vocabulary has no <mask>; start from a run that fills in, or none.")
+        raise UserError(
+            f"task.init_from={recipe.task.init_from}: its vocabulary has no <mask>; start from a run that fills in, or none."
+        )
     reader = alone(Reader.of(recipe, tokenizer))
     to_train, to_validate = encoded(reader, "train", train, say), encoded(reader, "valid", valid, say)
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary; labels are not looked at")

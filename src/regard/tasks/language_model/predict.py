@@ -245,7 +245,7 @@ class TextGenerator:
     @classmethod
     def validating(cls, model: GPT, tokenizer: Tokenizer, window: int, tokens: int) -> TextGenerator:
         """For a look at what a model writes while it is trained."""
-        decode = DecodeConfig(search="sample", top_p=0.95, maximum_length=min(tokens, max(1, window // 2)), slide=True)
+        decode = DecodeConfig(search="sample", top_p=0.95, maximum_length=min(tokens, max(1, window // 2)), sliding_window=True)
         return cls(model, tokenizer, decode, window)  # it slides: what is cut out of a text may be more tokens by itself
 
 

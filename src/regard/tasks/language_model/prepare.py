@@ -70,7 +70,7 @@ class Texts:
 
     def _windows(self, text: Text, packed: bool = False) -> Windows:
         train, ended = self.recipe.train, self.tokenizer.roles.eos is not None
-        apart = self.recipe.data.apart
+        apart = self.recipe.data.document_mask
         return Windows(
             text.ids, self.window, train.tokens_per_batch, train.seed, text.starts, ended=ended, apart=apart, packed=packed
         )
@@ -114,7 +114,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Texts:
 def read_test(recipe: Recipe) -> TestText:
     data = recipe.data
     must_be_there(data.test)
-    return TestText(data.test, data.train, data.column, data.apart, data.stride)
+    return TestText(data.test, data.train, data.column, data.document_mask, data.stride)
 
 
 def must_be_enough(recipe: Recipe, training: Text, validation: Text, window: int) -> None:
@@ -125,5 +125,5 @@ def must_be_enough(recipe: Recipe, training: Text, validation: Text, window: int
             f"more text, or set data.window={max(1, train // 2)}."
         )
     if valid < 2:
-        cure = "give more text there" if recipe.data.valid else "raise data.held_out, or give data.valid"
+        cure = "give more text there" if recipe.data.valid else "raise data.valid_fraction, or give data.valid"
         raise UserError(f"there is {valid:,} token to validate with, and none can be predicted from it; {cure}.")

@@ -61,7 +61,7 @@ class FillMask:
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> FillMask:
         """A run, or a public checkpoint as it is."""
         if not any(name.startswith("head.") for name in start.weights):
-            raise UserError(f"{start.name} has no head for words; train one with task.start={start.name}.")
+            raise UserError(f"{start.name} has no head for words; train one with task.init_from={start.name}.")
         model = start.open(lambda: BERT(recipe.model, start.vocabulary, heads=asked(recipe)))
         return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe)
 

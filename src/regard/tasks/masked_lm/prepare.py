@@ -104,7 +104,7 @@ class Masked:
     def example(self) -> tuple[Part, int]:
         """A full passage, with its masked words."""
         model, window = self.recipe.model, window_of(self.recipe)
-        scored = max(1, round(self.recipe.objective.share * window))
+        scored = max(1, round(self.recipe.objective.mask_rate * window))
         if self.recipe.objective.name == "replaced":
             return electra.count(model, self._vocabulary, window, scored), scored
         return bert.count(model, self._vocabulary, window, scored, asked(self.recipe)), scored
@@ -134,7 +134,7 @@ def read_test(recipe: Recipe) -> MaskedTest:
 
 def _must_be_enough(recipe: Recipe, tokenizer: Tokenizer, split: str, text: Text) -> None:
     """Passages can be cut, and some of what is in them is words."""
-    cure = "" if split == "train" or recipe.data.valid else " Raise data.held_out, or give data.valid."
+    cure = "" if split == "train" or recipe.data.valid else " Raise data.valid_fraction, or give data.valid."
     try:
         passages = masked(recipe, tokenizer, text, SCORED).passages
     except UserError as error:

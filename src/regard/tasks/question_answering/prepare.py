@@ -115,9 +115,9 @@ def read_split(recipe: Recipe, split: str) -> list[Question]:
 def read_to_learn(recipe: Recipe) -> tuple[list[Question], list[Question]]:
     """Training and validation; where a share of training is held out, all questions about a text are on one side."""
     train = read_split(recipe, "train")
-    if recipe.data.valid or not recipe.data.held_out:
+    if recipe.data.valid or not recipe.data.valid_fraction:
         return train, read_split(recipe, "valid")
-    return held_out(train, lambda question: question.context, recipe.data.held_out, "questions")
+    return held_out(train, lambda question: question.context, recipe.data.valid_fraction, "questions")
 
 
 def read_test(recipe: Recipe) -> list[Question]:
@@ -127,7 +127,7 @@ def read_test(recipe: Recipe) -> list[Question]:
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Questions:
     """Read and check the data, and take the vocabulary of the run, of the start, or of the training texts."""
     begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    start = start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
     train, valid = read_to_learn(recipe)
     test = read_split(recipe, "test") if recipe.data.test else []
     for line in told_held_out(recipe.data):

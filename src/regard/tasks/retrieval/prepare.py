@@ -111,10 +111,10 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Exchanges:
     """Read and check the data, then take the vocabulary of the run, of the start, or of the training dialogues."""
     if recipe.text.vectors and family_of(recipe.model).has("word_vectors"):
         raise UserError(
-            f"text.vectors={recipe.text.vectors} is for models that read; a table of words begins with task.start=RUN."
+            f"text.vectors={recipe.text.vectors} is for models that read; a table of words begins with task.init_from=RUN."
         )
     begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    start = start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
     dialogues, splits = read_splits(recipe, say)
     tokenizer = vocabulary(recipe, folder, start, lambda: [turn for dialogue in dialogues for turn in dialogue.turns])
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")

@@ -82,7 +82,7 @@ class Tagger:
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Tagger:
         """A public folder that came with a head for tags; unless data.scheme is set, their names tell what scheme they are in."""
         if not start.heads.tags:
-            raise UserError(f"{start.name} has no head that tags words; train one on top of it with task.start={start.name}.")
+            raise UserError(f"{start.name} has no head that tags words; train one on top of it with task.init_from={start.name}.")
         tags = Tags.of_names(start.labels, None if recipe.data.scheme == "auto" else recipe.data.scheme)
         model = start.open(lambda: body_of(recipe.model, start.vocabulary, heads=only_tags(tags)))
         return cls(ready(model, recipe.decode.weights, device), word_reader(recipe, start.tokenizer), tags, recipe.decode)

@@ -131,12 +131,12 @@ def read_split(recipe: Recipe, split: str) -> Split:
 def read_splits(recipe: Recipe) -> dict[str, Split]:
     """Training, validation and, where there is any, the test; of a share that is held out, whole documents if files name them."""
     train, data = read_split(recipe, "train"), recipe.data
-    if data.valid or not data.held_out:
+    if data.valid or not data.valid_fraction:
         valid = read_split(recipe, "valid")
     else:
         documents = len({sentence.group for sentence in train.sentences}) > 1  # of one alone, sentences are picked
         kept, held = held_out(
-            train.sentences, lambda sentence: sentence.group if documents else sentence.words, data.held_out, "sentences"
+            train.sentences, lambda sentence: sentence.group if documents else sentence.words, data.valid_fraction, "sentences"
         )
         train, valid = train._replace(sentences=kept), Split(held, train.scheme, 0)
     test = read_split(recipe, "test") if data.test else None
@@ -162,7 +162,7 @@ def read_test(recipe: Recipe) -> list[TaggedSentence]:
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Sentences:
     """Read and check the data, learn its tags, and take the vocabulary of the run, of the start, or of the training sentences."""
     begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    start = start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
     splits = read_splits(recipe)
     train, valid = splits["train"].sentences, splits["valid"].sentences
     test = splits["test"].sentences if "test" in splits else []

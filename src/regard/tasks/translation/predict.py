@@ -104,8 +104,10 @@ class Translator:
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Translator:
         """The run's translator; of its recipe, the search and the data may have been set anew."""
         must_be_as_trained(run, recipe)
-        if recipe.decode.stop or recipe.decode.slide:
-            raise UserError("decode.stop and decode.slide are for language models; a translation ends by itself. Leave them out.")
+        if recipe.decode.stop or recipe.decode.sliding_window:
+            raise UserError(
+                "decode.stop and decode.sliding_window are for language models; a translation ends by itself. Leave them out."
+            )
         tokenizers = Tokenizers.load(run.folder, recipe.text.joint)
         model = load_model(run, lambda: build_model(recipe, tokenizers))
         return cls(ready(model, recipe.decode.weights, device), tokenizers, recipe.decode, getattr(recipe.data, "columns", ()))

@@ -98,9 +98,9 @@ def read_split(recipe: Recipe, split: str) -> list[Pair]:
 def read_to_learn(recipe: Recipe) -> tuple[list[Pair], list[Pair]]:
     """Training and validation; of a share that is held out, all translations of a sentence are on one side."""
     train = read_split(recipe, "train")
-    if recipe.data.valid or not recipe.data.held_out:
+    if recipe.data.valid or not recipe.data.valid_fraction:
         return train, read_split(recipe, "valid")
-    return held_out(train, lambda pair: pair.source, recipe.data.held_out, "pairs")
+    return held_out(train, lambda pair: pair.source, recipe.data.valid_fraction, "pairs")
 
 
 def read_test(recipe: Recipe) -> list[Pair]:
