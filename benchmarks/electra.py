@@ -55,12 +55,14 @@ def pre_training(family: str, text: Path, steps: int) -> Recipe:
 
 def equal_steps(text: Path, running: Running) -> dict[str, int]:
     """For the same operations; both have passages of one length, and mask as many words of each."""
-    each = {family: Masked(pre_training(family, text, STEPS), running, None).example()[0].flops for family in ("bert", "electra")}
+    each = {
+        family: Masked.of(pre_training(family, text, STEPS), running, None).example()[0].flops for family in ("bert", "electra")
+    }
     return {family: round(STEPS * each["bert"] / flops) for family, flops in each.items()}
 
 
 def pre_trained(family: str, text: Path, running: Running, steps: int, into: Path) -> Finding:
-    outcome = train_prepared(Masked(pre_training(family, text, steps), running, None), into, DEVICE, print)
+    outcome = train_prepared(Masked.of(pre_training(family, text, steps), running, None), into, DEVICE, print)
     progress, spent = outcome.progress, training_flops(outcome.prepared, outcome.progress.tokens)
     return {"steps": steps, "flops": spent, "seconds": round(progress.seconds, 1), "validation_nll": progress.best}
 

@@ -48,14 +48,14 @@ def prepared(*settings: str, family: str = "bert") -> Masked:
 
 def test_a_learned_vocabulary_has_a_piece_more_that_hides_words() -> None:
     found = prepared()
-    roles = found.running.tokenizer.roles
-    assert roles.mask == len(found.running.tokenizer) - 1 <= 80
+    roles = found.tokenizer.roles
+    assert roles.mask == len(found.tokenizer) - 1 <= 80
     source = found.source(packed=False)
     assert isinstance(source, MaskedPassages)
     batch = source.batch(source.plan(0)[0], 0)
     assert set(batch.ids_BL[:, 0].tolist()) == {roles.sos}
     assert (batch.ids_BL == roles.mask).any()
-    assert roles.eos not in found.running.train.ids[:1000]  # documents are told apart by where they start
+    assert roles.eos not in found.train.ids[:1000]  # documents are told apart by where they start
 
 
 @both
@@ -73,7 +73,7 @@ def test_batches_are_as_large_as_asked_and_passages_at_most_a_window(family: str
 def test_an_electra_hides_all_words_that_it_takes_out_and_a_bert_most() -> None:
     for family, least, most in (("electra", 1.0, 1.0), ("bert", 0.7, 0.9)):
         found = prepared(family=family)
-        source, mask = found.source(packed=True), found.running.tokenizer.roles.mask
+        source, mask = found.source(packed=True), found.tokenizer.roles.mask
         batches = [source.batch(rows, 0) for rows in source.plan(0)]
         asked = [b.ids_BL.flatten()[b.masked_M[b.targets_M != IGNORED]] for b in batches]
         hidden = np.concatenate([(ids == mask).numpy() for ids in asked])
@@ -88,9 +88,7 @@ def test_without_borders_text_is_one_stream_and_passages_are_full() -> None:
 
 def test_validation_masks_are_always_the_same() -> None:
     one, two = (prepared(f"train.seed={seed}") for seed in (1, 2))
-    first, second = (
-        [b.ids_BL.tolist() for b in masked(p.recipe, p.running.tokenizer, p.running.valid, SCORED).in_order()] for p in (one, two)
-    )
+    first, second = ([b.ids_BL.tolist() for b in masked(p.recipe, p.tokenizer, p.valid, SCORED).in_order()] for p in (one, two))
     assert first == second
     trains = [p.source(packed=False) for p in (one, two)]
     assert trains[0].batch(np.arange(4), 0).ids_BL.tolist() != trains[1].batch(np.arange(4), 0).ids_BL.tolist()
@@ -102,19 +100,19 @@ def test_every_kind_of_vocabulary_can_be_masked(kind: str) -> None:
     source = found.source(packed=True)
     batch = source.batch(source.plan(0)[0], 0)
     assert batch.masked_M.numel() > 0
-    assert not set(batch.targets_M.tolist()) & found.running.tokenizer.specials
+    assert not set(batch.targets_M.tolist()) & found.tokenizer.specials
 
 
 @pytest.mark.parametrize(("kind", "size"), [("wordpiece", 45), ("bpe", 30), ("unigram", 30), ("byte-bpe", 268)])
 def test_whole_words(kind: str, size: int) -> None:
     found = prepared(f"text.tokenizer={kind}", f"text.size={size}", "objective.whole_words=true", "objective.mask_rate=0.3")
-    goes_on, source = found.running.tokenizer.continuing(), found.source(packed=True)
+    goes_on, source = found.tokenizer.continuing(), found.source(packed=True)
     joined = 0
     for rows in source.plan(0)[:20]:
         batch, own = source.batch(rows, 0), source.passages.take(rows).ids_T
         taken = np.zeros(len(own), bool)
         taken[batch.masked_M[batch.targets_M != IGNORED].numpy()] = True
-        together = goes_on[own[1:]] & ~np.isin(own[:-1], list(found.running.tokenizer.specials))
+        together = goes_on[own[1:]] & ~np.isin(own[:-1], list(found.tokenizer.specials))
         assert (taken[1:][together] == taken[:-1][together]).all()
         joined += int((taken[1:] & together).sum())
     assert joined > 0

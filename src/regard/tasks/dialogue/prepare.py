@@ -86,7 +86,15 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
     must_fit(recipe, "valid", np.maximum(valid.source.lengths, valid.target.lengths))
     if test := pairs.get("test", []):
         must_fit(recipe, "test", np.array([len(ids) for ids in encode([pair.source for pair in test])]))
-    return Pairs(recipe, tokenizers, training_pairs(recipe, pairs["train"], tokenizers, say), valid, pairs["valid"], test)
+    return Pairs(
+        recipe=recipe,
+        tokenizer=tokenizers.source,
+        tokenizers=tokenizers,
+        train=training_pairs(recipe, pairs["train"], tokenizers, say),
+        valid=valid,
+        valid_pairs=pairs["valid"],
+        test=test,
+    )
 
 
 def _tokenizers(recipe: Recipe, dialogues: Sequence[Dialogue], folder: Path | None) -> Tokenizers:

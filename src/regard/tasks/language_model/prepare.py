@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
+from typing import cast
 
-import numpy as np
-import torch
 from torch import nn
 
 from regard.core.errors import UserError
@@ -21,48 +18,27 @@ from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.causal_lm import CausalLMLoss
 from regard.runs.folder import Say
-from regard.runs.load import vocabulary_of, window_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint
+from regard.runs.load import window_of
 from regard.runs.recipe import Recipe
 from regard.tasks.corpus import Text, must_be_there, read_running
 from regard.tasks.language_model.perplexity import TestText
 from regard.tasks.language_model.predict import TextGenerator
-from regard.text.tokenizer import Tokenizer
+from regard.tasks.prepared import Measured, RunningText, losses_of, mean_losses, with_perplexity
 from regard.training.loop import Validation
 
 SAMPLE_TOKENS = 64
 
 
-@dataclass(frozen=True)
-class Texts:
-    """Prepared text (see `task.Prepared`)."""
-
-    recipe: Recipe
-    tokenizer: Tokenizer
-    train: Text
-    valid: Text
-    test: TestText | None
-    start: InitCheckpoint | None  # none too where the run has weights of its own by now
-    unit = "tokens"
-    metric = "nll"
-
-    @property
-    def vocabularies(self) -> Mapping[str, Tokenizer]:
-        return {VOCABULARY: self.tokenizer}
+@dataclass(frozen=True, kw_only=True)
+class Texts(RunningText):
+    """Running text for a language model."""
 
     @property
     def window(self) -> int:
         return window_of(self.recipe)
 
-    def model(self) -> GPT:
-        model = GPT(self.recipe.model, self._vocabulary, seed=self.recipe.train.seed)
-        if self.start is not None:
-            self.start.fill(model)
-        return model
-
-    @cached_property
-    def _vocabulary(self) -> int:
-        return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.tokenizer)
+    def build(self, seed: int) -> GPT:
+        return GPT(self.recipe.model, self.vocabulary_size, seed=seed)
 
     def objective(self) -> CausalLMLoss:
         return CausalLMLoss(self.recipe.objective)
@@ -77,33 +53,21 @@ class Texts:
             text.ids, self.window, train.tokens_per_batch, train.seed, text.starts, ended=ended, apart=apart, packed=packed
         )
 
-    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
-        """Loss on the validation text, and how the model goes on from its beginning."""
-        windows, opening = self._windows(self.valid), self.valid.ids[: min(16, self.window // 2)].tolist()
+    def valid_batches(self) -> Windows:
+        return self._windows(self.valid)
 
-        @torch.no_grad()
-        def validate(model: nn.Module) -> Validation:
-            device, total, tokens = next(model.parameters()).device, torch.zeros((), dtype=torch.float64), 0
-            for batch in windows.in_order():
-                total, tokens = total + objective(model, batch.to(device)).total.double().cpu(), tokens + batch.tokens
-            nll = total.item() / tokens
-            if not np.isfinite(nll):
-                return Validation({"nll": nll}, [])  # weights that broke cannot write
-            writer = TextGenerator.validating(model, self.tokenizer, self.window, SAMPLE_TOKENS)  # type: ignore[arg-type]
-            begun = self.tokenizer.decode(opening)
-            return Validation({"nll": nll, "perplexity": float(np.exp(min(nll, 50.0)))}, [f"{begun}|{writer(begun)}"])
+    def measure(self, model: nn.Module, objective: Objective, batches: Windows) -> Measured:
+        return Measured(mean_losses(losses_of(model, objective, batches.in_order())))
 
-        return validate
+    def report(self, model: nn.Module, measured: Measured) -> Validation:
+        """Report the loss on the validation text, and how the model continues its beginning."""
+        begun = self.tokenizer.decode(self.valid.ids[: min(16, self.window // 2)].tolist())
+        writer = TextGenerator.validating(cast(GPT, model), self.tokenizer, self.window, SAMPLE_TOKENS)
+        return Validation(with_perplexity(measured.means), [f"{begun}|{writer(begun)}"])
 
     def example(self) -> tuple[Part, int]:
-        sizes = Sizes(vocabulary=self._vocabulary)
+        sizes = Sizes(vocabulary=self.vocabulary_size)
         return family_of(self.recipe.model).count(self.recipe.model, sizes, self.window), self.window
-
-    def amounts(self) -> dict[str, str]:
-        return {"train": self.train.amount, "valid": self.valid.amount}
-
-    def fingerprints(self) -> dict[str, str]:
-        return {"train": self.train.sha256, "valid": self.valid.sha256}
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Texts:
@@ -111,7 +75,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Texts:
     window = window_of(recipe)
     running = read_running(recipe, folder, say, ended=True)
     must_be_enough(recipe, running.train, running.valid, window)
-    return Texts(recipe, running.tokenizer, running.train, running.valid, test, running.start)
+    return Texts.of(recipe, running, test)
 
 
 def read_test(recipe: Recipe) -> TestText:

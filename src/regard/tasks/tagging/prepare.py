@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from torch import nn
@@ -24,10 +24,10 @@ from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.tagging import TaggingLoss
 from regard.runs.folder import Run, Say
-from regard.runs.load import vocabulary_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, frozen, start_of, vocabulary
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, vocabulary
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
+from regard.tasks.prepared import Measured, PreparedTask, reading, start_to_train
 from regard.tasks.tagging.decode_tags import Marked, log_probabilities, marked, word_reader
 from regard.tasks.tagging.predict import LABELS, only_tags, scores_of
 from regard.training.loop import Validation
@@ -42,11 +42,10 @@ class Split(NamedTuple):
     mended: int  # tags that broke it
 
 
-@dataclass(frozen=True)
-class Sentences:
-    """Prepared sentences with their tags (see `task.Prepared`)."""
+@dataclass(frozen=True, kw_only=True)
+class Sentences(PreparedTask):
+    """Sentences with their tags."""
 
-    recipe: Recipe
     reader: WordReader
     tags: Tags
     train: TaggedTexts
@@ -54,28 +53,24 @@ class Sentences:
     valid: TaggedTexts
     valid_sentences: list[TaggedSentence]
     test: list[TaggedSentence]
-    start: InitCheckpoint | None  # none too where the run has weights of its own by now
     unit = "words"
 
     @property
-    def metric(self) -> str:
+    def metric(self) -> str:  # type: ignore[override]
         """Entities are judged by F1, single words by accuracy."""
         return "accuracy" if self.tags.scheme == "plain" else "f1"
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        return {VOCABULARY: self.reader.tokenizer, LABELS: self.tags}
+        return {VOCABULARY: self.tokenizer, LABELS: self.tags}
 
-    @property
-    def _vocabulary(self) -> int:
-        return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.reader.tokenizer)
+    def build(self, seed: int) -> nn.Module:
+        sizes = Sizes(vocabulary=self.vocabulary_size, heads=only_tags(self.tags))
+        return family_of(self.recipe.model).build(self.recipe.model, sizes, seed)
 
-    def model(self) -> Any:
-        sizes = Sizes(vocabulary=self._vocabulary, heads=only_tags(self.tags))
-        model = family_of(self.recipe.model).build(self.recipe.model, sizes, self.recipe.train.seed)
+    def begin(self, model: nn.Module) -> None:
         if self.start is not None:
             _with_same_tags(self.start, self.tags).fill(model)
-        return frozen(model, self.recipe.task)
 
     def objective(self) -> TaggingLoss:
         return TaggingLoss(self.recipe.objective)
@@ -83,26 +78,26 @@ class Sentences:
     def source(self, *, packed: bool) -> TaggedBatches:
         return TaggedBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
 
-    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
-        """Loss and scores on the validation sentences, and the first few of them with what the model says."""
-        lengths, true = [len(sentence.words) for sentence in self.valid_sentences], self.valid.tags.flat
+    def valid_batches(self) -> TaggedTexts:
+        return self.valid
 
-        def validate(model: nn.Module) -> Validation:
-            logs_WC = log_probabilities(model, self.valid, self.recipe.train.tokens_per_batch)
-            if not np.isfinite(logs_WC).all():
-                return Validation({"nll": float("nan")}, [])  # weights that broke say nothing
-            said = marked(logs_WC, lengths, self.tags)
-            scores = scores_of(self.tags, true, logs_WC, self.valid_sentences, said)
-            metrics = {"nll": scores.nll, "accuracy": scores.accuracy}
-            metrics |= {"f1": scores.f1} if isinstance(scores, EntityScores) else {"macro_f1": scores.macro_f1}
-            return Validation(metrics, [_sample(*both) for both in zip(self.valid_sentences[:SAMPLES], said)])
+    def measure(self, model: nn.Module, objective: Objective, batches: TaggedTexts) -> Measured:
+        logs_WC = log_probabilities(model, batches, self.recipe.train.tokens_per_batch)
+        nll = -logs_WC[np.arange(len(logs_WC)), batches.tags.flat].mean()
+        return Measured({"nll": float(nll) if np.isfinite(logs_WC).all() else float("nan")}, logs_WC)
 
-        return validate
+    def report(self, model: nn.Module, measured: Measured) -> Validation:
+        """Report the scores on the validation sentences, and the tags of the first few of them."""
+        said = marked(measured.found, [len(sentence.words) for sentence in self.valid_sentences], self.tags)
+        scores = scores_of(self.tags, self.valid.tags.flat, measured.found, self.valid_sentences, said)
+        metrics = {"nll": scores.nll, "accuracy": scores.accuracy}
+        metrics |= {"f1": scores.f1} if isinstance(scores, EntityScores) else {"macro_f1": scores.macro_f1}
+        return Validation(metrics, [_sample(*both) for both in zip(self.valid_sentences[:SAMPLES], said)])
 
     def example(self) -> tuple[Part, int]:
         """A window of average length, and the words that are asked of it."""
         length, words = self.train.ids.lengths.mean(), self.train.places.lengths.mean()
-        sizes = Sizes(vocabulary=self._vocabulary, heads=only_tags(self.tags))
+        sizes = Sizes(vocabulary=self.vocabulary_size, heads=only_tags(self.tags))
         return family_of(self.recipe.model).count(self.recipe.model, sizes, round(length)), max(1, round(words))
 
     def amounts(self) -> dict[str, str]:
@@ -122,12 +117,10 @@ def read_split(recipe: Recipe, split: str) -> Split:
         raise UserError(
             f"data.{split} is empty; give a file with a word and its tag on each line, a .jsonl file, or hf:NAME.{hint(split)}"
         )
-    try:
+    with reading(split):
         found = read_tagged(where, data.columns, data.limit or None if split == "train" else None)
         scheme = guess_scheme([sentence.tags for sentence in found]) if data.scheme == "auto" else data.scheme
         sentences, mended = repair_tags(found, scheme, data.repair)
-    except UserError as error:
-        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
     return Split(sentences, scheme, mended)
 
 
@@ -164,8 +157,7 @@ def read_test(recipe: Recipe) -> list[TaggedSentence]:
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Sentences:
     """Read and check the data, learn its tags, and take the vocabulary of the run, of the start, or of the training sentences."""
-    begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
+    start = start_to_train(recipe, folder)
     splits = read_splits(recipe)
     train, valid = splits["train"].sentences, splits["valid"].sentences
     test = splits["test"].sentences if "test" in splits else []
@@ -180,7 +172,18 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Sentences:
     reader = word_reader(recipe, tokenizer)
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")
     encoded = {split: _encoded(reader, split, splits[split].sentences, numbers[split], say) for split in ("train", "valid")}
-    return Sentences(recipe, reader, tags, encoded["train"], len(train), encoded["valid"], valid, test, start)
+    return Sentences(
+        recipe=recipe,
+        tokenizer=tokenizer,
+        start=start,
+        reader=reader,
+        tags=tags,
+        train=encoded["train"],
+        train_sentences=len(train),
+        valid=encoded["valid"],
+        valid_sentences=valid,
+        test=test,
+    )
 
 
 def _tell(splits: Mapping[str, Split], say: Say) -> None:
