@@ -82,7 +82,7 @@ class Subject:
         return nll_BL.sum(1) / scored
 
     @torch.no_grad()
-    def look(self, gates: Mapping[str, Tensor] | None = None) -> Probe:
+    def record(self, gates: Mapping[str, Tensor] | None = None) -> Probe:
         """One pass that a probe saw; no logits are made where the body can be asked alone."""
         if self.nested:
             raise UserError(

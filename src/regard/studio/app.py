@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from regard.core.errors import UserError
 from regard.studio.gallery import LARGEST
-from regard.studio.passes import Looks
+from regard.studio.passes import PassCache
 from regard.studio.routes import ablation, explain, images, weights, words
 from regard.studio.routes import runs as run_routes
 from regard.studio.security import LOCAL, Door, Guard
@@ -35,7 +35,7 @@ class Studio:
     """What all questions share."""
 
     runs: Runs
-    looks: Looks = field(default_factory=Looks)
+    cache: PassCache = field(default_factory=PassCache)
     passes: Work = field(default_factory=lambda: Work("a pass through the model", threads=2, most=24))
     reads: Work = field(default_factory=lambda: Work("weights", threads=2, most=64))
 

@@ -141,8 +141,8 @@ def serve(names: Sequence[str], served: Served, device: str | None, say: Say) ->
     runs = listed(names, str(choose_device(device)))
     bound = _bound(served.host, served.port)
     url = server.url(served.host, bound.getsockname()[1])
-    told = f"{len(runs)} run{'s' * (len(runs) != 1)}: {', '.join(runs)}"
-    say(f"studio: {url}{f'?key={made}' if made else ''}    {told}    stop with Ctrl-C")
+    summary = f"{len(runs)} run{'s' * (len(runs) != 1)}: {', '.join(runs)}"
+    say(f"studio: {url}{f'?key={made}' if made else ''}    {summary}    stop with Ctrl-C")
     listening = Server(create(runs, hosts, key), bound)
     give_back_large_blocks()
     if served.browser and made is None:  # a browser is given its address as an argument, which everybody on the machine can read

@@ -45,7 +45,7 @@ WITHOUT = "this model has no attention, so there are no weights to draw; Run sho
 
 
 @dataclass(frozen=True)
-class Asked:
+class PassRequest:
     run: str
     text: str
     target: str | None = None
@@ -58,7 +58,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Faith:
+class Fidelity:
     """How well rebuilt weights reproduce what the kernel gave, relative to its largest number."""
 
     largest: float
@@ -71,13 +71,13 @@ class Faith:
 
 
 @dataclass(frozen=True)
-class Look:
-    asked: Asked
-    desk: Session
+class ModelPass:
+    asked: PassRequest
+    session: Session
     subject: Subject
     seen: Probe
     steps: list[dict[str, Any]]
-    faith: Faith
+    faith: Fidelity
     seconds: float
 
     @property
@@ -96,9 +96,9 @@ class Look:
         return self.seen[name]
 
     def as_dict(self) -> dict[str, Any]:
-        sides = {stack: side_dict(side) for stack, side in self.subject.sides.items()}
+        sides = {stack: token_row_dict(side) for stack, side in self.subject.sides.items()}
         shapes = {name: [s.q_BHLK.shape[1], s.q_BHLK.shape[2], s.k_BHMK.shape[2]] for name, s in self.seen.seen.items()}
-        outputs = None if self.subject.outputs is None else side_dict(self.subject.outputs)
+        outputs = None if self.subject.outputs is None else token_row_dict(self.subject.outputs)
         scored = [step["nll"] for step in self.steps if step["nll"] is not None]
         return {
             "id": self.asked.id,
@@ -115,14 +115,14 @@ class Look:
         }
 
 
-def side_dict(side: TokenRow) -> dict[str, Any]:
+def token_row_dict(side: TokenRow) -> dict[str, Any]:
     return {"tokens": side.tokens, "words": side.words, "special": side.special}
 
 
-def look(asked: Asked, desk: Session, alone: Lock) -> Look:
+def run_pass(asked: PassRequest, session: Session, alone: Lock) -> ModelPass:
     began = perf_counter()
     with alone:
-        subject = desk.subject(asked.text, asked.target)
+        subject = session.subject(asked.text, asked.target)
         longest = max(len(side.tokens) for side in subject.sides.values())
         if longest > LONGEST:
             raise UserError(f"this text is {longest:,} tokens long, and studio looks into {LONGEST:,} at most; give less of it.")
@@ -131,7 +131,7 @@ def look(asked: Asked, desk: Session, alone: Lock) -> Look:
     if subject.nested:  # what was seen is of single sentences, and of no side
         seen.seen.clear()
     faith = check(seen, given)
-    return Look(asked, desk, subject, seen, outputs_of(logits_LV, subject), faith, perf_counter() - began)
+    return ModelPass(asked, session, subject, seen, outputs_of(logits_LV, subject), faith, perf_counter() - began)
 
 
 @contextmanager
@@ -151,7 +151,7 @@ def contexts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
 
 @torch.no_grad()
-def check(seen: Probe, given: dict[str, Tensor]) -> Faith:
+def check(seen: Probe, given: dict[str, Tensor]) -> Fidelity:
     worst, rows, tolerance = 0.0, 0, 0.0
     for name in seen:
         one = seen[name]
@@ -164,7 +164,7 @@ def check(seen: Probe, given: dict[str, Tensor]) -> Faith:
         scale = max(float(context_BLD[0].abs().max()), 1e-6)
         worst, rows = max(worst, float((rebuilt_RD - context_RD).abs().max()) / scale), rows + len(some)
         tolerance = max(tolerance, TOLERANCE.get(one.q_BHLK.dtype, 1e-4))
-    return Faith(worst, rows, tolerance)
+    return Fidelity(worst, rows, tolerance)
 
 
 @torch.no_grad()
@@ -190,21 +190,21 @@ def _scored(logprob_V: Tensor, target: int, subject: Subject) -> dict[str, Any]:
     return {"target": subject.choices(target), "nll": -logprob, "p": float(np.exp(logprob)), "rank": rank}
 
 
-class Looks:
+class PassCache:
     """The last few, as many as fit; the newest always does."""
 
     def __init__(self, room: int = ROOM, most: int = KEPT) -> None:
         self.room, self.most = room, most
-        self._kept: OrderedDict[str, Look] = OrderedDict()
+        self._kept: OrderedDict[str, ModelPass] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, id: str) -> Look | None:
+    def get(self, id: str) -> ModelPass | None:
         with self._lock:
             if (found := self._kept.get(id)) is not None:
                 self._kept.move_to_end(id)
             return found
 
-    def keep(self, new: Look) -> Look:
+    def keep(self, new: ModelPass) -> ModelPass:
         with self._lock:
             self._kept[new.asked.id] = new
             self._kept.move_to_end(new.asked.id)
@@ -277,7 +277,7 @@ def thumbnails(seen: Seen) -> np.ndarray:
     return as_bytes(found / np.maximum(found.max((1, 2), keepdims=True), 1e-9))
 
 
-def statistics(look: Look) -> dict[str, Any]:
+def statistics(model_pass: ModelPass) -> dict[str, Any]:
     """By measure, by attention, a number for each of its heads."""
-    found = head_statistics(look.subject, look.seen)
+    found = head_statistics(model_pass.subject, model_pass.seen)
     return {measure: found.field(measure) for measure in MEASURES}

@@ -29,7 +29,7 @@ from regard.runs.folder import Run
 from regard.runs.protocols import Documents, Inspectable, Predictor, Traceable
 from regard.runs.task import TASKS
 from regard.studio.session import LONGEST, WRITES_NOT, Session, facts_of
-from regard.studio.vocabulary import Spelled
+from regard.studio.vocabulary import Vocabulary
 from regard.tasks.embedding.predict import Embedder
 from regard.tasks.feature_encoder import Body, open_body
 from regard.tasks.language_model.predict import LOOKED_AT, TextGenerator
@@ -106,9 +106,9 @@ class RunSession(Session):
             answers = replace(answers, decode=decode)
         if isinstance(answers, FillMask) and not TYPED.search(text):
             return text
-        told: list[str] = []
-        answers.predict([text], 0, False, told.append)
-        return "".join(told).strip("\n")
+        printed: list[str] = []
+        answers.predict([text], 0, False, printed.append)
+        return "".join(printed).strip("\n")
 
     def document(self, text: str) -> Document:
         if not isinstance(self.answers, Documents) or not family_of(self.model).has("nested_documents"):
@@ -122,7 +122,7 @@ class RunSession(Session):
         )
 
     @torch.no_grad()
-    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[list[str], list[float]]:
+    def alignment(self, text: str, tokens: Sequence[int]) -> tuple[list[str], list[float]]:
         self._must_fit(text)
         answers = self.answers
         if not isinstance(answers, Translator | TextGenerator):
@@ -145,7 +145,7 @@ class RunSession(Session):
         tokenizer = answers.tokenizers.source if isinstance(answers, Translator) else answers.tokenizer
         return tokenizer.tokens(read), weights_M.tolist()
 
-    def spell(self, word: str) -> list[int]:
+    def encode_word(self, word: str) -> list[int]:
         return self._target.encode(word)
 
     def roles(self, text: str, target: str | None) -> Roles:
@@ -153,16 +153,16 @@ class RunSession(Session):
         assert isinstance(found, Roles)
         return found
 
-    def written(self, token: int) -> str:
+    def piece_of(self, token: int) -> str:
         return self._target.tokens([token])[0]
 
-    def told(self, tokens: Sequence[int]) -> str:
+    def decode_text(self, tokens: Sequence[int]) -> str:
         return self._target.decode(tokens)
 
-    def spelled(self) -> Spelled:
+    def vocabulary(self) -> Vocabulary:
         tokenizer, embed = must_read_pieces(self.answers), self._embed
         reads: Any = getattr(self.model, "body", self.model)
-        return Spelled(
+        return Vocabulary(
             encode=tokenizer.encode,
             piece=lambda i: tokenizer.tokens([i])[0],
             unknown=tokenizer.roles.unk,

@@ -17,7 +17,7 @@ from regard.lens.analyses.word_senses import WordUses
 from regard.lens.subject import Subject
 from regard.model.probe import attentions
 from regard.studio.gallery import Gallery
-from regard.studio.vocabulary import Spelled
+from regard.studio.vocabulary import Vocabulary
 
 LONGEST = 8192  # tokens of a text
 WRITES_NOT = "this model does not write, so there is no search to see; give a translator or a language model."
@@ -60,26 +60,26 @@ class Session(Protocol):
         """Return a beam search with every step kept."""
         raise UserError(WRITES_NOT)
 
-    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
+    def alignment(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
         """Return the input's tokens, and their weights in the last layer when the last of `tokens` was written."""
         raise UserError(WRITES_NOT)
 
-    def spell(self, word: str) -> list[int]:
+    def encode_word(self, word: str) -> list[int]:
         """Return the ids of a word in the vocabulary that the model writes."""
         raise UserError(WRITES_NOT)
 
     def roles(self, text: str, target: str | None) -> Roles:
         raise UserError("roles are of heads that read text, and this model has none; choose another measure.")
 
-    def written(self, token: int) -> str:
+    def piece_of(self, token: int) -> str:
         """Return the piece of text that the model writes for an id."""
         raise UserError(WRITES_NOT)
 
-    def told(self, tokens: Sequence[int]) -> str:
+    def decode_text(self, tokens: Sequence[int]) -> str:
         """Return the text that the model writes for these ids."""
         raise UserError(WRITES_NOT)
 
-    def spelled(self) -> Spelled:
+    def vocabulary(self) -> Vocabulary:
         """Return the vocabulary with its static vectors."""
         ...
 
@@ -105,7 +105,7 @@ class RunHandle(Protocol):
 
 
 class Opened(NamedTuple):
-    desk: Session
+    session: Session
     version: str  # of the files, when they were read
 
 
@@ -124,8 +124,8 @@ class Runs:
             raise UserError(f"there is no run {name[:80]!r} here{nearest(name[:80], self.openings)}")
         return self.openings[name]
 
-    def desk(self, name: str, step: int | None = None) -> Session:
-        return self.opened(name, step).desk
+    def session(self, name: str, step: int | None = None) -> Session:
+        return self.opened(name, step).session
 
     def opened(self, name: str, step: int | None = None) -> Opened:
         """At most one snapshot of a run is held beside it. A run stays as it was opened until it is `refreshed`."""
@@ -165,10 +165,10 @@ class Runs:
     def is_open(self, name: str) -> bool:
         return (name, None) in self._opened
 
-    def alone(self, desk: Session) -> Lock:
+    def alone(self, session: Session) -> Lock:
         """A probe is attached to the model, so one pass at a time goes through it."""
         with self._handing:
-            return self._busy.setdefault(id(desk.model), Lock())
+            return self._busy.setdefault(id(session.model), Lock())
 
 
 def _listed(steps: Sequence[int]) -> str:

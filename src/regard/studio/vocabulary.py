@@ -23,7 +23,7 @@ POSITIONS = 128  # that similarities are shown of
 
 
 @dataclass(frozen=True)
-class Spelled:
+class Vocabulary:
     encode: Callable[[str], list[int]]
     piece: Callable[[int], str]
     unknown: int | None

@@ -59,7 +59,7 @@ class Question(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class LookAt(Question):
+class PassQuestion(Question):
     run: Name
     text: Text
     target: Annotated[str | None, Field(max_length=60_000)] = None

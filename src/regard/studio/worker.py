@@ -94,11 +94,11 @@ def _do(loop: AbstractEventLoop, future: Future[Any], job: Callable[[], Any]) ->
     if future.done():
         return
     try:
-        told = future.set_result, job()
+        outcome = future.set_result, job()
     except BaseException as error:  # whoever waits for it handles it
-        told = future.set_exception, error
+        outcome = future.set_exception, error
     with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        loop.call_soon_threadsafe(lambda: None if future.done() else told[0](told[1]))
+        loop.call_soon_threadsafe(lambda: None if future.done() else outcome[0](outcome[1]))
 
 
 THRESHOLD = 1 << 20  # bytes

@@ -39,7 +39,7 @@ Explain = Callable[
 
 def _attention(subject: Subject, stack: str) -> np.ndarray:
     """Mean weight on each token, over all heads, queries and layers that look at it."""
-    seen = subject.look()
+    seen = subject.record()
     looking = [name for name in seen if subject.around(name)[1] is subject.sides[stack]]
     return np.mean([mean_weights(seen[name]).mean(0) for name in looking], axis=0)
 

@@ -87,7 +87,7 @@ class HeadStatistics(NotebookView):
 
 def head_statistics(subject: Subject, seen: Probe | None = None) -> HeadStatistics:
     """Of one pass; `seen` where it was made already."""
-    seen = subject.look() if seen is None else seen
+    seen = subject.record() if seen is None else seen
     found = [row for name in seen for row in _measured(name, seen[name], *subject.around(name))]
     return HeadStatistics(subject.title, {stack: len(side) for stack, side in subject.sides.items()}, tuple(found))
 

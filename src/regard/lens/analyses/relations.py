@@ -151,7 +151,7 @@ def _counted(trees: Iterable[Tree]) -> tuple[list[tuple[str, int]], dict[str, _H
 @torch.no_grad()
 def _guesses(tree: Tree) -> tuple[list[tuple[str, int]], np.ndarray]:
     """For each head and word, the other word that it looks at most; words without a token are never guessed."""
-    seen = tree.subject.look()
+    seen = tree.subject.record()
     words_L = torch.tensor(tree.words)
     text_L = words_L >= 0
     there_W, compact_L = words_L[text_L].unique(return_inverse=True)

@@ -131,12 +131,12 @@ def tallied(subjects: Iterable[Subject], repeated: Iterable[Subject] = ()) -> Ta
     """Every role of every head, over texts, and over random tokens that are said twice."""
     found: dict[str, dict[Head, Tally]] = defaultdict(lambda: defaultdict(Tally))
     for subject in subjects:
-        seen = subject.look()
+        seen = subject.record()
         for name in seen:
             _tally(found, subject, name, seen[name], ACROSS if name.endswith(".cross") else WITHIN)
             _tally_whole(found, subject, name, seen[name])
     for subject in repeated:
-        seen = subject.look()
+        seen = subject.record()
         for name in seen:
             if name.endswith(".self"):
                 _tally(found, subject, name, seen[name], REPEATED)

@@ -127,7 +127,7 @@ def _steps(subject: Subject) -> list[np.ndarray]:
     total = sum(len(side) for side in subject.sides.values())
     if total > LONGEST:
         raise UserError(f"the text has {total:,} tokens, but shares are multiplied for at most {LONGEST:,}; give a shorter one.")
-    seen = subject.look()
+    seen = subject.record()
     starts, at = {}, 0
     for stack, side in subject.sides.items():
         starts[stack], at = at, at + len(side)

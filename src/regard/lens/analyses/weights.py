@@ -140,7 +140,7 @@ class Attended(NotebookView):
 
 def attention_page(subject: Subject, part: str | None = None) -> bytes:
     """Return studio's Head screen as one file: all weights of this pass, for every setting of the switches if that fits."""
-    seen = subject.look()
+    seen = subject.record()
     first = _chosen(seen, Choice(part=part))[-1]
     groups = {name: [name] for name in seen}
     for one in get_args(Part):
@@ -215,7 +215,7 @@ def aggregate(subject: Subject, seen: Probe, names: Sequence[str], heads: Sequen
 
 def attended(subject: Subject, choice: Choice) -> Attended:
     """Return the weights of the chosen part, layers and heads, every head by itself."""
-    seen = subject.look()
+    seen = subject.record()
     names = _chosen(seen, choice)
     heads = [list(range(seen[name].q_BHLK.shape[1])) if choice.head is None else [choice.head] for name in names]
     queries, keys = token_rows(subject, names[0])

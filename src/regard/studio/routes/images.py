@@ -38,7 +38,7 @@ def add(app: FastAPI, studio: Studio) -> None:
 
 
 def _gallery(studio: Studio, run: str) -> Gallery:
-    found = studio.runs.desk(run).gallery
+    found = studio.runs.session(run).gallery
     if found is None:
         raise UserError(f"{run} reads text, not images; give it a text.")
     return found

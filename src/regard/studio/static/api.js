@@ -101,7 +101,7 @@ export class Look {
       return await question();
     } catch (error) {
       if (error.status !== 410) throw error;
-      const fresh = await ask("look", {}, this.asked);
+      const fresh = await ask("pass", {}, this.asked);
       if (fresh.id !== this.data.id) throw new Refused(409, "The files of this run have changed; reload this page to see it as it is now.");
       return question();
     }
@@ -115,7 +115,7 @@ const KEPT = 12;
 export function lookAt(asked) {
   const key = JSON.stringify(asked);
   if (!looks.has(key)) {
-    const looking = ask("look", {}, asked).then((data) => new Look(asked, data));
+    const looking = ask("pass", {}, asked).then((data) => new Look(asked, data));
     looking.catch(() => looks.delete(key));
     looks.set(key, looking);
     if (looks.size > KEPT) looks.delete(looks.keys().next().value);
