@@ -32,7 +32,7 @@ log = logging.getLogger("regard.studio")
 
 @dataclass
 class Studio:
-    """What all questions share."""
+    """State that all questions share: runs, cached passes, queues of work."""
 
     runs: Runs
     cache: PassCache = field(default_factory=PassCache)
@@ -85,9 +85,9 @@ async def _asset(body: bytes, kind: str) -> Response:
 
 
 def _add_refusals(app: FastAPI) -> None:
-    """Every mistake ends as one sentence; what was sent is not sent back.
+    """Answer every mistake with one sentence; what was sent is not sent back.
 
-    What a model has not, or a text has not, is an answer too: it is told as such, so that a browser's console is left to what
+    What a model has not, or a text has not, is an answer too, so that a browser's console is left to what
     is broken.
     """
 

@@ -31,7 +31,7 @@ from regard.studio.passes import ModelPass
 
 @dataclass(frozen=True)
 class Place:
-    """Which attention, head, query and key."""
+    """One weight: attention, head, query and key."""
 
     name: str
     head: int
@@ -128,7 +128,7 @@ def arithmetic(model_pass: ModelPass, place: Place, traced: Traced) -> dict[str,
 
 
 def sources(traced: Traced, place: Place, wide: int) -> dict[str, Any]:
-    """Where a number of each vector comes from: the tensor, and the row that its first number is made with."""
+    """Return where a number of each vector comes from: the tensor, and the row that gives its first number."""
     path, cross = traced.path, traced.attention.query is not None
     total = traced.attention.out.weight.shape[1]
     begin, first = place.head * wide, 0 if cross else total
@@ -239,7 +239,7 @@ def _projected(traced: Traced, place: Place, vector: str, index: int, wide: int)
 
 
 def _mixed(model_pass: ModelPass, seen: Seen, traced: Traced, place: Place, vector: str, index: int) -> Sum:
-    """What comes after: q . k, the mixed values, and the output projection, of this head or of all."""
+    """Return the terms of what follows: q . k, the mixed values, and the output projection, of this head or of all."""
     wide, out = seen.q_BHLK.shape[-1], traced.attention.out
     columns = slice(place.head * wide, (place.head + 1) * wide)
     context_I = traced.context_LD[place.query]

@@ -51,7 +51,7 @@ class ImageSession(Session):
 
     @cached_property
     def _listed(self) -> CaptionedImages:
-        """Those it is tested on, or validated with where there are none."""
+        """The images of the test set, or of the validation set if there is none."""
         return read_listed(self.recipe)
 
     def subject(self, text: str, target: str | None) -> Subject:

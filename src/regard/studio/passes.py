@@ -59,7 +59,7 @@ class PassRequest:
 
 @dataclass(frozen=True)
 class Fidelity:
-    """How well rebuilt weights reproduce what the kernel gave, relative to its largest number."""
+    """Difference between rebuilt and computed contexts, relative to the largest number."""
 
     largest: float
     rows: int
@@ -136,7 +136,7 @@ def run_pass(asked: PassRequest, session: Session, alone: Lock) -> ModelPass:
 
 @contextmanager
 def contexts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """What each attention's kernel handed to the output projection in the latest pass."""
+    """Yield the input of each attention's output projection in the latest pass."""
     given: dict[str, Tensor] = {}
 
     def keep(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
@@ -169,7 +169,7 @@ def check(seen: Probe, given: dict[str, Tensor]) -> Fidelity:
 
 @torch.no_grad()
 def outputs_of(logits_LV: Tensor, subject: Subject) -> list[dict[str, Any]]:
-    """Of each output position: its likeliest choices, and how likely what it is scored on is."""
+    """Return for each output position its likeliest choices and the probability of its target."""
     steps = []
     for logits_RV, targets_R in zip(logits_LV.split(256), subject.targets_L.split(256)):
         logprob_RV = logits_RV.float().log_softmax(-1).cpu()
@@ -213,7 +213,7 @@ class PassCache:
             return new
 
     def forget(self, run: str, version: str) -> None:
-        """What is of another version of this run: it would hold that one's model."""
+        """Drop passes of other versions of this run, which would keep their models in memory."""
         with self._lock:
             gone = [id for id, kept in self._kept.items() if kept.asked.run == run and kept.asked.version != version]
             for id in gone:
@@ -278,6 +278,6 @@ def thumbnails(seen: Seen) -> np.ndarray:
 
 
 def statistics(model_pass: ModelPass) -> dict[str, Any]:
-    """By measure, by attention, a number for each of its heads."""
+    """Return a number for each head, by measure and attention."""
     found = head_statistics(model_pass.subject, model_pass.seen)
     return {measure: found.field(measure) for measure in MEASURES}

@@ -71,14 +71,14 @@ class RunSession(Session):
 
     @property
     def example(self) -> str:
-        """Of what the run was tested on, or one that such models are shown with."""
+        """The first text of the run's test set, or the predictor's own example."""
         if self._first_tested is not None:
             return self._first_tested
         return self.answers.example if isinstance(self.answers, Inspectable) else HELLO
 
     @cached_property
     def _first_tested(self) -> str | None:
-        """Where that comes along with the package: people's own files may be large, or gone."""
+        """The first test text if it comes with the package; people's own files may be large, or gone."""
         if is_public(self.name) or not isinstance(self.answers, Inspectable) or not TASKS[self.task].single_texts:
             return None
         recipe = Run.open(self.name).recipe
@@ -96,7 +96,7 @@ class RunSession(Session):
         return subject_of(self.answers, text, target)
 
     def answer(self, text: str) -> str:
-        """As `regard predict` says it, but of a language model no more than a line of it, and of vectors only their size."""
+        """Return what `regard predict` prints; a language model's answer is cut to a line, a vector to its size."""
         if isinstance(self.answers, Embedder):
             return f"a vector of {self.answers.model.config.width} numbers"
         answers: Predictor = self.answers
@@ -185,7 +185,7 @@ class RunSession(Session):
 
     @cached_property
     def _embed(self) -> Embed | nn.Embedding:
-        """What its words begin as: a table and their places, or of a bag of words the table alone."""
+        """The embedding of its tokens: a table with positions, or for a bag of words the table alone."""
         found = [module for module in self.model.modules() if isinstance(module, Embed | nn.Embedding)]
         return next((module for module in found if isinstance(module, Embed)), found[0])
 

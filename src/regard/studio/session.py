@@ -1,4 +1,4 @@
-"""What the page needs of an opened run, and the listed runs. Whoever opens runs hands these in (`studio/launch.py`)."""
+"""Sessions: opened runs as the page needs them, and the listed runs. `studio/launch.py` opens them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Session(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """For people: family, layers, parameters, where the weights come from."""
+        """Family, layers, parameters and the source of the weights, for people."""
         ...
 
     @property
@@ -87,20 +87,20 @@ class Session(Protocol):
 
 
 class RunHandle(Protocol):
-    """A run that can be opened: as it ended, or as it was after so many steps."""
+    """A run that can be opened: as it ended, or at a snapshot."""
 
     @property
     def folder(self) -> Path | None: ...
 
     @property
     def steps(self) -> Sequence[int]:
-        """Of the snapshots it has."""
+        """Steps of its snapshots."""
         ...
 
     def open(self, step: int | None) -> Session: ...
 
     def version(self) -> str | None:
-        """What its files on disk are now: another text once they are those of another training; None where they are gone."""
+        """Return a text that identifies the files on disk; None if they are gone."""
         ...
 
 
@@ -110,7 +110,7 @@ class Opened(NamedTuple):
 
 
 class Runs:
-    """The listed runs, by name, opened when somebody asks. Nothing else can be opened, whatever a request says."""
+    """The listed runs by name, opened at the first request. No request can open anything else."""
 
     def __init__(self, openings: Mapping[str, RunHandle]) -> None:
         self.openings = dict(openings)
@@ -141,14 +141,14 @@ class Runs:
             return self._opened[name, step]
 
     def refreshed(self, name: str, step: int | None = None) -> Opened:
-        """As its files are now: opened again if they are no longer those that were opened."""
+        """Return the run as its files are now, opened again if they changed."""
         now = self.opening(name).version()
         with self._lock:
             self._opened = {key: one for key, one in self._opened.items() if key[0] != name or one.version == now}
         return self.opened(name, step)
 
     def changed(self, name: str, version: str) -> str | None:
-        """A sentence for a person who looks at this version of a run, if its files are no longer those."""
+        """Return a sentence for a page that shows this version of a run, if its files have changed."""
         now = self.opening(name).version()
         if now is None:
             return (

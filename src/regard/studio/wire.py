@@ -81,7 +81,7 @@ class Grow(Question):
 
 
 class Align(Question):
-    """What a node of the tree looked at: the tokens up to and with it."""
+    """A node of the search tree: the tokens up to and with it."""
 
     run: Name
     text: Text

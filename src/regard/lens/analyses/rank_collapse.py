@@ -37,7 +37,7 @@ VARIANTS: Mapping[str, tuple[bool, bool]] = {  # skip connections, feed-forward
 
 @dataclass(frozen=True)
 class RankCollapse(NotebookView):
-    """By variant, and by stack where there are two: distance to rank one, at the embedding and after every layer."""
+    """Distance to rank one at the embedding and after every layer, by variant and, if there are two, by stack."""
 
     title: str
     distances: Mapping[str, tuple[float, ...]]
@@ -100,6 +100,6 @@ def switched(model: nn.Module, *, skips: bool, feedforward: bool) -> Iterator[No
 
 
 def _without_skip(residual: Residual, inputs: tuple[Tensor, Callable[[Tensor], Tensor]], out: Tensor) -> Tensor:
-    """What `Residual` would be without x: computed anew from the same input."""
+    """Return what `Residual` would be without x, computed from the same input."""
     x_BLD, sublayer = inputs
     return residual.dropout(sublayer(residual.norm(x_BLD))) if residual.pre else residual.norm(residual.dropout(sublayer(x_BLD)))

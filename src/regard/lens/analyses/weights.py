@@ -58,7 +58,7 @@ MERGED = "Sub-words are merged: sums over keys, means over queries."
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregation:
-    """What is done to the weights of the chosen heads."""
+    """Settings of an aggregation of weights."""
 
     words: bool = False  # pieces of a word become one row or column
     values: bool = False
@@ -77,7 +77,7 @@ class Aggregation:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice(Aggregation):
-    """Which weights, and what is done to them. None means all there are."""
+    """A choice of weights and their aggregation. None means all there are."""
 
     part: str | None = None  # cross, decoder or encoder; by default the first of these that there is
     layer: int | None = None

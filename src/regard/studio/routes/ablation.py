@@ -104,7 +104,7 @@ def gates_of(model_pass: ModelPass, off: Mapping[str, Sequence[int]]) -> dict[st
 
 @torch.no_grad()
 def changed(model_pass: ModelPass, gates: Mapping[str, Tensor]) -> dict[str, Any]:
-    """What each position says with these gates, on the same text; and what the model would then answer by itself."""
+    """Return what each position predicts with these gates on the same text, and the model's own answer."""
     with probe(model_pass.subject.model, gates), not_recording(model_pass.subject.model):
         steps = outputs_of(model_pass.subject.forward(1)[0], model_pass.subject)
         answer = model_pass.session.answer(model_pass.asked.text)
@@ -113,7 +113,7 @@ def changed(model_pass: ModelPass, gates: Mapping[str, Tensor]) -> dict[str, Any
 
 
 def each(model_pass: ModelPass) -> dict[str, Any]:
-    """How much the loss on this text rises without each head alone, and what then is said otherwise."""
+    """Return the rise of the loss without each head alone, and the choices that change."""
     found = ablation(model_pass.subject)
     changes: dict[str, list[list[dict[str, Any]]]] = {}
     for head in found.heads:
@@ -134,7 +134,7 @@ def loss_by_heads(model_pass: ModelPass, rise: Mapping[str, Sequence[float]]) ->
 
 
 def compare_heads(a: ModelPass, b: ModelPass) -> dict[str, Any]:
-    """By attention and head, half the summed differences of weights, as a mean over queries: 0 is the same, 1 all elsewhere."""
+    """Return half the summed differences of weights by head, as a mean over queries: 0 is equal, 1 disjoint."""
     found = {name: _apart(a, b, name) for name in a.seen if name in b.seen.seen and _alike(a, b, name)}
     left_out = [name for name in a.seen if name not in found]
     return {"apart": found, "left_out": left_out, "nll": [_nll(a), _nll(b)]}

@@ -71,7 +71,7 @@ def _document(studio: Studio, model_pass: ModelPass) -> dict[str, Any]:
 
 
 def _roles(studio: Studio, model_pass: ModelPass) -> dict[str, Any]:
-    """Of every head its main role, how well it does there, and what random weights would reach."""
+    """Return every head's main role, its score there, and that of random weights."""
     if model_pass.why is not None:
         raise UserError(model_pass.why)
     with studio.runs.alone(model_pass.session):

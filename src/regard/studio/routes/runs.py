@@ -58,7 +58,7 @@ def _answer(studio: Studio, question: PassQuestion) -> str:
 
 
 def find_pass(studio: Studio, asked: PassRequest) -> ModelPass:
-    """Kept from before, or passed now; what was kept of a run that has been opened again is another run's."""
+    """Return the cached pass, or run it now; passes of an earlier version of the run do not count."""
     session, version = studio.runs.opened(asked.run, asked.step)
     asked = replace(asked, version=version)
     if (kept := studio.cache.get(asked.id)) is not None:

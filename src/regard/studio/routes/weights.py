@@ -1,4 +1,4 @@
-"""Questions about what was looked at: weights of heads, pictures of them, what each head is like, one weight's arithmetic."""
+"""Questions about weights: aggregated, as tiles and pictures, statistics of heads, the arithmetic of one weight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-/** A run whose files are no longer those that are looked at: said above the screen, in one sentence, with a way to see it as it is. */
+/** A run whose files are no longer those that are shown: said above the screen, in one sentence, with a way to see it as it is. */
 
 import { ask } from "./api.js";
 import { fill, h, say } from "./dom.js";

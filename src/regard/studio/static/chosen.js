@@ -54,13 +54,13 @@ export const moving = (pass, at = () => chosen(pass)) => [
   { key: "x", description: "switch this head off, and see what changes", action: () => ablate(pass) },
 ];
 
-/** To the ablation of the head that is looked at. */
+/** Open the ablation of the head that is shown. */
 export function ablate(pass) {
   const at = chosen(pass);
   set({ screen: "ablate", off: `${at.name}:${at.number}`, at: at.name, head: String(at.number) }, { step: true });
 }
 
-/** A weight says where a head looks; only taking it away says whether that matters. */
+/** A weight says where a head attends; only taking it away says whether that matters. */
 export function notCause(pass) {
   return h(
     "p",

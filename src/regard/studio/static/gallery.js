@@ -1,4 +1,4 @@
-/** The images that can be laid before a model: those of the run as thumbnails, and a file that somebody drops or chooses. */
+/** The images that can be given to a model: those of the run as thumbnails, and a file that is dropped or chosen. */
 
 import { ask, hand, numbers } from "./api.js";
 import { fill, h, say } from "./dom.js";

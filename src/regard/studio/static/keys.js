@@ -44,7 +44,7 @@ window.addEventListener("keydown", (event) => {
 const rows = (shortcuts) =>
   shortcuts.map((one) => h("tr", {}, h("td", {}, h("kbd", { text: one.shown ?? one.key })), h("td", { text: one.description })));
 
-/** The overlay, made anew each time: what it description depends on the screen. */
+/** The overlay, built each time it opens, since its keys depend on the screen. */
 export function help(screen) {
   const own = here().filter((one) => one.description);
   const box = h(

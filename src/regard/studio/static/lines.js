@@ -47,7 +47,7 @@ export function lines(handlers) {
   return { node, draw };
 }
 
-/** So many of each query, none below the least, and never more than can be seen. */
+/** At most `each` of every query, none below the least, and never more than can be seen. */
 function kept(shown, mark, least, each) {
   const found = shown.rows.flatMap((_, row) => strongest(shown, { row, count: each, least }));
   const some = mark.column === null ? found : [...found, ...shown.rows.flatMap((_, row) => strongest(shown, { row, column: mark.column, least }))];

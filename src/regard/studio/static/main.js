@@ -1,4 +1,4 @@
-/** Start: find the runs, lay the text before the model, and keep the screen that is open up to date with the address. */
+/** Start: find the runs, run the model on the text, and keep the screen that is open up to date with the address. */
 
 import { ask, runPass, Refused } from "./api.js";
 import { watchFiles } from "./changed.js";
@@ -16,7 +16,7 @@ const files = watchFiles(root);
 let nav, top_, view, mounted, stands = false, latest = 0, context = { pass: null, card: null };
 
 const screen = () => SCREENS.find((one) => one.id === state().screen) ?? SCREENS[0];
-/** Of a screen that stands: before, it has nothing to save and nothing that keys could move. */
+/** A screen that is not drawn yet has nothing to save and nothing that keys could move. */
 const data = () => (stands && view?.data?.(context)) || {};
 const keys = () => (stands && view?.keys?.(context)) || [];
 
@@ -84,7 +84,7 @@ async function update() {
   }
 }
 
-/** A model that cannot be looked into may still have something to say. */
+/** A model that cannot be inspected may still have something to say. */
 async function alone(error, info) {
   if (error.status !== 400 || screen().id !== "run" || info.images || !state().text.trim()) throw error;
   const { answer } = await ask("answer", {}, asked(state())).catch(() => Promise.reject(error));

@@ -1,4 +1,4 @@
-/** Of a caption: the image as each word saw it, the words with how sure they were, by all heads together or by one of them. */
+/** A caption: the image as each word attended to it, the words with how sure they were, by all heads together or by one of them. */
 
 import { ablate, called } from "./chosen.js";
 import { colour } from "./colour.js";
@@ -7,7 +7,7 @@ import { lit, tell, thumbnail } from "./image.js";
 import { number, set, state } from "./state.js";
 import { shownWeights } from "./weights.js";
 
-/** Which head is looked through: all of them, all of one layer, or one. */
+/** Whose attention is shown: all of them, all of one layer, or one. */
 const ways = (pass) => [{ at: null, head: null }, ...pass.data.attentions.filter((one) => one.name.endsWith(".cross")).flatMap((one) => [...(one.heads > 1 ? ["mean"] : []), ...Array.from({ length: one.heads }, (_, n) => String(n))].map((head) => ({ at: one.name, head })))];
 const place = (all) => Math.max(0, all.findIndex((way) => way.at === state().at && way.head === (state().head ?? "0")));
 const chosen = (pass) => ways(pass)[place(ways(pass))];

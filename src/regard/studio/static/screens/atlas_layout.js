@@ -19,7 +19,7 @@ export function layout(pass, wide, tall) {
   return placed(rows, cell);
 }
 
-/** So many groups to a shelf. */
+/** Groups in shelves of this many. */
 const shelves = (groups, each) => Array.from({ length: Math.ceil(groups.length / each) }, (_, n) => groups.slice(n * each, (n + 1) * each));
 
 /** The largest cell with which all shelves fit. */

@@ -1,4 +1,4 @@
-/** Beam: the search as a tree, with what it dropped; a node says what it looked at, and the search can go on from any of them. */
+/** Beam: the search as a tree, with what it dropped; a node says what it attended to, and the search can go on from any of them. */
 
 import { ask } from "../api.js";
 import { ablate, notCause } from "../chosen.js";
@@ -114,7 +114,7 @@ function mount(root) {
   }
 }
 
-/** Where the last layer looked when this token was written. */
+/** What the last layer attended to when this token was written. */
 function looked({ tokens, weights }) {
   const order = tokens.map((token, n) => ({ token, n, weight: weights[n] })).sort((a, b) => b.weight - a.weight).slice(0, 8).sort((a, b) => a.n - b.n);
   const most = Math.max(...weights);

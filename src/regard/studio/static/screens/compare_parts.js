@@ -27,7 +27,7 @@ export function stepSlider(key, label) {
   };
 }
 
-/** The losses of these runs, asked for again and again while they are looked at. */
+/** The losses of these runs, asked for again and again while they are shown. */
 export function watchCurves(place, runs, marks) {
   let found = {};
   let notes = [];

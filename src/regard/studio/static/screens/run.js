@@ -101,7 +101,7 @@ function reading(stack, side) {
   return h("div", { class: "reading" }, h("h2", { text: `${stack} reads ${side.tokens.length.toLocaleString("en")} tokens` }), h("div", { class: "tokens" }, ...tokens, more > 0 && h("span", { class: "muted", text: ` and ${more.toLocaleString("en")} more` })));
 }
 
-/** A text that is read sentence by sentence: each word as dark as it was looked at, in its sentence and with it. */
+/** A text that is read sentence by sentence: each word as dark as its weight, in its sentence and with it. */
 function shaded({ sentences, note }) {
   const most = Math.max(1e-9, ...sentences.flatMap((one) => one.weights.map((weight) => weight * one.weight)));
   const word = (one, n) => {
@@ -152,7 +152,7 @@ function bar(p) {
   return h("span", { class: "bar" }, inner);
 }
 
-/** What it answers; a language model's continuation can be laid before it, to be looked into as well. */
+/** What it answers; a language model's continuation can be given to it and inspected as well. */
 function answerOf(info, task, target) {
   const says = h("p", { class: "says" });
   if (task !== "language_model") return [Object.assign(says, { textContent: info })];
