@@ -115,7 +115,7 @@ def test_weights_travel_to_within_half_a_step_with_their_mean_and_their_largest(
 @pytest.mark.parametrize("name", ["translator", "RobertaForMaskedLM"])
 def test_every_setting_of_the_switches_is_what_lens_aggregates(name: str) -> None:
     found = subject(name)
-    page, seen = attention_page(found), found.look()
+    page, seen = attention_page(found), found.record()
     for words, hide, values in product((False, True), repeat=3):
         how = Aggregation(words=words, specials="hide" if hide else "keep", values=values)
         for attention in seen:

@@ -60,7 +60,7 @@ def shorten(text: str, limit: int) -> str:
 
 
 def inches(text: str, points: float) -> float:
-    """How wide `text` is when set in DejaVu Sans at this size."""
+    """Return the width of `text` in inches when set in DejaVu Sans at this size."""
     font = _font()
     font.set_size(points, _FINE)
     font.set_text(text)

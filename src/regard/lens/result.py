@@ -1,4 +1,4 @@
-"""What every result of lens can do: print itself, draw itself, tell its numbers, and be saved as PNG, SVG, JSON or one page.
+"""Results of lens: each prints itself, draws itself, gives its numbers, and is saved as PNG, SVG, JSON or one page.
 
 The page needs no network and runs nothing: the picture is an image inside of it, which no browser executes, the lines are text,
 and the numbers are JSON in which no character can end the element that holds them. Its policy allows these and no more.
@@ -56,7 +56,7 @@ class LensResult(Protocol):
     """A result of lens."""
 
     def lines(self) -> list[str]:
-        """For a terminal; the first says what it is."""
+        """Return lines for a terminal; the first says what the result is."""
         ...
 
     def figure(self) -> Figure: ...
@@ -74,7 +74,7 @@ class NotebookView:
 
 
 def save(shown: LensResult, path: Path) -> None:
-    """As the ending of `path` says: .png, .svg, .json or .html."""
+    """Save a result as the ending of `path` says: .png, .svg, .json or .html."""
     path = Path(path)
     check_suffix(path)
     store(_RENDERERS[path.suffix.lower()](shown), path)

@@ -18,7 +18,7 @@ from regard.model.probe import probe
 from regard.runs.recipe import Recipe
 from regard.studio.gallery import Gallery
 from regard.studio.session import Session, facts_of
-from regard.studio.vocabulary import Spelled
+from regard.studio.vocabulary import Vocabulary
 from regard.tasks.captioning.inspect import cells, of_image
 from regard.tasks.captioning.predict import CaptionGenerator, longest
 from regard.tasks.captioning.prepare import read_listed
@@ -51,7 +51,7 @@ class ImageSession(Session):
 
     @cached_property
     def _listed(self) -> CaptionedImages:
-        """Those it is tested on, or validated with where there are none."""
+        """The images of the test set, or of the validation set if there is none."""
         return read_listed(self.recipe)
 
     def subject(self, text: str, target: str | None) -> Subject:
@@ -68,7 +68,7 @@ class ImageSession(Session):
         return of_reading(reading, self.writer.tokenizer, self.writer.decode, maximum, beam, forced)
 
     @torch.no_grad()
-    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
+    def alignment(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
         must_be_pieces(tokens, self.writer.tokenizer, set())
         *before, _ = tokens
         if len(before) >= longest(self.writer.model.config):
@@ -79,19 +79,19 @@ class ImageSession(Session):
         weights_M = last.weights(rows=[len(before)])[0].mean(0)[0]
         return cells(self.writer.model.config.side).tokens, weights_M.tolist()
 
-    def spell(self, word: str) -> list[int]:
+    def encode_word(self, word: str) -> list[int]:
         return self.writer.tokenizer.encode(word)
 
-    def written(self, token: int) -> str:
+    def piece_of(self, token: int) -> str:
         return self.writer.tokenizer.tokens([token])[0]
 
-    def told(self, tokens: Sequence[int]) -> str:
+    def decode_text(self, tokens: Sequence[int]) -> str:
         return self.writer.tokenizer.decode(tokens)
 
-    def spelled(self) -> Spelled:
+    def vocabulary(self) -> Vocabulary:
         tokenizer, target = self.writer.tokenizer, self.writer.model.writer.target
         config = self.writer.model.config
-        return Spelled(
+        return Vocabulary(
             encode=tokenizer.encode,
             piece=lambda i: tokenizer.tokens([i])[0],
             unknown=tokenizer.roles.unk,

@@ -45,7 +45,7 @@ WITHOUT = "this model has no attention, so there are no weights to draw; Run sho
 
 
 @dataclass(frozen=True)
-class Asked:
+class PassRequest:
     run: str
     text: str
     target: str | None = None
@@ -58,8 +58,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Faith:
-    """How well rebuilt weights reproduce what the kernel gave, relative to its largest number."""
+class Fidelity:
+    """Difference between rebuilt and computed contexts, relative to the largest number."""
 
     largest: float
     rows: int
@@ -71,13 +71,13 @@ class Faith:
 
 
 @dataclass(frozen=True)
-class Look:
-    asked: Asked
-    desk: Session
+class ModelPass:
+    asked: PassRequest
+    session: Session
     subject: Subject
     seen: Probe
     steps: list[dict[str, Any]]
-    faith: Faith
+    faith: Fidelity
     seconds: float
 
     @property
@@ -96,9 +96,9 @@ class Look:
         return self.seen[name]
 
     def as_dict(self) -> dict[str, Any]:
-        sides = {stack: side_dict(side) for stack, side in self.subject.sides.items()}
+        sides = {stack: token_row_dict(side) for stack, side in self.subject.sides.items()}
         shapes = {name: [s.q_BHLK.shape[1], s.q_BHLK.shape[2], s.k_BHMK.shape[2]] for name, s in self.seen.seen.items()}
-        outputs = None if self.subject.outputs is None else side_dict(self.subject.outputs)
+        outputs = None if self.subject.outputs is None else token_row_dict(self.subject.outputs)
         scored = [step["nll"] for step in self.steps if step["nll"] is not None]
         return {
             "id": self.asked.id,
@@ -115,14 +115,14 @@ class Look:
         }
 
 
-def side_dict(side: TokenRow) -> dict[str, Any]:
+def token_row_dict(side: TokenRow) -> dict[str, Any]:
     return {"tokens": side.tokens, "words": side.words, "special": side.special}
 
 
-def look(asked: Asked, desk: Session, alone: Lock) -> Look:
+def run_pass(asked: PassRequest, session: Session, alone: Lock) -> ModelPass:
     began = perf_counter()
     with alone:
-        subject = desk.subject(asked.text, asked.target)
+        subject = session.subject(asked.text, asked.target)
         longest = max(len(side.tokens) for side in subject.sides.values())
         if longest > LONGEST:
             raise UserError(f"this text is {longest:,} tokens long, and studio looks into {LONGEST:,} at most; give less of it.")
@@ -131,12 +131,12 @@ def look(asked: Asked, desk: Session, alone: Lock) -> Look:
     if subject.nested:  # what was seen is of single sentences, and of no side
         seen.seen.clear()
     faith = check(seen, given)
-    return Look(asked, desk, subject, seen, outputs_of(logits_LV, subject), faith, perf_counter() - began)
+    return ModelPass(asked, session, subject, seen, outputs_of(logits_LV, subject), faith, perf_counter() - began)
 
 
 @contextmanager
 def contexts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """What each attention's kernel handed to the output projection in the latest pass."""
+    """Yield the input of each attention's output projection in the latest pass."""
     given: dict[str, Tensor] = {}
 
     def keep(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
@@ -151,7 +151,7 @@ def contexts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
 
 @torch.no_grad()
-def check(seen: Probe, given: dict[str, Tensor]) -> Faith:
+def check(seen: Probe, given: dict[str, Tensor]) -> Fidelity:
     worst, rows, tolerance = 0.0, 0, 0.0
     for name in seen:
         one = seen[name]
@@ -164,12 +164,12 @@ def check(seen: Probe, given: dict[str, Tensor]) -> Faith:
         scale = max(float(context_BLD[0].abs().max()), 1e-6)
         worst, rows = max(worst, float((rebuilt_RD - context_RD).abs().max()) / scale), rows + len(some)
         tolerance = max(tolerance, TOLERANCE.get(one.q_BHLK.dtype, 1e-4))
-    return Faith(worst, rows, tolerance)
+    return Fidelity(worst, rows, tolerance)
 
 
 @torch.no_grad()
 def outputs_of(logits_LV: Tensor, subject: Subject) -> list[dict[str, Any]]:
-    """Of each output position: its likeliest choices, and how likely what it is scored on is."""
+    """Return for each output position its likeliest choices and the probability of its target."""
     steps = []
     for logits_RV, targets_R in zip(logits_LV.split(256), subject.targets_L.split(256)):
         logprob_RV = logits_RV.float().log_softmax(-1).cpu()
@@ -190,21 +190,21 @@ def _scored(logprob_V: Tensor, target: int, subject: Subject) -> dict[str, Any]:
     return {"target": subject.choices(target), "nll": -logprob, "p": float(np.exp(logprob)), "rank": rank}
 
 
-class Looks:
+class PassCache:
     """The last few, as many as fit; the newest always does."""
 
     def __init__(self, room: int = ROOM, most: int = KEPT) -> None:
         self.room, self.most = room, most
-        self._kept: OrderedDict[str, Look] = OrderedDict()
+        self._kept: OrderedDict[str, ModelPass] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, id: str) -> Look | None:
+    def get(self, id: str) -> ModelPass | None:
         with self._lock:
             if (found := self._kept.get(id)) is not None:
                 self._kept.move_to_end(id)
             return found
 
-    def keep(self, new: Look) -> Look:
+    def keep(self, new: ModelPass) -> ModelPass:
         with self._lock:
             self._kept[new.asked.id] = new
             self._kept.move_to_end(new.asked.id)
@@ -213,7 +213,7 @@ class Looks:
             return new
 
     def forget(self, run: str, version: str) -> None:
-        """What is of another version of this run: it would hold that one's model."""
+        """Drop passes of other versions of this run, which would keep their models in memory."""
         with self._lock:
             gone = [id for id, kept in self._kept.items() if kept.asked.run == run and kept.asked.version != version]
             for id in gone:
@@ -277,7 +277,7 @@ def thumbnails(seen: Seen) -> np.ndarray:
     return as_bytes(found / np.maximum(found.max((1, 2), keepdims=True), 1e-9))
 
 
-def statistics(look: Look) -> dict[str, Any]:
-    """By measure, by attention, a number for each of its heads."""
-    found = head_statistics(look.subject, look.seen)
+def statistics(model_pass: ModelPass) -> dict[str, Any]:
+    """Return a number for each head, by measure and attention."""
+    found = head_statistics(model_pass.subject, model_pass.seen)
     return {measure: found.field(measure) for measure in MEASURES}

@@ -27,7 +27,7 @@ from regard.runs.folder import Run
 from regard.runs.protocols import Documents, Inspectable, Predictor, Traceable
 from regard.runs.task import TASKS
 from regard.studio.session import LONGEST, WRITES_NOT, Session, facts_of
-from regard.studio.vocabulary import Spelled
+from regard.studio.vocabulary import Vocabulary
 from regard.tasks.embedding.predict import Embedder
 from regard.tasks.feature_encoder import Body, open_body
 from regard.tasks.language_model.predict import LOOKED_AT, TextGenerator
@@ -68,14 +68,14 @@ class RunSession(Session):
 
     @property
     def example(self) -> str:
-        """Of what the run was tested on, or one that such models are shown with."""
+        """The first text of the run's test set, or the predictor's own example."""
         if self._first_tested is not None:
             return self._first_tested
         return self.answers.example if isinstance(self.answers, Inspectable) else HELLO
 
     @cached_property
     def _first_tested(self) -> str | None:
-        """Where that comes along with the package: people's own files may be large, or gone."""
+        """The first test text if it comes with the package; people's own files may be large, or gone."""
         if is_public(self.name) or not isinstance(self.answers, Inspectable) or not TASKS[self.task].single_texts:
             return None
         recipe = Run.open(self.name).recipe
@@ -93,7 +93,7 @@ class RunSession(Session):
         return subject_of(self.answers, text, target)
 
     def answer(self, text: str) -> str:
-        """As `regard predict` says it, but of a language model no more than a line of it, and of vectors only their size."""
+        """Return what `regard predict` prints; a language model's answer is cut to a line, a vector to its size."""
         if isinstance(self.answers, Embedder):
             return f"a vector of {self.answers.model.config.width} numbers"
         answers: Predictor = self.answers
@@ -103,9 +103,9 @@ class RunSession(Session):
             answers = replace(answers, decode=decode)
         if isinstance(answers, FillMask) and not TYPED.search(text):
             return text
-        told: list[str] = []
-        answers.predict([text], 0, False, told.append)
-        return "".join(told).strip("\n")
+        printed: list[str] = []
+        answers.predict([text], 0, False, printed.append)
+        return "".join(printed).strip("\n")
 
     def document(self, text: str) -> Document:
         if not isinstance(self.answers, Documents) or not family_of(self.model).has("nested_documents"):
@@ -119,7 +119,7 @@ class RunSession(Session):
         )
 
     @torch.no_grad()
-    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[list[str], list[float]]:
+    def alignment(self, text: str, tokens: Sequence[int]) -> tuple[list[str], list[float]]:
         self._must_fit(text)
         answers = self.answers
         if not isinstance(answers, Translator | TextGenerator):
@@ -142,7 +142,7 @@ class RunSession(Session):
         tokenizer = answers.tokenizers.source if isinstance(answers, Translator) else answers.tokenizer
         return tokenizer.tokens(read), weights_M.tolist()
 
-    def spell(self, word: str) -> list[int]:
+    def encode_word(self, word: str) -> list[int]:
         return self._target.encode(word)
 
     def roles(self, text: str, target: str | None) -> Roles:
@@ -150,16 +150,16 @@ class RunSession(Session):
         assert isinstance(found, Roles)
         return found
 
-    def written(self, token: int) -> str:
+    def piece_of(self, token: int) -> str:
         return self._target.tokens([token])[0]
 
-    def told(self, tokens: Sequence[int]) -> str:
+    def decode_text(self, tokens: Sequence[int]) -> str:
         return self._target.decode(tokens)
 
-    def spelled(self) -> Spelled:
+    def vocabulary(self) -> Vocabulary:
         tokenizer, embed = must_read_pieces(self.answers), self._embed
         reads: Any = getattr(self.model, "body", self.model)
-        return Spelled(
+        return Vocabulary(
             encode=tokenizer.encode,
             piece=lambda i: tokenizer.tokens([i])[0],
             unknown=tokenizer.roles.unk,
@@ -182,7 +182,7 @@ class RunSession(Session):
 
     @cached_property
     def _embed(self) -> Embed | nn.Embedding:
-        """What its words begin as: a table and their places, or of a bag of words the table alone."""
+        """The embedding of its tokens: a table with positions, or for a bag of words the table alone."""
         found = [module for module in self.model.modules() if isinstance(module, Embed | nn.Embedding)]
         return next((module for module in found if isinstance(module, Embed)), found[0])
 

@@ -1,4 +1,4 @@
-"""What the page needs of an opened run, and the listed runs. Whoever opens runs hands these in (`studio/launch.py`)."""
+"""Sessions: opened runs as the page needs them, and the listed runs. `studio/launch.py` opens them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.lens.analyses.word_senses import WordUses
 from regard.lens.subject import Subject
 from regard.model.probe import attentions
 from regard.studio.gallery import Gallery
-from regard.studio.vocabulary import Spelled
+from regard.studio.vocabulary import Vocabulary
 
 LONGEST = 8192  # tokens of a text
 WRITES_NOT = "this model does not write, so there is no search to see; give a translator or a language model."
@@ -33,7 +33,7 @@ class Session(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """For people: family, layers, parameters, where the weights come from."""
+        """Family, layers, parameters and the source of the weights, for people."""
         ...
 
     @property
@@ -60,26 +60,26 @@ class Session(Protocol):
         """Return a beam search with every step kept."""
         raise UserError(WRITES_NOT)
 
-    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
+    def alignment(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
         """Return the input's tokens, and their weights in the last layer when the last of `tokens` was written."""
         raise UserError(WRITES_NOT)
 
-    def spell(self, word: str) -> list[int]:
+    def encode_word(self, word: str) -> list[int]:
         """Return the ids of a word in the vocabulary that the model writes."""
         raise UserError(WRITES_NOT)
 
     def roles(self, text: str, target: str | None) -> Roles:
         raise UserError("roles are of heads that read text, and this model has none; choose another measure.")
 
-    def written(self, token: int) -> str:
+    def piece_of(self, token: int) -> str:
         """Return the piece of text that the model writes for an id."""
         raise UserError(WRITES_NOT)
 
-    def told(self, tokens: Sequence[int]) -> str:
+    def decode_text(self, tokens: Sequence[int]) -> str:
         """Return the text that the model writes for these ids."""
         raise UserError(WRITES_NOT)
 
-    def spelled(self) -> Spelled:
+    def vocabulary(self) -> Vocabulary:
         """Return the vocabulary with its static vectors."""
         ...
 
@@ -87,30 +87,30 @@ class Session(Protocol):
 
 
 class RunHandle(Protocol):
-    """A run that can be opened: as it ended, or as it was after so many steps."""
+    """A run that can be opened: as it ended, or at a snapshot."""
 
     @property
     def folder(self) -> Path | None: ...
 
     @property
     def steps(self) -> Sequence[int]:
-        """Of the snapshots it has."""
+        """Steps of its snapshots."""
         ...
 
     def open(self, step: int | None) -> Session: ...
 
     def version(self) -> str | None:
-        """What its files on disk are now: another text once they are those of another training; None where they are gone."""
+        """Return a text that identifies the files on disk; None if they are gone."""
         ...
 
 
 class Opened(NamedTuple):
-    desk: Session
+    session: Session
     version: str  # of the files, when they were read
 
 
 class Runs:
-    """The listed runs, by name, opened when somebody asks. Nothing else can be opened, whatever a request says."""
+    """The listed runs by name, opened at the first request. No request can open anything else."""
 
     def __init__(self, openings: Mapping[str, RunHandle]) -> None:
         self.openings = dict(openings)
@@ -124,8 +124,8 @@ class Runs:
             raise UserError(f"there is no run {name[:80]!r} here{nearest(name[:80], self.openings)}")
         return self.openings[name]
 
-    def desk(self, name: str, step: int | None = None) -> Session:
-        return self.opened(name, step).desk
+    def session(self, name: str, step: int | None = None) -> Session:
+        return self.opened(name, step).session
 
     def opened(self, name: str, step: int | None = None) -> Opened:
         """At most one snapshot of a run is held beside it. A run stays as it was opened until it is `refreshed`."""
@@ -141,14 +141,14 @@ class Runs:
             return self._opened[name, step]
 
     def refreshed(self, name: str, step: int | None = None) -> Opened:
-        """As its files are now: opened again if they are no longer those that were opened."""
+        """Return the run as its files are now, opened again if they changed."""
         now = self.opening(name).version()
         with self._lock:
             self._opened = {key: one for key, one in self._opened.items() if key[0] != name or one.version == now}
         return self.opened(name, step)
 
     def changed(self, name: str, version: str) -> str | None:
-        """A sentence for a person who looks at this version of a run, if its files are no longer those."""
+        """Return a sentence for a page that shows this version of a run, if its files have changed."""
         now = self.opening(name).version()
         if now is None:
             return (
@@ -165,10 +165,10 @@ class Runs:
     def is_open(self, name: str) -> bool:
         return (name, None) in self._opened
 
-    def alone(self, desk: Session) -> Lock:
+    def alone(self, session: Session) -> Lock:
         """A probe is attached to the model, so one pass at a time goes through it."""
         with self._handing:
-            return self._busy.setdefault(id(desk.model), Lock())
+            return self._busy.setdefault(id(session.model), Lock())
 
 
 def _listed(steps: Sequence[int]) -> str:

@@ -14,7 +14,7 @@ from regard.decode.beam_trace import SearchTree
 from regard.lens.analyses.word_senses import WordUses
 from regard.lens.subject import Subject
 from regard.studio.session import Session, facts_of
-from regard.studio.vocabulary import Spelled
+from regard.studio.vocabulary import Vocabulary
 from regard.tasks.word_vectors.predict import WordVectorModel
 
 WHY = "these are word vectors, one for each word whatever stands around it: nothing is read and nothing attends; see Words."
@@ -39,9 +39,9 @@ class WordSession(Session):
     def example(self) -> str:
         return self.lexicon.vectors.words[0]
 
-    def spelled(self) -> Spelled:
+    def vocabulary(self) -> Vocabulary:
         vectors, lower = self.lexicon.vectors, self.lexicon.lowercase
-        return Spelled(
+        return Vocabulary(
             encode=lambda word: [vectors.numbers.get(word.lower() if lower else word, -1)],
             piece=lambda i: vectors.words[i],
             unknown=-1,

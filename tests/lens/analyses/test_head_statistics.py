@@ -46,7 +46,7 @@ def by_hand(weights_HLM: np.ndarray, special: np.ndarray, visible: np.ndarray, c
 @pytest.mark.parametrize("numbers", [2**20, 40, 1])
 def test_streamed_numbers_are_those_of_whole_matrices(name: str, numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heads, "NUMBERS", numbers)
-    found, seen = head_statistics(subject(name)), subject(name).look()
+    found, seen = head_statistics(subject(name)), subject(name).record()
     for attention in seen:
         queries, keys = subject(name).around(attention)
         cross, causal = attention.endswith("cross"), attention.startswith("decoder") and attention.endswith("self")

@@ -24,7 +24,7 @@ NAMES = ["translator", "writer", "pairs", "RobertaForMaskedLM", "BertForQuestion
 @pytest.mark.parametrize("name", NAMES)
 def test_all_there_is_without_a_choice(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head_statistics, "NUMBERS", 50)
-    found, seen = attended(subject(name), Choice()), subject(name).look()
+    found, seen = attended(subject(name), Choice()), subject(name).record()
     part = "cross" if name == "translator" else "self"
     names = [attention for attention in seen if attention.endswith(part)]
     assert list(found.alignment.layers) == names
@@ -66,7 +66,7 @@ def test_words_of_a_real_text() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_marks_are_left_out_and_the_rest_is_as_it_was_or_sums_to_one(name: str) -> None:
     whole, hidden, shares = (attended(subject(name), Choice(specials=how)).alignment for how in ("keep", "hide", "renormalise"))
-    first = next(iter(subject(name).look()))
+    first = next(iter(subject(name).record()))
     queries, keys = subject(name).around("decoder.0.cross" if name == "translator" else first)
     queries = subject(name).outputs or queries if name == "translator" else queries
     kept = np.ix_(range(len(whole.layers)), range(whole.heads), ~np.array(queries.special), ~np.array(keys.special))
@@ -79,7 +79,7 @@ def test_marks_are_left_out_and_the_rest_is_as_it_was_or_sums_to_one(name: str) 
 @pytest.mark.parametrize("name", NAMES)
 def test_lengths_are_of_what_the_model_adds_up(name: str) -> None:
     """The vectors weighed and summed over keys and heads, with the bias, are the attention's own output."""
-    found, seen = subject(name), subject(name).look()
+    found, seen = subject(name), subject(name).record()
     first = next(iter(seen))
     attention, one = attentions(found.model)[first], seen[first]
     kept: list[torch.Tensor] = []

@@ -1,4 +1,4 @@
-"""What each head is good for, by doing without it: the loss and the words that change when a single head is switched off.
+"""Ablation of single heads: the loss and the choices that change when a head is switched off.
 
 All ablations are copies of one input in a batch, each with its own gates, so a model of 144 heads is asked in a few passes. A
 head that can be missed is not shown to be idle: another may do the same (Michel et al. 2019, section 4).
@@ -32,7 +32,7 @@ NAMED = 3  # changes that are told of a head
 
 @dataclass(frozen=True)
 class Change:
-    """Where the likeliest choice is another one."""
+    """A position whose likeliest choice changes."""
 
     position: int
     before: str
@@ -41,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Without:
-    """What the model does without one head."""
+    """The loss and the changed choices without one head."""
 
     attention: str
     head: int

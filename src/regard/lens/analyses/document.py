@@ -1,4 +1,4 @@
-"""A document as a hierarchy read it: which sentences it looked at, and in each of them which words; the darker, the more.
+"""Weights of a hierarchical model on a document: of its sentences, and of the words of each; the darker, the larger.
 
 Within a sentence the weights of its words sum to one, and over the document those of its sentences do. What is drawn of a word is
 sqrt(p_s) p_w of both, as Yang et al. 2016 draw it (section 3.6): important words of sentences that do not matter stay pale.
@@ -65,7 +65,7 @@ class Document(NotebookView):
         return lines
 
     def shaded(self, width: int = 100) -> list[str]:
-        """For a terminal that has colours: every word on its shade, and before each sentence a bar."""
+        """Return lines for a terminal with colours: every word on its shade, and a bar before each sentence."""
         lines = [on_one_line(self.told), *([self.note] if self.note else []), ""]
         for sentence in self.sentences:
             start = f"{sentence.weight:.2f}  {bar(sentence.weight)}  "

@@ -1,4 +1,4 @@
-"""What each word of a caption looked at in its image: a weight for every cell of a grid, as lines of text or as a picture.
+"""Attention of a caption's words to its image: a weight for every cell of a grid, as lines of text or as a picture.
 
 Dims: L words, Y X rows and columns, of cells or of pixels; C colours.
 """

@@ -1,4 +1,4 @@
-"""How much the loss depends on each head: by the slope of the loss at the head's gate, by leaving it out, or by learned gates.
+"""Importance of heads: the slope of the loss at a head's gate, the loss without the head, or gates that are learned.
 
 Slopes, one backward pass a text (Michel, Levy & Neubig 2019, equation 4): I_h = E |d loss / d gate_h| at gate 1. Slopes of
 different layers have different sizes; by layer, they are divided by the root of the sum of their squares (Molchanov et al. 2017),
@@ -81,7 +81,7 @@ def importance(subjects: Iterable[Subject], *, by_layer: bool = False) -> Import
 
 
 def leave_one_out(subjects: Iterable[Subject]) -> Importance:
-    """How much the loss grows without each head, in the mean over texts."""
+    """Return how much the loss grows without each head, as the mean over texts."""
     return _told(_mean(subjects, lambda subject: {name: torch.tensor(row) for name, row in ablation(subject).field().items()}),
                  "loss without each head")  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What the model would say if it stopped at each layer: every block's vectors, read by the head that reads the last one's.
+"""Logit lens: the vectors after every block, read by the output head of the model.
 
 Nostalgebraist 2020, "interpreting GPT: the logit lens". Residual blocks add to one stream, so what a block leaves is in the last
 one's language to begin with; a pre-norm stack's own last norm comes before the head, a post-norm block has its own. Row 0 is the
@@ -41,7 +41,7 @@ class LogitLens(NotebookView):
     final_NL: np.ndarray  # the probability, at each layer, of what the last one chooses
 
     def decided(self) -> list[int]:
-        """By position, the first layer from which on the choice stays that of the last."""
+        """Return for each position the first layer from which the choice stays that of the last."""
         last = self.choices[-1]
 
         def from_here(layer: int, position: int) -> bool:

@@ -37,7 +37,7 @@ VARIANTS: Mapping[str, tuple[bool, bool]] = {  # skip connections, feed-forward
 
 @dataclass(frozen=True)
 class RankCollapse(NotebookView):
-    """By variant, and by stack where there are two: distance to rank one, at the embedding and after every layer."""
+    """Distance to rank one at the embedding and after every layer, by variant and, if there are two, by stack."""
 
     title: str
     distances: Mapping[str, tuple[float, ...]]

@@ -1,4 +1,4 @@
-"""What heads are for: how much of each head's weight goes where a role says it should, held against random weights.
+"""Roles of heads: how much of each head's weight goes where a role says it should, beside random weights.
 
     previous, next     the token before the query, or after it; offset k, two to four away (Voita et al. 2019)
     itself, first      the query's own place; the first token, where it is no mark
@@ -73,7 +73,7 @@ def _diagonal(queries: TokenRow, keys: TokenRow, rows_R: Tensor, sees_RM: Tensor
 
 
 def induced(queries: TokenRow, keys: TokenRow, rows_R: Tensor, sees_RM: Tensor) -> Tensor:
-    """What followed where the query's token stood before."""
+    """Return the keys that followed earlier occurrences of the query's token."""
     before_RM = _same(queries, keys, rows_R, sees_RM) & (torch.arange(len(keys)) < rows_R[:, None])
     return before_RM.roll(1, 1) & (torch.arange(len(keys)) > 0)
 
@@ -101,14 +101,14 @@ class Evidence(NamedTuple):
     key: str
 
     def told(self, title: str) -> str:
-        """In which text, where it is not the one of this title."""
+        """Describe it; with its text if that is not the one of this title."""
         where = "" if self.title == title else f" in {shorten(self.title, 60)}"
         return f"{self.query} → {self.key} {brief(self.weight)}{where}"
 
 
 @dataclass
 class Tally:
-    """What a head's rows came to, in one role."""
+    """The rows of a head, summed up for one role."""
 
     total: float = 0.0
     even: float = 0.0  # what even attention would have come to
@@ -131,12 +131,12 @@ def tallied(subjects: Iterable[Subject], repeated: Iterable[Subject] = ()) -> Ta
     """Every role of every head, over texts, and over random tokens that are said twice."""
     found: dict[str, dict[Head, Tally]] = defaultdict(lambda: defaultdict(Tally))
     for subject in subjects:
-        seen = subject.look()
+        seen = subject.record()
         for name in seen:
             _tally(found, subject, name, seen[name], ACROSS if name.endswith(".cross") else WITHIN)
             _tally_whole(found, subject, name, seen[name])
     for subject in repeated:
-        seen = subject.look()
+        seen = subject.record()
         for name in seen:
             if name.endswith(".self"):
                 _tally(found, subject, name, seen[name], REPEATED)
@@ -166,7 +166,7 @@ def _tally(found: dict[str, dict[Head, Tally]], subject: Subject, name: str, see
 
 
 def _tally_whole(found: dict[str, dict[Head, Tally]], subject: Subject, name: str, seen: Seen) -> None:
-    """What is not a weight on keys: how even the rows are, and whether they look in order."""
+    """Tally what is not a weight on keys: how even the rows are, and whether they move in order."""
     queries, keys = subject.around(name)
     text = torch.tensor(queries.special).logical_not()
     evenness, strongest = [], []
@@ -243,7 +243,7 @@ class Roles(NotebookView):
         return lines if self.relations is None else [*lines, "", *self.relations.lines()]
 
     def _listed(self) -> list[str]:
-        """Of the offsets only the one that some head is best at."""
+        """Return the roles to list: of the offsets, only those that are some head's best."""
         roles = roles_of(self.trained)
         offsets = [role for role in roles if role.startswith(OFFSET)]
         kept = max(offsets, key=lambda role: self.trained[role][best(self.trained[role])].score, default=None)

@@ -58,7 +58,7 @@ MERGED = "Sub-words are merged: sums over keys, means over queries."
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregation:
-    """What is done to the weights of the chosen heads."""
+    """Settings of an aggregation of weights."""
 
     words: bool = False  # pieces of a word become one row or column
     values: bool = False
@@ -77,7 +77,7 @@ class Aggregation:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice(Aggregation):
-    """Which weights, and what is done to them. None means all there are."""
+    """A choice of weights and their aggregation. None means all there are."""
 
     part: str | None = None  # cross, decoder or encoder; by default the first of these that there is
     layer: int | None = None
@@ -140,7 +140,7 @@ class Attended(NotebookView):
 
 def attention_page(subject: Subject, part: str | None = None) -> bytes:
     """Return studio's Head screen as one file: all weights of this pass, for every setting of the switches if that fits."""
-    seen = subject.look()
+    seen = subject.record()
     first = _chosen(seen, Choice(part=part))[-1]
     groups = {name: [name] for name in seen}
     for one in get_args(Part):
@@ -215,7 +215,7 @@ def aggregate(subject: Subject, seen: Probe, names: Sequence[str], heads: Sequen
 
 def attended(subject: Subject, choice: Choice) -> Attended:
     """Return the weights of the chosen part, layers and heads, every head by itself."""
-    seen = subject.look()
+    seen = subject.record()
     names = _chosen(seen, choice)
     heads = [list(range(seen[name].q_BHLK.shape[1])) if choice.head is None else [choice.head] for name in names]
     queries, keys = token_rows(subject, names[0])

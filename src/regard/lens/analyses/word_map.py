@@ -75,7 +75,7 @@ def principal(vectors_ND: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _laid(points_N2: np.ndarray) -> np.ndarray:
-    """In inches on the sheet, both axes to one scale."""
+    """Return points in inches on the sheet, both axes to one scale."""
     middle_2, size = (points_N2.max(0) + points_N2.min(0)) / 2, np.ptp(points_N2, axis=0)
     room_2 = np.array([WIDTH - 2 * MARGIN - 1.0, HEIGHT - TOP - 2 * MARGIN])
     scale = float(np.min(room_2 / np.maximum(size, 1e-9)))
@@ -84,7 +84,7 @@ def _laid(points_N2: np.ndarray) -> np.ndarray:
 
 
 def _placed(names: Sequence[str], at_N2: np.ndarray) -> list[tuple[float, float]]:
-    """Where each name begins: beside its point, or a line or two above or below it, where others stand in the way."""
+    """Return where each name begins: beside its point, or a line or two above or below it to avoid others."""
     taken: list[tuple[float, float, float]] = []
     for name, (x, y) in zip(names, at_N2):
         left, right = x + 0.07, x + 0.07 + inches(name, LETTER)

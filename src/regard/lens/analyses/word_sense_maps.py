@@ -44,7 +44,7 @@ MOST_SENTENCES = 24
 
 @dataclass(frozen=True, eq=False)
 class SenseMap:
-    """What one model makes of the uses: in one of its layers, or with one vector for all of them."""
+    """The uses as one model represents them: in one of its layers, or with one vector for all."""
 
     uses: WordUses
     layer: int  # a row of its vectors
@@ -71,13 +71,13 @@ class SenseMap:
 
     @property
     def nearer(self) -> float:
-        """How often two uses of one sense are nearer than two of different ones; 1/2 is chance."""
+        """Return how often two uses of one sense are nearer than two of different ones; 1/2 is chance."""
         assert self.uses.senses is not None
         return float(self.uses.senses.score_L[self.layer])
 
     @property
     def alike(self) -> bool:
-        """Whether all uses have one vector."""
+        """True if all uses have one vector."""
         return bool(self.uses.pairs_LP[self.layer].max() < ALIKE)
 
     def points(self) -> tuple[np.ndarray, float]:
@@ -153,7 +153,7 @@ def _draw_map(axes: Axes, each: SenseMap, colours: dict[str, str], left: float) 
 
 
 def _laid(points_U2: np.ndarray, left: float, top: float) -> np.ndarray:
-    """In inches, both axes to one scale."""
+    """Return points in inches, both axes to one scale."""
     middle_2, size = (points_U2.max(0) + points_U2.min(0)) / 2, float(np.ptp(points_U2, axis=0).max())
     scale = INSIDE * SIDE / size
     return np.array([left + SIDE / 2, top + SIDE / 2]) + (points_U2 - middle_2) * np.array([scale, -scale])
@@ -171,5 +171,5 @@ def _beside(at_U2: np.ndarray) -> np.ndarray:
 
 
 def sense_maps(found: Sequence[WordUses], layers: Sequence[int]) -> SenseMaps:
-    """Of the same uses in several models, each in one of its layers."""
+    """Compare the same uses in several models, each in one of its layers."""
     return SenseMaps(tuple(SenseMap(uses, layer) for uses, layer in zip(found, layers, strict=True)))

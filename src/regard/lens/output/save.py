@@ -25,7 +25,7 @@ LARGEST = GIB  # of what is read back: every head of every layer between two lon
 
 
 def check_suffix(path: Path) -> None:
-    """Whether `save` knows the ending; worth asking before a model is loaded."""
+    """Refuse an ending that `save` does not know; to be called before a model is loaded."""
     if path.suffix.lower() not in _RENDERERS:
         raise UserError(f"{path} must end in one of {', '.join(_RENDERERS)}, which say what kind of picture to draw.")
 

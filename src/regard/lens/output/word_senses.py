@@ -30,7 +30,7 @@ STEPS = 65535
 
 
 def text(found: WordUses, layer: int, width: int = 100) -> str:
-    """For a terminal of `width` columns; the pairs are those of this layer, by its place among `found.layers`."""
+    """Return lines for a terminal of `width` columns; pairs are those of this layer, by its place among `found.layers`."""
     width = max(width, LEAST_WIDTH)
     where = {len(found.layers) - 1: "its last"}.get(layer, f"of {len(found.layers) - 2}")
     head = f"{sentence(found.word)}: {len(found.uses):,} uses, read by {sentence(found.model)}"

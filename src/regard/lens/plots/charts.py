@@ -43,7 +43,7 @@ class Grid:
 
 
 def grid(title: str, caption: str, found: Grid) -> Figure:
-    """Cells shrink until both sides fit a page; then only every so many rows and columns are named."""
+    """Draw a grid. Cells shrink until both sides fit a page; then only every n-th row and column is named."""
     rows, columns = ([drawable(name, 18) for name in names] if names else [""] for names in (found.rows, found.columns))
     wide = min(LONGEST / len(columns), MOST if found.inside else CELL)
     tall = min(LONGEST / len(rows), CELL)

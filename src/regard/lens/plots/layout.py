@@ -40,7 +40,7 @@ class Names:
 
     @property
     def numbered(self) -> bool:
-        """Whether a cell is large enough for a number."""
+        """True if a cell is large enough for a number."""
         return self.pitch >= 0.24
 
     @property
@@ -117,7 +117,7 @@ def _names(alignment: Alignment) -> Names:
 
 
 def _thumb_size(alignment: Alignment, tall: float, wide: float) -> tuple[float, float]:
-    """As large as lets the thumbnails stay beside the matrix without outgrowing it."""
+    """Return the largest thumbnails that fit beside the matrix without outgrowing it."""
     layers, heads, queries, keys = alignment.weights.shape
     shape = min(1.5, max(0.3, queries / keys))
     fits = min((tall / layers - LAYER_NAME) / shape, max(5.0, wide / 2) / heads)

@@ -1,4 +1,4 @@
-"""Who may look at whom, drawn: queries down, keys across, dark where a pair is seen.
+"""A visibility pattern as a picture: queries down, keys across, dark where a key is visible.
 
 A text of up to `CELLS` tokens is drawn pair by pair. Of a longer one each cell stands for several pairs, and is as dark as the
 share of them that is seen, by asking a few of its queries about all of its keys.

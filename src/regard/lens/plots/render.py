@@ -1,4 +1,4 @@
-"""What every drawn sheet shares: type, matrices of shades, and the bytes of its file."""
+"""Parts of every drawn sheet: type, matrices of shades, and the bytes of its file."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def draw(axes: Axes, found: WordUses, box: Box, layer: int) -> None:
 
 
 class _Scale:
-    """From a distance to a height on the sheet."""
+    """Maps a distance to a height on the sheet."""
 
     def __init__(self, box: Box, most: float) -> None:
         self.bottom, self.inch = box.top + box.height, box.height / max(most, 1e-9)
@@ -176,7 +176,7 @@ def _draw_frame(axes: Axes, found: WordUses, box: Box, x_L: np.ndarray, scale: _
 
 
 def _named(layers: tuple[str, ...], x_L: np.ndarray) -> Iterator[tuple[str, float]]:
-    """As many as have room beside each other; the static embedding and the last always."""
+    """Return the layers to name: as many as have room, the static embedding and the last always."""
     every = math.ceil(0.3 / max(1e-9, float(x_L[1] - x_L[0])))
     last = len(layers) - 1
     for n, name in enumerate(layers):

@@ -13,8 +13,8 @@ from starlette.responses import Response
 from regard.model.probe import attentions
 from regard.runs.task import TASKS
 from regard.studio.gallery import LARGEST
-from regard.studio.passes import Asked, Look, look
-from regard.studio.wire import Json, LookAt, Name, Step
+from regard.studio.passes import ModelPass, PassRequest, run_pass
+from regard.studio.wire import Json, Name, PassQuestion, Step
 from regard.training.checkpoint import finite_number
 from regard.training.logging import read_metrics
 
@@ -41,43 +41,43 @@ def add(app: FastAPI, studio: Studio) -> None:
     async def metrics(run: Name) -> Response:
         return Json(await studio.reads.do(partial(_metrics, studio, run)))
 
-    @app.post("/api/look")
-    async def looked(question: LookAt) -> Response:
-        asked = Asked(question.run, question.text, question.target or None, question.step)
-        return Json((await studio.passes.do(partial(looked_at, studio, asked))).as_dict())
+    @app.post("/api/pass")
+    async def passed(question: PassQuestion) -> Response:
+        asked = PassRequest(question.run, question.text, question.target or None, question.step)
+        return Json((await studio.passes.do(partial(find_pass, studio, asked))).as_dict())
 
     @app.post("/api/answer")
-    async def answered(question: LookAt) -> Response:
+    async def answered(question: PassQuestion) -> Response:
         return Json({"answer": await studio.passes.do(partial(_answer, studio, question))})
 
 
-def _answer(studio: Studio, question: LookAt) -> str:
-    desk = studio.runs.desk(question.run, question.step)
-    with studio.runs.alone(desk):
-        return desk.answer(question.text)
+def _answer(studio: Studio, question: PassQuestion) -> str:
+    session = studio.runs.session(question.run, question.step)
+    with studio.runs.alone(session):
+        return session.answer(question.text)
 
 
-def looked_at(studio: Studio, asked: Asked) -> Look:
-    """Kept from before, or passed now; what was kept of a run that has been opened again is another run's."""
-    desk, version = studio.runs.opened(asked.run, asked.step)
+def find_pass(studio: Studio, asked: PassRequest) -> ModelPass:
+    """Return the cached pass, or run it now; passes of an earlier version of the run do not count."""
+    session, version = studio.runs.opened(asked.run, asked.step)
     asked = replace(asked, version=version)
-    if (kept := studio.looks.get(asked.id)) is not None:
+    if (kept := studio.cache.get(asked.id)) is not None:
         return kept
-    return studio.looks.keep(look(asked, desk, studio.runs.alone(desk)))
+    return studio.cache.keep(run_pass(asked, session, studio.runs.alone(session)))
 
 
 def _card(studio: Studio, name: str, step: int | None) -> dict[str, Any]:
     """Asked for once by each page that is loaded, so it is what opens a run again that has changed."""
-    desk, version = studio.runs.refreshed(name, step)
-    studio.looks.forget(name, version)
-    heads = {name: found.heads for name, found in attentions(desk.model).items()}
+    session, version = studio.runs.refreshed(name, step)
+    studio.cache.forget(name, version)
+    heads = {name: found.heads for name, found in attentions(session.model).items()}
     return {
         "name": name,
         "version": version,
-        "scored_on": TASKS[desk.task].scored_on if desk.task in TASKS else None,
-        "facts": dict(desk.facts),
-        "example": desk.example,
-        "images": None if desk.gallery is None else {"largest": LARGEST},
+        "scored_on": TASKS[session.task].scored_on if session.task in TASKS else None,
+        "facts": dict(session.facts),
+        "example": session.example,
+        "images": None if session.gallery is None else {"largest": LARGEST},
         "attentions": heads,
         "steps": list(studio.runs.opening(name).steps),
     }

@@ -1,4 +1,4 @@
-"""Questions about what was looked at: weights of heads, pictures of them, what each head is like, one weight's arithmetic."""
+"""Questions about weights: aggregated, as tiles and pictures, statistics of heads, the arithmetic of one weight."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regard.lens.analyses.weights import Aggregation, Join, Specials, aggregate,
 from regard.model.mixers.convolution import Convolution
 from regard.model.probe import attentions
 from regard.studio import arithmetic, passes
-from regard.studio.passes import Look
+from regard.studio.passes import ModelPass
 from regard.studio.wire import Count, Json, Name, numbers
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def add(app: FastAPI, studio: Studio) -> None:
         return Json(await studio.passes.do(partial(_terms, studio, kept(studio, id), place, vector, index)))
 
 
-def kept(studio: Studio, id: str) -> Look:
-    if (found := studio.looks.get(id)) is None:
+def kept(studio: Studio, id: str) -> ModelPass:
+    if (found := studio.cache.get(id)) is None:
         raise HTTPException(410, FORGOTTEN)
     return found
 
@@ -83,52 +83,52 @@ def _span(given: str | None, most: int, what: str) -> range:
     return range(first, last)
 
 
-def _check_heads(look: Look, name: str, heads: Sequence[int]) -> None:
-    count = passes.shape(look.attention(name))[0]
+def _check_heads(model_pass: ModelPass, name: str, heads: Sequence[int]) -> None:
+    count = passes.shape(model_pass.attention(name))[0]
     if max(heads) >= count:
         raise UserError(f"head {max(heads)} is not there; {name} has {count}, numbered from 0.")
 
 
-def _weights(look: Look, name: str, heads: str | None, how: Aggregation) -> dict[str, Any]:
-    names = [one for one in look.seen if part_of(one) == name] or [name]
+def _weights(model_pass: ModelPass, name: str, heads: str | None, how: Aggregation) -> dict[str, Any]:
+    names = [one for one in model_pass.seen if part_of(one) == name] or [name]
     chosen = None if heads is None else [int(head) for head in heads.split(",")]
     size = 0
     for one in names:
-        count, queries, keys = passes.shape(look.attention(one))
-        _check_heads(look, one, chosen or [0])
-        if how.values and isinstance(attentions(look.subject.model)[one], Convolution):
+        count, queries, keys = passes.shape(model_pass.attention(one))
+        _check_heads(model_pass, one, chosen or [0])
+        if how.values and isinstance(attentions(model_pass.subject.model)[one], Convolution):
             raise UserError(f"{one} does not attend, so no weight brings a value; leave values out.")
         size += (count if chosen is None else len(chosen)) * queries * keys
     if size > passes.MOST:
         raise UserError(f"that is more than {passes.MOST:,} weights at once; ask for an overview, or for fewer heads.")
     if len(names) > 1 and how.join == "none":
         raise UserError(f"{name} has {len(names)} layers; give join=mean or join=max, or one of {', '.join(names)}.")
-    return aggregate(look.subject, look.seen, names, chosen, how).packed()
+    return aggregate(model_pass.subject, model_pass.seen, names, chosen, how).packed()
 
 
-def _tile(look: Look, name: str, head: int, rows: str | None, columns: str | None) -> np.ndarray:
-    _check_heads(look, name, [head])
-    _, queries, keys = passes.shape(look.attention(name))
+def _tile(model_pass: ModelPass, name: str, head: int, rows: str | None, columns: str | None) -> np.ndarray:
+    _check_heads(model_pass, name, [head])
+    _, queries, keys = passes.shape(model_pass.attention(name))
     down, across = _span(rows, queries, "rows"), _span(columns, keys, "columns")
     if len(down) * len(across) > passes.MOST:
         raise UserError(f"that is more than {passes.MOST:,} weights at once; ask for an overview, or for fewer rows.")
-    return passes.exact(look.attention(name), [head], down, across)[0]
+    return passes.exact(model_pass.attention(name), [head], down, across)[0]
 
 
-def _overview(look: Look, name: str, head: int, size: int, rows: str | None, columns: str | None) -> np.ndarray:
-    _check_heads(look, name, [head])
-    _, queries, keys = passes.shape(look.attention(name))
+def _overview(model_pass: ModelPass, name: str, head: int, size: int, rows: str | None, columns: str | None) -> np.ndarray:
+    _check_heads(model_pass, name, [head])
+    _, queries, keys = passes.shape(model_pass.attention(name))
     down, across = _span(rows, queries, "rows"), _span(columns, keys, "columns")
-    return passes.as_bytes(passes.pooled(look.attention(name), [head], down, across, size)[0])
+    return passes.as_bytes(passes.pooled(model_pass.attention(name), [head], down, across, size)[0])
 
 
-def _arithmetic(studio: Studio, look: Look, place: arithmetic.Place) -> dict[str, Any]:
-    arithmetic.check(look, place)
-    traced = arithmetic.trace(look, place.name, studio.runs.alone(look.desk))
-    return arithmetic.arithmetic(look, place, traced)
+def _arithmetic(studio: Studio, model_pass: ModelPass, place: arithmetic.Place) -> dict[str, Any]:
+    arithmetic.check(model_pass, place)
+    traced = arithmetic.trace(model_pass, place.name, studio.runs.alone(model_pass.session))
+    return arithmetic.arithmetic(model_pass, place, traced)
 
 
-def _terms(studio: Studio, look: Look, place: arithmetic.Place, vector: str, index: int) -> dict[str, Any]:
-    arithmetic.check(look, place)
-    traced = arithmetic.trace(look, place.name, studio.runs.alone(look.desk))
-    return arithmetic.terms(look, place, traced, vector, index)
+def _terms(studio: Studio, model_pass: ModelPass, place: arithmetic.Place, vector: str, index: int) -> dict[str, Any]:
+    arithmetic.check(model_pass, place)
+    traced = arithmetic.trace(model_pass, place.name, studio.runs.alone(model_pass.session))
+    return arithmetic.terms(model_pass, place, traced, vector, index)

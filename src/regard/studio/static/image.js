@@ -1,4 +1,4 @@
-/** An image and what a word looked at in it: a veil lies over the rest, the thinner the larger a cell's weight. */
+/** An image and what a word attended to in it: a veil lies over the rest, the thinner the larger a cell's weight. */
 
 import { h, s, weight } from "./dom.js";
 import { largest } from "./heat.js";
@@ -95,7 +95,7 @@ export function thumbnail(image, map, side) {
 
 const peak = (map) => map.indexOf(largest(map, -1));
 
-/** In words, for whoever listens: where the largest weight is. */
+/** In words, for screen readers: where the largest weight is. */
 export function tell(map, side) {
   const cell = peak(map);
   return `${weight(map[cell])} at row ${Math.floor(cell / side) + 1}, column ${(cell % side) + 1} of ${side} × ${side} cells`;

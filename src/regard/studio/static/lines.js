@@ -6,8 +6,8 @@ import { strongest } from "./weights.js";
 
 const MOST = 400; // lines: more are a grey cloud, and slow
 
-/** @param {{pickRow: (row: number) => void, pickColumn: (column: number) => void, hoverRow: (row: number|null) => void, hoverColumn: (column: number|null) => void}} does */
-export function lines(does) {
+/** @param {{pickRow: (row: number) => void, pickColumn: (column: number) => void, hoverRow: (row: number|null) => void, hoverColumn: (column: number|null) => void}} handlers */
+export function lines(handlers) {
   const drawing = s("svg", { class: "lines", role: "img" });
   const node = h("div", { class: "lines-box" }, drawing);
 
@@ -30,8 +30,8 @@ export function lines(does) {
       return s("path", { d: curve, class: mark.row === row || (mark.row === null && mark.column === column) ? "line on" : "line", "stroke-width": 0.6 + 3 * share, "stroke-opacity": opacity.toFixed(3) });
     });
     const size = (step) => Math.max(7.5, Math.min(13, step - 1));
-    const row = (one, n) => s("text", { x: left, y: yRow(n), "text-anchor": "end", "dominant-baseline": "central", "font-size": size(down), class: `pick ${mark.row === n ? "marked" : one.special ? "special" : ""}`, onclick: () => does.pickRow(n), onmouseenter: () => does.hoverRow(n), onmouseleave: () => does.hoverRow(null), text: piece(one.text) });
-    const column = (one, n) => s("text", { x: right, y: yColumn(n), "dominant-baseline": "central", "font-size": size(across), class: `pick ${mark.column === n ? "marked" : one.special ? "special" : ""}`, onclick: () => does.pickColumn(n), onmouseenter: () => does.hoverColumn(n), onmouseleave: () => does.hoverColumn(null), text: piece(one.text) });
+    const row = (one, n) => s("text", { x: left, y: yRow(n), "text-anchor": "end", "dominant-baseline": "central", "font-size": size(down), class: `pick ${mark.row === n ? "marked" : one.special ? "special" : ""}`, onclick: () => handlers.pickRow(n), onmouseenter: () => handlers.hoverRow(n), onmouseleave: () => handlers.hoverRow(null), text: piece(one.text) });
+    const column = (one, n) => s("text", { x: right, y: yColumn(n), "dominant-baseline": "central", "font-size": size(across), class: `pick ${mark.column === n ? "marked" : one.special ? "special" : ""}`, onclick: () => handlers.pickColumn(n), onmouseenter: () => handlers.hoverColumn(n), onmouseleave: () => handlers.hoverColumn(null), text: piece(one.text) });
     drawing.setAttribute("width", String(wide));
     drawing.setAttribute("height", String(Math.max(60, Math.min(tall, 36 + 26 * Math.max(rows.length, columns.length)))));
     drawing.setAttribute("aria-label", `${drawn.length} lines from queries to keys`);
@@ -47,7 +47,7 @@ export function lines(does) {
   return { node, draw };
 }
 
-/** So many of each query, none below the least, and never more than can be seen. */
+/** At most `each` of every query, none below the least, and never more than can be seen. */
 function kept(shown, mark, least, each) {
   const found = shown.rows.flatMap((_, row) => strongest(shown, { row, count: each, least }));
   const some = mark.column === null ? found : [...found, ...shown.rows.flatMap((_, row) => strongest(shown, { row, column: mark.column, least }))];

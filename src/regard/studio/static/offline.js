@@ -8,7 +8,7 @@ import { onTheme, turn } from "./theme.js";
 export const data = JSON.parse(document.getElementById("data").textContent);
 export const root = document.getElementById("screen");
 
-/** @param {{update: Function, keys: Function}} screen @param {object} context  what the screen is told in studio: the look */
+/** @param {{update: Function, keys: Function}} screen @param {object} context  what the screen gets in studio: the pass */
 export function start(screen, context, ...shortcuts) {
   let latest = 0;
   async function update() {
@@ -27,7 +27,7 @@ export function start(screen, context, ...shortcuts) {
     h("h1", { text: data.title }),
     ...toolbar.map(([key, label, onclick]) => h("button", { type: "button", class: "tool", id: `tool-${label.toLowerCase()}`, title: `${label} (${key})`, onclick }, h("kbd", { text: key }), h("span", { text: label }))),
   );
-  bind(...shortcuts, { key: "t", tells: "light or dark", does: turn }, { key: "?", tells: "these keys", does: () => help("this page") });
+  bind(...shortcuts, { key: "t", description: "light or dark", action: turn }, { key: "?", description: "these keys", action: () => help("this page") });
   screenKeys(() => screen.keys(context));
   onChange(update);
   onTheme(update);

@@ -8,8 +8,8 @@ import { decode } from "./weights.js";
 
 const decoded = new Map();
 
-/** What the screen asks of a look, answered from the data of the page. @see api.js */
-const look = {
+/** What the screen asks of a pass, answered from the data of the page. @see api.js */
+const pass = {
   data,
   attention: (name) => data.attentions.find((one) => one.name === name),
   /** Weights of every head and of all heads joined, for each setting of the switches. */
@@ -25,9 +25,9 @@ const look = {
   },
 };
 
-const opening = parts(look).find((part) => part === partOf(data.first)) ?? data.first;
+const opening = parts(pass).find((part) => part === partOf(data.first)) ?? data.first;
 if (state().at === undefined) set({ screen: "head", at: opening });
-start(mount(root, { switches: data.switches, offline: true }), { look },
-  { key: "m", tells: "mean of all layers and heads", does: () => set({ at: opening, head: null }) },
-  { key: "Escape", tells: "unpin", does: () => set({ q: null, k: null }) },
+start(mount(root, { switches: data.switches, offline: true }), { pass },
+  { key: "m", description: "mean of all layers and heads", action: () => set({ at: opening, head: null }) },
+  { key: "Escape", description: "unpin", action: () => set({ q: null, k: null }) },
 );

@@ -8,7 +8,7 @@ import { decode } from "./weights.js";
 
 const pixels = { shape: data.image.shape, data: Uint8Array.from(atob(data.image.pixels), (character) => character.charCodeAt(0)) };
 const values = decode(data.maps);
-const look = {
+const pass = {
   data: { attentions: [], steps: null, averaged: data.averaged },
   asked: {},
   ask: async () => ({ ...data.maps, values }),
@@ -16,4 +16,4 @@ const look = {
 };
 const screen = seenImage(root, { offline: true });
 root.append(h("section", { class: "card" }, screen.line), screen.node);
-start({ ...screen, update: (context, current) => screen.update(context.look, current) }, { look }, { key: "Escape", tells: "the image as it is", does: () => set({ q: null }) });
+start({ ...screen, update: (context, current) => screen.update(context.pass, current) }, { pass }, { key: "Escape", description: "the image as it is", action: () => set({ q: null }) });

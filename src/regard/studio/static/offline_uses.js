@@ -5,4 +5,4 @@ import { usesView } from "./uses.js";
 
 const view = usesView();
 root.append(view.node);
-start({ update: async () => view.draw(data), keys: () => view.keys }, {}, { key: "Escape", tells: "unpin", does: view.unpin });
+start({ update: async () => view.draw(data), keys: () => view.keys }, {}, { key: "Escape", description: "unpin", action: view.unpin });

@@ -125,8 +125,8 @@ export function usesView() {
       redraw();
     },
     keys: [
-      { key: "ArrowRight", shown: "→", tells: "next layer", does: () => shift(1) },
-      { key: "ArrowLeft", shown: "←", tells: "layer before", does: () => shift(-1) },
+      { key: "ArrowRight", shown: "→", description: "next layer", action: () => shift(1) },
+      { key: "ArrowLeft", shown: "←", description: "layer before", action: () => shift(-1) },
     ],
   };
 }

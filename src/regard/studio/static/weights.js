@@ -17,9 +17,9 @@ export function decode({ weights, scale }) {
 export const aggregation = () => ({ words: flag("merge") ? 1 : undefined, specials: flag("hide") ? "hide" : undefined, values: flag("values") ? 1 : undefined });
 
 /** One matrix: a head, or the mean or the largest of all. @returns {Promise<Shown>} */
-export async function shownWeights(look, at, how = aggregation()) {
+export async function shownWeights(pass, at, how = aggregation()) {
   const joined = at.head === "mean" || at.head === "max";
-  const found = await look.ask("weights", { name: at.name, ...(joined ? { join: at.head } : { heads: at.head }), ...how });
+  const found = await pass.ask("weights", { name: at.name, ...(joined ? { join: at.head } : { heads: at.head }), ...how });
   found.values ??= decode(found);
   return found;
 }

@@ -8,22 +8,22 @@ import { matrix } from "../matrix.js";
 import { number, set, state } from "../state.js";
 import { shownWeights, strongest } from "../weights.js";
 
-export const head = { id: "head", title: "Head", tells: "lines, matrix, table", attends: true };
+export const head = { id: "head", title: "Head", description: "lines, matrix, table", attends: true };
 
 const LONG = 256; // tokens from which on an overview comes first
 const JOINED = [["mean", "mean"], ["max", "max"]];
 
 /** The attention and head that are shown: one head, or all heads of a layer or of a part of the model joined; their mean by default. */
-function shownHead(look) {
-  if (parts(look).includes(state().at)) return wholePart(look, state().at);
-  return state().head === undefined ? { ...chosen(look), head: "mean" } : chosen(look);
+function shownHead(pass) {
+  if (parts(pass).includes(state().at)) return wholePart(pass, state().at);
+  return state().head === undefined ? { ...chosen(pass), head: "mean" } : chosen(pass);
 }
 
 /** @param {{longView?: Function, switches?: string[], offline?: boolean}} how  `longView` draws long texts; the one-file page has none */
 export function mount(root, { longView = null, switches = ["merge", "hide", "values"], offline = false } = {}) {
   let now = null;
   const controls = panel(
-    select("at", "attention", () => [...parts(now.look).map((part) => [part, `${part}, all layers`]), ...now.look.data.attentions.map((one) => [one.name, called(one.name)])], () => now.at.name),
+    select("at", "attention", () => [...parts(now.pass).map((part) => [part, `${part}, all layers`]), ...now.pass.data.attentions.map((one) => [one.name, called(one.name)])], () => now.at.name),
     choice("head", "head", () => [...Array.from({ length: now?.at.heads ?? 0 }, (_, n) => [String(n), String(n)]), ...JOINED], () => "mean"),
     slider("least", "threshold", { least: 0, most: 0.9, by: 0.02, otherwise: 0.06, shown: (v) => `${Math.round(100 * v)} %` }),
     slider("each", "top", { least: 1, most: 20, by: 1, otherwise: 5, shown: (v) => `${v} a query` }),
@@ -38,7 +38,7 @@ export function mount(root, { longView = null, switches = ["merge", "hide", "val
   const notes = h("span", { class: "muted" });
   const trio = h("div", { class: "trio" }, h("section", { class: "card" }, drawnLines.node), h("section", { class: "card middle" }, cells.node, h("div", { class: "under" }, cells.foot, pointed, notes)), h("section", { class: "card" }, table));
   const far = longView?.();
-  root.append(h("div", { class: "strip" }, controls.node), trio, ...(far ? [far.node] : []), offline ? h("p", { class: "caution", text: "Weight is not cause: this is where a head attends, not what the output needs." }) : notCause(() => now.look));
+  root.append(h("div", { class: "strip" }, controls.node), trio, ...(far ? [far.node] : []), offline ? h("p", { class: "caution", text: "Weight is not cause: this is where a head attends, not what the output needs." }) : notCause(() => now.pass));
 
   const at = (list, n) => (n === null || n < 0 ? -1 : list.findIndex((one) => one.tokens.includes(n)));
   /** The row and column that are marked: under the pointer, or pinned in the address. */
@@ -71,15 +71,15 @@ export function mount(root, { longView = null, switches = ["merge", "hide", "val
     fill(table, ...ranked(shown, marks, number("each", 5)));
   }
 
-  async function update({ look }, current) {
-    const one = shownHead(look);
-    now = { look, at: one, shown: null };
+  async function update({ pass }, current) {
+    const one = shownHead(pass);
+    now = { pass, at: one, shown: null };
     controls.sync();
     const long = far && Math.max(one.queries, one.keys) > LONG;
     trio.hidden = long;
     if (far) far.node.hidden = !long;
-    if (long) return far.update(look, one, current);
-    const shown = await shownWeights(look, one);
+    if (long) return far.update(pass, one, current);
+    const shown = await shownWeights(pass, one);
     if (!current()) return;
     now.shown = shown;
     draw();
@@ -96,22 +96,22 @@ export function mount(root, { longView = null, switches = ["merge", "hide", "val
   const turn = (key) => set({ [key]: state()[key] === "1" ? null : 1 });
   return {
     update,
-    keys: ({ look }) => [
-      ...[["ArrowDown", "↓", "query below", 1, 0], ["ArrowUp", "↑", "query above", -1, 0], ["ArrowRight", "→", "key to the right", 0, 1], ["ArrowLeft", "←", "key to the left", 0, -1]].map(([key, shown, tells, down, across]) => ({ key, shown, tells, does: () => step(down, across) })),
-      { key: "Backspace", shown: "⌫", tells: "unpin", does: () => set({ q: null, k: null }) },
-      ...(offline ? [] : [{ key: "Enter", tells: "this weight, number by number", does: () => set({ screen: "arithmetic", q: number("q", 0), k: number("k", 0) }, { step: true }) }]),
-      ...moving(look, () => now.at).filter((one) => !offline || one.key !== "x"),
-      { key: "a", tells: "mean of all heads, and back", does: () => (now.at.head === "mean" ? set({ head: 0 }) : set({ head: "mean" })) },
-      ...SWITCHES.filter(({ key }) => switches.includes(key)).map(({ key, letter, tells }) => ({ key: letter, tells, does: () => turn(key) })),
+    keys: ({ pass }) => [
+      ...[["ArrowDown", "↓", "query below", 1, 0], ["ArrowUp", "↑", "query above", -1, 0], ["ArrowRight", "→", "key to the right", 0, 1], ["ArrowLeft", "←", "key to the left", 0, -1]].map(([key, shown, description, down, across]) => ({ key, shown, description, action: () => step(down, across) })),
+      { key: "Backspace", shown: "⌫", description: "unpin", action: () => set({ q: null, k: null }) },
+      ...(offline ? [] : [{ key: "Enter", description: "this weight, number by number", action: () => set({ screen: "arithmetic", q: number("q", 0), k: number("k", 0) }, { step: true }) }]),
+      ...moving(pass, () => now.at).filter((one) => !offline || one.key !== "x"),
+      { key: "a", description: "mean of all heads, and back", action: () => (now.at.head === "mean" ? set({ head: 0 }) : set({ head: "mean" })) },
+      ...SWITCHES.filter(({ key }) => switches.includes(key)).map(({ key, letter, description }) => ({ key: letter, description, action: () => turn(key) })),
     ],
     data: () => (now.shown ? { attention: now.at.name, head: now.at.head, queries: now.shown.rows.map((one) => one.text), keys: now.shown.columns.map((one) => one.text), weights: Array.from(now.shown.values), notes: now.shown.notes } : far.data()),
   };
 }
 
 const SWITCHES = [
-  { key: "merge", letter: "s", label: "words", tells: "merge sub-words", title: "merge sub-words into words (s)" },
-  { key: "hide", letter: "h", label: "no specials", tells: "hide special tokens", title: "hide <sos>, <eos>, [SEP] (h)" },
-  { key: "values", letter: "v", label: "× values", tells: "weigh by values", title: "weigh by the length of the value each brings (v)" },
+  { key: "merge", letter: "s", label: "words", description: "merge sub-words", title: "merge sub-words into words (s)" },
+  { key: "hide", letter: "h", label: "no specials", description: "hide special tokens", title: "hide <sos>, <eos>, [SEP] (h)" },
+  { key: "values", letter: "v", label: "× values", description: "weigh by values", title: "weigh by the length of the value each brings (v)" },
 ];
 
 /** The strongest weights of the marked query, of the marked key, or of all. */

@@ -8,7 +8,7 @@ import { largest, paint, sized } from "../heat.js";
 import { number, set, state } from "../state.js";
 import { usesView } from "../uses.js";
 
-export const words = { id: "words", title: "Words", tells: "meanings by layer, neighbours", mount, free: true };
+export const words = { id: "words", title: "Words", description: "meanings by layer, neighbours", mount, free: true };
 
 const EXAMPLES = {
   translation: ["it", "the animal did not cross the street because it was too tired\nthe animal did not cross the street because it was too wide\nthe cat did not see the house because it was too small"],
@@ -96,8 +96,8 @@ function mount(root) {
     update,
     keys: () => [
       ...view.keys,
-      { key: "w", tells: "type a word", does: () => word.select() },
-      { key: "n", tells: "type a word for its neighbours", does: () => near.select() },
+      { key: "w", description: "type a word", action: () => word.select() },
+      { key: "n", description: "type a word for its neighbours", action: () => near.select() },
     ],
     data: () => ({ uses: now.uses, near: now.near, positions: now.positions && { shape: now.positions.shape, cosine: Array.from(now.positions.data) } }),
   };
