@@ -40,8 +40,8 @@ class BodyConfig(BlockConfig, RotarySettings, RelativeSettings):
             if getattr(self, key) < 1:
                 raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
         check_visibility(self, parse_visibility(self.visibility))
-        self.check_rotary(self.position)
-        self.check_relative(self.position)
+        self.check_rotary()
+        self.check_relative()
         check_position(self, linear=self.mixer in LINEAR, scores=self.compares)
         if self.pruned:
             parse_pruned(self.pruned, self.heads, self.attentions)

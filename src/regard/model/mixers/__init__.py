@@ -64,7 +64,7 @@ def check_mixer(config: BlockConfig) -> None:
     """Refuse an unknown mixer, and settings that do nothing with this one."""
     if config.mixer not in (names := (*MIXERS, "conv")):
         raise UserError(f"model.mixer={config.mixer!r} is not known; choose one of: {', '.join(names)}.")
-    config.check_favor(config.mixer)
+    config.check_favor()
     config.check_convolution(config.mixer, config.pruned)
     if config.attention_dropout and config.mixer not in SCORES:
         raise UserError(

@@ -21,10 +21,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.config import refuse_unused
 from regard.core.errors import UserError
 from regard.model.attention import KeysValues, gate_heads
 from regard.model.linear import Linear
-from regard.model.mixers.settings import refuse_unused
 from regard.model.probe import Probe, Seen
 from regard.model.state.constant import ConvState
 from regard.model.state.kv_cache import BeamAncestry, Cache, LayerCache
@@ -47,7 +47,10 @@ class ConvolutionSettings:
     dilation: int = 0  # of conv: how many times as far apart neighbours are as in the layer below; 0: once
 
     def check_convolution(self, mixer: str, pruned: Sequence[str]) -> None:
-        refuse_unused(self, ConvolutionSettings, mixer, "conv")
+        refuse_unused(self, ConvolutionSettings, "mixer", "conv")
+        for key in ("kernel_width", "dilation"):
+            if getattr(self, key) < 0:
+                raise UserError(f"model.{key}={getattr(self, key)} must be 0 or more.")
         if self.kernel_width and self.kernel_width % 2 == 0:
             raise UserError(f"model.kernel_width={self.kernel_width} has no middle; give an odd number, such as {KERNEL_WIDTH}.")
         if mixer == "conv" and (gone := [entry for entry in pruned if ".self:" in entry]):

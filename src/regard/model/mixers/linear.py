@@ -18,9 +18,10 @@ from functools import reduce
 import torch
 from torch import Tensor, nn
 
+from regard.core.config import refuse_unused
+from regard.core.errors import UserError
 from regard.model.mixers.causal_scan import CHUNK, LEAST, Segment, Sums, asked, causal_scan, folded, joined
 from regard.model.mixers.feature_maps import FeatureMap, Features, PositiveFeatures
-from regard.model.mixers.settings import refuse_unused
 from regard.model.visibility import View
 from regard.model.visibility.unmasked import UnmaskedPattern, must_be_plain
 
@@ -35,8 +36,11 @@ class FavorSettings:
     features: int = 0  # of favor; 0: 256
     redraw_every: int = 0  # steps of training, of favor; 0: never
 
-    def check_favor(self, mixer: str) -> None:
-        refuse_unused(self, FavorSettings, mixer, "favor")
+    def check_favor(self) -> None:
+        refuse_unused(self, FavorSettings, "mixer", "favor")
+        for key in ("features", "redraw_every"):
+            if getattr(self, key) < 0:
+                raise UserError(f"model.{key}={getattr(self, key)} must be 0 or more.")
 
     @property
     def feature_count(self) -> int:

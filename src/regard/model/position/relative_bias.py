@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.core.config import refuse_unused
 from regard.core.errors import UserError
 from regard.model.position.base import Bias, Placement, Position
 from regard.model.visibility.mask import View
@@ -33,12 +34,8 @@ class RelativeSettings:
     buckets: int = BUCKETS  # of distances, each with a learned number for every head
     farthest: int = FARTHEST  # distance in tokens; all beyond share the last bucket
 
-    def check_relative(self, position: str) -> None:
-        for key, usual in (("buckets", BUCKETS), ("farthest", FARTHEST)):
-            if (value := getattr(self, key)) != usual and position != "relative":
-                raise UserError(
-                    f"model.{key}={value} is for model.position=relative; with {position} it does nothing: leave it out."
-                )
+    def check_relative(self) -> None:
+        refuse_unused(self, RelativeSettings, "position", "relative")
         if self.buckets < 4 or self.buckets % 2:
             raise UserError(f"model.buckets={self.buckets} must be an even number of at least 4, such as {BUCKETS}.")
         if self.farthest <= self.buckets // 2:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.core.config import refuse_unused
 from regard.core.errors import UserError
 from regard.model.position.base import Placement, Position
 from regard.model.visibility.mask import View
@@ -28,14 +29,10 @@ class RotarySettings:
 
     rotary_base: float = BASE  # of the slowest angle; larger for longer texts (LLaMA 3: 500000)
 
-    def check_rotary(self, position: str) -> None:
+    def check_rotary(self) -> None:
         if not self.rotary_base > 1:
             raise UserError(f"model.rotary_base={self.rotary_base} must be above 1, such as {BASE:.0f}.")
-        if self.rotary_base != BASE and position != "rotary":
-            raise UserError(
-                f"model.rotary_base={self.rotary_base} is for model.position=rotary; "
-                f"with {position} it does nothing: leave it out."
-            )
+        refuse_unused(self, RotarySettings, "position", "rotary")
 
 
 class Rotary(Position):
