@@ -217,10 +217,14 @@ def drawn(variant: Variant, rows: int, length: int, seed: int = 5) -> Tensor:
     return torch.randint(4, variant.sizes.written, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
-def begin(reading: Any, rows: int, *, tokens: int, lanes: int = 1, fixed: bool = False) -> State:
+def state_of(reading: Any, rows: int, *, tokens: int, lanes: int = 1, fixed: bool = False) -> State:
     state = reading.room(rows, lanes, tokens, fixed=fixed)
     state.take(reading, [tokens] * rows)
     return state
+
+
+def begin(model: Any, source: Tensor, lengths: Tensor, *, tokens: int, lanes: int = 1, fixed: bool = False) -> State:
+    return state_of(model.start(source, lengths), len(source), tokens=tokens, lanes=lanes, fixed=fixed)
 
 
 def stepped(state: State, target: Tensor) -> Tensor:
@@ -248,7 +252,7 @@ def check_cached_decoding_is_the_full_forward(variant: Variant) -> None:
     model, target = variant.build().eval(), drawn(variant, ROWS, 70)
     start, logits, _ = writing(variant, model)
     for fixed in (False, True):
-        state = begin(start(ALL), ROWS, tokens=70, fixed=fixed)
+        state = state_of(start(ALL), ROWS, tokens=70, fixed=fixed)
         torch.testing.assert_close(stepped(state, target), logits(ALL, target), atol=5e-5, rtol=1e-4)
 
 
@@ -262,7 +266,7 @@ def check_select_follows_the_rows(variant: Variant) -> None:
 def _check_select(variant: Variant, fixed: bool) -> None:
     model, lanes, draw = variant.build().eval(), 3, torch.Generator().manual_seed(9)
     start, logits, _ = writing(variant, model)
-    state = begin(start(ALL), ROWS, tokens=50, lanes=lanes, fixed=fixed)
+    state = state_of(start(ALL), ROWS, tokens=50, lanes=lanes, fixed=fixed)
     histories: list[list[list[int]]] = [[[] for _ in range(lanes)] for _ in range(ROWS)]
     owners, pending = list(ALL), list[Tensor]()
 
@@ -295,11 +299,11 @@ def check_a_state_begins_again_with_fewer_and_shorter(variant: Variant) -> None:
     """Nothing of the sentences a state held before is seen by those it holds now; places without one change nothing."""
     model, target = variant.build().eval(), drawn(variant, ROWS, LENGTH)
     start, _, first = writing(variant, model)
-    state = begin(start(ALL), ROWS, tokens=20, lanes=2, fixed=True)
+    state = state_of(start(ALL), ROWS, tokens=20, lanes=2, fixed=True)
     state.reserve(9)
     for t in range(9):
         state.step(target[:, t % LENGTH, None].repeat(1, 2))
-    expected = stepped(begin(first(2), 1, tokens=LENGTH), target[:1])
+    expected = stepped(state_of(first(2), 1, tokens=LENGTH), target[:1])
     state.take(first(2), [LENGTH])
     for t in range(LENGTH):
         state.reserve(1)
@@ -327,7 +331,7 @@ def check_compiles_without_graph_breaks(variant: Variant) -> None:
         return
     target = drawn(variant, ROWS, LENGTH)
     start, logits, _ = writing(variant, model)
-    state = begin(start(ALL), ROWS, tokens=LENGTH)
+    state = state_of(start(ALL), ROWS, tokens=LENGTH)
     state.model.step = torch.compile(state.model.step, fullgraph=True, backend=backend)
     torch.testing.assert_close(stepped(state, target), logits(ALL, target), atol=5e-5, rtol=1e-4)
 
