@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.families.base import Heads
+from regard.families.base import Heads, Sizes
 from regard.families.bert import BERT, BERTConfig
 from regard.families.classifier import classifier
 from regard.families.electra import ELECTRA, ELECTRAConfig
@@ -18,7 +18,7 @@ from regard.model.probe import attentions, probe
 from regard.model.pruning import parse_pruned, prune, pruned_weights, restored_weights, spell_pruned, with_fewer
 from tests.families import harness
 from tests.families.counting import count_pair
-from tests.families.harness import Family
+from tests.families.harness import Variant
 
 SIZE = dict(width=32, heads=4, feedforward=48, layers=2, dropout=0.0)
 CONFIG = TransformerConfig(**SIZE)
@@ -126,7 +126,7 @@ def test_gradients_devices_and_types_stay():
     ],
 )
 def test_a_pruned_family_passes_the_harness(check, tmp_path):
-    family = Family("transformer, pruned", lambda: Transformer(PRUNED, 30, 30, seed=2), 30)
+    family = Variant("transformer, pruned", PRUNED, Sizes(vocabulary=30))
     check(family, tmp_path) if "path" in check.__code__.co_varnames[: check.__code__.co_argcount] else check(family)
 
 

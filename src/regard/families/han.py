@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from regard.core.packing import Words
 from regard.data.batching.labelled import SpecialTokens
-from regard.families.base import CellConfig, Family
+from regard.families.base import CellConfig, Family, Sizes
 from regard.families.bert import text_inputs
 from regard.model.block import BlockConfig
 from regard.model.embedding import Embed
@@ -99,11 +99,18 @@ class HAN(nn.Module):
         return x_B1D[:, 0]
 
 
+def _inputs(config: HANConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor]:
+    """Return (ids_BL, lengths_B) of documents with sentences of four words."""
+    ids_BL, lengths_B = text_inputs(config, sizes, batch, length, source)
+    ids_BL[:, 4::5] = EOS
+    return ids_BL, lengths_B
+
+
 FAMILY = Family(
     name="han",
     config=HANConfig,
     build=lambda config, sizes, seed: HAN(config, sizes.vocabulary, seed),
-    inputs=text_inputs,
+    inputs=_inputs,
     capabilities=frozenset({"pooled_vector", "nested_documents", "attention"}),
     marks=lambda config, roles: SpecialTokens(EOS, EOS, EOS, sentences=True),
 )

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.packing import Packing, Words
-from regard.families.base import CellConfig, Family
+from regard.families.base import CellConfig, Family, Sizes
 from regard.families.recurrent import beginning, embeddings, pair_inputs, side_by_side
 from regard.model.block import BlockConfig
 from regard.model.heads import VocabularyHead
@@ -125,10 +125,17 @@ class HRAN(nn.Module):
         return RecurrentPrompt(self, begin_NPBD, lengths_B, source.memory, source.turns)
 
 
+def _inputs(config: HRANConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (source_BM, lengths_B, target_BL) with turns of four words."""
+    source_BM, lengths_B, target_BL = pair_inputs(config, sizes, batch, length, source)
+    source_BM[:, 4::5] = sizes.vocabulary - 1
+    return source_BM, lengths_B, target_BL
+
+
 FAMILY = Family(
     name="hran",
     config=HRANConfig,
     build=lambda config, sizes, seed: HRAN(config, sizes.vocabulary, sizes.written, seed),
-    inputs=pair_inputs,
+    inputs=_inputs,
     capabilities=frozenset({"seq2seq", "dialogue_context", "attention", "compiles_steps"}),
 )
