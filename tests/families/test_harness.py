@@ -28,9 +28,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {  # settings of a small model of each fam
 }
 
 
-def variant(family: str, parts: str = "", backwards: bool = False, heads: Heads | None = None, **choices: Any) -> Variant:
+def variant(family: str, parts: str = "", backwards: bool = False, outputs: Heads | None = None, **choices: Any) -> Variant:
     config = FAMILIES[family].config(**(DEFAULTS[family] | choices))
-    sizes = Sizes(vocabulary=31) if heads is None else Sizes(vocabulary=31, heads=heads)
+    sizes = Sizes(vocabulary=31) if outputs is None else Sizes(vocabulary=31, heads=outputs)
     return Variant(f"{family}, {parts}" if parts else family, config, sizes, backwards)
 
 
@@ -45,15 +45,15 @@ VARIANTS = [
     variant("gpt", "post-norm, sinusoidal, window", norm_placement="post", position="sinusoidal", visibility="window(3)"),
     variant("bert", backwards=True),
     variant("bert", "pre-norm, window", norm_placement="pre", visibility="window(3)"),
-    variant("bert", "every head, as RoBERTa", segments=1, first_position=2, heads=EVERY_HEAD),
+    variant("bert", "every head, as RoBERTa", segments=1, first_position=2, outputs=EVERY_HEAD),
     variant("bert", "as DistilBERT", segments=0),
     variant("bert", "narrow words", embedding_width=10),
     variant("electra", backwards=True, embedding_width=10),
     variant("electra", "embeddings apart", tie_embeddings=False),
     variant("encoder", backwards=True),
-    variant("encoder", "pairs apart, mean", pairs="apart", pooling="mean", heads=Heads(pooler=True)),
+    variant("encoder", "pairs apart, mean", pairs="apart", pooling="mean", outputs=Heads(pooler=True)),
     variant("elmo"),
-    variant("elmo", "tags and a pooled vector", heads=Heads(words=False, tags=4, pooler=True)),
+    variant("elmo", "tags and a pooled vector", outputs=Heads(words=False, tags=4, pooler=True)),
     variant("transformer", "favor", backwards=True, mixer="favor", features=16, layers=1),
     variant("transformer", "conv", mixer="conv", kernel_width=3, layers=1),
     variant("gpt", "favor", backwards=True, mixer="favor", features=16),
@@ -62,6 +62,26 @@ VARIANTS = [
     variant("bert", "favor", mixer="favor", features=16, layers=1),
     variant("bert", "conv", mixer="conv", kernel_width=3),
     variant("transformer", "additive", backwards=True, mixer="additive", layers=1),
+    variant("transformer", "as T5", position="relative", norm="rms", norm_placement="pre", bias=False, feedforward_kind="gated"),
+    variant("transformer", "rotary, grouped keys", position="rotary", heads=4, kv_heads=2, layers=1),
+    variant("transformer", "transformer-xl", position="transformer-xl", layers=1),
+    variant(
+        "gpt",
+        "as LLaMA",
+        backwards=True,
+        position="rotary",
+        norm="rms",
+        feedforward_kind="gated",
+        activation="silu",
+        bias=False,
+        heads=4,
+        kv_heads=2,
+    ),
+    variant("gpt", "alibi, window", position="alibi", visibility="window(3)"),
+    variant("gpt", "transformer-xl", position="transformer-xl", layers=1),
+    variant("bert", "relative", position="relative", layers=1),
+    variant("electra", "rotary", position="rotary", layers=1),
+    variant("encoder", "alibi", position="alibi", layers=1),
     variant("han"),
     variant("han", "transformer", encoder="transformer", layers=2),
     variant("hran", "lstm", encoder="lstm", layers=2, tie="none"),
@@ -72,7 +92,14 @@ VARIANTS = [
     variant("recurrent", "luong, input feeding, dot", mixer="dot", visibility="window(2)", input_feeding=True, layers=2),
     variant("captioner", "cnn and lstm", mixer="additive"),
     variant(
-        "captioner", "patches", backwards=True, encoder="patches", decoder="transformer", heads=3, feedforward=40, norm_placement="pre"
+        "captioner",
+        "patches",
+        backwards=True,
+        encoder="patches",
+        decoder="transformer",
+        heads=3,
+        feedforward=40,
+        norm_placement="pre",
     ),
     variant("word2vec"),
 ]
