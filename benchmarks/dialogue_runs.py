@@ -86,7 +86,7 @@ def recipe_of(bot: str, data: Sequence[str]) -> tuple[Recipe, list[str]]:
         "found, from MiniLM": ("chat-retrieval", [*[s for s in READ if "lowercase" not in s], *FIND, *TUNED]),
     }[bot]
     if bot == "found, from MiniLM":
-        return load_recipe_to_train(name, [*settings, f"task.start={folder(MINILM)}", *data]), settings
+        return load_recipe_to_train(name, [*settings, f"task.init_from={folder(MINILM)}", *data]), settings
     return load_recipe(name, [*settings, *data]), settings
 
 

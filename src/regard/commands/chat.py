@@ -146,5 +146,5 @@ def _transcript(writer: Streams, you: str, it: str, before: str, say: Say) -> Co
         raise UserError("a conversation is shown as it is written, which a beam cannot be; give decode.search=sample.")
     room = writer.window // 2
     limit = min(writer.decode.maximum_length or room, room)
-    writer = writer.searching(maximum_length=limit, slide=False, minimum_length=0)
+    writer = writer.searching(maximum_length=limit, sliding_window=False, minimum_length=0)
     return Conversation(writer, you, it, f"{before.rstrip()}{TURN_ENDS}" if before else "", say)

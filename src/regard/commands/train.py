@@ -64,7 +64,7 @@ def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, wo
     check_vectors(prepared)
     if TASKS[recipe.task.name].trainer is None:
         say(_plan(prepared, device))
-    if not (recipe.train.shard and world.size > 1):
+    if not (recipe.train.fsdp and world.size > 1):
         must_fit_memory(prepared, device)
     if world.leads:
         must_fit_disk(prepared, folder)
@@ -120,7 +120,7 @@ def _looped(prepared: Prepared, run: Run, device: torch.device, say: Say, world:
     config, model, store = prepared.recipe.train, prepared.model(), run.store(say)
     if prepared.recipe.text.vectors:
         fill_vectors(model, prepared, say)
-    spread = ParallelModel(model, world, config.shard, device)
+    spread = ParallelModel(model, world, config.fsdp, device)
     optimizer, progress = resume(store, config, model, spread)
     _must_not_start_over(run, progress)
     if done(config, progress):

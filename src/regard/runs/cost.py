@@ -167,7 +167,7 @@ def _activations(recipe: Recipe, vocabulary: int, device: torch.device) -> int:
         tangents = TYPICAL if "additive" in model.attends else 0
         return 4 * tokens * model.width * (20 * model.layers + tangents) + logits
     per_token = encoder * (10 * model.width + 2 * model.feedforward) + decoder * (16 * model.width + 2 * model.feedforward)
-    if recipe.train.recompute:
+    if recipe.train.activation_checkpointing:
         per_token = (encoder + decoder) * model.width
     size = 2 if recipe.train.precision == "bf16" else 4
     return tokens * per_token * size + logits

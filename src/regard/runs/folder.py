@@ -9,10 +9,10 @@ import fcntl
 import hashlib
 import json
 import shlex
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,10 @@ import torch
 
 from regard.core.atomic import explained, flush_folder, sweep_drafts
 from regard.core.errors import UserError
-from regard.core.files import MIB, open_lasting, read_bounded, read_json, read_text, refuse_link_out, write_whole
+from regard.core.files import MIB, open_lasting, read_bounded, read_json, refuse_link_out, write_whole
 from regard.core.terminal import aside
 from regard.runs.early_checks import must_exist
-from regard.runs.recipe import Recipe, read_recipe
+from regard.runs.recipe import Recipe, made, read_run_toml, tables_of
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoint import STATE, Checkpoint, Store
 from regard.training.config import MAY_CHANGE, TrainConfig
@@ -78,12 +78,19 @@ class Run:
                 f"{kept} is a link to {kept.resolve()}, which are the checkpoints of another run. Link it to a folder of its own."
             )
 
-    @property
+    @cached_property
+    def _settings(self) -> dict[str, Any]:
+        """recipe.toml as it is written; read once."""
+        return read_run_toml(self.folder / "recipe.toml")
+
+    @cached_property
     def recipe(self) -> Recipe:
         return self.recipe_with(())
 
     def recipe_with(self, assignments: Sequence[str]) -> Recipe:
-        return read_recipe(self.folder / "recipe.toml", assignments)
+        """Return the run's recipe with `section.key=value` settings on top."""
+        path = self.folder / "recipe.toml"
+        return made(tables_of(self._settings, str(path), assignments))
 
     def vocabulary_sizes(self) -> list[int]:
         """Of the source and the target, where there are two."""
@@ -158,6 +165,9 @@ class Run:
         with explained(f"Writing {name}", self.folder):
             write_whole(self.folder / name, text)
             flush_folder(self.folder)
+        if name == "recipe.toml":
+            for known in ("_settings", "recipe"):
+                self.__dict__.pop(known, None)
 
     def read_json(self, name: str) -> dict[str, Any] | None:
         path = self.folder / name
@@ -183,9 +193,7 @@ class Run:
         """Hashes of what the weights mean nothing without: tokenizers, labels, and all settings but those that may change."""
         paths = sorted([*self.folder.glob("tokenizer*.json"), *self.folder.glob("labels.json")])
         found = {path.name: hashlib.sha256(read_bounded(path, LARGEST, within=self.folder)).hexdigest() for path in paths}
-        tables = tomllib.loads(
-            read_text(self.folder / "recipe.toml", within=self.folder)
-        )  # as written: a later version may know more keys
+        tables = self._settings  # as written: a later version may know more keys
         settings = {section: tables.get(section, {}) for section in ("model", "text", "objective", "train")}
         settings["train"] = {key: value for key, value in settings["train"].items() if key not in MAY_CHANGE}
         return found | {"recipe.toml": hashlib.sha256(canonical(settings).encode()).hexdigest()}

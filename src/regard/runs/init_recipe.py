@@ -26,17 +26,17 @@ def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | N
     it remembers them, and its start may be gone.
     """
     tables = named_tables(name, assignments)
-    if not (start := str(tables["task"].get("start", ""))):
+    if not (start := str(tables["task"].get("init_from", ""))):
         return _of_teacher(tables) if tables["objective"].get("name") == "distillation" else made(tables)
     settings = _remembered(folder, start) or _told(start).settings
-    if isinstance(tables["task"]["start"], Typed):
+    if isinstance(tables["task"]["init_from"], Typed):
         tables |= {section: _still_chosen(section, tables[section], settings[section]) for section in ("text", "model")}
     recipe = made(tables | {section: settings[section] | tables[section] for section in ("text", "model")})
     for name, value, theirs in _different(recipe, settings):
         if name == "model.maximum_length" and recipe.model.maximum_length > settings["model"]["maximum_length"]:
             continue
         raise UserError(
-            f"{name}={value} cannot be set with task.start={start}, which has {theirs}; leave it out of the command and of "
+            f"{name}={value} cannot be set with task.init_from={start}, which has {theirs}; leave it out of the command and of "
             "the recipe."
         )
     return recipe
@@ -80,7 +80,7 @@ def _told(name: str) -> InitCheckpoint:
     try:
         return start_of(name)
     except UserError as error:
-        raise UserError(f"task.start={name}: {error}") from None
+        raise UserError(f"task.init_from={name}: {error}") from None
 
 
 def _still_chosen(section: str, table: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
@@ -95,4 +95,4 @@ def _still_chosen(section: str, table: dict[str, Any], theirs: dict[str, Any]) -
 def _remembered(folder: Path | None, start: str) -> Settings | None:
     if folder is None or not (folder / "recipe.toml").is_file() or (run := Run(folder)).never_saved:
         return None
-    return settings_of(run) if run.recipe.task.start == start else None
+    return settings_of(run) if run.recipe.task.init_from == start else None

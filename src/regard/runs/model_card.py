@@ -35,7 +35,7 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
         f"- {_amounts(amounts)}; {recipe.text.tokenizer} vocabulary of {sizes}",
         "",
         "## Model",
-        *([f"- began with the weights of `{recipe.task.start}`"] if recipe.task.start else []),
+        *([f"- began with the weights of `{recipe.task.init_from}`"] if recipe.task.init_from else []),
         f"- {model.family}: {model.summary}, {prepared.example()[0].parameters:,} parameters",
         f"- weights used: `{weights.path.relative_to(run.folder)}`",
         "",

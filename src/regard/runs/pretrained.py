@@ -25,7 +25,7 @@ from regard.model.mixers.feature_maps import is_drawn
 from regard.model.position.absolute import tiled
 from regard.model.pruning import restored_weights
 from regard.runs.folder import Run
-from regard.runs.load import must_fit_weights, vocabulary_of
+from regard.runs.load import assign, empty_parameters, must_fit_weights, vocabulary_of
 from regard.runs.recipe import Recipe, Tables, TaskConfig, made, typed_task
 from regard.runs.task import TASKS
 from regard.text.config import TextConfig
@@ -57,20 +57,36 @@ class InitCheckpoint:
         own = {name: t for name, t in model.state_dict().items() if not is_drawn(name) or _alike(self.weights.get(name), t)}
         weights = {n: self._long_enough(n, t, own) for n, t in self.weights.items() if not is_drawn(n) or n in own}
         if not weights.keys() & own.keys():
-            raise UserError(f"task.start={self.name}: none of its weights is one of this model's; start from the same family.")
+            raise UserError(
+                f"task.init_from={self.name}: none of its weights is one of this model's; start from the same family."
+            )
         for name, tensor in weights.items():
             if name in own and own[name].shape != tensor.shape:
                 raise UserError(
-                    f"task.start={self.name}: {name} is {tuple(tensor.shape)} there and {tuple(own[name].shape)} here; leave out "
-                    "the model.* settings that change its size."
+                    f"task.init_from={self.name}: {name} is {tuple(tensor.shape)} there and {tuple(own[name].shape)} here; leave "
+                    "out the model.* settings that change its size."
                 )
         shared = {_part(name) for name in weights} & {_part(name) for name in own}
         if other := sorted(name for name in weights.keys() ^ own.keys() if _part(name) in shared):
             raise UserError(
-                f"task.start={self.name}: {other[0]} is only {'here' if other[0] in own else 'there'}; leave out the model.* "
+                f"task.init_from={self.name}: {other[0]} is only {'here' if other[0] in own else 'there'}; leave out the model.* "
                 "settings that change its layers."
             )
-        model.load_state_dict({name: tensor for name, tensor in weights.items() if name in own}, strict=False)
+        known = {name: tensor for name, tensor in weights.items() if name in own}
+        if any(parameter.is_meta for parameter in model.parameters()):
+            assign(model, {name: tensor.clone() for name, tensor in known.items()}, strict=False)  # others read these too
+        else:
+            model.load_state_dict(known, strict=False)
+
+    def open(self, build: Callable[[], Trained], part: str = "") -> Trained:
+        """Build a model and fill it, or one part of it. A head that only the model has is drawn."""
+        with empty_parameters():
+            model = build()
+        self.fill(model.get_submodule(part))
+        if any(parameter.is_meta for parameter in model.parameters()):
+            model = build()
+            self.fill(model.get_submodule(part))
+        return model
 
     def _long_enough(self, name: str, tensor: Tensor, own: Mapping[str, Tensor]) -> Tensor:
         """A table of positions is tiled, where the model has more of them."""
@@ -112,7 +128,7 @@ def _state(folder: Path) -> tuple[tuple[str, int], ...]:
 @lru_cache(maxsize=1)  # a recipe's settings are read first, its weights later
 def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> InitCheckpoint:
     if (Path(name) / "recipe.toml").is_file():
-        return _of_run(Path(name))
+        return start_of_run(Run.open(name))
     folder = local_folder(name)
     public = read_public(folder)
     tokenizer = read_foreign(folder)
@@ -125,15 +141,15 @@ def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> InitCheckpoint:
     return InitCheckpoint(name, settings, public.vocabulary, tokenizer, public.weights, public.notes, public.heads, public.labels)
 
 
-def _of_run(folder: Path) -> InitCheckpoint:
-    run = Run.open(folder)
+def start_of_run(run: Run) -> InitCheckpoint:
+    """Return the weights and the vocabulary of a run that is opened already."""
     must_fit_weights(run, run.recipe)
-    tokenizer = Tokenizer.load(folder / "tokenizer.json", foreign=True)
+    tokenizer = Tokenizer.load(run.folder / "tokenizer.json", foreign=True)
     size = vocabulary_of(run.recipe, tokenizer)
     weights = {
         _plain(name): tensor for name, tensor in run.weights().tensors("model").items() if not name.startswith(LEFT_BEHIND)
     }
-    return InitCheckpoint(str(folder), settings_of(run), size, tokenizer, weights)
+    return InitCheckpoint(str(run.folder), settings_of(run), size, tokenizer, weights)
 
 
 def _plain(name: str) -> str:
@@ -149,7 +165,9 @@ def vocabulary(recipe: Recipe, folder: Path | None, start: InitCheckpoint | None
         return start.tokenizer
     text = recipe.text
     if text.tokenizer == "public":
-        raise UserError("text.tokenizer=public is for runs that begin with a checkpoint; give task.start, or another tokenizer.")
+        raise UserError(
+            "text.tokenizer=public is for runs that begin with a checkpoint; give task.init_from, or another tokenizer."
+        )
     return train_tokenizer(text.tokenizer, texts(), text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
 
 
@@ -204,8 +222,8 @@ def _must_suit(start: InitCheckpoint, family: str, name: str) -> None:
         raise UserError(f"{start.name} is a {family}, and task.name={name} needs a {able}; give another, or leave task.name out.")
     if task.heads and _parts(start).isdisjoint(task.heads):
         raise UserError(
-            f"{start.name} was not trained for task {name}: it has no head for it. Train one with task.start={start.name}, or "
-            f"open it for task.name={task_of(start)}."
+            f"{start.name} was not trained for task {name}: it has no head for it. Train one with task.init_from={start.name}, "
+            f"or open it for task.name={task_of(start)}."
         )
 
 

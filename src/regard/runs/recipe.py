@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
@@ -38,12 +38,12 @@ class About:
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig:
     name: str = DEFAULT_TASK
-    start: str = ""  # a run, a Hugging Face folder or a hub id: training begins with its weights, settings and vocabulary
-    freeze: bool = False  # what came with the start stays as it is, and only what is new learns
+    init_from: str = ""  # a run, a Hugging Face folder or a hub id: training begins with its weights, settings and vocabulary
+    freeze: bool = False  # what came with init_from stays as it is, and only what is new learns
 
     def __post_init__(self) -> None:
-        if self.freeze and not self.start:
-            raise UserError("task.freeze=true keeps what came with task.start as it is; give that too, or leave it out.")
+        if self.freeze and not self.init_from:
+            raise UserError("task.freeze=true keeps what came with task.init_from as it is; give that too, or leave it out.")
         if self.freeze and not TASKS[self.name].freezes:
             able = " and ".join(name for name, task in TASKS.items() if task.freezes)
             raise UserError(f"task.freeze=true is for tasks {able}, not for {self.name}; leave it out.")
@@ -110,11 +110,32 @@ def named_tables(name: str, assignments: Sequence[str] = ()) -> Tables:
     return parsed(text, f"recipe {name}", assignments)
 
 
-def parsed(text: str, origin: str, assignments: Sequence[str] = ()) -> Tables:
+def read_run_toml(path: Path) -> dict[str, Any]:
+    """Return a run's recipe.toml as it is written; that of a run of an older version is refused."""
+    found = _loads(_read(path), str(path))
+    task = found.get("task")
+    name = str(task.get("name", DEFAULT_TASK)) if isinstance(task, dict) else DEFAULT_TASK
+    if name not in TASKS:
+        raise UserError(
+            f"{path.parent} was trained by an older version of Regard, or with a plugin: there is no task.name={name[:40]}. "
+            "Train it again with this version, or give its --plugin FILE."
+        )
+    return found
+
+
+def _loads(text: str, origin: str) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = tomllib.loads(text)
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # numbers of 5,000 digits and lists a thousand deep included
-        raise UserError(f"{origin} is not valid TOML: {error}. Mend that place, or copy the file again.") from None
+        raise UserError(f"{origin} is not valid TOML: {error}. Correct that place, or copy the file again.") from None
+
+
+def parsed(text: str, origin: str, assignments: Sequence[str] = ()) -> Tables:
+    return tables_of(_loads(text, origin), origin, assignments)
+
+
+def tables_of(found: Mapping[str, Any], origin: str, assignments: Sequence[str] = ()) -> Tables:
+    """Return the sections of a recipe with `section.key=value` settings on top; unknown sections are refused."""
     for section, table in found.items():
         if section not in SECTIONS:
             raise UserError(f"{origin}: there is no section [{section}]{nearest(section, SECTIONS)}")
@@ -145,7 +166,7 @@ def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
         for split in ("valid", "test"):
             if f"data.{split}" not in typed and any(str(where).startswith(BUILTIN) for where in data.get(split, ())):
                 del data[split]
-    if "data.held_out" in typed and "data.valid" not in typed and str(data["held_out"]) not in ("0", "0.0"):
+    if "data.valid_fraction" in typed and "data.valid" not in typed and str(data["valid_fraction"]) not in ("0", "0.0"):
         data.pop("valid", None)
     if "decode.search" in typed:
         for key, searches in ONLY_FOR.items():
@@ -168,7 +189,7 @@ def made(tables: Tables) -> Recipe:
         raise UserError(
             "model.tie=all shares one embedding between both languages, so it needs text.joint=true; or set model.tie=output."
         )
-    for key, value in (("compile", True), ("recompute", True), ("shard", True), ("optimizer", "muon")):
+    for key, value in (("compile", True), ("activation_checkpointing", True), ("fsdp", True), ("optimizer", "muon")):
         fits = family.has("blocks") or family.has("word_vectors") or (key == "compile" and family.has("compiles_steps"))
         if not fits and getattr(recipe.train, key) == value:
             given = f"train.{key}={as_typed(value)}"

@@ -46,7 +46,7 @@ def find(
         eos=EOS,
         maximum=maximum,
         banned=(PAD, SOS),
-        banned_sequences=[ids for word in config.banned if (ids := encode(word))],
+        banned_sequences=[ids for word in config.banned_words if (ids := encode(word))],
         forced=[encode(config.prefix)] * rows if config.prefix else None,
         numbers=numbers,
         sessions=sessions,

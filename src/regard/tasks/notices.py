@@ -55,7 +55,8 @@ def seen_whole(config: Any) -> int | None:
     if config is None or not family_of(config).has("blocks") or getattr(config, "mixer", CONVOLUTION) == CONVOLUTION:
         return None
     pattern = parse_visibility(config.visibility)
-    readers, writers = config.depth
+    family = family_of(config)
+    readers, writers = not family.has("causal_lm"), family.has("causal_lm") or family.has("seq2seq")
     if pattern == full or (pattern == causal and not readers):
         return None
     sides = [whole_up_to(pattern)] if readers else []

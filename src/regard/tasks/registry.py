@@ -58,7 +58,7 @@ def _as_it_is(name: str, assignments: Sequence[str], device: torch.device) -> Pr
 def adopted(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> PretrainedPredictor:
     """A checkpoint as it is, for the task of this recipe."""
     if (adopt := TASKS[recipe.task.name].adopt) is None:
-        raise UserError(f"{start.name} cannot be opened for task {recipe.task.name} as it is; train from it with task.start.")
+        raise UserError(f"{start.name} cannot be opened for task {recipe.task.name} as it is; train from it with task.init_from.")
     return adopt(start, recipe, device)
 
 

@@ -43,7 +43,7 @@ def of_reading(
         maximum=maximum,
         minimum=config.minimum_length,
         banned=(PAD, SOS),
-        banned_sequences=[ids for word in config.banned if (ids := tokenizer.encode(word))],
+        banned_sequences=[ids for word in config.banned_words if (ids := tokenizer.encode(word))],
         forced=forced,
     )
 

@@ -35,11 +35,11 @@ def check_vectors(prepared: Prepared) -> None:
         if recipe.text.freeze_vectors:
             raise UserError("text.freeze_vectors=true freezes the vectors that text.vectors=FILE_OR_RUN names; give these too.")
         return
-    for key, what in (("weight_decay", "would shrink them"), ("shard", "cuts their table up")):
+    for key, what in (("weight_decay", "would shrink them"), ("fsdp", "cuts their table up")):
         if recipe.text.freeze_vectors and getattr(recipe.train, key, 0):
             raise UserError(f"text.freeze_vectors=true keeps vectors as they are, and train.{key} {what}; leave one of them out.")
-    if recipe.task.start:
-        raise UserError(f"task.start={recipe.task.start} brings its own vectors; leave it out, or text.vectors.")
+    if recipe.task.init_from:
+        raise UserError(f"task.init_from={recipe.task.init_from} brings its own vectors; leave it out, or text.vectors.")
     for tokens, tokenizer in tables(prepared.model(), prepared):
         _must_fit(known_rows(tokenizer, recipe.text.vectors), tokens, recipe.text.vectors)
 

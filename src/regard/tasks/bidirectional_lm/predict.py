@@ -16,7 +16,7 @@ from regard.decode.config import DecodeConfig
 from regard.families.elmo import ELMo
 from regard.metrics.likelihood import Ids, log_probabilities
 from regard.runs.folder import Run
-from regard.runs.load import fill, must_be_as_trained, ready, vocabulary_of, window_of
+from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of, window_of
 from regard.runs.pretrained import VOCABULARY
 from regard.runs.recipe import Recipe
 from regard.tasks.language_model.perplexity import Perplexity, TestText
@@ -63,9 +63,8 @@ class BidirectionalLM:
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> BidirectionalLM:
         must_be_as_trained(run, recipe)
-        tokenizer, weights = Tokenizer.load(run.folder / VOCABULARY, foreign=True), run.weights()
-        model = ELMo(recipe.model, vocabulary_of(recipe, tokenizer))
-        fill(model, weights)
+        tokenizer = Tokenizer.load(run.folder / VOCABULARY, foreign=True)
+        model = load_model(run, lambda: ELMo(recipe.model, vocabulary_of(recipe, tokenizer)))
         return cls(ready(model, recipe.decode.weights, device), tokenizer, recipe.decode, window_of(recipe))
 
     @property

@@ -25,7 +25,7 @@ from regard.lens.analyses.image_heat import Heat
 from regard.metrics.captions import NONE, CaptionScores, caption_scores, looks_at
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run, choose_device
-from regard.runs.load import fill, must_be_as_trained, ready
+from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
 from regard.tasks.results import EvaluationResult
@@ -60,11 +60,12 @@ class CaptionGenerator:
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> CaptionGenerator:
         must_be_as_trained(run, recipe)
-        if recipe.decode.stop or recipe.decode.slide:
-            raise UserError("decode.stop and decode.slide are for language models; a caption ends by itself. Leave them out.")
+        if recipe.decode.stop or recipe.decode.sliding_window:
+            raise UserError(
+                "decode.stop and decode.sliding_window are for language models; a caption ends by itself. Leave them out."
+            )
         tokenizer = Tokenizer.load(run.folder / VOCABULARY)
-        model = Captioner(recipe.model, len(tokenizer), recipe.train.seed)
-        fill(model, run.weights())
+        model = load_model(run, lambda: Captioner(recipe.model, len(tokenizer), recipe.train.seed))
         return cls(ready(model, recipe.decode.weights, device), tokenizer, recipe.decode)
 
     @property

@@ -54,7 +54,7 @@ class Teacher:
         if not classifies:
             raise UserError(
                 f"objective.teacher={name} does not sort texts into classes, so it cannot teach how to; train a classifier from "
-                f"it with 'regard train finetune-classify task.start={name} ...', and give that."
+                f"it with 'regard train finetune-classify task.init_from={name} ...', and give that."
             )
         recipe = recipe_of(start) if run is None else run.recipe
         labels = Labels(start.labels, EITHER) if run is None else Labels.load(run.folder / LABELS)
@@ -96,7 +96,7 @@ class Teacher:
         if reader.tokenizer.fingerprint() != self.reader.tokenizer.fingerprint() or reader.marks != self.reader.marks:
             raise UserError(
                 f"objective.teacher={self.name} has another vocabulary than its student, or other marks around a text; leave "
-                "task.start out, or start from a model of the teacher's own kind."
+                "task.init_from out, or start from a model of the teacher's own kind."
             )
         room, width = self.recipe.model.context, self.recipe.model.width
         if room is not None and longest > room:

@@ -24,7 +24,7 @@ from regard.families.classifier import Classifier, classifier
 from regard.metrics.classification import ClassificationScores
 from regard.metrics.correlation import SimilarityScores
 from regard.runs.folder import Run
-from regard.runs.load import fill, must_be_as_trained, ready, vocabulary_of
+from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of
 from regard.runs.pretrained import InitCheckpoint
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe, Tables
@@ -154,16 +154,17 @@ def probabilities(scores_NC: np.ndarray) -> np.ndarray:
 def opened(run: Run, recipe: Recipe, device: torch.device, outputs: int) -> tuple[Classifier, Reader]:
     """The model of a run, with so many scores a text, and how it reads."""
     must_be_as_trained(run, recipe)
-    tokenizer, weights = Tokenizer.load(run.folder / VOCABULARY, foreign=True), run.weights()
-    model = classifier(recipe.model, vocabulary_of(recipe, tokenizer), outputs)
-    fill(model, weights)
+    tokenizer = Tokenizer.load(run.folder / VOCABULARY, foreign=True)
+    model = load_model(run, lambda: classifier(recipe.model, vocabulary_of(recipe, tokenizer), outputs))
     return ready(model, recipe.decode.weights, device), Reader.of(recipe, tokenizer)
 
 
 def adopted(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> tuple[Classifier, Reader]:
     """The same of a public folder that came with a head for whole texts."""
     if not start.heads.classes:
-        raise UserError(f"{start.name} has no head that classifies texts; train one on top of it with task.start={start.name}.")
+        raise UserError(
+            f"{start.name} has no head that classifies texts; train one on top of it with task.init_from={start.name}."
+        )
     model = filled(start, recipe, start.heads.classes)
     return ready(model, recipe.decode.weights, device), Reader.of(recipe, start.tokenizer)
 

@@ -21,7 +21,7 @@ from regard.metrics.masked_lm import FillScores, score_filling
 from regard.objectives.masked_lm import MaskedLMLoss
 from regard.runs.folder import Run, Say
 from regard.runs.load import must_be_as_trained, ready
-from regard.runs.pretrained import start_of
+from regard.runs.pretrained import start_of_run
 from regard.runs.recipe import Recipe
 from regard.tasks.classification.reader import Reader
 from regard.tasks.masked_lm.masking import SCORED, words
@@ -40,9 +40,8 @@ class Denoiser:
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Denoiser:
         must_be_as_trained(run, recipe)
-        start = start_of(str(run.folder))
-        model = built(recipe, start.vocabulary)
-        start.fill(model)
+        start = start_of_run(run)
+        model = start.open(lambda: built(recipe, start.vocabulary))
         model = ready(model, recipe.decode.weights, device)
         filler = FillMask(model, start.tokenizer, recipe)  # type: ignore[arg-type]  # which needs no more than both have
         return cls(model, filler, alone(Reader.of(recipe, start.tokenizer)))
@@ -69,7 +68,7 @@ def built(recipe: Recipe, size: int, seed: int = 0) -> BERT | Encoder:
 def masked(recipe: Recipe, tokenizer: Tokenizer, ids: Ragged, seed: int, packed: bool = False) -> MaskedPassages:
     assert tokenizer.roles.mask is not None
     continues = tokenizer.continuing() if recipe.objective.whole_words else None
-    masking = Masking(seed, tokenizer.roles.mask, words(tokenizer), recipe.objective.share, continues=continues)
+    masking = Masking(seed, tokenizer.roles.mask, words(tokenizer), recipe.objective.mask_rate, continues=continues)
     return MaskedPassages(WholeTexts(ids, seed), recipe.train.tokens_per_batch, masking, packed)
 
 

@@ -16,13 +16,13 @@ from regard.core.terminal import Emit, aside
 from regard.data.batching.pairs import padded
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
-from regard.families import family_of
-from regard.families.base import Heads, Sizes
+from regard.families import build_model
+from regard.families.base import Heads
 from regard.families.vectors import VectorsConfig, text_vectors
 from regard.interop.huggingface.sentence_transformers import written_sentences
 from regard.runs.folder import Run, Say
 from regard.runs.load import must_be_as_trained, ready
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of_run
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.classification.reader import Reader
@@ -47,13 +47,12 @@ class Embedder:
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Embedder:
         """Vectors may be pooled otherwise than before: nothing was trained for it."""
         must_be_as_trained(run, replace(recipe, objective=run.recipe.objective))
-        return cls.of_start(start_of(str(run.folder)), recipe, device)
+        return cls.of_start(start_of_run(run), recipe, device)
 
     @classmethod
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Embedder:
         """The body of a checkpoint or of any run, whatever its heads were trained for."""
-        model = family_of(recipe.model).build(recipe.model, Sizes(vocabulary=start.vocabulary, heads=BODY), 0)
-        start.fill(model)
+        model = start.open(lambda: build_model(recipe.model, vocabulary=start.vocabulary, heads=BODY))
         model = ready(model, recipe.decode.weights, device)
         return cls(model, Reader.of(recipe, start.tokenizer), recipe.objective, recipe.decode)
 

@@ -22,7 +22,7 @@ from regard.metrics.likelihood import Ids, Likelihood, log_probabilities
 from regard.metrics.multiple_choice import Choice, choose
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run
-from regard.runs.load import fill, must_be_as_trained, ready, vocabulary_of, window_of
+from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of, window_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.recipe import Recipe
 from regard.tasks.corpus import text_pieces
@@ -74,16 +74,13 @@ class TextGenerator:
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> TextGenerator:
         must_be_as_trained(run, recipe)
         tokenizer = Tokenizer.load(run.folder / "tokenizer.json", foreign=True)
-        weights = run.weights()
-        model = GPT(recipe.model, vocabulary_of(recipe, tokenizer))
-        fill(model, weights)
+        model = load_model(run, lambda: GPT(recipe.model, vocabulary_of(recipe, tokenizer)))
         return cls(ready(model, recipe.decode.weights, device), tokenizer, recipe.decode, window_of(recipe))
 
     @classmethod
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> TextGenerator:
         """A public checkpoint as it is."""
-        model = GPT(recipe.model, start.vocabulary)
-        start.fill(model)
+        model = start.open(lambda: GPT(recipe.model, start.vocabulary))
         return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe.decode, window_of(recipe))
 
     @property
@@ -248,7 +245,7 @@ class TextGenerator:
     @classmethod
     def validating(cls, model: GPT, tokenizer: Tokenizer, window: int, tokens: int) -> TextGenerator:
         """For a look at what a model writes while it is trained."""
-        decode = DecodeConfig(search="sample", top_p=0.95, maximum_length=min(tokens, max(1, window // 2)), slide=True)
+        decode = DecodeConfig(search="sample", top_p=0.95, maximum_length=min(tokens, max(1, window // 2)), sliding_window=True)
         return cls(model, tokenizer, decode, window)  # it slides: what is cut out of a text may be more tokens by itself
 
 

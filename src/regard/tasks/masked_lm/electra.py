@@ -24,7 +24,7 @@ from regard.families.bert import BERT
 from regard.families.electra import ELECTRA, REPLACED
 from regard.metrics.masked_lm import FillScores
 from regard.runs.folder import Run
-from regard.runs.load import fill, ready, vocabulary_of
+from regard.runs.load import load_model, ready, vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.recipe import Recipe
 from regard.tasks.masked_lm.masking import MaskedTest, masked_test_texts, scored
@@ -55,16 +55,14 @@ class ReplacedTokenDetector:
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> ReplacedTokenDetector:
         tokenizer = Tokenizer.load(run.folder / VOCABULARY, foreign=True)
-        both = ELECTRA(recipe.model, vocabulary_of(recipe, tokenizer))
-        fill(both, run.weights())
+        both = load_model(run, lambda: ELECTRA(recipe.model, vocabulary_of(recipe, tokenizer)))
         both = ready(both, recipe.decode.weights, device)
         return cls(both.discriminator, tokenizer, recipe, both)
 
     @classmethod
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> ReplacedTokenDetector:
         """A public discriminator as it is."""
-        model = BERT(recipe.model, start.vocabulary, heads=REPLACED)
-        start.fill(model)
+        model = start.open(lambda: BERT(recipe.model, start.vocabulary, heads=REPLACED))
         return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe)
 
     @property

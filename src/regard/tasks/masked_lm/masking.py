@@ -68,17 +68,17 @@ def masked(recipe: Recipe, tokenizer: Tokenizer, text: Text, seed: int, *, packe
     objective, replaced = recipe.objective, isinstance(recipe.objective, ReplacedTokenConfig)
     if tokenizer.roles.mask is None:
         raise UserError(
-            f"task.start={recipe.task.start}: its vocabulary has no piece that hides a word, such as [MASK]; start from a model "
-            "that was trained to fill in words, or from none."
+            f"task.init_from={recipe.task.init_from}: its vocabulary has no piece that hides a word, such as [MASK]; start from "
+            "a model that was trained to fill in words, or from none."
         )
-    starts = text.starts if recipe.data.apart else np.zeros(1, np.int64)
+    starts = text.starts if recipe.data.document_mask else np.zeros(1, np.int64)
     around = marks_of(recipe.model, tokenizer.roles)
     passages = Passages(text.ids, starts, window_of(recipe), around, seed, objective.next_sentence)
     masking = Masking(
         seed,
         tokenizer.roles.mask,
         words(tokenizer),
-        objective.share,
+        objective.mask_rate,
         masked=1.0 if replaced else MASKED,
         replaced=0.0 if replaced else REPLACED,
         continues=tokenizer.continuing() if objective.whole_words else None,

@@ -19,7 +19,7 @@ from regard.families.bert import BERT
 from regard.metrics.masked_lm import FillScores
 from regard.runs.folder import Run
 from regard.runs.load import must_be_as_trained, ready
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of_run
 from regard.runs.recipe import Recipe, Tables
 from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 from regard.tasks.masked_lm.masking import MaskedTest, asked, masked_test_texts, scored
@@ -60,9 +60,8 @@ class FillMask:
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> FillMask:
         """A run, or a public checkpoint as it is."""
         if not any(name.startswith("head.") for name in start.weights):
-            raise UserError(f"{start.name} has no head for words; train one with task.start={start.name}.")
-        model = BERT(recipe.model, start.vocabulary, heads=asked(recipe))
-        start.fill(model)
+            raise UserError(f"{start.name} has no head for words; train one with task.init_from={start.name}.")
+        model = start.open(lambda: BERT(recipe.model, start.vocabulary, heads=asked(recipe)))
         return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe)
 
     @property
@@ -143,7 +142,7 @@ def open_run(run: Run, recipe: Recipe, device: torch.device) -> FillMask | Repla
     must_be_as_trained(run, recipe)
     if recipe.objective.name == "replaced":
         return ReplacedTokenDetector.of(run, recipe, device)
-    return adopt(start_of(str(run.folder)), recipe, device)
+    return adopt(start_of_run(run), recipe, device)
 
 
 def adopt(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> FillMask | ReplacedTokenDetector:

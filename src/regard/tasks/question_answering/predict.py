@@ -18,7 +18,7 @@ from regard.families.base import Heads
 from regard.families.bert import BERT
 from regard.metrics.question_answering import AnswerScores, mark
 from regard.runs.folder import Run
-from regard.runs.load import fill, must_be_as_trained, ready, vocabulary_of
+from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.recipe import Recipe
 from regard.tasks.question_answering.reader import Found, Reader, answers_of, scores_of
@@ -45,17 +45,15 @@ class QuestionAnswerer:
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> QuestionAnswerer:
         must_be_as_trained(run, recipe)
-        tokenizer, weights = Tokenizer.load(run.folder / VOCABULARY, foreign=True), run.weights()
-        model = BERT(recipe.model, vocabulary_of(recipe, tokenizer), heads=SPAN)
-        fill(model, weights)
+        tokenizer = Tokenizer.load(run.folder / VOCABULARY, foreign=True)
+        model = load_model(run, lambda: BERT(recipe.model, vocabulary_of(recipe, tokenizer), heads=SPAN))
         reader = Reader.of(recipe, tokenizer)
         return cls(ready(model, recipe.decode.weights, device), reader, recipe.data, recipe.decode, run)
 
     @classmethod
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> QuestionAnswerer:
         """A public checkpoint that was fine-tuned for this elsewhere."""
-        model = BERT(recipe.model, start.vocabulary, heads=SPAN)
-        start.fill(model)
+        model = start.open(lambda: BERT(recipe.model, start.vocabulary, heads=SPAN))
         reader = Reader.of(recipe, start.tokenizer)
         return cls(ready(model, recipe.decode.weights, device), reader, recipe.data, recipe.decode)
 

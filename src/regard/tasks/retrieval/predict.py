@@ -25,7 +25,7 @@ from regard.families import family_of
 from regard.families.two_tower import Bag, Side, TwoTower, towers
 from regard.metrics.dialogue import DialogueScores, candidates, score_replies
 from regard.runs.folder import Run, Say
-from regard.runs.load import fill, must_be_as_trained, ready, vocabulary_of
+from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
@@ -54,8 +54,7 @@ class Retriever:
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Retriever:
         must_be_as_trained(run, recipe)
         tokenizer = Tokenizer.load(run.folder / VOCABULARY, foreign=True)
-        model = towers(recipe.model, vocabulary_of(recipe, tokenizer), recipe.objective.pooling)
-        fill(model, run.weights())
+        model = load_model(run, lambda: towers(recipe.model, vocabulary_of(recipe, tokenizer), recipe.objective.pooling))
         model, kept = ready(model, recipe.decode.weights, device), ReplyIndex.load(run.folder / REPLIES)
         return cls(model, TurnReader.of(recipe, tokenizer), kept, recipe.data, recipe.decode, run)
 

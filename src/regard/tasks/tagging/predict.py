@@ -16,12 +16,12 @@ from regard.data.batching.tagged import TaggedTexts, WordReader
 from regard.data.labels.tagset import Tags
 from regard.data.sources.tagged import TaggedSentence
 from regard.decode.config import DecodeConfig
-from regard.families import family_of
-from regard.families.base import Heads, Sizes
+from regard.families import build_model
+from regard.families.base import Heads
 from regard.metrics.classification import ClassificationScores
 from regard.metrics.entities import EntityScores
 from regard.runs.folder import Run
-from regard.runs.load import fill, must_be_as_trained, ready, vocabulary_of
+from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
@@ -75,21 +75,18 @@ class Tagger:
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Tagger:
         must_be_as_trained(run, recipe)
         tokenizer, tags = Tokenizer.load(run.folder / VOCABULARY, foreign=True), Tags.load(run.folder / LABELS)
-        weights = run.weights()
-        model = family_of(recipe.model).build(
-            recipe.model, Sizes(vocabulary=vocabulary_of(recipe, tokenizer), heads=only_tags(tags)), 0
+        model = load_model(
+            run, lambda: build_model(recipe.model, vocabulary=vocabulary_of(recipe, tokenizer), heads=only_tags(tags))
         )
-        fill(model, weights)
         return cls(ready(model, recipe.decode.weights, device), word_reader(recipe, tokenizer), tags, recipe.decode, run)
 
     @classmethod
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Tagger:
         """A public folder that came with a head for tags; unless data.scheme is set, their names tell what scheme they are in."""
         if not start.heads.tags:
-            raise UserError(f"{start.name} has no head that tags words; train one on top of it with task.start={start.name}.")
+            raise UserError(f"{start.name} has no head that tags words; train one on top of it with task.init_from={start.name}.")
         tags = Tags.of_names(start.labels, None if recipe.data.scheme == "auto" else recipe.data.scheme)
-        model = family_of(recipe.model).build(recipe.model, Sizes(vocabulary=start.vocabulary, heads=only_tags(tags)), 0)
-        start.fill(model)
+        model = start.open(lambda: build_model(recipe.model, vocabulary=start.vocabulary, heads=only_tags(tags)))
         return cls(ready(model, recipe.decode.weights, device), word_reader(recipe, start.tokenizer), tags, recipe.decode)
 
     @property

@@ -18,13 +18,12 @@ from regard.data.pair import Pair
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
-from regard.families import family_of
-from regard.families.base import Sizes
+from regard.families import build_model
 from regard.lens.alignment import Alignment
 from regard.metrics.bleu import Scores, corpus_scores
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run, choose_device
-from regard.runs.load import fill, must_be_as_trained, ready
+from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
 from regard.tasks.limits import LONGEST_SOURCE
@@ -103,11 +102,12 @@ class Translator:
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Translator:
         """The run's translator; of its recipe, the search and the data may have been set anew."""
         must_be_as_trained(run, recipe)
-        if recipe.decode.stop or recipe.decode.slide:
-            raise UserError("decode.stop and decode.slide are for language models; a translation ends by itself. Leave them out.")
+        if recipe.decode.stop or recipe.decode.sliding_window:
+            raise UserError(
+                "decode.stop and decode.sliding_window are for language models; a translation ends by itself. Leave them out."
+            )
         tokenizers = Tokenizers.load(run.folder, recipe.text.joint)
-        model = build_model(recipe, tokenizers)
-        fill(model, run.weights())
+        model = load_model(run, lambda: build_translator(recipe, tokenizers))
         return cls(ready(model, recipe.decode.weights, device), tokenizers, recipe.decode, getattr(recipe.data, "columns", ()))
 
     @property
@@ -237,6 +237,6 @@ def longest(config: Any) -> int:
     return config.context or sys.maxsize
 
 
-def build_model(recipe: Recipe, tokenizers: Tokenizers) -> Any:
-    pieces = Sizes(vocabulary=len(tokenizers.source), target_vocabulary=len(tokenizers.target))
-    return family_of(recipe.model).build(recipe.model, pieces, recipe.train.seed)
+def build_translator(recipe: Recipe, tokenizers: Tokenizers) -> Any:
+    sizes = {"vocabulary": len(tokenizers.source), "target_vocabulary": len(tokenizers.target)}
+    return build_model(recipe.model, recipe.train.seed, **sizes)

@@ -100,8 +100,8 @@ class Words:
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Any:
     """Learn or take the vocabulary, number the text. Nothing is written but the cache of numbers."""
     data, text = recipe.data, recipe.text
-    if recipe.task.start:
-        raise UserError(f"task.start={recipe.task.start}: word vectors begin with chance; leave it out.")
+    if recipe.task.init_from:
+        raise UserError(f"task.init_from={recipe.task.init_from}: word vectors begin with chance; leave it out.")
     if text.vectors:
         raise UserError(f"text.vectors={text.vectors} is for models that read; word vectors begin with chance. Leave it out.")
     if text.tokenizer not in WHOLE:
