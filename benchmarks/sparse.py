@@ -91,8 +91,8 @@ def seen(visibility: str, scale: Scale, batch: int, length: int, q: Tensor, k: T
     """By our seam, which chooses the kernel."""
     view = parse_visibility(visibility).over(length, length, batch=batch, device=scale.device)
     if length <= scale.checked:  # by the kernels that will be timed, gradients and all: FlexAttention compiles others without
-        agree([attend(None, "", SOFTMAX, q, k, v, each, 0.0).detach() for each in (view.rendered(), view)], scale.tolerance)
-    return partial(attend, None, "", SOFTMAX, q, k, v, view, 0.0)
+        agree([attend(None, "", SOFTMAX, q, k, v, each, None, 0.0).detach() for each in (view.rendered(), view)], scale.tolerance)
+    return partial(attend, None, "", SOFTMAX, q, k, v, view, None, 0.0)
 
 
 def grown(scale: Scale, known: Callable[[list[Row]], None]) -> list[Row]:

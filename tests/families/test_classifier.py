@@ -25,7 +25,7 @@ SMALL: dict[str, Any] = dict(width=24, heads=3, layers=2, feedforward=40, dropou
 VOCABULARY, CLASSES = 61, 3
 CONFIGS: dict[str, Any] = {
     "gpt": GPTConfig(**SMALL),
-    "gpt, post-norm, window": GPTConfig(**SMALL, norm="post", visibility="window(4)", position="sinusoidal"),
+    "gpt, post-norm, window": GPTConfig(**SMALL, norm_placement="post", visibility="window(4)", position="sinusoidal"),
     "bert": BERTConfig(**SMALL),
     "bert without segments": BERTConfig(**SMALL, segments=0),
     "roberta": BERTConfig(**SMALL, segments=1, first_position=2),

@@ -40,8 +40,8 @@ def theirs(model: Encoder) -> nn.TransformerEncoder:
         )
         other.linear1.load_state_dict(block.feedforward.expand.state_dict())
         other.linear2.load_state_dict(block.feedforward.contract.state_dict())
-        other.norm1.load_state_dict(block.look.norm.state_dict())
-        other.norm2.load_state_dict(block.think.norm.state_dict())
+        other.norm1.load_state_dict(block["self"].norm.state_dict())
+        other.norm2.load_state_dict(block["ffn"].norm.state_dict())
     return made
 
 

@@ -37,14 +37,18 @@ def variant(family: str, parts: str = "", backwards: bool = False, heads: Heads 
 # Compiled backwards: one of each shape of stack and of each mixer.
 VARIANTS = [
     variant("transformer", backwards=True),
-    variant("transformer", "pre-norm, gelu", norm="pre", activation="gelu"),
+    variant("transformer", "pre-norm, gelu", norm_placement="pre", activation="gelu"),
     variant("transformer", "learned positions", position="learned", maximum_length=80),
     variant("transformer", "concatenated positions", join="concat", position_width=8, tie="none"),
     variant("transformer", "window", visibility="window(2)", tie="output"),
     variant("gpt", backwards=True),
-    variant("gpt", "post-norm, sinusoidal, window", norm="post", position="sinusoidal", visibility="window(3)"),
+    variant("gpt", "post-norm, sinusoidal, window", norm_placement="post", position="sinusoidal", visibility="window(3)"),
+    variant("gpt", "as LLaMA", position="rotary", norm="rms", feedforward_kind="gated", bias=False, kv_heads=1, head_width=6),
+    variant("gpt", "alibi", position="alibi"),
+    variant("gpt", "transformer-xl", position="transformer-xl", layers=1),
+    variant("transformer", "relative positions", position="relative"),
     variant("bert", backwards=True),
-    variant("bert", "pre-norm, window", norm="pre", visibility="window(3)"),
+    variant("bert", "pre-norm, window", norm_placement="pre", visibility="window(3)"),
     variant("bert", "every head, as RoBERTa", segments=1, first_position=2, heads=EVERY_HEAD),
     variant("bert", "as DistilBERT", segments=0),
     variant("bert", "narrow words", embedding_width=10),
@@ -72,7 +76,14 @@ VARIANTS = [
     variant("recurrent", "luong, input feeding, dot", mixer="dot", visibility="window(2)", input_feeding=True, layers=2),
     variant("captioner", "cnn and lstm", mixer="additive"),
     variant(
-        "captioner", "patches", backwards=True, encoder="patches", decoder="transformer", heads=3, feedforward=40, norm="pre"
+        "captioner",
+        "patches",
+        backwards=True,
+        encoder="patches",
+        decoder="transformer",
+        heads=3,
+        feedforward=40,
+        norm_placement="pre",
     ),
     variant("word2vec"),
 ]

@@ -36,7 +36,6 @@ from regard.lens.analyses.pruning_curve import (
     without_first,
 )
 from regard.lens.result import check_suffix, save
-from regard.model.mixers import CONVOLUTION
 from regard.model.packed_linear import pack
 from regard.model.probe import attentions
 from regard.model.pruning import prune, pruned_weights, with_fewer
@@ -82,7 +81,7 @@ def prune_run(
         raise UserError(
             f"{folder} is a {recipe.model.family} network, whose attention has one head, and one must stay; prune another run."
         )
-    if recipe.model.mixer == CONVOLUTION:
+    if recipe.model.mixer == "conv":
         raise UserError(f"{folder} has convolutions in place of attention (model.mixer=conv), whose heads stay together.")
     if not TASKS[recipe.task.name].metrics:
         raise UserError(f"task {recipe.task.name} has no score, so there is no curve to draw; prune a run that is scored.")

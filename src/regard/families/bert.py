@@ -30,7 +30,7 @@ from regard.model.embedding import Embed
 from regard.model.feedforward import Activation
 from regard.model.heads import LinearHead, Pooler, Pooling, ReplacedHead, VocabularyHead, before_words
 from regard.model.init import initialise
-from regard.model.position.absolute import PositionKind
+from regard.model.position import PositionKind, attention_position
 from regard.model.stack import BodyConfig, Stack
 from regard.model.visibility.parse import parse_visibility
 from regard.model.visibility.token_mask import only_words, positions
@@ -96,7 +96,7 @@ class BERT(nn.Module):
             first_position=c.first_position,
             body_width=c.width,
         )
-        self.encoder = Stack(c, c.layers, "encoder")
+        self.encoder = Stack(c, c.layers, "encoder", position=attention_position(c, c.layers, causal=False))
         self._add(heads, vocabulary)
         initialise(self, seed, deviation=c.deviation)
 

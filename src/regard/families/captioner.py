@@ -33,6 +33,7 @@ from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
 from regard.model.linear import Linear
 from regard.model.mixers import SCORES
+from regard.model.position import ABSOLUTE
 from regard.model.recurrent.decoders import Bahdanau, Source
 from regard.model.recurrent.encoder import PARTS
 from regard.model.stack import BodyConfig, Stack
@@ -70,6 +71,8 @@ class CaptionerConfig(BodyConfig):
             raise UserError("model.visibility and model.encoder_layers are for model.encoder=patches; with cnn leave them out.")
         if self.decoder == "lstm" and self.mixer not in SCORES:
             raise UserError(f"model.mixer={self.mixer} does not score single cells; give one of: {', '.join(SCORES)}.")
+        if self.position not in ABSOLUTE:
+            raise UserError(f"model.position={self.position} is not for images; choose one of: {', '.join(ABSOLUTE)}.")
         if self.width % 4:
             raise UserError(f"model.width={self.width} must be a multiple of 4: a row and a column share it in waves.")
         for key in ("encoder_layers", "decoder_layers"):
@@ -144,7 +147,7 @@ class LSTMWriter(nn.Module):
     def hidden(self, memory_BMD: Tensor, target_BL: Tensor) -> Tensor:
         (batch, cells, _), length = memory_BMD.shape, target_BL.shape[1]
         view, y_BLD = full.over(length, cells, batch=batch, device=target_BL.device), self.target(target_BL)
-        source = Source(self.decoder.aligner.remember(memory_BMD), view)
+        source = Source(self.decoder.aligner.project_kv(memory_BMD), view)
         return self.dropout(self.decoder(y_BLD, self._begin(memory_BMD), source).to(y_BLD.dtype))
 
     def _begin(self, memory_BMD: Tensor) -> Tensor:
@@ -152,7 +155,7 @@ class LSTMWriter(nn.Module):
         return beginning(self.begin, memory_BMD.mean(1), self.layers)
 
     def start(self, memory_BMD: Tensor) -> RecurrentPrompt:
-        memory, cells_S = self.decoder.aligner.remember(memory_BMD), _all_cells(memory_BMD)
+        memory, cells_S = self.decoder.aligner.project_kv(memory_BMD), _all_cells(memory_BMD)
         return RecurrentPrompt(self, self._begin(memory_BMD), cells_S, memory)
 
 
@@ -169,11 +172,11 @@ class TransformerWriter(nn.Module):
     def hidden(self, memory_BMD: Tensor, target_BL: Tensor) -> Tensor:
         (batch, cells, _), length, device = memory_BMD.shape, target_BL.shape[1], target_BL.device
         view, memory_view = causal.over(length, length, device=device), full.over(length, cells, batch=batch, device=device)
-        return self.decoder(self.target(target_BL), view, self.decoder.remember(memory_BMD), memory_view)
+        return self.decoder(self.target(target_BL), view, self.decoder.project_kv(memory_BMD), memory_view)
 
     def start(self, memory_BMD: Tensor) -> EncodedPrompt:
-        memories, cells_S = self.decoder.remember(memory_BMD), _all_cells(memory_BMD)
-        no_prompt = [block.self_attention.no_words(memory) for block, memory in zip(self.decoder.blocks, memories)]
+        memories, cells_S = self.decoder.project_kv(memory_BMD), _all_cells(memory_BMD)
+        no_prompt = [block.self_attention.empty_kv(memory) for block, memory in zip(self.decoder.blocks, memories)]
         return EncodedPrompt(self, self.target.positions, no_prompt, torch.zeros_like(cells_S), memories, cells_S)
 
     def step(self, ids_SW: Tensor, past: DecoderState) -> Tensor:

@@ -30,6 +30,7 @@ from regard.model.feedforward import Activation
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.pooling import Pooled, PooledNorm, Summary
+from regard.model.position import attention_position
 from regard.model.stack import BodyConfig, Stack
 from regard.model.visibility.parse import parse_visibility
 from regard.model.visibility.token_mask import only_words, positions
@@ -42,7 +43,7 @@ class EncoderConfig(BodyConfig):
     layers: int = 4
     feedforward: int = 1024
     activation: Activation = "gelu"
-    norm: Literal["pre", "post"] = "pre"
+    norm_placement: Literal["pre", "post"] = "pre"
     maximum_length: int = 2048
     pooling: Pooled = "first"  # which vector stands for a text
     pooled_norm: PooledNorm = "none"  # over the batch: helps where most of every text is the same
@@ -76,7 +77,7 @@ class Encoder(nn.Module):
         self.embed = Embed(
             vocabulary, c.width, position=c.position, maximum_length=c.maximum_length, dropout=c.dropout, columns=c.columns
         )
-        self.encoder = Stack(c, c.layers, "encoder")
+        self.encoder = Stack(c, c.layers, "encoder", position=attention_position(c, c.layers, causal=False))
         if heads.words:
             self.head = VocabularyHead(c.width, vocabulary, self.embed.tokens, bias=True)
         if heads.pooled:

@@ -24,7 +24,7 @@ from regard.model.feedforward import Activation
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
-from regard.model.position.absolute import PositionKind
+from regard.model.position import PositionKind, attention_position
 from regard.model.stack import BodyConfig, Stack
 from regard.model.state.decoder import DecoderState, EncodedPrompt
 from regard.model.state.kv_cache import Prompt
@@ -41,7 +41,7 @@ class GPTConfig(BodyConfig):
     layers: int = 12
     feedforward: int = 3072
     activation: Activation = "gelu_tanh"
-    norm: Literal["pre", "post"] = "pre"
+    norm_placement: Literal["pre", "post"] = "pre"
     position: PositionKind = "learned"
     word_dropout: float = 0.0  # of whole words at the input, for little text
     output_dropout: float = 0.0  # of the vectors that the next token is read from
@@ -75,7 +75,7 @@ class GPT(nn.Module):
             scaled=False,
             word_dropout=c.word_dropout,
         )
-        self.decoder = Stack(c, c.layers, "decoder")
+        self.decoder = Stack(c, c.layers, "decoder", position=attention_position(c, c.layers, causal=True))
         self.output_dropout = nn.Dropout(c.output_dropout)
         self.head = VocabularyHead(c.width, vocabulary, self.embed.tokens)
         initialise(self, seed, deviation=0.02, residual_layers=2 * c.layers)

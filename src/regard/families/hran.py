@@ -110,7 +110,7 @@ class HRAN(nn.Module):
         begin_NPBD = beginning(self.begin, mean_BD, self.config.layers)
         batch, words = source_BM.shape
         view = padding(lengths_B).over(length, words, batch=batch, device=source_BM.device)
-        return begin_NPBD, Source(self.decoder.aligner.remember(h_BMD), view, turns)
+        return begin_NPBD, Source(self.decoder.aligner.project_kv(h_BMD), view, turns)
 
     def _nested(self, source_BM: Tensor, lengths_B: Tensor) -> Nested:
         return Nested.of(source_BM, lengths_B, self.turn_end)

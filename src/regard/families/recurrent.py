@@ -140,7 +140,7 @@ class Recurrent(nn.Module):
             return begin_NPBD, Source(None, None)
         batch, words = source_BM.shape
         view = (self.visibility & padding(lengths_B)).over(length, words, batch=batch, device=source_BM.device)
-        return begin_NPBD, Source(self.decoder.aligner.remember(memory_BMD), view if view.blocks is None else view.rendered())
+        return begin_NPBD, Source(self.decoder.aligner.project_kv(memory_BMD), view if view.blocks is None else view.rendered())
 
     def _written(self, target_BL: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
         y_BLD = self.target(target_BL)

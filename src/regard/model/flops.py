@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 from regard.core.errors import UserError
 from regard.model.block import BlockConfig
-from regard.model.mixers import CONVOLUTION, CYCLE, KERNEL_WIDTH
+from regard.model.mixers.convolution import CYCLE
 from regard.model.sparse.dispatch import computed
 from regard.model.visibility import View
 
@@ -194,7 +194,7 @@ def mixing_flops(mixer: Any, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, vie
     Where a pattern leaves out blocks, the pairs are those that a GPU's kernel computes.
     """
     rows, queries, keys = q_BHLK.shape[:2].numel(), q_BHLK.shape[2], k_BHMK.shape[2]
-    share = computed(view.visibility.static, queries) if queries == keys and not view.causal else 1.0
+    share = computed(view.visibility.data_independent, queries) if queries == keys and not view.causal else 1.0
     if hasattr(mixer, "flops"):
         return rows * mixer.flops(queries, keys, q_BHLK.shape[-1], share)
     return 2 * rows * round(queries * keys * share) * (q_BHLK.shape[-1] + v_BHMK.shape[-1])
@@ -263,22 +263,22 @@ def keys_and_values(config: BlockConfig, layers: int, source: bool) -> int:
 
     Linear attention keeps none; convolutions keep those of the source alone.
     """
-    keeps = source if config.mixer == CONVOLUTION else config.mixer not in LINEAR
-    return 2 * layers * config.width if keeps else 0
+    keeps = source if config.mixer == "conv" else config.mixer not in LINEAR
+    return 2 * layers * (config.kv_heads or config.heads) * config.key_width if keeps else 0
 
 
 def constant_state(config: BlockConfig, layers: int, source: bool) -> int:
     """Return the numbers that decoding keeps whatever the length: sums of linear attention, neighbours of a convolution."""
     c = config
-    if c.mixer == CONVOLUTION:
-        cycle = [((c.kernel_width or KERNEL_WIDTH) - 1) * c.apart(layer) * c.width for layer in range(CYCLE)]
+    if c.mixer == "conv":
+        cycle = [((c.kernel_size) - 1) * c.dilation_of(layer) * c.width for layer in range(CYCLE)]
         return layers // CYCLE * sum(cycle) + sum(cycle[: layers % CYCLE])
     if c.mixer not in LINEAR:
         return 0
-    return (2 if source else 1) * layers * c.heads * (LINEAR[c.mixer](c) * (c.head_width + 1) + 1)
+    return (2 if source else 1) * layers * c.heads * (LINEAR[c.mixer](c) * (c.key_width + 1) + 1)
 
 
 LINEAR: dict[str, Callable[[BlockConfig], int]] = {  # features of each mixer that keeps sums
     "favor": lambda config: config.feature_count,
-    "linear-relu": lambda config: config.head_width,
+    "linear-relu": lambda config: config.key_width,
 }

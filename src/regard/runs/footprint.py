@@ -13,7 +13,6 @@ from regard.core.config import build, override
 from regard.families import family_of
 from regard.families.published_sizes import PETAFLOP_DAY, SIZES, Size
 from regard.model.flops import Part, constant_state, keys_and_values
-from regard.model.mixers import CONVOLUTION
 from regard.runs.cost_report import amount
 from regard.text.config import TextConfig
 
@@ -155,7 +154,7 @@ class Footprint:
     def _cache(self) -> str:
         window, cached = self.config.context, self.cached_per_token
         full = f"; {self._kinds(CACHE_BYTES, cached * window)} for a full window" if window else ""
-        of_source = not self._blocks or self.config.mixer == CONVOLUTION
+        of_source = not self._blocks or self.config.mixer == "conv"
         alone = "alone" if of_source else "as of the target"
         source = f", of the source {alone}" if all(self.config.depth) else ""
         return f"{self._kinds(CACHE_BYTES, cached)} a token{source}{full}; for each text of a batch"

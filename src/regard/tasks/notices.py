@@ -11,7 +11,6 @@ from typing import Any
 
 from regard.core.terminal import aside, quoted
 from regard.families import family_of
-from regard.model.mixers import CONVOLUTION
 from regard.model.visibility import causal, full
 from regard.model.visibility.full_length import LONGEST, whole_up_to
 from regard.model.visibility.parse import parse_visibility
@@ -52,7 +51,7 @@ MARKS = 2  # around a text
 
 def seen_whole(config: Any) -> int | None:
     """The most tokens of a text in which this model's pattern leaves out nothing; None where it is no pattern that could."""
-    if config is None or not family_of(config).has("blocks") or getattr(config, "mixer", CONVOLUTION) == CONVOLUTION:
+    if config is None or not family_of(config).has("blocks") or getattr(config, "mixer", "conv") == "conv":
         return None
     pattern = parse_visibility(config.visibility)
     family = family_of(config)

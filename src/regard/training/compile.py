@@ -42,4 +42,4 @@ def compile_stacks(model: nn.Module) -> None:
 def _sparse(module: nn.Module) -> bool:
     """Does it look in blocks, which on a GPU FlexAttention computes?"""
     pattern = getattr(module, "visibility", None)
-    return isinstance(pattern, Visibility) and pattern.static.reach is None
+    return isinstance(pattern, Visibility) and pattern.data_independent.reach is None
