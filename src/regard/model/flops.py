@@ -137,7 +137,7 @@ class _Counter(_ShapesAlone):
             module.register_forward_hook(self._leave)
             if hasattr(module, "mixer") and hasattr(module.mixer, "mix"):
                 self._replace_mixer(module)
-            if isinstance(module, nn.Linear | nn.Embedding | nn.LayerNorm | nn.LSTM | nn.GRU):
+            if isinstance(module, nn.Linear | nn.Embedding | nn.LayerNorm | nn.RMSNorm | nn.LSTM | nn.GRU):
                 self._replace_layer(module)
 
     def _enter(self, module: nn.Module, given: tuple[Any, ...]) -> None:
@@ -225,7 +225,8 @@ def _part(module: nn.Module, name: str, file: str, counter: _Counter, seen: set[
 def _children(module: nn.Module, file: str, counter: _Counter, seen: set[int]) -> Iterator[Part]:
     for name, child in module.named_children():
         if not isinstance(child, nn.ModuleList):
-            part = _part(child, name.replace("_", " "), file, counter, seen)
+            named = type(child).__name__.lower() if name == "layer" else name.replace("_", " ")
+            part = _part(child, named, file, counter, seen)
             if part.parameters or part.flops or part.shape.endswith(SHARED):
                 yield part
             continue
@@ -247,7 +248,7 @@ def _summary(module: nn.Module) -> str | None:
             return f"I={module.input_size} -> D={module.hidden_size}"
         case nn.Conv2d():
             return f"C={module.in_channels} -> {module.out_channels}"
-        case nn.LayerNorm():
+        case nn.LayerNorm() | nn.RMSNorm():
             return f"D={module.normalized_shape[-1]}"
     ours = type(module).__module__.startswith("regard.") and type(module).extra_repr is not nn.Module.extra_repr
     return module.extra_repr() if ours else None
