@@ -16,7 +16,7 @@ from regard.data.batching.pairs import make_batch
 from regard.objectives.seq2seq import Seq2SeqLoss
 from regard.runs.cost import estimate, spent, training_flops
 from regard.runs.recipe import load_recipe
-from regard.tasks.translation.predict import build_model
+from regard.tasks.translation.predict import build_translator
 from regard.tasks.translation.prepare import prepare
 from regard.training.interrupt import Interrupt, catch_signals
 from regard.training.progress import Progress
@@ -66,7 +66,7 @@ def test_operations_are_those_that_torch_counts():
     rows = [row for row, pair in enumerate(pairs) if list(pair) == lengths]
     batch = make_batch(prepared.train, rows)
     with FlopCounterMode(display=False) as counted:
-        Seq2SeqLoss(recipe.objective)(build_model(recipe, prepared.tokenizers), batch).total.backward()
+        Seq2SeqLoss(recipe.objective)(build_translator(recipe, prepared.tokenizers), batch).total.backward()
     assert training_flops(prepared, batch.tokens) == pytest.approx(counted.get_total_flops(), rel=0.05)
 
 

@@ -42,7 +42,7 @@ def explain_tree(target: str, settings: Sequence[str]) -> str:
     unit, scale = next((u for u in UNITS if model.footprint.tree.flops < 1e5 * u[1]), UNITS[-1])
     lines = [
         f"{model.title}: {model.paper}",
-        "B batch, L length (of the target), M source length, D width, H heads, K head width, F feed-forward width, V vocabulary",
+        "D width, H heads, K head width, F feed-forward width, V vocabulary, I width of inputs; a -> b: shapes of one text",
         "",
         f"{'part':<{first}}{'shape':<{second}}{'parameters':>16}{unit:>11}  file",
     ]

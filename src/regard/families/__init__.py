@@ -15,6 +15,7 @@ from regard.core.registry import LazyRegistry
 if TYPE_CHECKING:
     from regard.data.batching.labelled import SpecialTokens
     from regard.families.base import Family
+    from regard.model.flops import Part
     from regard.text.specials import Roles
 
 _files = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.py"))}
@@ -31,3 +32,17 @@ def family_of(model: Any) -> Family:
 def marks_of(config: Any, roles: Roles) -> SpecialTokens:
     """Return the special tokens that this family puts before, between and after texts, from this vocabulary."""
     return family_of(config).marks(config, roles)
+
+
+def build_model(config: Any, seed: int = 0, **sizes: Any) -> Any:
+    """Return a new model of these settings; `sizes` are fields of `base.Sizes`."""
+    from regard.families.base import Sizes
+
+    return family_of(config).build(config, Sizes(**sizes), seed)
+
+
+def count_model(config: Any, length: int, source: int = 0, scored: int | None = None, **sizes: Any) -> Part:
+    """Return the tree of a model with its parameters and operations (see `Family.count`)."""
+    from regard.families.base import Sizes
+
+    return family_of(config).count(config, Sizes(**sizes), length, source, scored)

@@ -97,7 +97,8 @@ class Attention(nn.Module):
         self.probe: Probe | None = None
 
     def extra_repr(self) -> str:
-        return f"D={self.width} as H={self.heads} x K={self.head_width}"
+        shared = f", G={self.kv_heads}" if self.kv_heads != self.heads else ""
+        return f"D={self.width} as H={self.heads} x K={self.head_width}{shared}"
 
     @property
     def inner(self) -> int:

@@ -225,7 +225,8 @@ def _part(module: nn.Module, name: str, file: str, counter: _Counter, seen: set[
 def _children(module: nn.Module, file: str, counter: _Counter, seen: set[int]) -> Iterator[Part]:
     for name, child in module.named_children():
         if not isinstance(child, nn.ModuleList):
-            part = _part(child, name.replace("_", " "), file, counter, seen)
+            named = type(child).__name__.lower() if name == "layer" else name.replace("_", " ")
+            part = _part(child, named, file, counter, seen)
             if part.parameters or part.flops or part.shape.endswith(SHARED):
                 yield part
             continue

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
-from regard.families import FAMILIES, family_of, marks_of
-from regard.families.base import Heads, Sizes
+from regard.families import FAMILIES, build_model, family_of, marks_of
+from regard.families.base import Heads
 from regard.families.gpt import GPT
 from regard.model.probe import layers
 from regard.model.stack import Stack
@@ -81,7 +81,7 @@ def _of_start(start: InitCheckpoint, device: torch.device) -> Body:
 
         seen = between(gpt.decoder, read)
         return Body(start.name, tokenizer, gpt.embed.tokens, seen, (around.start,), (), config.context)
-    both: Any = family_of(config).build(config, Sizes(vocabulary=start.vocabulary, heads=ONLY_BODY), 0)
+    both: Any = build_model(config, vocabulary=start.vocabulary, heads=ONLY_BODY)
     start.fill(both)
     both.to(device).eval()
     seen = between(both.encoder, both.hidden) if family.has("blocks") else both.layers

@@ -13,8 +13,7 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.windows import Windows
-from regard.families import family_of
-from regard.families.base import Sizes
+from regard.families import count_model
 from regard.families.elmo import ELMo
 from regard.model.flops import Part
 from regard.objectives.base import Objective
@@ -60,7 +59,7 @@ class ReadText(RunningText):
 
     def example(self) -> tuple[Part, int]:
         window = window_of(self.recipe)
-        return family_of(self.recipe.model).count(self.recipe.model, Sizes(vocabulary=self.vocabulary_size), window), window
+        return count_model(self.recipe.model, window, vocabulary=self.vocabulary_size), window
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ReadText:

@@ -22,8 +22,7 @@ from regard.core.errors import UserError
 from regard.data.batching.masked import MaskedPassages
 from regard.data.batching.pairs import Ragged
 from regard.data.sources.labelled import Example
-from regard.families import family_of
-from regard.families.base import Sizes
+from regard.families import count_model
 from regard.families.bert import BERT
 from regard.families.encoder import Encoder
 from regard.metrics.masked_lm import score_filling
@@ -109,7 +108,7 @@ def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
 
 def _count(recipe: Recipe, vocabulary: int, tokens: int, scored: int | None = None) -> Part:
     alone = replace(recipe.model, pairs="joined") if hasattr(recipe.model, "pairs") else recipe.model
-    return family_of(alone).count(alone, Sizes(vocabulary=vocabulary), tokens, scored=scored)
+    return count_model(alone, tokens, scored=scored, vocabulary=vocabulary)
 
 
 def read_test(recipe: Recipe) -> Sequence[Example]:

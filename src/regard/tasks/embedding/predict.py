@@ -16,8 +16,8 @@ from regard.core.terminal import Emit, print_stderr
 from regard.data.batching.pairs import pad_rows
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
-from regard.families import family_of
-from regard.families.base import Heads, Sizes
+from regard.families import build_model
+from regard.families.base import Heads
 from regard.families.vectors import VectorsConfig, text_vectors
 from regard.interop.huggingface.sentence_transformers import written_sentences
 from regard.runs.folder import Run, Say
@@ -52,8 +52,7 @@ class Embedder:
     @classmethod
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Embedder:
         """The body of a checkpoint or of any run, whatever its heads were trained for."""
-        sizes = Sizes(vocabulary=start.vocabulary, heads=BODY)
-        model = start.open(lambda: family_of(recipe.model).build(recipe.model, sizes, 0))
+        model = start.open(lambda: build_model(recipe.model, vocabulary=start.vocabulary, heads=BODY))
         model = ready(model, recipe.decode.weights, device)
         return cls(model, Reader.of(recipe, start.tokenizer), recipe.objective, recipe.decode)
 

@@ -11,8 +11,7 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.windows import Windows
 from regard.data.loader import Source
-from regard.families import family_of
-from regard.families.base import Sizes
+from regard.families import count_model
 from regard.families.gpt import GPT
 from regard.model.flops import Part
 from regard.objectives.base import Objective
@@ -66,8 +65,7 @@ class Texts(RunningText):
         return Validation(with_perplexity(measured.means), [f"{begun}|{writer(begun)}"])
 
     def example(self) -> tuple[Part, int]:
-        sizes = Sizes(vocabulary=self.vocabulary_size)
-        return family_of(self.recipe.model).count(self.recipe.model, sizes, self.window), self.window
+        return count_model(self.recipe.model, self.window, vocabulary=self.vocabulary_size), self.window
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Texts:

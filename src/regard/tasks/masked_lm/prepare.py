@@ -16,8 +16,7 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.masked import MaskedBatch, MaskedPassages
 from regard.data.loader import Source
-from regard.families import family_of
-from regard.families.base import Sizes
+from regard.families import count_model
 from regard.families.bert import BERT
 from regard.families.electra import ELECTRA
 from regard.metrics.masked_lm import score_filling
@@ -89,7 +88,8 @@ class Masked(RunningText):
         """A full passage, with its masked words."""
         window = window_of(self.recipe)
         scored = max(1, round(self.recipe.objective.mask_rate * window))
-        return _count(self.recipe, self.vocabulary_size, window, scored), scored
+        heads = asked(self.recipe)
+        return count_model(self.recipe.model, window, scored=scored, vocabulary=self.vocabulary_size, heads=heads), scored
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Masked:
@@ -125,9 +125,4 @@ def _must_be_enough(recipe: Recipe, tokenizer: Tokenizer, split: str, text: Text
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
-    return _count(recipe, vocabulary, tokens)
-
-
-def _count(recipe: Recipe, vocabulary: int, tokens: int, scored: int | None = None) -> Part:
-    sizes = Sizes(vocabulary=vocabulary, heads=asked(recipe))
-    return family_of(recipe.model).count(recipe.model, sizes, tokens, scored=scored)
+    return count_model(recipe.model, tokens, vocabulary=vocabulary, heads=asked(recipe))

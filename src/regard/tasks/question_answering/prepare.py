@@ -13,8 +13,7 @@ from regard.core.errors import UserError
 from regard.data.batching.qa import SpanBatches, Windows
 from regard.data.sources.qa import Question, read_questions
 from regard.data.valid_fraction import describe_valid_fraction, hint, split_valid
-from regard.families import family_of
-from regard.families.base import Sizes
+from regard.families import count_model
 from regard.families.bert import BERT
 from regard.metrics.question_answering import AnswerScores
 from regard.model.flops import Part
@@ -74,8 +73,9 @@ class Questions(PreparedTask):
 
     def example(self) -> tuple[Part, int]:
         """A window of average length."""
-        sizes, length = Sizes(vocabulary=self.vocabulary_size, heads=SPAN), round(self.train.ids.lengths.mean())
-        return family_of(self.recipe.model).count(self.recipe.model, sizes, length), 1
+        return count_model(
+            self.recipe.model, round(self.train.ids.lengths.mean()), vocabulary=self.vocabulary_size, heads=SPAN
+        ), 1
 
     def amounts(self) -> dict[str, str]:
         counts = {"train": (self.train_questions, self.train), "valid": (len(self.valid_questions), self.valid.windows)}
@@ -180,4 +180,4 @@ def _overlap(train: Sequence[Question], test: Sequence[Question]) -> int:
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
-    return family_of(recipe.model).count(recipe.model, Sizes(vocabulary=vocabulary, heads=SPAN), tokens)
+    return count_model(recipe.model, tokens, vocabulary=vocabulary, heads=SPAN)

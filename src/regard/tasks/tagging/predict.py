@@ -16,8 +16,8 @@ from regard.data.batching.tagged import TaggedTexts, WordReader
 from regard.data.labels.tagset import Tags
 from regard.data.sources.tagged import TaggedSentence
 from regard.decode.config import DecodeConfig
-from regard.families import family_of
-from regard.families.base import Heads, Sizes
+from regard.families import build_model
+from regard.families.base import Heads
 from regard.metrics.classification import ClassificationScores
 from regard.metrics.entities import EntityScores
 from regard.runs.folder import Run
@@ -75,8 +75,9 @@ class Tagger:
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Tagger:
         must_be_as_trained(run, recipe)
         tokenizer, tags = Tokenizer.load(run.folder / VOCABULARY, foreign=True), Tags.load(run.folder / LABELS)
-        sizes = Sizes(vocabulary=vocabulary_of(recipe, tokenizer), heads=only_tags(tags))
-        model = load_model(run, lambda: family_of(recipe.model).build(recipe.model, sizes, 0))
+        model = load_model(
+            run, lambda: build_model(recipe.model, vocabulary=vocabulary_of(recipe, tokenizer), heads=only_tags(tags))
+        )
         return cls(ready(model, recipe.decode.weights, device), word_reader(recipe, tokenizer), tags, recipe.decode, run)
 
     @classmethod
@@ -85,8 +86,7 @@ class Tagger:
         if not start.heads.tags:
             raise UserError(f"{start.name} has no head that tags words; train one on top of it with task.init_from={start.name}.")
         tags = Tags.of_names(start.labels, None if recipe.data.scheme == "auto" else recipe.data.scheme)
-        sizes = Sizes(vocabulary=start.vocabulary, heads=only_tags(tags))
-        model = start.open(lambda: family_of(recipe.model).build(recipe.model, sizes, 0))
+        model = start.open(lambda: build_model(recipe.model, vocabulary=start.vocabulary, heads=only_tags(tags)))
         return cls(ready(model, recipe.decode.weights, device), word_reader(recipe, start.tokenizer), tags, recipe.decode)
 
     @property

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import nn
@@ -17,8 +17,7 @@ from regard.data.checks import describe_tags, repair_tags
 from regard.data.labels.tagset import Scheme, Tags, guess_scheme
 from regard.data.sources.tagged import TaggedSentence, read_tagged
 from regard.data.valid_fraction import describe_valid_fraction, hint, split_valid
-from regard.families import family_of
-from regard.families.base import Sizes
+from regard.families import build_model, count_model
 from regard.metrics.entities import EntityScores
 from regard.model.flops import Part
 from regard.objectives.base import Objective
@@ -64,9 +63,8 @@ class Sentences(PreparedTask):
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         return {VOCABULARY: self.tokenizer, LABELS: self.tags}
 
-    def build(self, seed: int) -> nn.Module:
-        sizes = Sizes(vocabulary=self.vocabulary_size, heads=only_tags(self.tags))
-        return family_of(self.recipe.model).build(self.recipe.model, sizes, seed)
+    def build(self, seed: int) -> Any:
+        return build_model(self.recipe.model, seed, vocabulary=self.vocabulary_size, heads=only_tags(self.tags))
 
     def begin(self, model: nn.Module) -> None:
         if self.start is not None:
@@ -97,8 +95,9 @@ class Sentences(PreparedTask):
     def example(self) -> tuple[Part, int]:
         """A window of average length, and the words that are asked of it."""
         length, words = self.train.ids.lengths.mean(), self.train.places.lengths.mean()
-        sizes = Sizes(vocabulary=self.vocabulary_size, heads=only_tags(self.tags))
-        return family_of(self.recipe.model).count(self.recipe.model, sizes, round(length)), max(1, round(words))
+        return count_model(self.recipe.model, round(length), vocabulary=self.vocabulary_size, heads=only_tags(self.tags)), max(
+            1, round(words)
+        )
 
     def amounts(self) -> dict[str, str]:
         counts = {"train": (self.train_sentences, self.train), "valid": (len(self.valid_sentences), self.valid)}
@@ -222,5 +221,4 @@ def _sample(sentence: TaggedSentence, said: Marked) -> str:
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
-    sizes = Sizes(vocabulary=vocabulary, heads=only_tags(Tags.load(run.folder / LABELS)))
-    return family_of(recipe.model).count(recipe.model, sizes, tokens)
+    return count_model(recipe.model, tokens, vocabulary=vocabulary, heads=only_tags(Tags.load(run.folder / LABELS)))

@@ -18,8 +18,7 @@ from regard.data.sources import Pair
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
-from regard.families import family_of
-from regard.families.base import Sizes
+from regard.families import build_model
 from regard.lens.alignment import Alignment
 from regard.metrics.bleu import Scores, corpus_scores
 from regard.model.probe import not_recording, probe
@@ -108,7 +107,7 @@ class Translator:
                 "decode.stop and decode.sliding_window are for language models; a translation ends by itself. Leave them out."
             )
         tokenizers = Tokenizers.load(run.folder, recipe.text.joint)
-        model = load_model(run, lambda: build_model(recipe, tokenizers))
+        model = load_model(run, lambda: build_translator(recipe, tokenizers))
         return cls(ready(model, recipe.decode.weights, device), tokenizers, recipe.decode, getattr(recipe.data, "columns", ()))
 
     @property
@@ -237,6 +236,6 @@ def longest(config: Any) -> int:
     return config.context or sys.maxsize
 
 
-def build_model(recipe: Recipe, tokenizers: Tokenizers) -> Any:
-    sizes = Sizes(vocabulary=len(tokenizers.source), target_vocabulary=len(tokenizers.target))
-    return family_of(recipe.model).build(recipe.model, sizes, recipe.train.seed)
+def build_translator(recipe: Recipe, tokenizers: Tokenizers) -> Any:
+    sizes = {"vocabulary": len(tokenizers.source), "target_vocabulary": len(tokenizers.target)}
+    return build_model(recipe.model, recipe.train.seed, **sizes)

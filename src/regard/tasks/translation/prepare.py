@@ -18,15 +18,14 @@ from regard.data.sources import Pair
 from regard.data.sources.parallel import Columns, describe_columns, read_pairs
 from regard.data.valid_fraction import describe_valid_fraction, split_valid
 from regard.decode.config import DecodeConfig
-from regard.families import family_of
-from regard.families.base import Sizes
+from regard.families import count_model
 from regard.model.flops import Part
 from regard.objectives.seq2seq import Seq2SeqLoss
 from regard.runs.folder import Say
 from regard.runs.recipe import Recipe
 from regard.tasks.prepared import Measured, PreparedTask, reading, with_perplexity
 from regard.tasks.streaming import shown
-from regard.tasks.translation.predict import Tokenizers, Translator, build_model, longest
+from regard.tasks.translation.predict import Tokenizers, Translator, build_translator, longest
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 from regard.training.loop import Validation
 
@@ -50,7 +49,7 @@ class Pairs(PreparedTask):
         return dict(zip(Tokenizers.files(self.recipe.text.joint), self.tokenizers))
 
     def build(self, seed: int) -> Any:
-        return build_model(self.recipe, self.tokenizers)
+        return build_translator(self.recipe, self.tokenizers)
 
     def objective(self) -> Seq2SeqLoss:
         return Seq2SeqLoss(self.recipe.objective)
@@ -72,8 +71,8 @@ class Pairs(PreparedTask):
 
     def example(self) -> tuple[Part, int]:
         source, target = (round(side.lengths.mean() + 1) for side in (self.train.source, self.train.target))
-        sizes = Sizes(vocabulary=len(self.tokenizers.source), target_vocabulary=len(self.tokenizers.target))
-        return family_of(self.recipe.model).count(self.recipe.model, sizes, target, source), target
+        sizes = [len(tokenizer) for tokenizer in self.tokenizers]
+        return count_model(self.recipe.model, target, source, vocabulary=sizes[0], target_vocabulary=sizes[1]), target
 
     def amounts(self) -> dict[str, str]:
         return {"train": f"{len(self.train):,} pairs", "valid": f"{len(self.valid):,} pairs"}
