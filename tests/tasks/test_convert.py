@@ -64,7 +64,7 @@ def test_explain_says_what_computes_it() -> None:
     needed = "15% of blocks of 64 needed"
     assert f"on a CPU blocks by the fused kernel ({needed}, 1.8 times the time a pair)" in said
     assert f"on a GPU blocks by FlexAttention ({needed})" in said
-    assert "looks       encoder bigbird(64) & padding, where bigbird(64) is block(64, 1) | global_(64) | last(64)" in said
+    assert "attention   encoder bigbird(64) & padding, where bigbird(64) is block(64, 1) | global_(64) | last(64)" in said
     for mixer, words in {"favor": "sums of all tokens", "conv": "one convolution", "additive": "all pairs at once"}.items():
         assert f"computed    encoder {words}" in explain_tree("bert-base", [f"model.mixer={mixer}"])
     assert "computed    decoder chunks of 128 tokens" in explain_tree("gpt2-small", ["model.mixer=linear-relu"])

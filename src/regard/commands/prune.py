@@ -78,12 +78,12 @@ def prune_run(
     run, recipe = Run.open(folder), recipe_with_data(str(folder), wish.data, split="valid")
     test = _bounded(TASKS[recipe.task.name].read_test(recipe))
     searched = run.recipe_with(settings)
-    if recipe.model.mixer == CONVOLUTION:
-        raise UserError(f"{folder} has convolutions in place of attention (model.mixer=conv), whose heads stay together.")
     if not family_of(recipe.model).has("blocks"):
         raise UserError(
             f"{folder} is a {recipe.model.family} network, whose attention has one head, and one must stay; prune another run."
         )
+    if recipe.model.mixer == CONVOLUTION:
+        raise UserError(f"{folder} has convolutions in place of attention (model.mixer=conv), whose heads stay together.")
     if not TASKS[recipe.task.name].metrics:
         raise UserError(f"task {recipe.task.name} has no score, so there is no curve to draw; prune a run that is scored.")
     answers = TASKS[recipe.task.name].open(run, searched, choose_device(device))

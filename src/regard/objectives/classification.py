@@ -25,7 +25,6 @@ from regard.core.errors import UserError
 from regard.core.packing import IGNORED, Packing
 from regard.data.batching.labelled import LabelledBatch
 from regard.families.classifier import Classifier
-from regard.families.gpt import GPT
 from regard.objectives.base import Loss
 from regard.objectives.chunked_cross_entropy import vocabulary_loss
 from regard.objectives.r_drop import check_r_drop, divergence
@@ -96,7 +95,7 @@ def language_loss(model: Classifier, x_BLD: Tensor, batch: LabelledBatch) -> Ten
     """-log p of a token, averaged over each text and summed over texts. The first token is given, the last is an aim too."""
     next_T, shares_T = batch.ids_BL.roll(-1, 1).flatten(), _shares(batch).flatten()
     aims_T2 = torch.stack([next_T.float(), shares_T], -1)
-    assert isinstance(model.body, GPT)  # which alone reads forwards
+    assert model.causal, "only a causal body predicts the next token"
     return vocabulary_loss(_shared, model.body.head, x_BLD.flatten(0, 1), aims_T2, fill=True)
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.windows import Windows
-from regard.families.elmo import ELMo, count
+from regard.families.elmo import ELMo
 from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.bidirectional_lm import BidirectionalLMLoss
@@ -58,7 +58,7 @@ class ReadText(RunningText):
 
     def example(self) -> tuple[Part, int]:
         window = window_of(self.recipe)
-        return count(self.recipe.model, self.vocabulary_size, window), window
+        return self.count(window), window
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ReadText:

@@ -14,7 +14,9 @@ from regard.data.batching.captions import CaptionBatches, EncodedCaptions, encod
 from regard.data.sources.captions import CaptionedImages, read_captions
 from regard.data.valid_fraction import rows_held_out, told_held_out
 from regard.decode.config import DecodeConfig
-from regard.families.captioner import Captioner, count
+from regard.families import family_of
+from regard.families.base import Sizes
+from regard.families.captioner import Captioner
 from regard.model.flops import Part
 from regard.objectives.captioning import CaptioningLoss
 from regard.runs.folder import Say
@@ -61,7 +63,8 @@ class Pictures(PreparedTask):
 
     def example(self) -> tuple[Part, int]:
         words = round(self.train.words.lengths.mean() + 1)
-        return count(self.recipe.model, len(self.tokenizer), words), words
+        sizes = Sizes(vocabulary=len(self.tokenizer))
+        return family_of(self.recipe.model).count(self.recipe.model, sizes, words), words
 
     def amounts(self) -> dict[str, str]:
         parts = {"train": self.train, "valid": self.valid}

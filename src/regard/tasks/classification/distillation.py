@@ -34,7 +34,6 @@ from regard.runs.pretrained import recipe_of, start_of
 from regard.runs.recipe import Recipe
 from regard.tasks.classification.predict import LABELS, TextClassifier, filled
 from regard.tasks.classification.reader import EITHER, Parts, Reader, scores_of
-from regard.tasks.limits import context_of
 from regard.tasks.results import EvaluationResult
 
 BLOCK = re.compile(r"\.blocks\.(\d+)\.")  # in the name of a weight
@@ -99,7 +98,7 @@ class Teacher:
                 f"objective.teacher={self.name} has another vocabulary than its student, or other marks around a text; leave "
                 "task.init_from out, or start from a model of the teacher's own kind."
             )
-        room, width = context_of(self.recipe.model), self.recipe.model.width
+        room, width = self.recipe.model.context, self.recipe.model.width
         if room is not None and longest > room:
             raise UserError(
                 f"a text is {longest:,} tokens long, its marks counted, but objective.teacher={self.name} has {room:,} positions;"

@@ -14,7 +14,7 @@ A text laid before a hierarchy: what it said, and how much it looked at every se
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from regard.data.batching.pairs import Ragged
 from regard.data.batching.qa import make_batch as span_batch
 from regard.families import family_of
 from regard.families.bert import BERT
-from regard.families.classifier import Body, Classifier
+from regard.families.classifier import Classifier
 from regard.families.vectors import text_vectors
 from regard.lens import token_rows
 from regard.lens.analyses.document import Document, Sentence, Word
@@ -130,7 +130,7 @@ def of_embedder(embedder: Embedder, text: str, target: str | None) -> Subject:
 
 
 def _of_text(
-    body: Body,
+    body: Any,
     title: str,
     side: TokenRow,
     hidden: Callable[[int], Tensor],

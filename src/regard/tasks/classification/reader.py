@@ -18,7 +18,6 @@ from regard.decode.batching import in_batches
 from regard.families import marks_of
 from regard.families.classifier import Classifier
 from regard.runs.recipe import Recipe
-from regard.tasks.limits import context_of
 from regard.text.sentences import sentences
 from regard.text.tokenizer import Tokenizer
 
@@ -41,7 +40,7 @@ class Reader:
 
     @classmethod
     def of(cls, recipe: Recipe, tokenizer: Tokenizer) -> Reader:
-        cut, room = recipe.data.maximum_tokens, context_of(recipe.model)
+        cut, room = recipe.data.maximum_tokens, recipe.model.context
         if room is not None and cut > room:
             raise UserError(
                 f"data.maximum_tokens={cut} is more than model.maximum_length={room} positions; set it to {room} or less."

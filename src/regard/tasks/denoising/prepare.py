@@ -22,7 +22,8 @@ from regard.core.errors import UserError
 from regard.data.batching.masked import MaskedPassages
 from regard.data.batching.pairs import Ragged
 from regard.data.sources.labelled import Example
-from regard.families import bert, encoder, family_of
+from regard.families import family_of
+from regard.families.base import Sizes
 from regard.families.bert import BERT
 from regard.families.encoder import Encoder
 from regard.metrics.masked_lm import score_filling
@@ -107,9 +108,8 @@ def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
 
 
 def _count(recipe: Recipe, vocabulary: int, tokens: int, scored: int | None = None) -> Part:
-    if family_of(recipe.model).has("token_heads"):
-        return bert.count(recipe.model, vocabulary, tokens, scored)
-    return encoder.count(replace(recipe.model, pairs="joined"), vocabulary, tokens, scored)
+    alone = replace(recipe.model, pairs="joined") if hasattr(recipe.model, "pairs") else recipe.model
+    return family_of(alone).count(alone, Sizes(vocabulary=vocabulary), tokens, scored=scored)
 
 
 def read_test(recipe: Recipe) -> Sequence[Example]:

@@ -11,7 +11,7 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.windows import Windows
 from regard.data.loader import Source
-from regard.families.gpt import GPT, count
+from regard.families.gpt import GPT
 from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.causal_lm import CausalLMLoss
@@ -64,7 +64,7 @@ class Texts(RunningText):
         return Validation(with_perplexity(measured.means), [f"{begun}|{writer(begun)}"])
 
     def example(self) -> tuple[Part, int]:
-        return count(self.recipe.model, self.vocabulary_size, self.window), self.window
+        return self.count(self.window), self.window
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Texts:

@@ -21,7 +21,6 @@ from regard.families import marks_of
 from regard.families.bert import BERT
 from regard.lens import token_rows
 from regard.lens.subject import Subject, TokenRow
-from regard.tasks.limits import context_of
 from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 from regard.tasks.masked_lm.predict import FillMask
 from regard.tasks.tagging.predict import Tagger
@@ -124,7 +123,7 @@ def _reads(model: BERT, side: TokenRow) -> Callable[[int], Tensor]:
 
 def _between(side: TokenRow, tokenizer: Tokenizer, answers: FillMask | ReplacedTokenDetector, text: str) -> TokenRow:
     """The text between the marks of the family."""
-    around, room = marks_of(answers.recipe.model, tokenizer.roles), context_of(answers.recipe.model)
+    around, room = marks_of(answers.recipe.model, tokenizer.roles), answers.recipe.model.context
     if room is not None and len(side) + 2 > room:
         raise UserError(f"{text[:40]!r} is {len(side) + 2:,} tokens long, but the model has {room:,} positions; give less.")
     return token_rows.mark(tokenizer, around.start) + side + token_rows.mark(tokenizer, around.end)

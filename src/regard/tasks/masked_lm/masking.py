@@ -23,7 +23,6 @@ from regard.objectives.replaced_token import ReplacedTokenConfig, ReplacedTokenL
 from regard.runs.load import window_of
 from regard.runs.recipe import Recipe
 from regard.tasks.corpus import PIECE, Text, text_pieces
-from regard.tasks.limits import context_of
 from regard.text.tokenizer import Tokenizer
 
 SCORED = 0  # the seed of masks that are always the same
@@ -101,5 +100,5 @@ def scored(model: nn.Module, recipe: Recipe, tokenizer: Tokenizer, test: MaskedT
 
 def masked_test_texts(test: MaskedTest, recipe: Recipe, tokenizer: Tokenizer) -> Iterator[tuple[str, None]]:
     """Yield a test text in pieces that a model can read, its special tokens counted."""
-    room = min(PIECE, context_of(recipe.model) or PIECE) - 2
+    room = min(PIECE, recipe.model.context or PIECE) - 2
     return ((piece, None) for piece in text_pieces(documents(test.where, test.column), tokenizer, room))

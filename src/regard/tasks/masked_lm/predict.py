@@ -21,7 +21,6 @@ from regard.runs.folder import Run
 from regard.runs.load import must_be_as_trained, ready
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of_run
 from regard.runs.recipe import Recipe, Tables
-from regard.tasks.limits import context_of
 from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 from regard.tasks.masked_lm.masking import MaskedTest, asked, masked_test_texts, scored
 from regard.text.blanks import TYPED, Blanks
@@ -94,7 +93,7 @@ class FillMask:
         return [self._completed(filled) for filled in found]
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        around, room = marks_of(self.recipe.model, self.tokenizer.roles), context_of(self.recipe.model)
+        around, room = marks_of(self.recipe.model, self.tokenizer.roles), self.recipe.model.context
         rows = [around.around([ids], len(ids) + 2)[0] for ids in self.blanks.encode(texts)]
         for text, ids in zip(texts, rows):
             if self.blanks.mask not in ids:

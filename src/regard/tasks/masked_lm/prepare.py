@@ -16,7 +16,8 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.masked import MaskedBatch, MaskedPassages
 from regard.data.loader import Source
-from regard.families import bert, electra
+from regard.families import family_of
+from regard.families.base import Sizes
 from regard.families.bert import BERT
 from regard.families.electra import ELECTRA
 from regard.metrics.masked_lm import score_filling
@@ -86,11 +87,9 @@ class Masked(RunningText):
 
     def example(self) -> tuple[Part, int]:
         """A full passage, with its masked words."""
-        model, window = self.recipe.model, window_of(self.recipe)
+        window = window_of(self.recipe)
         scored = max(1, round(self.recipe.objective.mask_rate * window))
-        if self.recipe.objective.name == "replaced":
-            return electra.count(model, self.vocabulary_size, window, scored), scored
-        return bert.count(model, self.vocabulary_size, window, scored, asked(self.recipe)), scored
+        return _count(self.recipe, self.vocabulary_size, window, scored), scored
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Masked:
@@ -126,6 +125,9 @@ def _must_be_enough(recipe: Recipe, tokenizer: Tokenizer, split: str, text: Text
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
-    if recipe.objective.name == "replaced":
-        return electra.count(recipe.model, vocabulary, tokens)
-    return bert.count(recipe.model, vocabulary, tokens, heads=asked(recipe))
+    return _count(recipe, vocabulary, tokens)
+
+
+def _count(recipe: Recipe, vocabulary: int, tokens: int, scored: int | None = None) -> Part:
+    sizes = Sizes(vocabulary=vocabulary, heads=asked(recipe))
+    return family_of(recipe.model).count(recipe.model, sizes, tokens, scored=scored)

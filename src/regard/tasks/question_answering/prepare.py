@@ -13,7 +13,9 @@ from regard.core.errors import UserError
 from regard.data.batching.qa import SpanBatches, Windows
 from regard.data.sources.qa import Question, read_questions
 from regard.data.valid_fraction import held_out, hint, told_held_out
-from regard.families.bert import BERT, count
+from regard.families import family_of
+from regard.families.base import Sizes
+from regard.families.bert import BERT
 from regard.metrics.question_answering import AnswerScores
 from regard.model.flops import Part
 from regard.objectives.base import Objective
@@ -72,7 +74,7 @@ class Questions(PreparedTask):
 
     def example(self) -> tuple[Part, int]:
         """A window of average length."""
-        return count(self.recipe.model, self.vocabulary_size, round(self.train.ids.lengths.mean()), heads=SPAN), 1
+        return self.count(round(self.train.ids.lengths.mean()), SPAN), 1
 
     def amounts(self) -> dict[str, str]:
         counts = {"train": (self.train_questions, self.train), "valid": (len(self.valid_questions), self.valid.windows)}
@@ -177,4 +179,4 @@ def _overlap(train: Sequence[Question], test: Sequence[Question]) -> int:
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
-    return count(recipe.model, vocabulary, tokens, heads=SPAN)
+    return family_of(recipe.model).count(recipe.model, Sizes(vocabulary=vocabulary, heads=SPAN), tokens)

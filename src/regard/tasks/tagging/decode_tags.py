@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,10 +21,8 @@ from regard.data.sources.tagged import TaggedSentence
 from regard.decode.batching import in_batches
 from regard.decode.viterbi import best_path
 from regard.families import marks_of
-from regard.families.bodies import Body
 from regard.objectives.tagging import tag_scores
 from regard.runs.recipe import Recipe
-from regard.tasks.limits import context_of
 from regard.text.tokenizer import Tokenizer
 
 WINDOW = 512  # tokens, where positions do not end
@@ -43,7 +41,7 @@ class Marked(NamedTuple):
 
 
 def word_reader(recipe: Recipe, tokenizer: Tokenizer) -> WordReader:
-    window, room = recipe.data.window, context_of(recipe.model)
+    window, room = recipe.data.window, recipe.model.context
     if room is not None and window > room:
         raise UserError(f"data.window={window} is more than model.maximum_length={room} positions; set it to {room} or less.")
     window = window or room or WINDOW
@@ -53,7 +51,7 @@ def word_reader(recipe: Recipe, tokenizer: Tokenizer) -> WordReader:
 
 
 @torch.no_grad()
-def log_probabilities(model: Body, data: TaggedTexts, budget: int) -> np.ndarray:
+def log_probabilities(model: Any, data: TaggedTexts, budget: int) -> np.ndarray:
     """logs_WC of all words in their order, computed in batches of windows of like length."""
     found, device = np.zeros((data.words, model.tags.project.weight.shape[0])), next(model.parameters()).device
     for rows in in_batches(data.ids.lengths.tolist(), budget):

@@ -16,8 +16,8 @@ from regard.data.batching.tagged import TaggedTexts, WordReader
 from regard.data.labels.tagset import Tags
 from regard.data.sources.tagged import TaggedSentence
 from regard.decode.config import DecodeConfig
-from regard.families.base import Heads
-from regard.families.bodies import Body, body_of
+from regard.families import family_of
+from regard.families.base import Heads, Sizes
 from regard.metrics.classification import ClassificationScores
 from regard.metrics.entities import EntityScores
 from regard.runs.folder import Run
@@ -62,7 +62,7 @@ class Tagged(NamedTuple):
 
 @dataclass
 class Tagger:
-    model: Body
+    model: Any
     reader: WordReader
     tags: Tags
     decode: DecodeConfig
@@ -75,7 +75,7 @@ class Tagger:
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Tagger:
         must_be_as_trained(run, recipe)
         tokenizer, tags = Tokenizer.load(run.folder / VOCABULARY, foreign=True), Tags.load(run.folder / LABELS)
-        model = load_model(run, lambda: body_of(recipe.model, vocabulary_of(recipe, tokenizer), heads=only_tags(tags)))
+        model = load_model(run, lambda: _build(recipe, vocabulary_of(recipe, tokenizer), tags))
         return cls(ready(model, recipe.decode.weights, device), word_reader(recipe, tokenizer), tags, recipe.decode, run)
 
     @classmethod
@@ -84,7 +84,7 @@ class Tagger:
         if not start.heads.tags:
             raise UserError(f"{start.name} has no head that tags words; train one on top of it with task.init_from={start.name}.")
         tags = Tags.of_names(start.labels, None if recipe.data.scheme == "auto" else recipe.data.scheme)
-        model = start.open(lambda: body_of(recipe.model, start.vocabulary, heads=only_tags(tags)))
+        model = start.open(lambda: _build(recipe, start.vocabulary, tags))
         return cls(ready(model, recipe.decode.weights, device), word_reader(recipe, start.tokenizer), tags, recipe.decode)
 
     @property
@@ -175,6 +175,10 @@ class Tagger:
         scores = scores_of(self.tags, true, logs_WC, test, said)
         listed = list_mistakes(self.run, "the surest first", HEADER, mistakes(test, said, self.tags))
         return EvaluationResult(scores, [" ".join(sentence.tags) for sentence in said], listed)
+
+
+def _build(recipe: Recipe, vocabulary: int, tags: Tags) -> Any:
+    return family_of(recipe.model).build(recipe.model, Sizes(vocabulary=vocabulary, heads=only_tags(tags)), 0)
 
 
 def only_tags(tags: Tags) -> Heads:

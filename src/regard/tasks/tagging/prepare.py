@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from torch import nn
@@ -17,7 +17,8 @@ from regard.data.checks import described, obeying
 from regard.data.labels.tagset import Scheme, Tags, recognised
 from regard.data.sources.tagged import TaggedSentence, read_tagged
 from regard.data.valid_fraction import held_out, hint, told_held_out
-from regard.families.bodies import Body, body_of, count
+from regard.families import family_of
+from regard.families.base import Sizes
 from regard.metrics.entities import EntityScores
 from regard.model.flops import Part
 from regard.objectives.base import Objective
@@ -63,8 +64,9 @@ class Sentences(PreparedTask):
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         return {VOCABULARY: self.tokenizer, LABELS: self.tags}
 
-    def build(self, seed: int) -> Body:
-        return body_of(self.recipe.model, self.vocabulary_size, seed, only_tags(self.tags))
+    def build(self, seed: int) -> nn.Module:
+        sizes = Sizes(vocabulary=self.vocabulary_size, heads=only_tags(self.tags))
+        return family_of(self.recipe.model).build(self.recipe.model, sizes, seed)
 
     def begin(self, model: nn.Module) -> None:
         if self.start is not None:
@@ -80,7 +82,7 @@ class Sentences(PreparedTask):
         return self.valid
 
     def measure(self, model: nn.Module, objective: Objective, batches: TaggedTexts) -> Measured:
-        logs_WC = log_probabilities(cast(Body, model), batches, self.recipe.train.tokens_per_batch)
+        logs_WC = log_probabilities(model, batches, self.recipe.train.tokens_per_batch)
         nll = -logs_WC[np.arange(len(logs_WC)), batches.tags.flat].mean()
         return Measured({"nll": float(nll) if np.isfinite(logs_WC).all() else float("nan")}, logs_WC)
 
@@ -95,7 +97,7 @@ class Sentences(PreparedTask):
     def example(self) -> tuple[Part, int]:
         """A window of average length, and the words that are asked of it."""
         length, words = self.train.ids.lengths.mean(), self.train.places.lengths.mean()
-        return count(self.recipe.model, self.vocabulary_size, round(length), heads=only_tags(self.tags)), max(1, round(words))
+        return self.count(round(length), only_tags(self.tags)), max(1, round(words))
 
     def amounts(self) -> dict[str, str]:
         counts = {"train": (self.train_sentences, self.train), "valid": (len(self.valid_sentences), self.valid)}
@@ -219,4 +221,5 @@ def _sample(sentence: TaggedSentence, said: Marked) -> str:
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
-    return count(recipe.model, vocabulary, tokens, heads=only_tags(Tags.load(run.folder / LABELS)))
+    sizes = Sizes(vocabulary=vocabulary, heads=only_tags(Tags.load(run.folder / LABELS)))
+    return family_of(recipe.model).count(recipe.model, sizes, tokens)

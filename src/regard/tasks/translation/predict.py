@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -27,13 +27,12 @@ from regard.runs.folder import Run, choose_device
 from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
-from regard.tasks.limits import LONGEST_SOURCE, context_of
+from regard.tasks.limits import LONGEST_SOURCE
 from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from regard.decode.beam_trace import SearchTree
-    from regard.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
     from regard.lens.subject import Subject
 
 ROOM = 50  # an output may be so many tokens longer than its source (Vaswani et al. 2017, section 6.1)
@@ -74,7 +73,7 @@ class Translated(NamedTuple):
 
 @dataclass
 class Translator:
-    model: EncoderDecoder
+    model: Any
     tokenizers: Tokenizers
     decode: DecodeConfig
     columns: tuple[str, ...] = ()  # source and target of a table, as in training
@@ -234,11 +233,11 @@ class Translator:
         return found
 
 
-def longest(config: EncoderDecoderConfig) -> int:
+def longest(config: Any) -> int:
     """Tokens a sequence may have, <sos> or <eos> counted: learned positions end, others go on."""
-    return context_of(config) or sys.maxsize
+    return config.context or sys.maxsize
 
 
-def build_model(recipe: Recipe, tokenizers: Tokenizers) -> EncoderDecoder:
+def build_model(recipe: Recipe, tokenizers: Tokenizers) -> Any:
     sizes = Sizes(vocabulary=len(tokenizers.source), target_vocabulary=len(tokenizers.target))
-    return cast("EncoderDecoder", family_of(recipe.model).build(recipe.model, sizes, recipe.train.seed))
+    return family_of(recipe.model).build(recipe.model, sizes, recipe.train.seed)

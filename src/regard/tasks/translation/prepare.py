@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -18,7 +18,8 @@ from regard.data.pair import Pair
 from regard.data.sources.parallel import Columns, read_pairs, told_columns
 from regard.data.valid_fraction import held_out, told_held_out
 from regard.decode.config import DecodeConfig
-from regard.families.encoder_decoder import EncoderDecoder, count
+from regard.families import family_of
+from regard.families.base import Sizes
 from regard.model.flops import Part
 from regard.objectives.seq2seq import Seq2SeqLoss
 from regard.runs.folder import Say
@@ -48,7 +49,7 @@ class Pairs(PreparedTask):
     def vocabularies(self) -> Mapping[str, Tokenizer]:
         return dict(zip(Tokenizers.files(self.recipe.text.joint), self.tokenizers))
 
-    def build(self, seed: int) -> EncoderDecoder:
+    def build(self, seed: int) -> nn.Module:
         return build_model(self.recipe, self.tokenizers)
 
     def objective(self) -> Seq2SeqLoss:
@@ -65,14 +66,14 @@ class Pairs(PreparedTask):
     def report(self, model: nn.Module, measured: Measured) -> Validation:
         """Report the loss on the validation pairs, and translate the first few of them."""
         samples, greedy = self.valid_pairs[:SAMPLES], DecodeConfig(search="greedy", maximum_length=128)
-        outputs = Translator(cast("EncoderDecoder", model), self.tokenizers, greedy)([pair.source for pair in samples])
+        outputs = Translator(model, self.tokenizers, greedy)([pair.source for pair in samples])
         lines = [f"{pair.source}\n  reference  {pair.target}\n  model      {out}" for pair, out in zip(samples, outputs)]
         return Validation(with_perplexity(measured.means), lines)
 
     def example(self) -> tuple[Part, int]:
         source, target = (round(side.lengths.mean() + 1) for side in (self.train.source, self.train.target))
-        sizes = [len(tokenizer) for tokenizer in self.tokenizers]
-        return count(self.recipe.model, sizes[0], sizes[1], source, target), target
+        pieces = Sizes(vocabulary=len(self.tokenizers.source), target_vocabulary=len(self.tokenizers.target))
+        return family_of(self.recipe.model).count(self.recipe.model, pieces, target, source), target
 
     def amounts(self) -> dict[str, str]:
         return {"train": f"{len(self.train):,} pairs", "valid": f"{len(self.valid):,} pairs"}

@@ -17,7 +17,9 @@ from regard.data.batching.skipgram import BlockSource, WordText, word_text
 from regard.data.batching.token_cache import tokenise
 from regard.data.sources.text import parts
 from regard.data.sources.word_benchmarks import Pairs, Questions, read_word_test
-from regard.families.word2vec import Word2Vec, count
+from regard.families import family_of
+from regard.families.base import Sizes
+from regard.families.word2vec import Word2Vec
 from regard.metrics.word_analogies import crowding
 from regard.model.flops import Part
 from regard.objectives.glove import GloVe, GloVeConfig
@@ -85,8 +87,8 @@ class Words:
         )
 
     def example(self) -> tuple[Part, int]:
-        o = self.recipe.objective
-        return count(self.recipe.model, len(self.text.words), products=o.products, counted=self.counted), 1
+        sizes = Sizes(vocabulary=len(self.text.words), word_biases=self.counted)
+        return family_of(self.recipe.model).count(self.recipe.model, sizes, round(self.recipe.objective.products)), 1
 
     def amounts(self) -> dict[str, str]:
         return {"train": f"{self.text.amount}, {len(self.text.words):,} different"}
