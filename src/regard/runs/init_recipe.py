@@ -20,10 +20,10 @@ MAY_BE_OTHER += ("text.vectors", "text.freeze_vectors")  # which they were befor
 
 
 def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | None = None) -> Recipe:
-    """As `load_recipe`; where training begins with a checkpoint, with the model and the vocabulary that it has.
+    """Load a recipe to train; where training starts from a checkpoint, with its model settings and its vocabulary.
 
-    Of the model's settings some may be set anew (dropout, say), of the vocabulary's none. Where the run in `folder` has begun so,
-    it remembers them, and its start may be gone.
+    Some settings of the model may be changed (dropout, say), those of the vocabulary may not. A run in `folder` that has begun
+    keeps them, so the checkpoint it started from may be gone.
     """
     tables = named_tables(name, assignments)
     if not (start := str(tables["task"].get("init_from", ""))):
@@ -43,7 +43,7 @@ def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | N
 
 
 def _of_teacher(tables: Tables) -> Recipe:
-    """What a recipe does not say of a student is its teacher's, but for half of the layers; its vocabulary always is."""
+    """Complete a student's recipe by its teacher's settings, with half of the layers; its vocabulary is always the teacher's."""
     teacher, wish = str(tables["objective"].get("teacher", "")), tables["model"]
     if teacher and not (teacher.startswith("hf:") or Path(teacher).is_dir()):
         known = next((name for name in builtin_names() if Path(teacher) == Path("runs", name)), None)

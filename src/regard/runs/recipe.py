@@ -51,7 +51,7 @@ class TaskConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What `data`, `text`, `model`, `objective` and `train` hold are classes of its `Task`, its family and its objective."""
+    """A recipe; the classes of `data`, `text`, `model`, `objective` and `train` are those of its task, family and objective."""
 
     recipe: About
     task: TaskConfig
@@ -149,10 +149,10 @@ def tables_of(found: Mapping[str, Any], origin: str, assignments: Sequence[str] 
 
 
 def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
-    """Who types other training data does not mean the built-in test, nor who types another search, the first one's settings;
-    and who types a share to be held out does not mean the recipe's validation data.
+    """Drop settings of the recipe that contradict typed ones.
 
-    Steps and epochs take each other's place, and what is typed is neither shortened nor made longer.
+    Other training data drops the built-in validation and test; another search drops settings of the first one; a validation
+    fraction drops the recipe's validation data. Steps and epochs replace each other, and typed ones are not adjusted.
     """
     data, decode, train = tables["data"], tables["decode"], tables["train"]
     for key, other in (("steps", "epochs"), ("epochs", "steps")):
@@ -198,7 +198,7 @@ def made(tables: Tables) -> Recipe:
 
 
 def without_model(tables: Tables) -> dict[str, Any]:
-    """The sections that no checkpoint has a say in, checked. They need no torch, so a mistyped key in them is told at once."""
+    """Check and return the sections that no checkpoint decides. They need no torch, so a mistyped key is refused at once."""
     task = _task(tables)
     kinds = {"recipe": About, "task": TaskConfig, "data": task.data, "train": task.train, "decode": DecodeConfig}
     check_names(task.text, tables["text"], "text")
@@ -225,7 +225,7 @@ def typed_task(assignments: Sequence[str]) -> str | None:
 
 
 def _chosen(tables: Tables, section: str, key: str, choices: Sequence[str], where: str = "") -> str:
-    """What a section says of its own kind, the first choice where it says nothing."""
+    """Return the kind that a section names, or the first choice; refuse an unknown one."""
     given = str(tables[section].setdefault(key, choices[0]))
     if given not in choices:
         raise UserError(f"{section}.{key}={given} is not known{where}{nearest(given, choices)}")

@@ -140,7 +140,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Questions:
 
 
 def _described(questions: Sequence[Question]) -> list[str]:
-    """How many there are, and what looks odd."""
+    """Return how many questions there are, and what looks odd about them."""
     if not questions:
         return []
     contexts, silent = len({question.context for question in questions}), sum(not question.answers for question in questions)
@@ -153,7 +153,7 @@ def _described(questions: Sequence[Question]) -> list[str]:
 
 
 def _texts(questions: Sequence[Question]) -> list[str]:
-    """What a vocabulary is learned from: every context once."""
+    """Return the texts that a vocabulary is learned from: every context once."""
     return [*dict.fromkeys(question.context for question in questions), *(question.text for question in questions)]
 
 

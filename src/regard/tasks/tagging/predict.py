@@ -89,12 +89,12 @@ class Tagger:
 
     @property
     def texts(self) -> int:
-        """At a time."""
+        """Return the number of texts in one input."""
         return 1
 
     @property
     def tells(self) -> tuple[str, ...]:
-        """Of a row of a table."""
+        """Return the names of the columns that `fields` adds to a table."""
         return ("words", "predicted")
 
     @property
@@ -118,7 +118,7 @@ class Tagger:
         return [_placed(text, words, said) for text, words, said in zip(texts, places, found)]
 
     def tag_words(self, sentences: Sequence[Sequence[str]]) -> list[Marked]:
-        """Of sentences whose words are known."""
+        """Tag sentences that are split into words already."""
         logs_WC = self._logs(sentences)
         return marked(logs_WC, [len(words) for words in sentences], self.tags) if len(logs_WC) else [NOTHING for _ in sentences]
 
@@ -141,7 +141,7 @@ class Tagger:
                 emit("".join(lines) + "\n")
 
     def fields(self, asked: Sequence[tuple[str, ...]], first: int) -> list[dict[str, Any]]:
-        """What a row of a table is told, by column: its words and their tags with spaces between; and for machines, entities."""
+        """Return the new columns of each row of a table: words and tags, space-separated; and in JSON, entities."""
         found = self.tag([text for (text,) in asked])
         return [
             {
@@ -188,7 +188,7 @@ def only_tags(tags: Tags) -> Heads:
 def scores_of(
     tags: Tags, true: np.ndarray, logs_WC: np.ndarray, sentences: Sequence[TaggedSentence], said: Sequence[Marked]
 ) -> EntityScores | ClassificationScores:
-    """Of entities, or of single words where tags mark none; `true` are the numbers of all words' tags."""
+    """Return scores of entities, or of single words in a plain scheme; `true` are the numbers of all words' tags."""
     nll = float(-logs_WC[np.arange(len(true)), true].mean())
     if tags.scheme == "plain":
         number = {name: n for n, name in enumerate(tags.names)}

@@ -105,7 +105,7 @@ class Sentences(PreparedTask):
         return found | {"train": f"{found['train']}, {len(self.tags)} tags"}
 
     def fingerprints(self) -> dict[str, str]:
-        """With the tags' names: they are numbers in what was prepared."""
+        """Return hashes of the data and of the tags' names, which are numbers in the data."""
         names = hashlib.sha256("\0".join((self.tags.scheme, *self.tags.names)).encode()).hexdigest()
         return {"train": f"{self.train.digest()}:{names}", "valid": self.valid.digest()}
 
