@@ -24,7 +24,7 @@ from regard.metrics.word_analogies import Sum, WordSpace
 from regard.runs.protocols import Attends, Captions, Documents, HasWordVectors
 from regard.tasks.dialogue.predict import as_writer
 from regard.tasks.limits import LONGEST_TURN, check_length
-from regard.tasks.notices import telling_unknown, told_of_text
+from regard.tasks.notices import report_unknown_words, text_notice
 from regard.tasks.registry import open_run
 from regard.tasks.word_vectors.predict import vectors_of
 
@@ -58,9 +58,9 @@ def look(
             f"{run} does not write, and lens draws what written words attended to; see what the words that it reads look at by "
             "--show weights, or give a translator or a language model."
         )
-    with telling_unknown(answers):
+    with report_unknown_words(answers):
         written, alignment = answers.attention(text, part)
-    if whole := told_of_text(answers, text):
+    if whole := text_notice(answers, text):
         aside(whole)
     yield written
     yield save.text(alignment)

@@ -15,16 +15,16 @@ from regard.core.config import as_typed
 from regard.core.errors import UserError
 from regard.data.loader import Loader, Source, bounded
 from regard.families import FAMILIES
-from regard.runs.auto_settings import as_begun, with_metric, with_precision
+from regard.runs.auto_settings import with_begun_settings, with_metric, with_precision
 from regard.runs.cost import estimate, must_fit_memory
 from regard.runs.cost_report import grams_per_kwh
 from regard.runs.folder import Run, Say
-from regard.runs.lock import check_data, check_folder, claimed, must_fit_disk
+from regard.runs.lock import check_data, check_folder, must_fit_disk, run_lock
 from regard.runs.model_card import write_card
 from regard.runs.protocols import Prepared, Result
 from regard.runs.recipe import Recipe, named_tables
 from regard.runs.task import TASKS
-from regard.tasks.notices import told_whole
+from regard.tasks.notices import pattern_notice
 from regard.tasks.word_init import check_vectors, fill_vectors
 from regard.training.data_parallel import ParallelModel
 from regard.training.distributed import ALONE, Mute, World
@@ -50,7 +50,7 @@ def train_run(recipe: Recipe, folder: Path, device: torch.device, say: Say) -> O
 
 def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, world: World = ALONE) -> Prepared:
     """All that can be refused is refused here, before anything is written."""
-    recipe = as_begun(recipe, folder)
+    recipe = with_begun_settings(recipe, folder)
     with world.as_one():
         if world.leads:
             check_folder(recipe, folder)
@@ -96,7 +96,7 @@ def _plan(prepared: Prepared, device: torch.device) -> str:
 def train_prepared(prepared: Prepared, folder: Path, device: torch.device, say: Say, world: World = ALONE) -> Outcome:
     """All of `world` train; the first process alone writes the run and, when they are done, scores it."""
     recipe = prepared.recipe
-    with claimed(recipe, folder, prepared, say, world) as run:
+    with run_lock(recipe, folder, prepared, say, world) as run:
         with interruptible() as interrupt:
             if (trainer := TASKS[recipe.task.name].trainer) is not None:
                 progress = trainer.train(prepared, run, say, interrupt)
@@ -158,7 +158,7 @@ def dry_run_lines(recipe: Recipe, device: torch.device, say: Say, folder: Path |
         check_data(folder, prepared)
     trainer = TASKS[recipe.task.name].trainer
     lines = estimate(prepared, device).lines() if trainer is None else trainer.estimate(prepared)
-    whole = told_whole(recipe.model)
+    whole = pattern_notice(recipe.model)
     return [*lines, f"visibility        {whole}"] if whole else lines
 
 

@@ -36,7 +36,7 @@ from regard.lens.subject import Subject
 from regard.runs.protocols import HasWordVectors, Predictor
 from regard.tasks.dialogue.predict import as_writer
 from regard.tasks.limits import LONGEST_TURN, check_length
-from regard.tasks.notices import telling_unknown, told_of_text
+from regard.tasks.notices import report_unknown_words, text_notice
 from regard.tasks.registry import open_run
 
 
@@ -109,9 +109,9 @@ def computed(name: str, asked: ViewRequest) -> LensResult:
         raise UserError("the text is empty; give a sentence to look into.")
     check_length(asked.text or "", "the text", LONGEST_TURN)
     answers = as_writer(open_run(asked.run, asked.device, asked.settings))
-    with telling_unknown(answers):
+    with report_unknown_words(answers):
         found = SHOWS[name].compute(answers, asked)
-    if asked.text is not None and (whole := told_of_text(answers, asked.text)):
+    if asked.text is not None and (whole := text_notice(answers, asked.text)):
         aside(whole)
     return found
 

@@ -23,7 +23,7 @@ from regard.core.errors import UserError
 from regard.core.files import MIB, open_lasting, read_bounded, read_json, refuse_link_out, write_whole
 from regard.core.terminal import aside
 from regard.runs.early_checks import must_exist
-from regard.runs.recipe import Recipe, made, read_run_toml, tables_of
+from regard.runs.recipe import Recipe, build_recipe, read_run_toml, tables_of
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoint import STATE, Checkpoint, Store
 from regard.training.config import MAY_CHANGE, TrainConfig
@@ -90,7 +90,7 @@ class Run:
     def recipe_with(self, assignments: Sequence[str]) -> Recipe:
         """Return the run's recipe with `section.key=value` settings on top."""
         path = self.folder / "recipe.toml"
-        return made(tables_of(self._settings, str(path), assignments))
+        return build_recipe(tables_of(self._settings, str(path), assignments))
 
     def vocabulary_sizes(self) -> list[int]:
         """Return the sizes of the vocabularies: of the source and of the target, where there are two."""

@@ -11,7 +11,7 @@ from regard.core.config import Typed, as_typed
 from regard.core.errors import UserError
 from regard.runs.folder import Run
 from regard.runs.pretrained import InitCheckpoint, Settings, settings_of, start_of
-from regard.runs.recipe import Recipe, Tables, builtin_names, made, named_tables
+from regard.runs.recipe import Recipe, Tables, build_recipe, builtin_names, named_tables
 
 OTHER: tuple[str, ...] = ("dropout", "attention_dropout", "word_dropout", "output_dropout", "deviation", "visibility", "pooler")
 OTHER += ("mixer", "features", "redraw_every")
@@ -27,11 +27,11 @@ def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | N
     """
     tables = named_tables(name, assignments)
     if not (start := str(tables["task"].get("init_from", ""))):
-        return _of_teacher(tables) if tables["objective"].get("name") == "distillation" else made(tables)
+        return _of_teacher(tables) if tables["objective"].get("name") == "distillation" else build_recipe(tables)
     settings = _remembered(folder, start) or _told(start).settings
     if isinstance(tables["task"]["init_from"], Typed):
         tables |= {section: _still_chosen(section, tables[section], settings[section]) for section in ("text", "model")}
-    recipe = made(tables | {section: settings[section] | tables[section] for section in ("text", "model")})
+    recipe = build_recipe(tables | {section: settings[section] | tables[section] for section in ("text", "model")})
     for name, value, theirs in _different(recipe, settings):
         if name == "model.maximum_length" and recipe.model.maximum_length > settings["model"]["maximum_length"]:
             continue
@@ -50,12 +50,14 @@ def _of_teacher(tables: Tables) -> Recipe:
         cure = f"train it first, 'regard train {known}'" if known else "give a run that classifies, or a public folder"
         raise UserError(f"objective.teacher={teacher} does not exist; {cure}, or name a model on the hub as hf:NAME.")
     if not teacher:
-        return made(tables)  # which refuses it
+        return build_recipe(tables)  # which refuses it
     settings = start_of(teacher).whole().settings
     model, text = settings["model"], settings["text"]
     if (family := str(wish.get("family", model["family"]))) != model["family"]:
         raise UserError(f"a {family} is to learn, but objective.teacher={teacher} is a {model['family']}; give another teacher.")
-    recipe = made(tables | {"text": text | tables["text"], "model": model | {"layers": (model["layers"] + 1) // 2} | wish})
+    recipe = build_recipe(
+        tables | {"text": text | tables["text"], "model": model | {"layers": (model["layers"] + 1) // 2} | wish}
+    )
     for name, value, theirs in _different(recipe, settings):
         if name.startswith("text."):
             raise UserError(f"{name}={value}: a student has the vocabulary of its teacher, {teacher}; leave it out.")

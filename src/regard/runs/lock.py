@@ -75,7 +75,7 @@ def _try_to_make(folder: Path) -> None:
 
 
 @contextmanager
-def claimed(recipe: Recipe, folder: Path, prepared: Prepared, say: Say, world: World = ALONE) -> Iterator[Run]:
+def run_lock(recipe: Recipe, folder: Path, prepared: Prepared, say: Say, world: World = ALONE) -> Iterator[Run]:
     """Create or continue a run in a folder, and lock it. One process does so for all."""
     run = Run(folder)
     with ExitStack() as lock:

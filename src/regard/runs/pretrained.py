@@ -26,7 +26,7 @@ from regard.model.position.absolute import tiled
 from regard.model.pruning import restored_weights
 from regard.runs.folder import Run
 from regard.runs.load import assign, empty_parameters, must_fit_weights, vocabulary_of
-from regard.runs.recipe import Recipe, Tables, TaskConfig, made, typed_task
+from regard.runs.recipe import Recipe, Tables, TaskConfig, build_recipe, typed_task
 from regard.runs.task import TASKS
 from regard.text.config import TextConfig
 from regard.text.pretrained import read_foreign
@@ -200,7 +200,7 @@ def recipe_of(start: InitCheckpoint, assignments: Sequence[str] = ()) -> Recipe:
     if name in TASKS and (settings := TASKS[name].adopted_settings) is not None:
         tables |= settings(start)
     override(tables, list(assignments))
-    return made(tables)
+    return build_recipe(tables)
 
 
 def task_of(start: InitCheckpoint) -> str:

@@ -84,12 +84,12 @@ Tables = dict[str, dict[str, Any]]  # the sections of a recipe, as they are writ
 
 def load_recipe(name: str, assignments: Sequence[str] = ()) -> Recipe:
     """A built-in recipe by name, or a TOML file by path, with `section.key=value` settings on top."""
-    return made(named_tables(name, assignments))
+    return build_recipe(named_tables(name, assignments))
 
 
 def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
     """The recipe in a TOML file, such as the one a run keeps."""
-    return made(parsed(_read(path), str(path), assignments))
+    return build_recipe(parse_recipe(_read(path), str(path), assignments))
 
 
 def builtin_names() -> list[str]:
@@ -101,13 +101,13 @@ def builtin_names() -> list[str]:
 def named_tables(name: str, assignments: Sequence[str] = ()) -> Tables:
     path = Path(name)
     if path.suffix == ".toml" or path.parent != Path():
-        return parsed(_read(path), str(path), assignments)
+        return parse_recipe(_read(path), str(path), assignments)
     names = builtin_names()
     if name not in names:
         listed = "'regard recipes' lists them; the path of a .toml file will do too."
         raise UserError(f"there is no recipe {name!r}{nearest(name, names)} {listed}")
     text = resources.files("regard.runs.recipes").joinpath(f"{name}.toml").read_text("utf-8")
-    return parsed(text, f"recipe {name}", assignments)
+    return parse_recipe(text, f"recipe {name}", assignments)
 
 
 def read_run_toml(path: Path) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def _loads(text: str, origin: str) -> dict[str, Any]:
         raise UserError(f"{origin} is not valid TOML: {error}. Correct that place, or copy the file again.") from None
 
 
-def parsed(text: str, origin: str, assignments: Sequence[str] = ()) -> Tables:
+def parse_recipe(text: str, origin: str, assignments: Sequence[str] = ()) -> Tables:
     return tables_of(_loads(text, origin), origin, assignments)
 
 
@@ -174,13 +174,13 @@ def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
                 decode.pop(key, None)
 
 
-def made(tables: Tables) -> Recipe:
+def build_recipe(tables: Tables) -> Recipe:
     """Every section as its task has it, checked."""
     task = _task(tables)
     family = FAMILIES[_family(tables, task)]
     objective = _chosen(tables, "objective", "name", task.objectives, f" for task.name={task.name}")
     recipe = Recipe(
-        **without_model(tables),
+        **check_sections(tables),
         text=build(task.text, tables["text"], "text"),
         model=build(family.config, tables["model"], "model"),
         objective=build(OBJECTIVES[objective], tables["objective"], "objective"),
@@ -197,7 +197,7 @@ def made(tables: Tables) -> Recipe:
     return recipe
 
 
-def without_model(tables: Tables) -> dict[str, Any]:
+def check_sections(tables: Tables) -> dict[str, Any]:
     """Check and return the sections that no checkpoint decides. They need no torch, so a mistyped key is refused at once."""
     task = _task(tables)
     kinds = {"recipe": About, "task": TaskConfig, "data": task.data, "train": task.train, "decode": DecodeConfig}

@@ -29,7 +29,7 @@ def must_read_pieces(predictor: Predictor) -> Tokenizer:
 
 
 @contextmanager
-def telling_unknown(answers: Predictor, say: Say = aside) -> Iterator[None]:
+def report_unknown_words(answers: Predictor, say: Say = aside) -> Iterator[None]:
     """Whatever is read meanwhile; said once, in the end."""
     tokenizer = answers.tokenizer
     if tokenizer is None:
@@ -52,7 +52,7 @@ MARKS = 2  # around a text
 
 def seen_whole(config: Any) -> int | None:
     """The most tokens of a text in which this model's pattern leaves out nothing; None where it is no pattern that could."""
-    if config is None or not family_of(config).has("blocks") or getattr(config, "mixer", CONVOLUTION) == CONVOLUTION:
+    if not hasattr(config, "visibility") or not family_of(config).has("blocks") or config.mixer == CONVOLUTION:
         return None
     pattern = parse_visibility(config.visibility)
     family = family_of(config)
@@ -63,7 +63,7 @@ def seen_whole(config: Any) -> int | None:
     return min([*sides, *([whole_up_to(pattern, back=True)] if writers else [])])
 
 
-def told_whole(config: Any) -> str | None:
+def pattern_notice(config: Any) -> str | None:
     """Return the notice for a recipe: up to which length its pattern is the same as full."""
     if (most := seen_whole(config)) is None or most < 2:
         return None
@@ -71,7 +71,7 @@ def told_whole(config: Any) -> str | None:
     return f"{config.visibility} leaves out nothing of a text of up to {least}{most:,} tokens: there it is the same as full"
 
 
-def told_of_text(answers: Predictor, text: str) -> str | None:
+def text_notice(answers: Predictor, text: str) -> str | None:
     """Return the notice for one text that a pattern hides nothing of."""
     config = getattr(getattr(answers.model, "body", answers.model), "config", None)
     most, tokenizer = seen_whole(config), answers.tokenizer

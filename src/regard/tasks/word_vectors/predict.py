@@ -23,7 +23,7 @@ from regard.metrics.word_analogies import AnalogyScores, Near, WordSpace, score_
 from regard.runs.folder import Run
 from regard.runs.load import must_be_as_trained
 from regard.runs.pretrained import VOCABULARY
-from regard.runs.recipe import Recipe, made, parsed
+from regard.runs.recipe import Recipe, build_recipe, parse_recipe
 from regard.text.tokenizer import Tokenizer
 
 
@@ -140,6 +140,6 @@ def file_recipe(path: Path, assignments: Sequence[str]) -> Recipe:
     for assignment in assignments:
         if not assignment.strip().startswith("data."):
             raise UserError(f"{assignment}: {path} is a file of vectors, of which only data.KEY=VALUE can be set.")
-    tables = parsed("", str(path), assignments)
+    tables = parse_recipe("", str(path), assignments)
     tables["task"]["name"] = "word_vectors"
-    return made(tables)
+    return build_recipe(tables)
