@@ -112,7 +112,7 @@ def test_a_map_needs_word_vectors_and_words() -> None:
 
 def test_it_says_what_it_cannot_do(tmp_path: Path) -> None:
     run = str(trained())
-    assert "is a words for task word_vectors" in refused("export", run, str(tmp_path / "out"))
+    assert "is a word2vec for task word_vectors" in refused("export", run, str(tmp_path / "out"))
     assert "not of word vectors" in refused("export", str(translator()), str(tmp_path / "out"), "--to", "word2vec")
     assert "--to gloves is not a format" in refused("export", run, str(tmp_path / "out"), "--to", "gloves")
     (tmp_path / "full").mkdir()

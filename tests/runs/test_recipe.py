@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from regard.core.errors import UserError
 from regard.runs.cost import model_tree
-from regard.runs.recipe import Recipe, builtin_names, load_recipe, made, parsed
+from regard.runs.recipe import Recipe, build_recipe, builtin_names, load_recipe, parse_recipe
 
 SMALL = """
 [data]
@@ -26,12 +26,12 @@ ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "src" / "regard" / "runs" / "recipes"
 
 
-def parse_recipe(*arguments):
-    return made(parsed(*arguments))
+def recipe_from(*arguments):
+    return build_recipe(parse_recipe(*arguments))
 
 
 def field_types() -> list[tuple[str, str, Any]]:
-    recipe = parse_recipe(SMALL, "small.toml")
+    recipe = recipe_from(SMALL, "small.toml")
     sections = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
     return [(section, key, hint) for section, value in sections.items() for key, hint in get_type_hints(type(value)).items()]
 
@@ -75,8 +75,8 @@ def test_a_builtin_recipe_says_what_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", builtin_names())
 def test_a_builtin_recipe_comes_back_from_its_resolved_form(name: str) -> None:
     recipe = load_recipe(name)
-    assert parse_recipe(recipe.to_toml(), "run/recipe.toml") == recipe
-    assert parse_recipe(recipe.to_toml(), "run/recipe.toml").differences(recipe) == []
+    assert recipe_from(recipe.to_toml(), "run/recipe.toml") == recipe
+    assert recipe_from(recipe.to_toml(), "run/recipe.toml").differences(recipe) == []
 
 
 # ----------------------------------------------------------------------------------------------------------------- wrong types
@@ -95,10 +95,10 @@ def test_a_wrong_type_is_told_by_its_key(section: str, key: str, hint: Any) -> N
     table[section] += f"{key} = {plain}\n"
     text = "\n".join(f"[{name}]\n{lines}" for name, lines in table.items())
     with pytest.raises(UserError, match=rf"^{section}\.{key}="):
-        parse_recipe(text, "wrong.toml")
+        recipe_from(text, "wrong.toml")
     if typed is not None:
         with pytest.raises(UserError, match=rf"^{section}\.{key}={typed}"):
-            parse_recipe(SMALL, "small.toml", [f"{section}.{key}={typed}"])
+            recipe_from(SMALL, "small.toml", [f"{section}.{key}={typed}"])
 
 
 @pytest.mark.parametrize("value", ["3", "[]", '["transformer"]', "{a = 1}", "true", '"bert"', "1979-05-27"])
@@ -106,7 +106,7 @@ def test_a_wrong_type_is_told_by_its_key(section: str, key: str, hint: Any) -> N
 def test_names_that_choose_a_part_may_be_anything(key: str, value: str) -> None:
     section, name = key.split(".")
     with pytest.raises(UserError, match=key.replace(".", r"\.")):
-        parse_recipe(f"{SMALL}[{section}]\n{name} = {value}\n", "wrong.toml")
+        recipe_from(f"{SMALL}[{section}]\n{name} = {value}\n", "wrong.toml")
 
 
 # --------------------------------------------------------------------------------------------------------------- other mistakes
@@ -131,7 +131,7 @@ def test_names_that_choose_a_part_may_be_anything(key: str, value: str) -> None:
 )
 def test_a_wrong_file_is_told(text: str, told: str) -> None:
     with pytest.raises(UserError) as caught:
-        parse_recipe(text, "wrong.toml")
+        recipe_from(text, "wrong.toml")
     assert told in str(caught.value)
 
 
@@ -139,7 +139,7 @@ def test_a_wrong_file_is_told(text: str, told: str) -> None:
 @settings(max_examples=150)
 def test_no_text_ends_in_a_traceback(text: str) -> None:
     with pytest.raises(UserError):  # none of these names its data, so none can be a whole recipe
-        parse_recipe(text, "wrong.toml")
+        recipe_from(text, "wrong.toml")
 
 
 @pytest.mark.parametrize(
@@ -167,13 +167,13 @@ def test_no_text_ends_in_a_traceback(text: str) -> None:
 )
 def test_settings_that_cannot_work_are_refused_before_hours_are_spent(assignments: list[str], told: str) -> None:
     with pytest.raises(UserError) as caught:
-        parse_recipe(SMALL, "small.toml", assignments)
+        recipe_from(SMALL, "small.toml", assignments)
     assert told in str(caught.value)
 
 
 def test_two_vocabularies_work_with_an_output_tie() -> None:
     for tie in ("output", "none"):
-        assert not parse_recipe(SMALL, "small.toml", ["text.joint=false", f"model.tie={tie}"]).text.joint
+        assert not recipe_from(SMALL, "small.toml", ["text.joint=false", f"model.tie={tie}"]).text.joint
 
 
 # ----------------------------------------------------------------------------------------------------- finding and telling apart
@@ -211,8 +211,8 @@ def test_files_that_are_no_text_are_told(tmp_path: Path) -> None:
 
 
 def test_differences_name_what_changed_and_what_it_was() -> None:
-    one = parse_recipe(SMALL, "small.toml")
-    other = parse_recipe(SMALL, "other.toml", ["train.steps=20", "data.test=x.tsv", "recipe.title=New"])
+    one = recipe_from(SMALL, "small.toml")
+    other = recipe_from(SMALL, "other.toml", ["train.steps=20", "data.test=x.tsv", "recipe.title=New"])
     assert other.differences(one) == ["data.test=('x.tsv',) (was ())", "train.steps=20 (was 10)"]
     assert one.differences(one) == []
 
@@ -220,8 +220,8 @@ def test_differences_name_what_changed_and_what_it_was() -> None:
 @given(st.text(st.characters(codec="utf-8")), st.floats(1e-12, 1e3), st.integers(-(2**63), 2**63 - 1))
 @settings(max_examples=30)
 def test_overridden_recipes_come_back_from_their_resolved_form(title: str, rate: float, seed: int) -> None:
-    recipe = parse_recipe(SMALL, "small.toml", [f"recipe.title={title}", f"train.learning_rate={rate}", f"train.seed={seed}"])
-    assert parse_recipe(recipe.to_toml(), "elsewhere.toml") == recipe
+    recipe = recipe_from(SMALL, "small.toml", [f"recipe.title={title}", f"train.learning_rate={rate}", f"train.seed={seed}"])
+    assert recipe_from(recipe.to_toml(), "elsewhere.toml") == recipe
     assert (recipe.recipe.title, recipe.train.learning_rate, recipe.train.seed) == (title.strip(), rate, seed)
 
 

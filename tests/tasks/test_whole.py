@@ -14,7 +14,7 @@ from regard.families.gpt import GPTConfig
 from regard.model.visibility import causal, dense, full
 from regard.model.visibility.full_length import LONGEST, whole_up_to
 from regard.model.visibility.parse import parse_visibility
-from regard.tasks.notices import told_whole
+from regard.tasks.notices import pattern_notice
 from regard.tasks.registry import open_run
 from tests.command import regard, tiny, trained
 
@@ -46,14 +46,14 @@ def test_what_leaves_out_nothing_at_all_has_no_end() -> None:
 
 def test_it_is_said_of_patterns_alone() -> None:
     bert = BERTConfig(width=8, heads=2, layers=1, feedforward=8)
-    assert told_whole(bert) is None
-    assert told_whole(GPTConfig(width=8, heads=2, layers=1, feedforward=8)) is None
-    assert told_whole(object()) is None
-    assert told_whole(replace(bert, visibility="bigbird(4)")) == (
+    assert pattern_notice(bert) is None
+    assert pattern_notice(GPTConfig(width=8, heads=2, layers=1, feedforward=8)) is None
+    assert pattern_notice(object()) is None
+    assert pattern_notice(replace(bert, visibility="bigbird(4)")) == (
         "bigbird(4) leaves out nothing of a text of up to 28 tokens: there it is the same as full"
     )
-    assert told_whole(replace(bert, visibility="strided(4)")) is None
-    assert "at least 2,048" in str(told_whole(replace(bert, visibility="window(5000)")))
+    assert pattern_notice(replace(bert, visibility="strided(4)")) is None
+    assert "at least 2,048" in str(pattern_notice(replace(bert, visibility="window(5000)")))
 
 
 def test_explain_and_a_dry_run_say_it(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class Conversation:
         self.turns: list[str] = []
 
     def answer(self, said: str, emit: Emit) -> str:
-        """One turn each. The answer is told as it is written, without the space that parts it from the name."""
+        """Add a turn and answer it. The answer is streamed, without the space after the name."""
         self.turns.append(f"{self.you}: {said}{TURN_ENDS}")
         began = False
 
@@ -73,7 +73,7 @@ class Conversation:
 
 
 class Dialogue:
-    """What was said to a bot that was trained on dialogues, and what it said."""
+    """A conversation with a bot that was trained on dialogues."""
 
     def __init__(self, bot: Converses, say: Say) -> None:
         self.bot, self.say = bot, say

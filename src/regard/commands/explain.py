@@ -29,7 +29,7 @@ from regard.runs.folder import Run
 from regard.runs.footprint import Footprint, sized
 from regard.runs.recipe import Recipe, builtin_names, load_recipe
 from regard.runs.task import TASKS
-from regard.tasks.notices import told_whole
+from regard.tasks.notices import pattern_notice
 
 UNITS = (("MFLOP", 1e6), ("GFLOP", 1e9), ("TFLOP", 1e12))  # of the operations' column: the first that keeps it readable
 
@@ -129,7 +129,7 @@ def attention_summary(config: Any) -> str:
     seen = parse_visibility(config.visibility)
     sides = [f"{side} {name}{' & padding' if side == 'encoder' else ''}" for side, name in _names(config).items()]
     meant = f", where {config.visibility} is {str(seen)[1:-1]}" if isinstance(seen, Both | Either) and not _joined(config) else ""
-    whole = f"; {short}" if (short := told_whole(config)) else ""
+    whole = f"; {short}" if (short := pattern_notice(config)) else ""
     return f"{', '.join(sides)}{meant}{whole}; mixer {config.mixer}; position {config.position}"
 
 

@@ -13,7 +13,7 @@ from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.runs.protocols import Predictor
 from regard.tasks.limits import LONGEST, check_length
-from regard.tasks.notices import telling_unknown
+from regard.tasks.notices import report_unknown_words
 from regard.tasks.registry import open_run
 
 CHUNK = 64  # lines answered together: enough to sort by length, few enough to watch
@@ -41,7 +41,7 @@ def predict(
         if output is not None:
             emit = opened.enter_context(partial_file(output, "--output")).write
         answers, number = open_run(run, device, settings, weights), 0
-        opened.enter_context(telling_unknown(answers))
+        opened.enter_context(report_unknown_words(answers))
         if table is not None:
             _predict_table(table, output, answers, as_json, emit)
         for some in sources:

@@ -52,7 +52,7 @@ CURVE = "pruning"
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What was asked for."""
+    """Options of a pruning."""
 
     keep: float = 0.5
     by: str = "importance"
@@ -111,7 +111,7 @@ def ranked(answers: Predictor, recipe: Recipe, run: Run, wish: Wish, say: Say) -
 
 
 def _losses(model: nn.Module, run: Run, say: Say) -> Callable[[int], Tensor]:
-    """Of the run's own training batches, by their number."""
+    """Return the loss of the run's training batch of a given number."""
     prepared = TASKS[run.recipe.task.name].prepare(run.recipe, run.folder, lambda line: None)
     objective, loader = prepared.objective(), Loader(prepared.source(packed=False))
     device = next(model.parameters()).device
@@ -142,7 +142,7 @@ def pruning_curve(answers: Predictor, recipe: Recipe, test: Any, found: Importan
 
 
 def pruned_answers(answers: Predictor, removed: Removed) -> Predictor:
-    """The same answers by a model from which these heads are gone, packed anew where it was packed."""
+    """Return the predictor with a model without these heads, packed again where it was packed."""
     both = getattr(answers, "both", None)  # networks of an ELECTRA, which is scored as a whole
     whole: nn.Module = deepcopy(both or answers.model)
     model = getattr(whole, "discriminator", whole)

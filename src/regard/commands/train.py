@@ -1,8 +1,6 @@
 """`regard train`: a recipe and a folder become a run. The same call again continues it; once more, and there is nothing to do.
 
-What a training is told to be, in a few lines: the recipe's title, and what the command changed in it.
-
-What to type next, once a run is there: every kind is asked, and looked into, in its own way.
+It prints the recipe's title and what the command changed in it, and in the end what to type next for a run of this task.
 """
 
 from __future__ import annotations
@@ -18,16 +16,16 @@ from regard.core.errors import UserError
 from regard.data.loader import Loader, Source, bounded
 from regard.families import FAMILIES
 from regard.objectives import BUILDERS
-from regard.runs.auto_settings import as_begun, with_metric, with_precision
+from regard.runs.auto_settings import with_begun_settings, with_metric, with_precision
 from regard.runs.cost import estimate, must_fit_memory
 from regard.runs.cost_report import grams_per_kwh
 from regard.runs.folder import Run, Say
-from regard.runs.lock import check_data, check_folder, claimed, must_fit_disk
+from regard.runs.lock import check_data, check_folder, must_fit_disk, run_lock
 from regard.runs.model_card import write_card
 from regard.runs.protocols import Prepared, Result
 from regard.runs.recipe import Recipe, named_tables
 from regard.runs.task import TASKS
-from regard.tasks.notices import told_whole
+from regard.tasks.notices import pattern_notice
 from regard.tasks.results import with_plugin_metrics
 from regard.tasks.word_init import check_vectors, fill_vectors
 from regard.training.data_parallel import ParallelModel
@@ -54,7 +52,7 @@ def train_run(recipe: Recipe, folder: Path, device: torch.device, say: Say) -> O
 
 def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, world: World = SINGLE_PROCESS) -> Prepared:
     """All that can be refused is refused here, before anything is written."""
-    recipe = as_begun(recipe, folder)
+    recipe = with_begun_settings(recipe, folder)
     with world.fail_together():
         if world.is_main:
             check_folder(recipe, folder)
@@ -74,7 +72,7 @@ def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, wo
 
 
 def _prepared(recipe: Recipe, folder: Path | None, device: torch.device, say: Say) -> Prepared:
-    """With epochs as steps, which are known only now, and with what the recipe leaves to be chosen."""
+    """Prepare the data; then fill in what depends on it: steps from epochs, and settings that are `auto`."""
     recipe = with_precision(recipe, device, say)
     task = TASKS[recipe.task.name]
     prepared = task.prepare(recipe, folder, say)
@@ -88,7 +86,7 @@ def _prepared(recipe: Recipe, folder: Path | None, device: torch.device, say: Sa
 
 
 def _plan(prepared: Prepared, device: torch.device) -> str:
-    """How long the training is, in a line; a warm-up that was shortened to fit says so."""
+    """Describe the length of the training in a line; a shortened warm-up is mentioned."""
     train, batches = prepared.recipe.train, len(_source(prepared, device).plan(0))
     warmup = f"{train.warmup_steps:,} of warm-up" if train.warmup_steps else "no warm-up"
     if train.decays and train.warmup >= 1 and train.warmup_steps < train.warmup:
@@ -100,12 +98,12 @@ def _plan(prepared: Prepared, device: torch.device) -> str:
 def train_prepared(prepared: Prepared, folder: Path, device: torch.device, say: Say, world: World = SINGLE_PROCESS) -> Outcome:
     """All of `world` train; the first process alone writes the run and, when they are done, scores it."""
     recipe = prepared.recipe
-    with claimed(recipe, folder, prepared, say, world) as run:
+    with run_lock(recipe, folder, prepared, say, world) as run:
         with catch_signals() as interrupt:
             if (trainer := TASKS[recipe.task.name].trainer) is not None:
                 progress = trainer.train(prepared, run, say, interrupt)
             else:
-                progress = _looped(prepared, run, device, say, world, interrupt)
+                progress = _run_loop(prepared, run, device, say, world, interrupt)
         if interrupt or not world.is_main:
             return Outcome(run, progress, None, prepared, interrupt.exit_code if interrupt else 0)
         steps = f"{progress.step:,} step{'s' * (progress.step != 1)}"
@@ -117,8 +115,8 @@ def train_prepared(prepared: Prepared, folder: Path, device: torch.device, say: 
         return Outcome(run, progress, result, prepared)
 
 
-def _looped(prepared: Prepared, run: Run, device: torch.device, say: Say, world: World, interrupt: Interrupt) -> Progress:
-    """By the loop that trains nearly everything."""
+def _run_loop(prepared: Prepared, run: Run, device: torch.device, say: Say, world: World, interrupt: Interrupt) -> Progress:
+    """Train by the common loop."""
     config, model, store = prepared.recipe.train, prepared.model(), run.store(say)
     if prepared.recipe.text.vectors:
         fill_vectors(model, prepared, say)
@@ -139,7 +137,7 @@ def _looped(prepared: Prepared, run: Run, device: torch.device, say: Say, world:
 
 
 def _scored(run: Run, prepared: Prepared, device: torch.device) -> Result:
-    """On the test set, and beside what the run was trained after, if it was."""
+    """Score the run on the test set, beside its teacher if it has one."""
     task = TASKS[prepared.recipe.task.name]
     answers = task.open(run, prepared.recipe, device)
     result = with_plugin_metrics(answers.evaluate(prepared.test), prepared.test, task.name)
@@ -147,14 +145,14 @@ def _scored(run: Run, prepared: Prepared, device: torch.device) -> Result:
 
 
 def _source(prepared: Prepared, device: torch.device) -> Source:
-    """On a GPU in half precision texts are packed without padding, where there is a kernel for the model's visibility."""
+    """Return the training batches; on a GPU in half precision packed without padding, where the model's visibility allows it."""
     recipe = prepared.recipe
     packed = device.type == "cuda" and recipe.train.precision == "bf16" and recipe.model.packable
     return bounded(prepared.source(packed=packed), recipe.train.examples_per_batch)
 
 
 def dry_run_lines(recipe: Recipe, device: torch.device, say: Say, folder: Path | None = None) -> list[str]:
-    """What a training would read, hold and cost. Nothing is written, and what a training in `folder` would be refused for, is."""
+    """Return what a training would read, hold and cost, without writing; refuse what a training in `folder` would refuse."""
     if folder is None:
         prepared = _prepared(recipe, None, device, say)
         must_fit_memory(prepared, device)
@@ -163,7 +161,7 @@ def dry_run_lines(recipe: Recipe, device: torch.device, say: Say, folder: Path |
         check_data(folder, prepared)
     trainer = TASKS[recipe.task.name].trainer
     lines = estimate(prepared, device).lines() if trainer is None else trainer.estimate(prepared)
-    whole = told_whole(recipe.model)
+    whole = pattern_notice(recipe.model)
     return [*lines, f"visibility        {whole}"] if whole else lines
 
 

@@ -13,7 +13,7 @@ from regard.training.config import AUTO
 from regard.training.precision import fastest_precision, multiplies_bf16
 
 
-def as_begun(recipe: Recipe, folder: Path) -> Recipe:
+def with_begun_settings(recipe: Recipe, folder: Path) -> Recipe:
     """Fill in `auto` with what the run in this folder has chosen, if it has begun: another choice would be another training."""
     if not (folder / "recipe.toml").is_file() or (run := Run(folder)).never_saved:
         return recipe

@@ -1,4 +1,4 @@
-"""Mistakes that are told at once: names and settings of a command, checked before torch is imported, which takes seconds."""
+"""Early checks of the names and settings of a command, before torch is imported, which takes seconds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.core.errors import UserError
-from regard.runs.recipe import named_tables, read_run_toml, tables_of, typed_task, without_model
+from regard.runs.recipe import check_sections, named_tables, read_run_toml, tables_of, typed_task
 
 HUB = "hf:"  # before the name of a model on the hub, so that no mistyped folder is looked for there
 RECIPE = "recipe.toml"  # of a run
@@ -16,7 +16,7 @@ RECIPE = "recipe.toml"  # of a run
 def check_recipe(name: str, settings: Sequence[str]) -> None:
     """Refuse a recipe that does not exist, and settings that it does not have, as far as no model is needed to know them."""
     if "WORLD_SIZE" not in os.environ:  # of processes that train together one tells, once they have met
-        without_model(named_tables(name, settings))
+        check_sections(named_tables(name, settings))
 
 
 def check_run(name: Path | str, settings: Sequence[str] = ()) -> None:
@@ -26,7 +26,7 @@ def check_run(name: Path | str, settings: Sequence[str] = ()) -> None:
         return
     must_exist(path)
     if (path / RECIPE).is_file() and typed_task(settings) is None:  # for another task there are other settings
-        without_model(tables_of(read_run_toml(path / RECIPE), str(path / RECIPE), settings))
+        check_sections(tables_of(read_run_toml(path / RECIPE), str(path / RECIPE), settings))
 
 
 def must_exist(run: Path) -> None:

@@ -23,7 +23,7 @@ from regard.core.errors import UserError
 from regard.core.files import MIB, open_append, read_bounded, read_json, refuse_link_out, write_whole
 from regard.core.terminal import print_stderr
 from regard.runs.early_checks import must_exist
-from regard.runs.recipe import Recipe, made, read_run_toml, tables_of
+from regard.runs.recipe import Recipe, build_recipe, read_run_toml, tables_of
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoint import STATE, Checkpoint, Store
 from regard.training.config import MAY_CHANGE, TrainConfig
@@ -90,10 +90,10 @@ class Run:
     def recipe_with(self, assignments: Sequence[str]) -> Recipe:
         """Return the run's recipe with `section.key=value` settings on top."""
         path = self.folder / "recipe.toml"
-        return made(tables_of(self._settings, str(path), assignments))
+        return build_recipe(tables_of(self._settings, str(path), assignments))
 
     def vocabulary_sizes(self) -> list[int]:
-        """Of the source and the target, where there are two."""
+        """Return the sizes of the vocabularies: of the source and of the target, where there are two."""
         paths = sorted(self.folder.glob("tokenizer*.json"))
         if not paths:
             raise UserError(f"{self.folder} has no tokenizer.json. Copy it back, or make it again by the same command.")
@@ -105,7 +105,7 @@ class Run:
         return Store(self.folder / CHECKPOINTS, say)
 
     def weights(self, say: Say = print_stderr) -> Checkpoint:
-        """What the run is used with: its choice, else the average of its last checkpoints, else its best, else its newest."""
+        """Return the weights to use: those chosen, else the average of the last checkpoints, else the best, else the newest."""
         self.require_sealed()
         self._warn_if_unfinished(say)
         store, damaged = self.store(say), False
@@ -150,7 +150,7 @@ class Run:
         return found
 
     def checkpoints(self) -> Iterator[Path]:
-        """Those one can continue from, good or not."""
+        """Yield the checkpoints that training could continue from, readable or not."""
         return (self.folder / CHECKPOINTS).glob("step-*")
 
     @property

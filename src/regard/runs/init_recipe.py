@@ -11,7 +11,7 @@ from regard.core.config import Typed, format_value
 from regard.core.errors import UserError
 from regard.runs.folder import Run
 from regard.runs.pretrained import InitCheckpoint, Settings, settings_of, start_of
-from regard.runs.recipe import Recipe, Tables, builtin_names, made, named_tables
+from regard.runs.recipe import Recipe, Tables, build_recipe, builtin_names, named_tables
 
 OTHER: tuple[str, ...] = ("dropout", "attention_dropout", "word_dropout", "output_dropout", "deviation", "visibility", "pooler")
 OTHER += ("mixer", "features", "redraw_every")
@@ -20,18 +20,18 @@ MAY_BE_OTHER += ("text.vectors", "text.freeze_vectors")  # which they were befor
 
 
 def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | None = None) -> Recipe:
-    """As `load_recipe`; where training begins with a checkpoint, with the model and the vocabulary that it has.
+    """Load a recipe to train; where training starts from a checkpoint, with its model settings and its vocabulary.
 
-    Of the model's settings some may be set anew (dropout, say), of the vocabulary's none. Where the run in `folder` has begun so,
-    it remembers them, and its start may be gone.
+    Some settings of the model may be changed (dropout, say), those of the vocabulary may not. A run in `folder` that has begun
+    keeps them, so the checkpoint it started from may be gone.
     """
     tables = named_tables(name, assignments)
     if not (start := str(tables["task"].get("init_from", ""))):
-        return _of_teacher(tables) if tables["objective"].get("name") == "distillation" else made(tables)
+        return _of_teacher(tables) if tables["objective"].get("name") == "distillation" else build_recipe(tables)
     settings = _remembered(folder, start) or _told(start).settings
     if isinstance(tables["task"]["init_from"], Typed):
         tables |= {section: _still_chosen(section, tables[section], settings[section]) for section in ("text", "model")}
-    recipe = made(tables | {section: settings[section] | tables[section] for section in ("text", "model")})
+    recipe = build_recipe(tables | {section: settings[section] | tables[section] for section in ("text", "model")})
     for name, value, theirs in _different(recipe, settings):
         if name == "model.maximum_length" and recipe.model.maximum_length > settings["model"]["maximum_length"]:
             continue
@@ -43,19 +43,21 @@ def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | N
 
 
 def _of_teacher(tables: Tables) -> Recipe:
-    """What a recipe does not say of a student is its teacher's, but for half of the layers; its vocabulary always is."""
+    """Complete a student's recipe by its teacher's settings, with half of the layers; its vocabulary is always the teacher's."""
     teacher, wish = str(tables["objective"].get("teacher", "")), tables["model"]
     if teacher and not (teacher.startswith("hf:") or Path(teacher).is_dir()):
         known = next((name for name in builtin_names() if Path(teacher) == Path("runs", name)), None)
         cure = f"train it first, 'regard train {known}'" if known else "give a run that classifies, or a public folder"
         raise UserError(f"objective.teacher={teacher} does not exist; {cure}, or name a model on the hub as hf:NAME.")
     if not teacher:
-        return made(tables)  # which refuses it
+        return build_recipe(tables)  # which refuses it
     settings = start_of(teacher).whole().settings
     model, text = settings["model"], settings["text"]
     if (family := str(wish.get("family", model["family"]))) != model["family"]:
         raise UserError(f"a {family} is to learn, but objective.teacher={teacher} is a {model['family']}; give another teacher.")
-    recipe = made(tables | {"text": text | tables["text"], "model": model | {"layers": (model["layers"] + 1) // 2} | wish})
+    recipe = build_recipe(
+        tables | {"text": text | tables["text"], "model": model | {"layers": (model["layers"] + 1) // 2} | wish}
+    )
     for name, value, theirs in _different(recipe, settings):
         if name.startswith("text."):
             raise UserError(f"{name}={value}: a student has the vocabulary of its teacher, {teacher}; leave it out.")

@@ -1,4 +1,4 @@
-"""What a training may begin with instead of chance: a run of ours, a Hugging Face folder, or a model on its hub.
+"""Pretrained weights to start training from: those of a run, of a Hugging Face folder, or of a model on its hub.
 
 A checkpoint opened as it is, without training: which task its heads are for, and the recipe that such a run would have.
 """
@@ -26,7 +26,7 @@ from regard.model.position.absolute import tiled
 from regard.model.pruning import restored_weights
 from regard.runs.folder import Run
 from regard.runs.load import assign, empty_parameters, must_fit_weights, vocabulary_of
-from regard.runs.recipe import Recipe, Tables, TaskConfig, made, typed_task
+from regard.runs.recipe import Recipe, Tables, TaskConfig, build_recipe, typed_task
 from regard.runs.task import TASKS
 from regard.text.config import TextConfig
 from regard.text.pretrained import read_pretrained
@@ -95,7 +95,7 @@ class InitCheckpoint:
         return tiled(tensor, len(own[name]), self.settings["model"].get("first_position", 0))
 
     def whole(self) -> InitCheckpoint:
-        """With all heads, those that were pruned as zeros: for whoever knows of no pruned ones. It computes the same."""
+        """Return the checkpoint with all attention heads, pruned ones as zeros, for formats without pruning."""
         model = self.settings["model"]
         if not model.get("pruned"):
             return self
@@ -113,7 +113,7 @@ def _part(name: str) -> str:
 
 
 def start_of(name: str) -> InitCheckpoint:
-    """By its folder, or by its name on the hub, with hf: before it or not."""
+    """Read a checkpoint by its folder, or by its name on the hub, with hf: before it or not."""
     name = name.removeprefix("hf:")
     return _start_of(name, _state(Path(name)))
 
@@ -153,7 +153,7 @@ def start_of_run(run: Run) -> InitCheckpoint:
 
 
 def _plain(name: str) -> str:
-    """Of a weight: a classifier's and an ELECTRA's lie deeper than those of the BERT or GPT that they are."""
+    """Return the name of a weight in its body: those of a classifier and of an ELECTRA have a prefix."""
     return name.removeprefix("body.").removeprefix("discriminator.")
 
 
@@ -178,7 +178,7 @@ def settings_of(run: Run) -> Settings:
 
 
 def frozen(model: Trained, task: TaskConfig) -> Trained:
-    """With task.freeze, what reads stays as it came, and only what is new learns: heads, and the weights of layers."""
+    """Freeze the body of a model if task.freeze is set: only heads, and the weights of layers, are trained."""
     if task.freeze:
         body = getattr(model, "body", model)
         for part in (part for name, part in body.named_children() if name in READS):
@@ -200,7 +200,7 @@ def recipe_of(start: InitCheckpoint, assignments: Sequence[str] = ()) -> Recipe:
     if name in TASKS and (settings := TASKS[name].adopted_settings) is not None:
         tables |= settings(start)
     override(tables, list(assignments))
-    return made(tables)
+    return build_recipe(tables)
 
 
 def task_of(start: InitCheckpoint) -> str:

@@ -53,7 +53,7 @@ class TaskConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What `data`, `text`, `model`, `objective` and `train` hold are classes of its `Task`, its family and its objective."""
+    """A recipe; the classes of `data`, `text`, `model`, `objective` and `train` are those of its task, family and objective."""
 
     recipe: About
     task: TaskConfig
@@ -86,12 +86,12 @@ Tables = dict[str, dict[str, Any]]  # the sections of a recipe, as they are writ
 
 def load_recipe(name: str, assignments: Sequence[str] = ()) -> Recipe:
     """A built-in recipe by name, or a TOML file by path, with `section.key=value` settings on top."""
-    return made(named_tables(name, assignments))
+    return build_recipe(named_tables(name, assignments))
 
 
 def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
     """The recipe in a TOML file, such as the one a run keeps."""
-    return made(parsed(_read(path), str(path), assignments))
+    return build_recipe(parse_recipe(_read(path), str(path), assignments))
 
 
 def builtin_names() -> list[str]:
@@ -103,13 +103,13 @@ def builtin_names() -> list[str]:
 def named_tables(name: str, assignments: Sequence[str] = ()) -> Tables:
     path = Path(name)
     if path.suffix == ".toml" or path.parent != Path():
-        return parsed(_read(path), str(path), assignments)
+        return parse_recipe(_read(path), str(path), assignments)
     names = builtin_names()
     if name not in names:
         listed = "'regard recipes' lists them; the path of a .toml file will do too."
         raise UserError(f"there is no recipe {name!r}{nearest(name, names)} {listed}")
     text = resources.files("regard.runs.recipes").joinpath(f"{name}.toml").read_text("utf-8")
-    return parsed(text, f"recipe {name}", assignments)
+    return parse_recipe(text, f"recipe {name}", assignments)
 
 
 def read_run_toml(path: Path) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _loads(text: str, origin: str) -> dict[str, Any]:
         raise UserError(f"{origin} is not valid TOML: {error}. Correct that place, or copy the file again.") from None
 
 
-def parsed(text: str, origin: str, assignments: Sequence[str] = ()) -> Tables:
+def parse_recipe(text: str, origin: str, assignments: Sequence[str] = ()) -> Tables:
     return tables_of(_loads(text, origin), origin, assignments)
 
 
@@ -154,10 +154,10 @@ def tables_of(found: Mapping[str, Any], origin: str, assignments: Sequence[str] 
 
 
 def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
-    """Who types other training data does not mean the built-in test, nor who types another search, the first one's settings;
-    and who types a share to be held out does not mean the recipe's validation data.
+    """Drop settings of the recipe that contradict typed ones.
 
-    Steps and epochs take each other's place, and what is typed is neither shortened nor made longer.
+    Other training data drops the built-in validation and test; another search drops settings of the first one; a validation
+    fraction drops the recipe's validation data. Steps and epochs replace each other, and typed ones are not adjusted.
     """
     data, decode, train = tables["data"], tables["decode"], tables["train"]
     for key, other in (("steps", "epochs"), ("epochs", "steps")):
@@ -179,13 +179,13 @@ def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
                 decode.pop(key, None)
 
 
-def made(tables: Tables) -> Recipe:
+def build_recipe(tables: Tables) -> Recipe:
     """Every section as its task has it, checked."""
     task = _task(tables)
     family = FAMILIES[_family(tables, task)]
     objective = _chosen(tables, "objective", "name", task.objectives, f" for task.name={task.name}")
     recipe = Recipe(
-        **without_model(tables),
+        **check_sections(tables),
         text=build(task.text, tables["text"], "text"),
         model=build(family.config, tables["model"], "model"),
         objective=build(OBJECTIVES[objective], tables["objective"], "objective"),
@@ -202,8 +202,8 @@ def made(tables: Tables) -> Recipe:
     return recipe
 
 
-def without_model(tables: Tables) -> dict[str, Any]:
-    """The sections that no checkpoint has a say in, checked. They need no torch, so a mistyped key in them is told at once."""
+def check_sections(tables: Tables) -> dict[str, Any]:
+    """Check and return the sections that no checkpoint decides. They need no torch, so a mistyped key is refused at once."""
     task = _task(tables)
     kinds = {"recipe": About, "task": TaskConfig, "data": task.data, "train": task.train, "decode": DecodeConfig}
     check_names(task.text, tables["text"], "text")
@@ -230,7 +230,7 @@ def typed_task(assignments: Sequence[str]) -> str | None:
 
 
 def _chosen(tables: Tables, section: str, key: str, choices: Sequence[str], where: str = "") -> str:
-    """What a section says of its own kind, the first choice where it says nothing."""
+    """Return the kind that a section names, or the first choice; refuse an unknown one."""
     given = str(tables[section].setdefault(key, choices[0]))
     if given not in choices:
         raise UserError(f"{section}.{key}={given} is not known{where}{nearest(given, choices)}")

@@ -74,13 +74,13 @@ def read_running(recipe: Recipe, folder: Path | None, say: Say, *, ended: bool, 
 
 
 def must_be_there(where: tuple[str, ...]) -> None:
-    """Before hours are spent on other text."""
+    """Refuse files that are missing, before hours are spent on others."""
     for entry in where:
         files(entry)
 
 
 def _cut(tokens: Tokens, held_out: float) -> int:
-    """Where the held-out end begins: between documents where there are enough of them, else within one."""
+    """Return the token where the validation part begins: between documents where there are enough of them, else within one."""
     wanted = round(len(tokens.ids) * (1 - held_out))
     start = int(tokens.starts[min(int(np.searchsorted(tokens.starts, wanted)), len(tokens.starts) - 1)])
     return start if start and abs(start - wanted) < held_out / 2 * len(tokens.ids) else wanted

@@ -54,7 +54,7 @@ class Body:
 
 
 def open_body(name: str | Path, device: str | None = None) -> Body:
-    """Of a run, a Hugging Face folder, or hf:NAME on its hub."""
+    """Open the body of a run, of a Hugging Face folder, or of hf:NAME on its hub."""
     where = choose_device(device)
     if not is_public(name):
         run = Run.open(name)
@@ -96,7 +96,7 @@ def _of_translator(name: str, translator: Translator) -> Body:
 
 
 def between(stack: Stack, read: EncodedPrompt) -> Layers:
-    """What goes into a stack and what each of its layers makes of it, when this reads."""
+    """Return a function that gives the input of a stack and the output of each of its layers."""
 
     def found(ids_BL: Tensor, lengths_B: Tensor) -> Sequence[Tensor]:
         with layers(stack) as seen:

@@ -1,4 +1,4 @@
-"""What a translator or a captioner says: a text that ends by itself, as a search finds it and as it is told."""
+"""Texts that translators and captioners generate: they end by themselves, are found by a search, and are printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long one text may be. What is longer is refused by name at once, not after minutes of work that nobody waits for."""
+"""Limits of the length of one text: a longer one is refused at once, before minutes of work."""
 
 from __future__ import annotations
 

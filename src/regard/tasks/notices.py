@@ -1,6 +1,6 @@
-"""Words of the input that a model's vocabulary has not: it reads them all as one and the same mark, so people are told which.
+"""Notices about an input: words that a model's vocabulary lacks, which it reads as one and the same token.
 
-A sparse pattern that leaves nothing out of short texts: said wherever somebody could take it for another model than `full`.
+And sparse patterns that hide nothing of a short text, so that the model is the same as with `full`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def must_read_pieces(predictor: Predictor) -> Tokenizer:
 
 
 @contextmanager
-def telling_unknown(answers: Predictor, say: Say = print_stderr) -> Iterator[None]:
+def report_unknown_words(answers: Predictor, say: Say = print_stderr) -> Iterator[None]:
     """Whatever is read meanwhile; said once, in the end."""
     tokenizer = answers.tokenizer
     if tokenizer is None:
@@ -51,7 +51,7 @@ MARKS = 2  # around a text
 
 def seen_whole(config: Any) -> int | None:
     """The most tokens of a text in which this model's pattern leaves out nothing; None where it is no pattern that could."""
-    if config is None or not family_of(config).has("blocks") or config.mixer == "conv":
+    if not hasattr(config, "visibility") or not family_of(config).has("blocks") or config.mixer == "conv":
         return None
     pattern = parse_visibility(config.visibility)
     readers, writers = config.depth
@@ -61,16 +61,16 @@ def seen_whole(config: Any) -> int | None:
     return min([*sides, *([whole_up_to(pattern, back=True)] if writers else [])])
 
 
-def told_whole(config: Any) -> str | None:
-    """For people who choose a pattern."""
+def pattern_notice(config: Any) -> str | None:
+    """Return the notice for a recipe: up to which length its pattern is the same as full."""
     if (most := seen_whole(config)) is None or most < 2:
         return None
     least = "at least " if most == LONGEST else ""
     return f"{config.visibility} leaves out nothing of a text of up to {least}{most:,} tokens: there it is the same as full"
 
 
-def told_of_text(answers: Predictor, text: str) -> str | None:
-    """For people who look at one text."""
+def text_notice(answers: Predictor, text: str) -> str | None:
+    """Return the notice for one text that a pattern hides nothing of."""
     config = getattr(getattr(answers.model, "body", answers.model), "config", None)
     most, tokenizer = seen_whole(config), answers.tokenizer
     if config is None or most is None or tokenizer is None or len(tokenizer.encode(text)) + MARKS > most:

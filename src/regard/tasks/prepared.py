@@ -14,6 +14,9 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.valid_fraction import hint
+from regard.families import family_of
+from regard.families.base import MASKED_WORDS, Heads, Sizes
+from regard.model.flops import Part
 from regard.objectives.base import Loss, Objective
 from regard.runs.load import vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint, frozen, start_of
@@ -63,6 +66,11 @@ class PreparedTask:
         model = self.build(self.recipe.train.seed)
         self.begin(model)
         return frozen(model, self.recipe.task)
+
+    def count(self, tokens: int, heads: Heads = MASKED_WORDS, scored: int | None = None) -> Part:
+        """Return the model as a tree with the operations of one text of this many tokens."""
+        sizes = Sizes(vocabulary=self.vocabulary_size, heads=heads)
+        return family_of(self.recipe.model).count(self.recipe.model, sizes, tokens, scored=scored)
 
     def valid_batches(self) -> Any:
         """Return the validation data as `measure` takes it: by default an iterable of batches."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def open_run(name: Path | str, device: str | None = None, assignments: Sequence[str] = (), weights: str = "") -> Predictor:
-    """What a run was trained for, ready to be done; settings may choose another search, or another task that its weights allow.
+    """Open a run for what it was trained for; settings may choose another search, or another task that its weights allow.
 
     `weights` may be last, best, average or a checkpoint's name; `Run.weights` says what is taken by default.
     A Hugging Face folder is opened as it is, and so is a file of word vectors. A model on the hub is named hf:NAME, so that no

@@ -33,7 +33,7 @@ def of_translator(translator: Translator, text: str, beam: int, forced: Sequence
 def of_reading(
     reading: EncodedInput, tokenizer: Tokenizer, config: DecodeConfig, maximum: int, beam: int, forced: Sequence[int]
 ) -> SearchTree:
-    """Of what writes a text that ends by itself, once it has read."""
+    """Return the search tree of a decoder that has read its input and writes a text that ends by itself."""
     must_be_pieces(forced, tokenizer, {PAD, SOS, EOS})
     request = SearchRequest(
         encoded=reading,

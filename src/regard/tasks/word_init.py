@@ -29,7 +29,7 @@ class Known(NamedTuple):
 
 
 def check_vectors(prepared: Prepared) -> None:
-    """Whether they can be used, before anything is written."""
+    """Refuse word vectors that cannot be used, before anything is written."""
     recipe = prepared.recipe
     if not recipe.text.vectors:
         if recipe.text.freeze_vectors:
@@ -62,7 +62,7 @@ def tables(model: nn.Module, prepared: Prepared) -> list[tuple[nn.Embedding, Tok
 
 
 def known_rows(tokenizer: Tokenizer, name: str) -> Known:
-    """Which ids of a vocabulary have a vector there, and which."""
+    """Return the ids of a vocabulary that have a vector there, and their vectors."""
     vectors = _read(name, _changed(name))
     places = [(i, vectors.numbers[word]) for i, word in enumerate(whole_words(tokenizer)) if word in vectors.numbers]
     if not places:

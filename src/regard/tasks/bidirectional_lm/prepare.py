@@ -13,7 +13,6 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.windows import Windows
-from regard.families import count_model
 from regard.families.elmo import ELMo
 from regard.model.flops import Part
 from regard.objectives.base import Objective
@@ -59,7 +58,7 @@ class ReadText(RunningText):
 
     def example(self) -> tuple[Part, int]:
         window = window_of(self.recipe)
-        return count_model(self.recipe.model, window, vocabulary=self.vocabulary_size), window
+        return self.count(window), window
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ReadText:

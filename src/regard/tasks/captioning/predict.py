@@ -121,7 +121,7 @@ class CaptionGenerator:
         return EvaluationResult(caption_scores(outputs, references, scenes if len(scenes) == len(test) else [], looks), outputs)
 
     def heat(self, name: str) -> Heat:
-        """What each word of an image's caption looked at."""
+        """Return a map for each word of an image's caption: where its attention was."""
         picture = open_image(name)
         image_YXC = self._pixels(picture)
         (caption, *_), *_ = self.write(image_YXC[None])
@@ -143,14 +143,14 @@ class CaptionGenerator:
             yield maps_LYX
 
     def _words(self, ids: Sequence[int]) -> np.ndarray:
-        """Of each token, the number of the word it is a piece of: the one that the text has come to with it."""
+        """Return for each token the number of its word in the caption."""
         return np.array([max(0, len(self.tokenizer.decode(ids[: n + 1]).split()) - 1) for n in range(len(ids))])
 
     def _cross(self) -> list[str]:
         return [name for name in self.model.config.attentions if name.endswith(".cross")]
 
     def _parts(self, images: int) -> Iterator[list[int]]:
-        """So many at a time that their cells are about as many as a batch may have tokens."""
+        """Yield batches of images whose cells are about as many as a batch may have tokens."""
         most = max(1, self.decode.batch_tokens // self.model.config.cells)
         return (list(range(begin, min(begin + most, images))) for begin in range(0, images, most))
 

@@ -1,4 +1,4 @@
-"""The task `captioning`: images with captions, a vocabulary, and a model that looks at the one and writes the other."""
+"""Prepare images with captions and a vocabulary for a model that writes about images."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def read_to_learn(recipe: Recipe) -> tuple[CaptionedImages, CaptionedImages]:
 
 
 def read_listed(recipe: Recipe) -> CaptionedImages:
-    """Those it is tested on, or validated with where there are none."""
+    """Read the test images, or the validation images where there are none."""
     return read_test(recipe) if recipe.data.test else read_to_learn(recipe)[1]
 
 

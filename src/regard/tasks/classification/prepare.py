@@ -1,9 +1,7 @@
-"""The task `classification`: texts, or pairs of texts, with a label each, and a body that reads with a head that tells.
+"""Prepare texts, or pairs of texts, with a label each, for a body with a classification head.
 
-With objective.name=regression labels are numbers, and what is told is a number too. With objective.name=distillation a trained
+With objective.name=regression labels are numbers, and so are the outputs. With objective.name=distillation a trained
 classifier teaches a smaller one, with labels or without.
-
-Labelled texts, prepared: what a training of `classify` needs to know (see `task.Prepared`).
 """
 
 from __future__ import annotations
@@ -85,7 +83,7 @@ def read_to_learn(recipe: Recipe) -> tuple[Sequence[Example], Sequence[Example]]
 
 
 def words_of(examples: Sequence[Example]) -> list[str]:
-    """What a vocabulary is learned from: of symbols, one of each."""
+    """Return the texts that a vocabulary is learned from; of symbols, one of each."""
     if isinstance(examples, Sequences):
         return [" ".join(examples.symbols)]
     return [text for example in examples for text in example.texts]
@@ -157,7 +155,7 @@ def _must_make_sense(recipe: Recipe) -> None:
 
 
 def _tell(kind: Kind, labels: Labels | Scale, splits: Mapping[str, Sequence[Example]], say: Say) -> None:
-    """What the data is like; a label that training does not have is refused."""
+    """Report what the data is like; a label that training does not have is refused."""
     for split, examples in splits.items():
         if examples:
             labels.numbers(examples, split)
@@ -169,7 +167,7 @@ def _tell(kind: Kind, labels: Labels | Scale, splits: Mapping[str, Sequence[Exam
 
 
 def _show(recipe: Recipe, train: Sequence[Example], say: Say) -> None:
-    """What was read of the files that somebody brought: which columns, and the first few rows."""
+    """Report what was read of a person's own files: the columns, and the first few rows."""
     data = recipe.data
     for line in describe_columns(data.train + data.valid, data.columns):
         say(line)
@@ -218,7 +216,7 @@ def compare(prepared: Labelled, answers: TextClassifier | Regressor, result: Res
 
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
-    """With a score for each of the run's own labels, and without those of words."""
+    """Count a run's model with a score for each of its labels, and without a head for words."""
     labels = KINDS[recipe.objective.name].labels.load(run.folder / LABELS)
     (vocabulary,) = run.vocabulary_sizes()
     return count(recipe.model, vocabulary, tokens, len(labels), bool(recipe.objective.language))
@@ -228,7 +226,7 @@ SAMPLES = 6
 
 
 class Kind(NamedTuple):
-    """What texts are told to be, by the objective's name."""
+    """Parts that depend on the objective: labels or numbers, and the metric."""
 
     labels: type[Labels] | type[Scale]
     describe: Callable[[Sequence[Example]], list[str]]
@@ -323,7 +321,7 @@ class Labelled(PreparedTask):
         return {"train": f"{len(self.train):,} {what}, {told}", "valid": f"{len(self.valid):,} {what}"}
 
     def fingerprints(self) -> dict[str, str]:
-        """With what the labels mean: they are numbers in what was prepared."""
+        """Return hashes of the data and of the labels' meaning, which are numbers in the data."""
         means = hashlib.sha256(self.labels.meaning.encode()).hexdigest()
         taught = f":{self.teacher.digest()}" if self.teacher else ""
         return {"train": f"{self.train.digest()}:{means}{taught}", "valid": self.valid.digest()}

@@ -31,7 +31,7 @@ from regard.text.tokenizer import Tokenizer
 
 @dataclass
 class Denoiser:
-    """It fills in blanks, typed as <mask>, and can be scored on texts."""
+    """A model that fills in blanks, typed as <mask>, and can be scored on texts."""
 
     model: BERT | Encoder
     filler: FillMask
@@ -61,7 +61,7 @@ class Denoiser:
 
 
 def built(recipe: Recipe, size: int, seed: int = 0) -> BERT | Encoder:
-    """With a head for words, and no other."""
+    """Build the model with a head for words, and no other."""
     return cast(BERT | Encoder, family_of(recipe.model).build(recipe.model, Sizes(vocabulary=size), seed))
 
 
@@ -73,7 +73,7 @@ def masked(recipe: Recipe, tokenizer: Tokenizer, ids: Ragged, seed: int, packed:
 
 
 def alone(reader: Reader) -> Reader:
-    """For texts that stand alone, whatever they will be compared with."""
+    """Return a reader of single texts, also where the data set has pairs."""
     return replace(reader, marks=reader.marks._replace(apart=False))
 
 

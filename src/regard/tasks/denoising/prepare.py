@@ -1,6 +1,6 @@
-"""The task `denoising`: what a classifier will learn from, with symbols taken out, to be filled in; labels are not looked at.
+"""Prepare the texts of a labelled data set for masked language modelling; labels are ignored.
 
-Amos et al. 2024, Never train from scratch: before it is told any label, a model learns the task's own inputs by filling them in
+Amos et al. 2024, Never train from scratch: before it is trained on labels, a model learns to fill in the task's own inputs
 (they mask 50% of pixels, 15% of text, 10% of ListOps). Then `task.init_from` begins with it:
 
     regard train lra-listops task.name=denoising objective.mask_rate=0.1 --out runs/denoised

@@ -101,6 +101,6 @@ class Responder:
 
 
 def as_writer(answers: Predictor) -> Predictor:
-    """For those who look inside: a replier reads and writes as a translator does."""
+    """Return the translator inside a model that replies; any other predictor as it is."""
     inner: Predictor = getattr(answers, "translator", answers)
     return inner

@@ -50,7 +50,7 @@ class Continuation:
         return not self.telling.waits and self.telling.add(ids)
 
     def take(self, found: Hypothesis) -> None:
-        """What a round has written; tokens behind a stop are not kept."""
+        """Add the tokens of a round; tokens behind a stop are dropped."""
         if self.telling.waits:
             self.telling.add(found.ids)
         kept = len(self.telling.ids) - len(self.ids) if self.telling.stopped else len(found.token_logprobs)
@@ -106,14 +106,14 @@ class BatchGenerator:
             groups, nth = [[draft] for draft in going] if self.config.sliding_window else [], nth + 1
 
     def _by_minimum(self, groups: list[list[Continuation]]) -> dict[int, list[list[Continuation]]]:
-        """Where the window has ended, some have written more than others."""
+        """Group texts by how many tokens are missing to the minimum, which differs once a window has ended."""
         found: dict[int, list[list[Continuation]]] = {}
         for group in groups:
             found.setdefault(self._minimum(len(group[0].ids)), []).append(group)
         return found
 
     def rank(self, prompts: list[list[int]]) -> list[list[Hypothesis]]:
-        """By beam search, whose texts are whole when they are known."""
+        """Return the texts of a beam search, best first."""
         limits = [self._limit(prompt, 0) for prompt in prompts]
         return search(self._request(prompts, limits, self._minimum(0), forced=[self.prefix] * len(prompts)))
 
@@ -145,7 +145,7 @@ class BatchGenerator:
 
     @cached_property
     def banned_words(self) -> tuple[tuple[int, ...], ...]:
-        """In all their spellings, with and without the space that comes before a word."""
+        """Return banned words in all their spellings, with and without a space before."""
         forms = (form for word in self.config.banned_words for form in (word, f" {word}"))
         return tuple(dict.fromkeys(ids for form in forms for ids in spellings(self.tokenizer, form)))
 

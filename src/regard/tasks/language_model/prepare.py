@@ -11,7 +11,6 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.windows import Windows
 from regard.data.loader import Source
-from regard.families import count_model
 from regard.families.gpt import GPT
 from regard.model.flops import Part
 from regard.objectives.base import Objective
@@ -65,7 +64,7 @@ class Texts(RunningText):
         return Validation(with_perplexity(measured.means), [f"{begun}|{writer(begun)}"])
 
     def example(self) -> tuple[Part, int]:
-        return count_model(self.recipe.model, self.window, vocabulary=self.vocabulary_size), self.window
+        return self.count(self.window), self.window
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Texts:

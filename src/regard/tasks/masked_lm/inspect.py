@@ -32,7 +32,7 @@ JUDGED = ("own", "replaced")
 
 
 def of_filler(filler: FillMask, text: str, target: str | None) -> Subject:
-    """With blanks in the text, `target` has a word for each; by default the likeliest are meant."""
+    """Return the subject of a text; `target` has a word for each blank, by default the likeliest one."""
     side = _filled_in(filler, text) if TYPED.search(text) else token_rows.typed(filler.tokenizer, text)
     side = _between(side, filler.tokenizer, filler, text)
     hidden = _reads(filler.model, side)

@@ -1,4 +1,4 @@
-"""What training to fill in words and scoring it share: the masked text, the model, and what the model is asked."""
+"""Masked text, model and objective, for training and for scoring of masked language models."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def words(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def scored(model: nn.Module, recipe: Recipe, tokenizer: Tokenizer, test: MaskedTest) -> FillScores:
-    """On a test text, whose masks are always the same."""
+    """Score a model on a test text, whose masks are always the same."""
     tokens = tokenise(test.where, test.column, tokenizer, eos=None, say=lambda line: None)
     text = Text.of(tokens, 0, len(tokens.ids))
     return score_filling(model, objective_of(recipe), masked(recipe, tokenizer, text, SCORED).in_order())

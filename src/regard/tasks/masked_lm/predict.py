@@ -102,7 +102,7 @@ class FillMask:
         return rows
 
     def _word(self, number: int) -> str:
-        """As text where it is text by itself, else as a piece."""
+        """Return a token as text; a token that is no text by itself, as a piece."""
         word = self.tokenizer.decode([number]).strip()
         return word if word and "\N{REPLACEMENT CHARACTER}" not in word else self.tokenizer.tokens([number])[0]
 

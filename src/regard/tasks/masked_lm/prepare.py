@@ -88,8 +88,7 @@ class Masked(RunningText):
         """A full passage, with its masked words."""
         window = window_of(self.recipe)
         scored = max(1, round(self.recipe.objective.mask_rate * window))
-        heads = asked(self.recipe)
-        return count_model(self.recipe.model, window, scored=scored, vocabulary=self.vocabulary_size, heads=heads), scored
+        return self.count(window, asked(self.recipe), scored), scored
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Masked:

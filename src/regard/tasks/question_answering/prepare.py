@@ -73,9 +73,7 @@ class Questions(PreparedTask):
 
     def example(self) -> tuple[Part, int]:
         """A window of average length."""
-        return count_model(
-            self.recipe.model, round(self.train.ids.lengths.mean()), vocabulary=self.vocabulary_size, heads=SPAN
-        ), 1
+        return self.count(round(self.train.ids.lengths.mean()), SPAN), 1
 
     def amounts(self) -> dict[str, str]:
         counts = {"train": (self.train_questions, self.train), "valid": (len(self.valid_questions), self.valid.windows)}
@@ -141,7 +139,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Questions:
 
 
 def _described(questions: Sequence[Question]) -> list[str]:
-    """How many there are, and what looks odd."""
+    """Return how many questions there are, and what looks odd about them."""
     if not questions:
         return []
     contexts, silent = len({question.context for question in questions}), sum(not question.answers for question in questions)
@@ -154,7 +152,7 @@ def _described(questions: Sequence[Question]) -> list[str]:
 
 
 def _texts(questions: Sequence[Question]) -> list[str]:
-    """What a vocabulary is learned from: every context once."""
+    """Return the texts that a vocabulary is learned from: every context once."""
     return [*dict.fromkeys(question.context for question in questions), *(question.text for question in questions)]
 
 

@@ -1,4 +1,4 @@
-"""How a retriever reads: the last turns between marks, and many of them, in batches of like length, as vectors."""
+"""Reader of a retriever: the last turns between special tokens, and vectors of many of them, in batches of similar length."""
 
 from __future__ import annotations
 

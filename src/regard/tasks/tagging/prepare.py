@@ -95,9 +95,7 @@ class Sentences(PreparedTask):
     def example(self) -> tuple[Part, int]:
         """A window of average length, and the words that are asked of it."""
         length, words = self.train.ids.lengths.mean(), self.train.places.lengths.mean()
-        return count_model(self.recipe.model, round(length), vocabulary=self.vocabulary_size, heads=only_tags(self.tags)), max(
-            1, round(words)
-        )
+        return self.count(round(length), only_tags(self.tags)), max(1, round(words))
 
     def amounts(self) -> dict[str, str]:
         counts = {"train": (self.train_sentences, self.train), "valid": (len(self.valid_sentences), self.valid)}
@@ -105,7 +103,7 @@ class Sentences(PreparedTask):
         return found | {"train": f"{found['train']}, {len(self.tags)} tags"}
 
     def fingerprints(self) -> dict[str, str]:
-        """With the tags' names: they are numbers in what was prepared."""
+        """Return hashes of the data and of the tags' names, which are numbers in the data."""
         names = hashlib.sha256("\0".join((self.tags.scheme, *self.tags.names)).encode()).hexdigest()
         return {"train": f"{self.train.digest()}:{names}", "valid": self.valid.digest()}
 

@@ -85,12 +85,12 @@ class Translator:
 
     @property
     def texts(self) -> int:
-        """At a time."""
+        """Return the number of texts in one input."""
         return 1
 
     @property
     def tells(self) -> tuple[str, ...]:
-        """Of a row of a table."""
+        """Return the names of the columns that `fields` adds to a table."""
         return ("predicted",)
 
     @classmethod
@@ -100,7 +100,7 @@ class Translator:
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Translator:
-        """The run's translator; of its recipe, the search and the data may have been set anew."""
+        """Open a run's translator; the search and the data of its recipe may differ from training."""
         must_be_as_trained(run, recipe)
         if recipe.decode.stop or recipe.decode.sliding_window:
             raise UserError(
@@ -148,7 +148,7 @@ class Translator:
             tell({"source": source}, found, self.decode, as_json, emit)
 
     def fields(self, asked: Sequence[tuple[str, ...]], first: int) -> list[dict[str, str]]:
-        """What a row of a table is told, by column: the best translation."""
+        """Return the new columns of each row of a table: the best translation."""
         return [{"predicted": found[0].text} for found in self.translate([text for (text,) in asked], first)]
 
     def evaluate(self, test: Sequence[Pair]) -> Translated:

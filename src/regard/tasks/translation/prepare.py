@@ -145,7 +145,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
 
 
 def _show(recipe: Recipe, train: Sequence[Pair], say: Say) -> None:
-    """What was read of files that somebody brought: which columns, and the first few pairs."""
+    """Report what was read of a person's own files: the columns, and the first few pairs."""
     for line in describe_columns(recipe.data.train, _columns(recipe)):
         say(line)
     for pair in train[:SHOWN] if not recipe.data.train[0].startswith("builtin:") else ():
@@ -153,7 +153,7 @@ def _show(recipe: Recipe, train: Sequence[Pair], say: Say) -> None:
 
 
 def training_pairs(recipe: Recipe, train: Sequence[Pair], tokenizers: Tokenizers, say: Say) -> EncodedPairs:
-    """Those that are not too long to train on, their <eos> counted."""
+    """Return the pairs that are not too long to train on, their <eos> counted."""
     room, setting = min(
         (recipe.data.maximum_tokens, f"data.maximum_tokens={recipe.data.maximum_tokens}"),
         (longest(recipe.model), f"model.maximum_length={longest(recipe.model)}"),

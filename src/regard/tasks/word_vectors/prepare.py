@@ -120,7 +120,7 @@ def read_test(recipe: Recipe) -> tuple[Questions | Pairs, ...]:
 
 
 def train(prepared: Words, run: Run, say: Say, interrupt: Interrupt) -> Progress:
-    """By a loop of its own (see `train/static`)."""
+    """Train by a loop of its own (see `training/word_vectors.py`)."""
     config, store, method = prepared.recipe.train, run.store(say), prepared.method()
     progress, steps = word_vectors.resume(store, method), config.epochs * prepared.source.per_epoch
     if progress.step >= steps:
@@ -145,7 +145,7 @@ def _warn_if_crowded(vectors_VD: np.ndarray, epochs: int, say: Say) -> None:
 
 
 def estimate(prepared: Words) -> list[str]:
-    """What a training would hold and how long it would take, from a few steps on this machine."""
+    """Estimate memory and time of a training from a few steps on this machine."""
     config, source, method = prepared.recipe.train, prepared.source, prepared.method()
     steps, part = config.epochs * source.per_epoch, prepared.example()[0]
     tried = min(TRIED, steps)
