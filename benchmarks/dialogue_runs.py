@@ -15,7 +15,8 @@ import torch
 from benchmarks.real import MINILM, folder
 from benchmarks.steps import CUDA, DEVICE
 from regard.commands.train import train_run
-from regard.families import encoder_decoder
+from regard.families import family_of
+from regard.families.base import Sizes
 from regard.families.hran import HRANConfig
 from regard.families.recurrent import RecurrentConfig
 from regard.runs.init_recipe import load_recipe_to_train
@@ -58,13 +59,17 @@ class Made(NamedTuple):
 
 def equal_width(pieces: int = PIECES, width: int = WIDTH) -> int:
     """Of the network that reads all turns as one text: even, and as many parameters as the hierarchical one, or nearly."""
-    target = encoder_decoder.count(HRANConfig(width=width), pieces, pieces, 1, 1).parameters
+    target = _parameters(HRANConfig(width=width), pieces)
 
     def off(candidate: int) -> int:
         joined = RecurrentConfig(width=candidate, cell="gru", attention="bahdanau", mixer="additive")
-        return abs(encoder_decoder.count(joined, pieces, pieces, 1, 1).parameters - target)
+        return abs(_parameters(joined, pieces) - target)
 
     return min(range(2, 4 * width, 2), key=off)
+
+
+def _parameters(config: HRANConfig | RecurrentConfig, pieces: int) -> int:
+    return family_of(config).count(config, Sizes(vocabulary=pieces), 1).parameters
 
 
 def recipe_of(bot: str, data: Sequence[str]) -> tuple[Recipe, list[str]]:
@@ -81,7 +86,7 @@ def recipe_of(bot: str, data: Sequence[str]) -> tuple[Recipe, list[str]]:
         "found, from MiniLM": ("chat-retrieval", [*[s for s in READ if "lowercase" not in s], *FIND, *TUNED]),
     }[bot]
     if bot == "found, from MiniLM":
-        return load_recipe_to_train(name, [*settings, f"task.start={folder(MINILM)}", *data]), settings
+        return load_recipe_to_train(name, [*settings, f"task.init_from={folder(MINILM)}", *data]), settings
     return load_recipe(name, [*settings, *data]), settings
 
 

@@ -53,7 +53,7 @@ class Taught(NamedTuple):
 
 def taught(seed: int, data: Sequence[str], into: Path, teacher_has: Sequence[str], student_has: Sequence[str]) -> Taught:
     given = [*data, COLUMNS, f"train.seed={seed}"]
-    teacher = _trained("finetune-classify", [f"task.start={folder(MINILM)}", *given, *teacher_has], into / f"teacher-{seed}")
+    teacher = _trained("finetune-classify", [f"task.init_from={folder(MINILM)}", *given, *teacher_has], into / f"teacher-{seed}")
     lesson = [f"objective.teacher={teacher.run.folder}", *given, *STUDY, *student_has]
     student = _trained("distil", lesson, into / f"student-{seed}")
     assert isinstance(student.result, Distilled)

@@ -50,17 +50,19 @@ def pre_training(family: str, text: Path, steps: int) -> Recipe:
     train = PRE_TRAIN | dict(steps=steps, validate_every=steps, checkpoint_every=steps)
     body = BODY | (dict(generator_width=GENERATOR) if family == "electra" else {})
     settings = [f"model.{key}={value}" for key, value in body.items()] + [f"train.{key}={value}" for key, value in train.items()]
-    return load_recipe(family, [f"data.train={text}", "data.held_out=0.01", f"text.size={VOCABULARY}", *settings])
+    return load_recipe(family, [f"data.train={text}", "data.valid_fraction=0.01", f"text.size={VOCABULARY}", *settings])
 
 
 def equal_steps(text: Path, running: Running) -> dict[str, int]:
     """For the same operations; both have passages of one length, and mask as many words of each."""
-    each = {family: Masked(pre_training(family, text, STEPS), running, None).example()[0].flops for family in ("bert", "electra")}
+    each = {
+        family: Masked.of(pre_training(family, text, STEPS), running, None).example()[0].flops for family in ("bert", "electra")
+    }
     return {family: round(STEPS * each["bert"] / flops) for family, flops in each.items()}
 
 
 def pre_trained(family: str, text: Path, running: Running, steps: int, into: Path) -> Finding:
-    outcome = train_prepared(Masked(pre_training(family, text, steps), running, None), into, DEVICE, print)
+    outcome = train_prepared(Masked.of(pre_training(family, text, steps), running, None), into, DEVICE, print)
     progress, spent = outcome.progress, training_flops(outcome.prepared, outcome.progress.tokens)
     return {"steps": steps, "flops": spent, "seconds": round(progress.seconds, 1), "validation_nll": progress.best}
 
@@ -117,7 +119,7 @@ def main() -> None:
             for point in POINTS:
                 run = Path(name) / f"{family}-{point}"
                 found = pre_trained(family, text, running, round(point * whole), run)
-                found |= measured([f"task.start={run}"], splits)
+                found |= measured([f"task.init_from={run}"], splits)
                 print(f"{family}, {found['steps']:,} steps: {found['mean']:.4f} ±{found['spread']:.4f}", flush=True)
                 curves.setdefault(family, []).append(found)
     settings = {"body": BODY, "generator_width": GENERATOR, "pre_train": PRE_TRAIN, "fine_tune": FINE_TUNE, "seeds": SEEDS}

@@ -49,7 +49,7 @@ def settings(weights: Path, into: Path) -> Settings:
     """As the recipe has it, for one epoch, with what a GPU can do for it."""
     train, valid = hold_out(folder(DATA, "sst2", "train.tsv.gz"), HELD_OUT, into, header=True)
     test = folder(DATA, "sst2", "dev.tsv.gz")
-    found = [f"task.start={weights}", f"data.train={train}", f"data.valid={valid}", f"data.test={test}"]
+    found = [f"task.init_from={weights}", f"data.train={train}", f"data.valid={valid}", f"data.test={test}"]
     found += ["data.columns=sentence|content,label", "train.epochs=1"]
     return found + (["train.compile=true"] if CUDA else ["train.precision=fp32", f"data.limit={SMALL}"])
 
@@ -88,7 +88,7 @@ def _must_agree(prepared: Prepared, weights: Path, texts: list[str]) -> None:
 
 
 def contenders(settings: Settings, prepared: Prepared, seed: int) -> dict[str, Relay]:
-    weights, data = prepared.recipe.task.start, (read(prepared, "train"), read(prepared, "test"))
+    weights, data = prepared.recipe.task.init_from, (read(prepared, "train"), read(prepared, "test"))
     config = replace(prepared.recipe.train, seed=seed)
     ways = {"Trainer, best, compiled": trainer.COMPILED, "Trainer, best": trainer.BEST, "Trainer": trainer.AS_IT_COMES}
     if not CUDA:

@@ -131,7 +131,7 @@ def sat(exam: Exam, settings: Sequence[str], before: Sequence[Sequence[str]], pl
     begun = list[str]()
     for number, first in enumerate(before):
         _train(exam.recipe, [*settings, *first, "data.test=", *begun], into := place / f"before-{number}")
-        begun = [f"task.start={into}"]
+        begun = [f"task.init_from={into}"]
     return _train(exam.recipe, [*settings, *begun], place / "run")
 
 
@@ -161,7 +161,7 @@ def settled(settings: Sequence[str]) -> list[str]:
 
 def _before(exam: Exam, variant: str) -> list[list[str]]:
     """Settings of what is trained before the task itself, each from the last."""
-    filled = ["task.name=denoising", f"objective.share={exam.share}"]
+    filled = ["task.name=denoising", f"objective.mask_rate={exam.share}"]
     if variant == "denoised":
         return [filled]
     if variant == "eased":

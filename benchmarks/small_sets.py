@@ -1,4 +1,4 @@
-"""MiniLM-L6 fine-tuned on 2,000 examples by the recipes' defaults: nothing is given but `task.start` and `data.*`, three seeds.
+"""MiniLM-L6 fine-tuned on 2,000 examples by the recipes' defaults: only `task.init_from` and `data.*` are given; three seeds.
 
     REGARD_MINILM=FOLDER REGARD_DATA=FOLDER python -m benchmarks.small_sets [cola inference mrpc] [seeds=1,2,3]
 
@@ -93,7 +93,7 @@ def _rows(path: Path) -> Iterable[list[str]]:
 
 def settings(splits: Splits, into: Path) -> list[str]:
     """What is typed after `regard train RECIPE`, with the files written `into` a folder."""
-    given = [f"task.start={folder(MINILM)}"]
+    given = [f"task.init_from={folder(MINILM)}"]
     for split, rows in splits.items():
         path = into / f"{split}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
@@ -128,7 +128,7 @@ def report(small: Small, splits: Splits, peer: dict[str, float], runs: dict[str,
     accuracies, mccs = ([run[figure] for run in runs.values()] for figure in ("accuracy", "mcc"))
     return {
         "what": small.what,
-        "command": f"regard train {small.recipe} task.start=FOLDER data.train=FILE data.valid=FILE data.test=FILE",
+        "command": f"regard train {small.recipe} task.init_from=FOLDER data.train=FILE data.valid=FILE data.test=FILE",
         "examples": {split: len(rows) for split, rows in splits.items()},
         "majority": majority,
         "frozen": peer,

@@ -12,7 +12,8 @@ from benchmarks.measure import Row, alternate, row, versions, write
 from benchmarks.peers.gpt2 import gpt2
 from benchmarks.steps import CUDA, DEVICE, must_agree, ours, theirs
 from regard.data.batching.windows import Windows
-from regard.families.gpt import GPT, GPTConfig, count
+from regard.families.base import Sizes
+from regard.families.gpt import FAMILY, GPT, GPTConfig
 from regard.objectives.causal_lm import CausalLMConfig, CausalLMLoss
 
 VOCABULARY, LENGTH, WINDOWS = 50_257, 1024, 64 if CUDA else 1
@@ -63,7 +64,7 @@ def mfu_lines(found: Row) -> list[list[str]]:
     peak = PEAK.get(torch.cuda.get_device_name()) if CUDA else None
     if peak is None:
         return []
-    flops = 3 * count(GPTConfig(maximum_length=LENGTH), VOCABULARY, LENGTH).flops / LENGTH
+    flops = 3 * FAMILY.count(GPTConfig(maximum_length=LENGTH), Sizes(vocabulary=VOCABULARY), LENGTH).flops / LENGTH
     return [[name, f"{speed['median'] * flops / peak:.1%}"] for name, speed in found["systems"].items()]
 
 

@@ -134,7 +134,7 @@ def settings(exam: Exam, into: Path) -> list[str]:
     else:
         train, valid = hold_out(train, exam.valid, into, exam.header)
     files = [f"data.train={train}", f"data.valid={valid}", f"data.test={folder(DATA, exam.test)}"]
-    return [f"task.start={folder(MINILM)}", *files, *exam.settings]
+    return [f"task.init_from={folder(MINILM)}", *files, *exam.settings]
 
 
 def report(exam: Exam, runs: Sequence[Trained]) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def report(exam: Exam, runs: Sequence[Trained]) -> dict[str, Any]:
     mean = statistics.mean(scores)
     levels = {level: (least, mean >= least) for level, least in (("floor", exam.floor), ("goal", exam.goal)) if least is not None}
     return {
-        "command": f"regard train {exam.recipe} task.start=FOLDER data.train={exam.train} ... {shlex.join(exam.settings)}",
+        "command": f"regard train {exam.recipe} task.init_from=FOLDER data.train={exam.train} ... {shlex.join(exam.settings)}",
         "metric": exam.metric,
         "mean": mean,
         "deviation": statistics.stdev(scores) if len(scores) > 1 else 0.0,

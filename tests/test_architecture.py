@@ -62,8 +62,8 @@ class Limits(NamedTuple):
 LIMITS = Limits()
 LEFT = {
     "imports from below": 0,
-    "isinstance on a family": 39,
-    "modules without a test of their name": 47,
+    "isinstance on a family": 0,
+    "modules without a test of their name": 45,
 }
 
 LOOKED_UP = re.compile(r"regard(\.\w+)+:\w+")

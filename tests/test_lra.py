@@ -137,7 +137,7 @@ def test_one_training_is_examined(variant: str, monkeypatch: pytest.MonkeyPatch)
     assert [setting for setting in seen["given"] if setting.startswith("train.steps=")] == ["train.steps=2"]  # and not the exam's
     assert tables({"listops": {variant: [seen]}})[0]["rows"][0][0] == variant
     assert len(trainings) == {"full": 1, "denoised": 2, "eased": 4}[variant]
-    began = [any(setting.startswith("task.start=") for setting in settings) for settings in trainings]
+    began = [any(setting.startswith("task.init_from=") for setting in settings) for settings in trainings]
     assert began == [False, *[True] * (len(began) - 1)]  # each from the last
     assert ("task.name=denoising" in trainings[0]) == (variant != "full")
     if variant == "eased":

@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from benchmarks.peers import joeynmt
 from benchmarks.peers.apart import Abroad
 from benchmarks.peers.joeynmt_recurrent import begin_alike
 from regard.data.batching.pairs import Batch, EncodedPairs, Ragged, make_batch
 from regard.decode.beam import beam_search
-from regard.families.encoder_decoder import EncoderDecoder
 from regard.families.recurrent import Recurrent, RecurrentConfig
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.recurrent.encoder import CellKind
@@ -89,7 +88,7 @@ def model() -> Transformer:
     return model.eval()
 
 
-def mean_loss(model: EncoderDecoder, batch: Batch) -> Tensor:
+def mean_loss(model: nn.Module, batch: Batch) -> Tensor:
     return Seq2SeqLoss(Seq2SeqConfig(smoothing=0.0))(model, batch).total / batch.tokens
 
 

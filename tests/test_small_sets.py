@@ -28,7 +28,7 @@ def test_nothing_is_typed_but_the_start_and_the_data(tmp_path: Path, monkeypatch
     monkeypatch.setenv("REGARD_MINILM", str(tmp_path))
     rows: list[Row] = [{"sentence1": 'a "b"', "sentence2": f"c\t{n}", "label": str(n % 2)} for n in range(4)]
     given = settings({"train": rows, "valid": rows[:2], "test": rows[2:]}, tmp_path)
-    assert [setting.partition("=")[0] for setting in given] == ["task.start", "data.train", "data.valid", "data.test"]
+    assert [setting.partition("=")[0] for setting in given] == ["task.init_from", "data.train", "data.valid", "data.test"]
     read = read_labelled([given[1].partition("=")[2]])
     assert [(*example.texts, example.label) for example in read] == [tuple(row.values()) for row in rows]
 

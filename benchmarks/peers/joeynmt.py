@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -19,7 +20,6 @@ from torch import Tensor, nn
 from benchmarks.peers import joeynmt_recurrent
 from benchmarks.peers.apart import ROOT, Abroad
 from regard.data.batching.pairs import Batch
-from regard.families.encoder_decoder import EncoderDecoder
 from regard.families.recurrent import Recurrent
 from regard.families.transformer import Transformer
 from regard.model.attention import Attention
@@ -54,12 +54,12 @@ def translator(ours: Transformer) -> Abroad:
     return _start(ours, "translate", [])
 
 
-def trainer(ours: EncoderDecoder, batches: Sequence[Batch], bf16: bool) -> Abroad:
+def trainer(ours: Any, batches: Sequence[Batch], bf16: bool) -> Abroad:
     """ask("loss"): of the first batch, in float32; ask("epoch"): a step for every batch."""
     return _start(ours, "train-bf16" if bf16 else "train", batches)
 
 
-def _start(ours: EncoderDecoder, task: str, batches: Sequence[Batch]) -> Abroad:
+def _start(ours: Any, task: str, batches: Sequence[Batch]) -> Abroad:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         settings, weights = _told(ours)
@@ -71,7 +71,7 @@ def _start(ours: EncoderDecoder, task: str, batches: Sequence[Batch]) -> Abroad:
         return Abroad(HOME / "bin" / "python", "benchmarks.peers.joeynmt_there", task, name, str(torch.get_num_threads()))
 
 
-def _told(ours: EncoderDecoder) -> tuple[dict[str, object], dict[str, Tensor]]:
+def _told(ours: Any) -> tuple[dict[str, object], dict[str, Tensor]]:
     """Settings and weights."""
     if isinstance(ours, Recurrent):
         return joeynmt_recurrent.settings(ours), dict(joeynmt_recurrent.weights(ours))

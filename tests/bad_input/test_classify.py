@@ -118,15 +118,15 @@ SETTINGS: list[tuple[str, tuple[str, ...]]] = [
     ("data.columns=a", ("data.columns has 1 names",)),
     ("data.columns=a,b,c,d", ("data.columns has 4 names",)),
     ("data.columns=a,a", ("names a column twice",)),
-    ("data.valid=", ("data.valid is empty", "data.held_out=0.1")),
-    ("data.valid=nowhere.tsv", ("data.valid: nowhere.tsv does not exist", "data.held_out=0.1")),
+    ("data.valid=", ("data.valid is empty", "data.valid_fraction=0.1")),
+    ("data.valid=nowhere.tsv", ("data.valid: nowhere.tsv does not exist", "data.valid_fraction=0.1")),
     ("data.maximum_tokens=2", ("data.maximum_tokens=2",)),
     ("data.maximum_tokens=99", ("more than model.maximum_length=24",)),
     ("data.limit=-1", ("data.limit=-1",)),
     ("data.train=builtin:inferense/train", ("no built-in labelled texts 'inferense'", "did you mean 'inference'?")),
     ("data.train=builtin:inference", ("lacks a split", "builtin:inference/train")),
     ("data.train=builtin:similarity/dev", ("no split 'dev'",)),
-    ("task.start=nowhere/at/all", ("nowhere/at/all",)),
+    ("task.init_from=nowhere/at/all", ("nowhere/at/all",)),
 ]
 
 

@@ -151,9 +151,9 @@ def test_pairs_for_a_teacher_of_texts_and_texts_for_one_of_pairs(tmp_path: Path)
 
 
 def test_a_start_beside_the_teachers_layers_and_one_with_another_vocabulary(tmp_path: Path) -> None:
-    message = study(tmp_path, f"task.start={teacher()}")
-    assert is_told(message, "task.start=", "objective.inherit=true", "both say"), message
+    message = study(tmp_path, f"task.init_from={teacher()}")
+    assert is_told(message, "task.init_from=", "objective.inherit=true", "both say"), message
     rows = write_rows(tmp_path / "other.tsv", [(f"{text} entirely", label) for text, label in ROWS])
     train_as(classify_recipe(rows, "model.family=bert", "objective.language=0", "train.steps=5"), tmp_path / "start")
-    message = study(tmp_path, f"task.start={tmp_path / 'start'}", "objective.inherit=false")
+    message = study(tmp_path, f"task.init_from={tmp_path / 'start'}", "objective.inherit=false")
     assert is_told(message, "another vocabulary than its student"), message

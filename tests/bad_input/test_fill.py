@@ -12,10 +12,10 @@ from tests.command import Result, contents, refused, regard
 from tests.tasks.tiny_masks import TINY, data, trained
 
 WRONG = [
-    ("bert", "objective.share=0", "objective.share=0.0 must be between 0 and 1"),
-    ("bert", "objective.share=1.5", "objective.share=1.5 must be between 0 and 1"),
-    ("bert", "objective.share=nan", "objective.share=nan"),
-    ("bert", "objective.shar=0.2", "objective.shar is not a setting", "share"),
+    ("bert", "objective.mask_rate=0", "objective.mask_rate=0.0 must be between 0 and 1"),
+    ("bert", "objective.mask_rate=1.5", "objective.mask_rate=1.5 must be between 0 and 1"),
+    ("bert", "objective.mask_rate=nan", "objective.mask_rate=nan"),
+    ("bert", "objective.mask_rat=0.2", "objective.mask_rat is not a setting", "mask_rate"),
     ("bert", "objective.weight=50", "objective.weight is not a setting"),
     ("bert", "objective.name=replaced", "objective.name=replaced", "model.family=electra"),
     ("bert", "objective.name=mask", "objective.name=mask", "did you mean 'masked'?"),
@@ -29,7 +29,7 @@ WRONG = [
     ("bert", "data.valid=no-such.txt", "no-such.txt does not exist"),
     ("bert", "data.test=no-such.txt", "no-such.txt does not exist"),
     ("bert", "data.columns=text", "data.columns is not a setting", "column"),
-    ("bert", "task.start=nowhere", "nowhere"),
+    ("bert", "task.init_from=nowhere", "nowhere"),
     ("bert", "model.deviation=0", "model.deviation=0.0 must be above 0"),
     ("electra", "objective.weight=0", "objective.weight=0.0 must be above 0"),
     ("electra", "objective.weight=inf", "objective.weight=inf must be above 0"),
@@ -123,7 +123,7 @@ def test_texts_that_cannot_be_answered(family: str, text: str, told: str) -> Non
     assert contents(trained(family)) == before
 
 
-@pytest.mark.parametrize("setting", ["model.width=32", "objective.share=0.3", "text.size=90", "task.name=tagging"])
+@pytest.mark.parametrize("setting", ["model.width=32", "objective.mask_rate=0.3", "text.size=90", "task.name=tagging"])
 def test_a_trained_run_stays_what_it_is(setting: str) -> None:
     told = setting.partition("=")[0].partition(".")[0]
     refused(regard("predict", trained("bert"), "the [MASK]", setting, "--device", "cpu"), told)

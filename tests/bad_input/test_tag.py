@@ -64,7 +64,7 @@ def train(folder: Path, content: bytes | str, *settings: str, name: str = "train
         (GOOD, ("data.tags=x",), ["data.tags is not a setting"]),
         (GOOD, ("data.valid=",), ["data.valid is empty", "a word and its tag on each line"]),
         (GOOD, ("data.valid=none.conll",), ["data.valid: none.conll does not exist"]),
-        (GOOD, ("task.start=nowhere",), ["nowhere"]),
+        (GOOD, ("task.init_from=nowhere",), ["nowhere"]),
     ],
 )
 def test_what_cannot_be_trained_on(content: bytes | str, settings: tuple[str, ...], told: list[str], tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ TRAIN = [  # settings, and what is said
     (["train.threads=-1"], "train.threads=-1 must be from 0"),
     (["train.optimizer=adam"], "train.optimizer is not a setting"),
     (["train.steps=100"], "train.steps is not a setting"),
-    (["task.start=runs/x"], "runs/x"),
+    (["task.init_from=runs/x"], "runs/x"),
     (["text.vectors=x.vec"], "text.vectors=x.vec is for models that read"),
     (["data.test=nowhere.txt"], "nowhere.txt does not exist"),
     (["data.nearest=0"], "data.nearest=0 must be at least 1"),

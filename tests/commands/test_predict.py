@@ -56,7 +56,7 @@ def greedily(found: TextGenerator, prompt: Sequence[int], most: int, least: int 
 
 
 # the same text, whatever it is written with ---------------------------------------------------------------------------
-@pytest.mark.parametrize("decode", [{}, {"slide": True, "maximum_length": 40, "minimum_length": 30}, {"samples": 3}])
+@pytest.mark.parametrize("decode", [{}, {"sliding_window": True, "maximum_length": 40, "minimum_length": 30}, {"samples": 3}])
 def test_a_text_depends_on_its_seed_and_its_number_alone(decode: dict[str, Any]) -> None:
     found = writer(seed=5, **decode)
     together = plain(found, PROMPTS)
@@ -131,7 +131,7 @@ def test_a_beam_as_wide_as_the_vocabulary_finds_the_best_of_all() -> None:
 
 # where it ends --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", ["byte-bpe", "character"])
-@pytest.mark.parametrize("decode", [{"maximum_length": 14}, {"maximum_length": 40, "slide": True, "minimum_length": 39}])
+@pytest.mark.parametrize("decode", [{"maximum_length": 14}, {"maximum_length": 40, "sliding_window": True, "minimum_length": 39}])
 def test_a_stop_ends_the_text_before_it_and_nothing_behind_it_is_kept(kind: str, decode: dict[str, Any]) -> None:
     """Stops of one letter and of many tokens, in the middle, and as the first thing written."""
     free = only(writer(kind, KINDS[kind], search="greedy", **decode), "the")
@@ -164,7 +164,7 @@ def test_each_text_stops_by_itself() -> None:
 
 
 def test_minimum_length_holds_for_every_text_past_the_window() -> None:
-    found = writer(slide=True, minimum_length=30, maximum_length=32, samples=4)
+    found = writer(sliding_window=True, minimum_length=30, maximum_length=32, samples=4)
     for texts in found.write(["the", "the dog sees the bird.\nthe horse likes the cat.\nthe"]):
         assert all(len(written.ids) >= 30 for written in texts)
 
@@ -175,7 +175,7 @@ def test_banned_words_do_not_come_out_in_any_spelling(kind: str) -> None:
     """At a temperature at which pieces of words are common."""
     settings = dict(samples=40, maximum_length=11, temperature=1.6)
     free = [written.text for written in writer(kind, KINDS[kind], **settings).write(["the"])[0]]
-    banned = [written.text for written in writer(kind, KINDS[kind], banned=("cat", "the"), **settings).write(["the"])[0]]
+    banned = [written.text for written in writer(kind, KINDS[kind], banned_words=("cat", "the"), **settings).write(["the"])[0]]
     assert any(word in text.split() for text in free for word in ("cat", "the"))
     assert not any(word in text.replace(".", " ").split() for text in banned for word in ("cat", "the"))
 
@@ -185,7 +185,7 @@ def test_a_word_is_banned_in_pieces_and_across_the_end_of_the_prompt(kind: str) 
     """Not only in the pieces that the tokenizer would choose."""
     settings = dict(samples=1000, maximum_length=1, temperature=4.0)
     free, banned = (
-        {written.text for written in writer(kind, KINDS[kind], banned=words, **settings).write(["the ca"])[0]}
+        {written.text for written in writer(kind, KINDS[kind], banned_words=words, **settings).write(["the ca"])[0]}
         for words in ((), ("cat",))
     )
     assert "t" in free
@@ -203,7 +203,7 @@ def test_every_output_begins_with_the_prefix(decode: dict[str, Any]) -> None:
 
 def test_a_prefix_goes_on_where_the_window_has_ended() -> None:
     """The prompt leaves room for two tokens of it, then the window slides."""
-    found = writer(slide=True, prefix=" dog dog.\n\n dog", maximum_length=12, search="greedy")
+    found = writer(sliding_window=True, prefix=" dog dog.\n\n dog", maximum_length=12, search="greedy")
     prompt = "the dog sees the bird.\nthe horse likes the cat.\nthe"
     assert len(found.tokenizer.encode(prompt)) == WINDOW - 1
     assert only(found, prompt).text.startswith(" dog dog.\n\n dog")
@@ -218,7 +218,9 @@ def test_a_prefix_that_has_no_room_is_refused() -> None:
 
 def test_where_nothing_may_come_the_text_ends() -> None:
     """Sliding windows included, which would try again for ever."""
-    found = writer("word", 30, slide=True, maximum_length=40, minimum_length=39, banned=(*ANIMALS, *SEES, "the", "."))
+    found = writer(
+        "word", 30, sliding_window=True, maximum_length=40, minimum_length=39, banned_words=(*ANIMALS, *SEES, "the", ".")
+    )
     assert (only(found, "the cat").ids, only(found, "the cat").finished) == ([], False)
 
 
@@ -228,7 +230,7 @@ LONG = ["the", "cat", "sees", "the", "dog", "hears"] * 6
 
 @pytest.mark.parametrize("words", [1, 4, 14, 15, 16, 17, 30])
 def test_a_sliding_window_goes_on_from_its_last_half(words: int) -> None:
-    found = writer("word", 30, search="greedy", slide=True, maximum_length=40, minimum_length=38)
+    found = writer("word", 30, search="greedy", sliding_window=True, maximum_length=40, minimum_length=38)
     prompt = " ".join(LONG[:words])
     ids = found.tokenizer.encode(prompt)
     assert len(ids) == words
@@ -240,12 +242,12 @@ def test_a_sliding_window_goes_on_from_its_last_half(words: int) -> None:
 def test_what_does_not_fit_is_refused_with_what_to_do() -> None:
     fits = writer("word", 30, maximum_length=0)
     assert len(only(fits, " ".join(LONG[:16])).tokens) <= 1
-    with pytest.raises(UserError, match=r"the prompt has 17 tokens, but this model sees 16; .*decode\.slide=true"):
+    with pytest.raises(UserError, match=r"the prompt has 17 tokens, but this model sees 16; .*decode\.sliding_window=true"):
         only(fits, " ".join(LONG[:17]))
     with pytest.raises(UserError, match=r"the prompt has 17 tokens"):
         only(writer("word", 30, maximum_length=0, search="beam"), " ".join(LONG[:17]))
     with pytest.raises(
-        UserError, match=r"decode\.maximum_length=12 after a prompt of 6 tokens .* lower it to 11, or set decode\.slide"
+        UserError, match=r"decode\.maximum_length=12 after a prompt of 6 tokens .* lower it to 11, or set decode\.sliding_window"
     ):
         only(writer("word", 30, maximum_length=12), " ".join(LONG[:6]))
     assert only(writer("word", 30, maximum_length=11), " ".join(LONG[:6])).ids
@@ -277,7 +279,7 @@ def test_json_is_whole() -> None:
     assert len(lines) == 3
 
 
-@pytest.mark.parametrize("decode", [{}, {"search": "greedy"}, {"search": "beam"}, {"slide": True, "maximum_length": 40}])
+@pytest.mark.parametrize("decode", [{}, {"search": "greedy"}, {"search": "beam"}, {"sliding_window": True, "maximum_length": 40}])
 def test_one_prompt_is_answered_as_it_is_written(decode: dict[str, Any]) -> None:
     found = writer(**decode)
     pieces = predicted(found, ["the cat"])

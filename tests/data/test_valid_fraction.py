@@ -102,24 +102,24 @@ TASKS: list[tuple[str, Callable[[Path], str], Splits, Callable[[Any], Hashable]]
 
 @pytest.mark.parametrize(("name", "make", "read", "group"), TASKS, ids=[name for name, *_ in TASKS])
 def test_every_task_holds_out(name: str, make: Any, read: Splits, group: Callable[[Any], Hashable], tmp_path: Path) -> None:
-    settings = [f"data.train={make(tmp_path)}", "data.test=", "data.held_out=0.2"]
+    settings = [f"data.train={make(tmp_path)}", "data.test=", "data.valid_fraction=0.2"]
     kept, held = ([group(example) for example in part] for part in read(load_recipe(name, [*settings, "train.seed=7"])))
     assert not set(kept) & set(held)
     assert len(kept) + len(held) == (15 if name == "caption-scenes" else 30)
     assert len(held) == round(0.2 * (len(kept) + len(held)))
     assert [group(example) for example in read(load_recipe(name, [*settings, "train.seed=8"]))[1]] == held
-    with pytest.raises(UserError, match=r"data\.held_out=0\.001 of .* leaves nothing"):
-        read(load_recipe(name, [settings[0], "data.held_out=0.001"]))
-    with pytest.raises(UserError, match=r"data\.held_out=1\.5 must be"):
-        load_recipe(name, [settings[0], "data.held_out=1.5"])
-    with pytest.raises(UserError, match=r"data\.valid is empty.* data\.held_out=0\.1"):
+    with pytest.raises(UserError, match=r"data\.valid_fraction=0\.001 of .* leaves nothing"):
+        read(load_recipe(name, [settings[0], "data.valid_fraction=0.001"]))
+    with pytest.raises(UserError, match=r"data\.valid_fraction=1\.5 must be"):
+        load_recipe(name, [settings[0], "data.valid_fraction=1.5"])
+    with pytest.raises(UserError, match=r"data\.valid is empty.* data\.valid_fraction=0\.1"):
         read(load_recipe(name, [settings[0], "data.valid="]))
-    with pytest.raises(UserError, match=r"data\.valid: .*does not exist.* data\.held_out=0\.1"):
+    with pytest.raises(UserError, match=r"data\.valid: .*does not exist.* data\.valid_fraction=0\.1"):
         read(load_recipe(name, [settings[0], f"data.valid={tmp_path}/nowhere.tsv"]))
 
 
 def test_captions_stay_with_their_images(tmp_path: Path) -> None:
-    recipe = load_recipe("caption-scenes", [f"data.train={images(tmp_path)}", "data.held_out=0.4", "data.test="])
+    recipe = load_recipe("caption-scenes", [f"data.train={images(tmp_path)}", "data.valid_fraction=0.4", "data.test="])
     for part in captioning.read_to_learn(recipe):
         for image_YXC, example in zip(part.images_NYXC, part.examples):
             number = int(example.name.removesuffix(".png"))
@@ -129,16 +129,16 @@ def test_captions_stay_with_their_images(tmp_path: Path) -> None:
 
 def test_a_file_of_one_document_is_parted_by_sentences(tmp_path: Path) -> None:
     data = write(tmp_path / "a.conll", ["-DOCSTART- O", "", *(line for n in range(20) for line in (f"w{n} X", "y Y", ""))])
-    found = tagging.read_splits(load_recipe("bert-tag", [f"data.train={data}", "data.test=", "data.held_out=0.2"]))
+    found = tagging.read_splits(load_recipe("bert-tag", [f"data.train={data}", "data.test=", "data.valid_fraction=0.2"]))
     assert (len(found["train"].sentences), len(found["valid"].sentences)) == (16, 4)
 
 
 def test_it_is_said(tmp_path: Path) -> None:
     tiny = ("model.width=16", "model.heads=2", "model.layers=1", "model.feedforward=32", "text.size=40", "--dry-run")
     data = f"data.train={sentences(tmp_path)}"
-    told = regard("train", "bert-tag", data, "data.held_out=0.2", *tiny, "--out", tmp_path / "run")
-    assert "valid: data.held_out=0.2 of train, picked at random and always the same" in told.err, told
+    told = regard("train", "bert-tag", data, "data.valid_fraction=0.2", *tiny, "--out", tmp_path / "run")
+    assert "valid: data.valid_fraction=0.2 of train, picked at random and always the same" in told.err, told
     told = regard(
-        "train", "bert-tag", data, data.replace("train", "valid"), "data.held_out=0.2", *tiny, "--out", tmp_path / "run"
+        "train", "bert-tag", data, data.replace("train", "valid"), "data.valid_fraction=0.2", *tiny, "--out", tmp_path / "run"
     )
-    assert "data.held_out=0.2 is not used" in told.err
+    assert "data.valid_fraction=0.2 is not used" in told.err

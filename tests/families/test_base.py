@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from regard.core.errors import UserError
 from regard.families import FAMILIES, family_of
-from regard.families.base import CAPABILITIES, Heads
+from regard.families.base import CAPABILITIES, Heads, Sizes
 from regard.families.classifier import classifier
 from regard.families.gpt import GPTConfig
 
@@ -40,6 +41,7 @@ def test_a_model_has_the_family_of_its_config_and_a_classifier_that_of_its_body(
 def test_a_family_is_found_without_importing_the_others():
     script = """
 import sys
+from regard.core.errors import UserError
 from regard.families import FAMILIES
 assert len(FAMILIES) > 10 and "nonesuch" not in FAMILIES and "base" not in FAMILIES
 found = [name for name in sys.modules if name.startswith("regard.families.")]
@@ -49,6 +51,13 @@ found = {name for name in sys.modules if name.startswith("regard.families.")}
 assert found == {"regard.families.base", "regard.families.transformer"}, found
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("settings", [{"layers": 10**9}, {"width": 2**40, "heads": 1}])
+def test_a_model_that_no_machine_could_hold_is_refused_at_once(settings):
+    config = GPTConfig(**settings)
+    with pytest.raises(UserError, match=r"lower model\.(layers|width)"):
+        family_of(config).count(config, Sizes(vocabulary=100), 8)
 
 
 def test_what_is_asked_of_a_whole_text_needs_a_pooler():

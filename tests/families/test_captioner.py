@@ -13,8 +13,9 @@ from torch import Tensor
 from regard.core.errors import UserError
 from regard.decode.beam import beam_search
 from regard.decode.search import greedy
-from regard.families.captioner import Captioner, CaptionerConfig, LSTMWriter, count
+from regard.families.captioner import Captioner, CaptionerConfig, LSTMWriter
 from regard.model.probe import probe
+from tests.families.counting import count
 
 WORDS = 13
 BLOCKS = dict(heads=2, feedforward=24)

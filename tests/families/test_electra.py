@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from regard.core.errors import UserError
 from regard.core.packing import Packing
 from regard.families.base import Heads
-from regard.families.electra import ELECTRA, REPLACED, ELECTRAConfig, count
+from regard.families.electra import ELECTRA, REPLACED, ELECTRAConfig
 from regard.interop.huggingface import read_public
+from tests.families.counting import count
 from tests.families.public_folder import VOCABULARY, shaken
 
 SMALL: dict[str, Any] = dict(width=24, heads=3, layers=2, feedforward=48, maximum_length=13, dropout=0.0, generator_width=8)

@@ -16,9 +16,9 @@ from regard.data.batching.pairs import Ragged
 from regard.families.base import Heads
 from regard.families.classifier import Classifier, classifier, count
 from regard.families.encoder import Encoder, EncoderConfig
-from regard.families.encoder import count as count_body
 from regard.objectives.classification import ClassificationConfig, ClassificationLoss
 from tests.decode.tape import TapeRecorder
+from tests.families.counting import count as count_body
 
 SMALL = dict(width=24, heads=3, layers=2, feedforward=40, dropout=0.0, maximum_length=40)
 VOCABULARY = 17

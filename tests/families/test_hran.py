@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.decode.beam import beam_search
 from regard.decode.cuda_graphs import sessions_on
-from regard.families.encoder_decoder import count, encoder_decoder
 from regard.families.hran import HRAN, HRANConfig
 from regard.model.probe import attentions, not_recording, probe
 from regard.model.stack import Stack
 from regard.model.visibility import full
 from regard.text.specials import EOS, SOS
 from regard.training.compile import compile_stacks
+from tests.families.counting import count_pair
 
 WORDS, WIDTH = 12, 8
 TURN = WORDS - 1
@@ -35,7 +35,7 @@ TARGET = torch.tensor([[SOS, 4, 7, 5], [SOS, 9, 9, 4], [SOS, 5, 6, 8]])
 
 def built(seed: int = 2, **choice: Any) -> HRAN:
     config = HRANConfig(width=WIDTH, dropout=0.0, **choice)
-    model, draw = encoder_decoder(config, WORDS, WORDS, seed).eval(), torch.Generator().manual_seed(3)
+    model, draw = HRAN(config, WORDS, WORDS, seed).eval(), torch.Generator().manual_seed(3)
     for parameter in model.parameters():
         parameter.data += 0.3 * torch.randn(parameter.shape, generator=draw)
     assert isinstance(model, HRAN)
@@ -205,7 +205,7 @@ def test_a_beam_that_is_wide_enough_finds_the_best_reply(choice: dict[str, Any])
 @choices
 def test_parts_have_the_parameters_of_the_model(choice: dict[str, Any]) -> None:
     model = built(**choice)
-    counted = count(model.config, WORDS, WORDS, 20, 10)
+    counted = count_pair(model.config, WORDS, WORDS, 20, 10)
     assert counted.parameters == sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -8,10 +8,9 @@ from torch import Tensor, nn
 
 from regard.core.packing import Packing
 from regard.families.bert import BERT, BERTConfig
-from regard.families.bert import count as count_bert
 from regard.families.gpt import GPT, GPTConfig
-from regard.families.gpt import count as count_gpt
 from regard.families.transformer import Transformer, TransformerConfig
+from tests.families.counting import count
 
 SMALL = dict(width=48, heads=3, layers=2, feedforward=96, dropout=0.0)
 VOCABULARY = 101
@@ -65,15 +64,13 @@ def test_bert_is_hugging_faces(bert):
 
 
 def test_published_sizes():
-    assert count_gpt(GPTConfig(), 50_257, 1024).parameters == 124_439_808
-    assert count_bert(BERTConfig(), 30_522, 512).parameters == 109_514_298  # with the head for masked words, without a pooler
+    assert count(GPTConfig(), 50_257, 1024).parameters == 124_439_808
+    assert count(BERTConfig(), 30_522, 512).parameters == 109_514_298  # with the head for masked words, without a pooler
 
 
 @pytest.mark.parametrize("family", ["gpt", "bert"])
 def test_counted_is_what_is_there(gpt, bert, family):
-    model, counted = (
-        (gpt, count_gpt(gpt.config, VOCABULARY, 9)) if family == "gpt" else (bert, count_bert(bert.config, VOCABULARY, 9))
-    )
+    model, counted = (gpt, count(gpt.config, VOCABULARY, 9)) if family == "gpt" else (bert, count(bert.config, VOCABULARY, 9))
     assert counted.parameters == sum(p.numel() for p in model.parameters())
 
 

@@ -1,4 +1,4 @@
-"""Published sizes: our closed forms against the figures of papers and of released weights, none of them ours."""
+"""Published sizes: our counts against the figures of papers and of released weights, none of them ours."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from regard.core.errors import UserError
 from regard.families.bert import BERTConfig
 from regard.families.gpt import GPTConfig
-from regard.families.published_sizes import PETAFLOP_DAY, SIZES, context, counted, depth
+from regard.families.published_sizes import PETAFLOP_DAY, SIZES
 from regard.model.block import BlockConfig
+from tests.families.counting import count
 
 RELEASED = {  # numbers of the weights that can be downloaded, tied matrices once
     "gpt1": 116_534_784,
@@ -31,7 +32,7 @@ BODIES = [("roberta-base", 0.004), ("roberta-large", 0.004), ("camembert-base", 
 
 
 def parameters(name: str) -> int:
-    return counted(SIZES[name].config, SIZES[name].vocabulary, 8).parameters
+    return count(SIZES[name].config, SIZES[name].vocabulary, 8).parameters
 
 
 def significant(number: float, digits: int) -> float:
@@ -47,7 +48,7 @@ def test_the_released_weights_are_counted_exactly(name):
 def test_the_discriminators_of_electra_are_counted_exactly(name, released):
     """As released; and each has a generator beside it that has no embedding of its own."""
     size = SIZES[f"electra-{name}"]
-    (generator, discriminator) = counted(size.config, size.vocabulary, 8).children
+    (discriminator, generator) = count(size.config, size.vocabulary, 8).children
     assert discriminator.parameters == released
     assert 0 < generator.parameters < released / 6
     assert size.config.generator.width in (size.config.width // 3, size.config.width // 4)
@@ -60,7 +61,7 @@ def test_gpt3_is_its_table_d1(name):
     last_digit = next(unit for unit in (1e8, 1e7, 1e6) if size.stated % unit == 0)
     assert abs(parameters(name) - size.stated) <= last_digit / 2
     assert 6 * size.stated * size.tokens / PETAFLOP_DAY == pytest.approx(size.petaflop_days, rel=5e-3)
-    assert context(size.config) == 2048
+    assert size.config.context == 2048
 
 
 def test_the_rows_that_contradict_themselves_are_taken_the_way_that_adds_up():
@@ -81,13 +82,13 @@ def test_the_others_are_near_what_their_papers_round(name, within):
 
 def test_the_lectures_gpt3():
     config = SIZES["gpt3-175b"].config
-    assert (config.layers, config.heads, config.width // config.heads, context(config)) == (96, 96, 128, 2048)
+    assert (config.layers, config.heads, config.width // config.heads, config.context) == (96, 96, 128, 2048)
 
 
 def test_names_are_keys_and_shapes_are_told_apart():
     assert all(name == size.name for name, size in SIZES.items())
     assert len(SIZES) == 24
-    assert depth(GPTConfig(layers=3)) == (0, 3)
-    assert depth(BERTConfig(layers=3)) == (3, 0)
-    assert depth(SIZES["transformer-big"].config) == (6, 6)
-    assert context(SIZES["transformer-big"].config) is None
+    assert GPTConfig(layers=3).depth == (0, 3)
+    assert BERTConfig(layers=3).depth == (3, 0)
+    assert SIZES["transformer-big"].config.depth == (6, 6)
+    assert SIZES["transformer-big"].config.context is None

@@ -19,12 +19,13 @@ from regard.core.errors import UserError
 from regard.core.packing import Packing
 from regard.decode.beam import beam_search
 from regard.decode.search import greedy
-from regard.families.recurrent import Recurrent, RecurrentConfig, count
+from regard.families.recurrent import Recurrent, RecurrentConfig
 from regard.model.probe import probe
 from regard.model.recurrent.encoder import own
 from regard.text.specials import PAD
 from tests.decode.tape import TapeRecorder
 from tests.decode.toy import divisor
+from tests.families.counting import count_pair
 
 WORDS = 13
 SOS, EOS = 1, 2
@@ -267,7 +268,7 @@ CONFIGS = st.builds(
 def test_parameters_are_those_of_the_module(config, source, target):
     target = source if config.tie == "all" else target
     model = Recurrent(config, source, target)
-    assert count(config, source, target, 3, 3).parameters == sum(p.numel() for p in model.parameters())
+    assert count_pair(config, source, target, 3, 3).parameters == sum(p.numel() for p in model.parameters())
 
 
 @given(CONFIGS, st.integers(1, 6), st.integers(1, 6))
@@ -279,7 +280,7 @@ def test_operations_are_those_torch_counts(config, source, target):
     with torch.backends.mkldnn.flags(enabled=False), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         model(ids, lengths, torch.zeros(1, target, dtype=torch.long))
     scores = 2 * source * target * config.width if config.score == "additive" else 0
-    assert counter.get_total_flops() == count(config, 11, 11, source, target).flops - scores
+    assert counter.get_total_flops() == count_pair(config, 11, 11, source, target).flops - scores
 
 
 def test_packed_rows_are_refused_with_a_reason():

@@ -100,7 +100,7 @@ def masked() -> tuple[nn.Module, Objective, Source]:
 
 KINDS: dict[str, Train] = {
     "translation": command(),
-    "translation with R-Drop": command("objective.agreement=5"),
+    "translation with R-Drop": command("objective.r_drop=5"),
     "translation, post-norm, accumulate 2, learned positions": command(
         "model.norm=post", "train.accumulate=2", "model.position=learned", "model.maximum_length=64"
     ),

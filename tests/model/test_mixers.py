@@ -7,12 +7,12 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.core.errors import UserError
-from regard.families.bert import BERT, BERTConfig, count
+from regard.families.bert import BERT, BERTConfig
 from regard.families.gpt import GPT, GPTConfig
-from regard.families.gpt import count as count_gpt
 from regard.model.flops import constant_state, keys_and_values
 from regard.model.state.constant import ConvState, RunningSums
 from regard.model.state.kv_cache import Slots
+from tests.families.counting import count
 
 MIXERS = ("softmax", "favor", "linear-relu", "conv")
 SMALL = dict(width=24, heads=3, feedforward=40, layers=2, maximum_length=30)
@@ -72,7 +72,7 @@ def test_parameters_and_operations_are_those_of_the_module(mixer: str) -> None:
 def test_what_decoding_keeps_is_counted(mixer: str) -> None:
     config = GPTConfig(mixer=mixer, **SMALL)
     model = GPT(config, 20).eval()
-    assert count_gpt(config, 20, 5).parameters == sum(p.numel() for p in model.parameters())
+    assert count(config, 20, 5).parameters == sum(p.numel() for p in model.parameters())
     reading = model.start(torch.zeros(1, 4, dtype=torch.long), torch.tensor([4]))
     state = reading.room(1, 1, 1, fixed=False)
     state.take(reading, [1])

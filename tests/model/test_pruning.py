@@ -13,10 +13,11 @@ from regard.families.bert import BERT, BERTConfig
 from regard.families.classifier import classifier
 from regard.families.electra import ELECTRA, ELECTRAConfig
 from regard.families.gpt import GPT, GPTConfig
-from regard.families.transformer import Transformer, TransformerConfig, count
+from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.probe import attentions, probe
 from regard.model.pruning import parse_pruned, prune, pruned_weights, restored_weights, spell_pruned, with_fewer
 from tests.families import harness
+from tests.families.counting import count_pair
 from tests.families.harness import Family
 
 SIZE = dict(width=32, heads=4, feedforward=48, layers=2, dropout=0.0)
@@ -103,8 +104,8 @@ def test_matrices_shrink_and_the_count_knows():
     prune(model, GONE)
     heads, width, head = sum(map(len, GONE.values())), 32, 8
     assert before - sum(p.numel() for p in model.parameters()) == heads * (3 * head * (width + 1) + head * width)
-    assert count(model.config, 30, 30, 8, 6).parameters == sum(p.numel() for p in model.parameters())
-    assert count(model.config, 30, 30, 8, 6).flops < count(CONFIG, 30, 30, 8, 6).flops
+    assert count_pair(model.config, 30, 30, 8, 6).parameters == sum(p.numel() for p in model.parameters())
+    assert count_pair(model.config, 30, 30, 8, 6).flops < count_pair(CONFIG, 30, 30, 8, 6).flops
 
 
 def test_gradients_devices_and_types_stay():

@@ -79,7 +79,7 @@ def test_validation_has_the_plain_loss_and_what_is_right(model: Classifier) -> N
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("smoothing", 1.0), ("smoothing", -0.1), ("language", -1.0), ("language", float("nan")), ("agreement", -1.0)],
+    [("smoothing", 1.0), ("smoothing", -0.1), ("language", -1.0), ("language", float("nan")), ("r_drop", -1.0)],
 )
 def test_settings_that_cannot_be(key: str, value: float) -> None:
     with pytest.raises(UserError, match=rf"objective\.{key}={value}"):
@@ -98,9 +98,9 @@ def test_agreement_pulls_two_passes_together(packed: bool) -> None:
     nll = (F.nll_loss(p, batch.labels_N[real], reduction="sum") + F.nll_loss(q, batch.labels_N[real], reduction="sum")) / 2
     pulled = F.kl_div(p, q, reduction="sum", log_target=True) + F.kl_div(q, p, reduction="sum", log_target=True)
     torch.manual_seed(7)
-    found = ClassificationLoss(ClassificationConfig(agreement=3.0))(model, batch).total
+    found = ClassificationLoss(ClassificationConfig(r_drop=3.0))(model, batch).total
     torch.testing.assert_close(found, nll + 3.0 * pulled / 4, atol=1e-5, rtol=1e-5)
-    still = ClassificationLoss(ClassificationConfig(agreement=3.0))
+    still = ClassificationLoss(ClassificationConfig(r_drop=3.0))
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0

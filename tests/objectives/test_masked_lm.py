@@ -82,5 +82,5 @@ def test_in_training_it_is_the_same_loss_and_reaches_every_weight() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, float("nan"), float("inf")])
 def test_a_share_that_is_none(share: float) -> None:
-    with pytest.raises(UserError, match=re.escape(f"objective.share={share} must be between 0 and 1")):
-        MaskedLMConfig(share=share)
+    with pytest.raises(UserError, match=re.escape(f"objective.mask_rate={share} must be between 0 and 1")):
+        MaskedLMConfig(mask_rate=share)

@@ -69,7 +69,7 @@ def test_the_loss_is_the_sum_of_the_means_where_shares_are_whole() -> None:
     every = rows(data, full=True)
     batch = data.batch(every, 0)
     assert batch.tokens == 2 * len(every)
-    loss = ReplacedTokenLoss(ReplacedTokenConfig(share=2 / 11, weight=30.0))(model(), batch)
+    loss = ReplacedTokenLoss(ReplacedTokenConfig(mask_rate=2 / 11, weight=30.0))(model(), batch)
     means = loss.parts["nll"] / batch.tokens, loss.parts["judged_nll"] / (11 * len(every))
     torch.testing.assert_close(loss.total / loss.count, means[0] + 30 * means[1])
 
@@ -144,7 +144,7 @@ def test_a_word_drawn_as_it_was_is_not_replaced() -> None:
     [
         ({"weight": 0.0}, "objective.weight=0.0 must be above 0"),
         ({"weight": float("nan")}, "objective.weight=nan"),
-        ({"share": 2.0}, "objective.share=2.0"),
+        ({"mask_rate": 2.0}, "objective.mask_rate=2.0"),
     ],
 )
 def test_settings_that_mean_nothing(choices: dict[str, float], said: str) -> None:

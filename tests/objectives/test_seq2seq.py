@@ -140,11 +140,11 @@ def test_validation_reports_the_unsmoothed_loss_and_training_only_its_own() -> N
     assert judged.parts["nll"] != judged.total
 
 
-# ----------------------------------------------------------------------------------------------------- agreement (R-Drop)
+# ----------------------------------------------------------------------------------------------------- r_drop (R-Drop)
 
 
-def agreeing(agreement: float, smoothing: float = 0.1) -> Seq2SeqLoss:
-    return Seq2SeqLoss(Seq2SeqConfig(smoothing=smoothing, agreement=agreement))
+def agreeing(r_drop: float, smoothing: float = 0.1) -> Seq2SeqLoss:
+    return Seq2SeqLoss(Seq2SeqConfig(smoothing=smoothing, r_drop=r_drop))
 
 
 @given(PAIRS)
@@ -183,7 +183,7 @@ def test_smoothing_outside_its_range_is_told(smoothing: float) -> None:
         Seq2SeqConfig(smoothing=smoothing)
 
 
-@pytest.mark.parametrize("agreement", [-0.1, math.nan, math.inf])
-def test_agreement_outside_its_range_is_told(agreement: float) -> None:
-    with pytest.raises(UserError, match=r"objective\.agreement"):
-        Seq2SeqConfig(agreement=agreement)
+@pytest.mark.parametrize("r_drop", [-0.1, math.nan, math.inf])
+def test_agreement_outside_its_range_is_told(r_drop: float) -> None:
+    with pytest.raises(UserError, match=r"objective\.r_drop"):
+        Seq2SeqConfig(r_drop=r_drop)

@@ -31,7 +31,7 @@ def quiet(line: str) -> None: ...
 
 def test_two_passes_cost_twice():
     """R-Drop puts every batch through the model twice."""
-    once, twice = (load_recipe("translate", [*TINY, f"objective.agreement={a}"]) for a in (0, 5))
+    once, twice = (load_recipe("translate", [*TINY, f"objective.r_drop={a}"]) for a in (0, 5))
     prepared = prepare(once, None, quiet)
     assert training_flops(replace(prepared, recipe=twice), 1000) == 2 * training_flops(prepared, 1000) > 0
 

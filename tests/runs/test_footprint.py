@@ -12,16 +12,17 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.commands.explain import explain_rows, explain_tree
 from regard.core.errors import UserError
 from regard.families.gpt import GPT, GPTConfig
-from regard.families.published_sizes import SIZES, counted
+from regard.families.published_sizes import SIZES
 from regard.families.transformer import TransformerConfig
 from regard.runs.footprint import Footprint, sized
+from tests.families.counting import count
 from tests.work import calls
 
 TINY = GPTConfig(width=24, heads=4, layers=3, feedforward=40, maximum_length=16)
 
 
 def footprint() -> Footprint:
-    return Footprint(TINY, counted(TINY, 37, 16), 16)
+    return Footprint(TINY, count(TINY, 37, 16), 16)
 
 
 def test_operations_and_bytes_are_those_of_a_real_model():
@@ -49,7 +50,7 @@ def test_adam_in_fp32_takes_sixteen_bytes_a_parameter():
 
 def test_gpt3_is_explained_unbuilt_and_as_the_paper_has_it():
     text = explain_tree("gpt3-175b", [])
-    assert calls(lambda: explain_tree("gpt3-175b", [])) < 20_000
+    assert calls(lambda: explain_tree("gpt3-175b", [])) < 600_000  # about 4,000 a block, and no memory for its weights
     assert len(text.splitlines()) < 40
     for told in ("96 x block", "96, of 96 heads of 128", "174,604,259,328", "2,048 tokens", "3,638", "3,640"):
         assert told in text
@@ -68,7 +69,7 @@ def test_an_encoder_keeps_no_cache_and_a_pair_keeps_both_sides():
     assert "KV cache" not in explain_tree("bert-base", [])
     assert "of the source as of the target" in explain_tree("transformer-big", [])
     config = TransformerConfig(layers=2, decoder_layers=1, width=16, heads=2)
-    assert Footprint(config, counted(config, 9, 5), 5).cached_per_token == 2 * 16
+    assert Footprint(config, count(config, 9, 5), 5).cached_per_token == 2 * 16
 
 
 def test_a_recipe_whose_texts_are_cut_is_explained_at_that_length():

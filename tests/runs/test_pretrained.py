@@ -29,7 +29,7 @@ from tests.tasks.tiny_text import last_weights, quiet, stories, train, train_as,
 RECIPE = """
 [task]
 name = "language_model"
-start = "{start}"
+init_from = "{start}"
 [data]
 train = ["{data}"]
 [train]
@@ -169,7 +169,7 @@ def test_what_would_make_other_weights_is_refused_by_name(setting: str, tmp_path
     """Heads and activations too: the shapes would fit, and the numbers mean something else."""
     key, _, value = setting.partition("=")
     with pytest.raises(
-        UserError, match=rf"^{key}={value} cannot be set with task\.start=.*, which has .*; leave it out"
+        UserError, match=rf"^{key}={value} cannot be set with task\.init_from=.*, which has .*; leave it out"
     ) as refusal:
         recipe_from(tmp_path, trained(), setting)
     assert "\n" not in str(refusal.value)

@@ -243,7 +243,7 @@ def test_another_search_leaves_the_settings_of_the_first_behind():
 @pytest.mark.parametrize("name", builtin_names())
 def test_a_recipe_states_as_many_parameters_as_its_model_has(name: str) -> None:
     recipe = load_recipe(name)
-    unknown = recipe.task.start or hasattr(recipe.objective, "teacher")
+    unknown = recipe.task.init_from or hasattr(recipe.objective, "teacher")
     assert recipe.recipe.parameters == (None if unknown else model_tree(recipe).parameters)
 
 

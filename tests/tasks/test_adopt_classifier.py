@@ -14,8 +14,8 @@ import regard
 from regard.core.errors import UserError
 from regard.data.labels.classes import Labels
 from regard.data.labels.scale import Scale
+from regard.tasks.classification import TASK
 from regard.tasks.classification.predict import LABELS, Regressor, TextClassifier
-from regard.tasks.classification.prepare import TASK
 from regard.tasks.registry import open_run
 from tests.families.bert_folder import LABELS as NAMES
 from tests.families.bert_folder import theirs

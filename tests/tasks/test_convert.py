@@ -20,11 +20,18 @@ from tests.tasks.tiny_masks import data, trained
 from tests.tasks.tiny_text import quiet
 
 CPU = torch.device("cpu")
-SETTINGS = ["train.steps=3", "train.warmup=1", "data.valid=", "data.test=", "data.held_out=0.1", "train.tokens_per_batch=384"]
+SETTINGS = [
+    "train.steps=3",
+    "train.warmup=1",
+    "data.valid=",
+    "data.test=",
+    "data.valid_fraction=0.1",
+    "train.tokens_per_batch=384",
+]
 
 
 def converted(*settings: str):
-    start = f"task.start={trained('bert')}"
+    start = f"task.init_from={trained('bert')}"
     return load_recipe_to_train("bert", [start, f"data.train={data()}", *SETTINGS, *settings])
 
 
@@ -38,7 +45,7 @@ def test_a_dense_bert_becomes_a_bigbird_with_more_positions(tmp_path: Path) -> N
     assert torch.equal(ours[table], torch.cat([theirs[table]] * 3)[:60])
     outcome = train_run(recipe, tmp_path / "run", CPU, quiet)
     assert outcome.progress.step == 3
-    again = load_recipe_to_train("bert", [f"task.start={tmp_path / 'run'}", f"data.train={data()}", *SETTINGS])
+    again = load_recipe_to_train("bert", [f"task.init_from={tmp_path / 'run'}", f"data.train={data()}", *SETTINGS])
     assert again.model.maximum_length == 60  # and a start of its own again
 
 
@@ -57,7 +64,7 @@ def test_explain_says_what_computes_it() -> None:
     needed = "15% of blocks of 64 needed"
     assert f"on a CPU blocks by the fused kernel ({needed}, 1.8 times the time a pair)" in said
     assert f"on a GPU blocks by FlexAttention ({needed})" in said
-    assert "looks       encoder bigbird(64) & padding, where bigbird(64) is block(64, 1) | global_(64) | last(64)" in said
+    assert "attention   encoder bigbird(64) & padding, where bigbird(64) is block(64, 1) | global_(64) | last(64)" in said
     for mixer, words in {"favor": "sums of all tokens", "conv": "one convolution", "additive": "all pairs at once"}.items():
         assert f"computed    encoder {words}" in explain_tree("bert-base", [f"model.mixer={mixer}"])
     assert "computed    decoder chunks of 128 tokens" in explain_tree("gpt2-small", ["model.mixer=linear-relu"])

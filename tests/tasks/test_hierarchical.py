@@ -105,8 +105,8 @@ def test_other_ways_of_looking() -> None:
 
 def test_explain_and_card() -> None:
     told = regard("explain", trained()).out
-    assert "words.query" in told
-    assert "a learned query at the words of each sentence" in told
+    assert "of words" in told
+    assert "a learned query to the words of each sentence" in told
     assert "layers of gru cells" in (trained() / "README.md").read_text()
     assert json.loads(regard("explain", trained("transformer"), "--json").out)["figures"]["heads"] == 4
 

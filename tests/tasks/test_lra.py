@@ -38,7 +38,7 @@ SMALLER = {
     ],
     "lra-text": ["data.limit=60"],
     "lra-retrieval": ["data.limit=60"],
-    "lra-pixels": ["data.held_out=0.2", "data.limit=60"],
+    "lra-pixels": ["data.valid_fraction=0.2", "data.limit=60"],
 }
 TINY = [
     *("model.width=24", "model.heads=2", "model.layers=1", "model.feedforward=48", "model.dropout=0", "train.precision=fp32"),
@@ -128,7 +128,7 @@ def test_short_lists_are_learned_and_told(tmp_path: Path) -> None:
 
 
 def test_what_is_learned_without_labels_is_begun_with(tmp_path: Path) -> None:
-    first = lists("task.name=denoising", "objective.share=0.2", "train.steps=40", "train.validate_every=20")
+    first = lists("task.name=denoising", "objective.mask_rate=0.2", "train.steps=40", "train.validate_every=20")
     outcome = train_as(first, tmp_path / "denoised")
     assert outcome.result is not None
     scores = outcome.result.as_dict()
@@ -141,7 +141,7 @@ def test_what_is_learned_without_labels_is_begun_with(tmp_path: Path) -> None:
     assert isinstance(denoiser, Denoiser)
     assert "0." in regard("predict", tmp_path / "denoised", "[MAX 1 <mask> ]", "--device", "cpu").out
     given = [f"data.{split}=builtin:listops@length=4-5@depth=2@count=60/{split}" for split in ("train", "valid")]
-    second = load_recipe_to_train("lra-listops", [*given, f"task.start={tmp_path / 'denoised'}", "data.test="])
+    second = load_recipe_to_train("lra-listops", [*given, f"task.init_from={tmp_path / 'denoised'}", "data.test="])
     assert replace(second.model, dropout=0.0) == first.model
     begun = prepare(second, None, quiet).model()
     weights = denoiser.model.state_dict()
@@ -156,7 +156,7 @@ def test_pairs_are_denoised_one_by_one_and_read_apart(tmp_path: Path) -> None:
     steps = ["train.steps=3", "train.validate_every=3", "train.checkpoint_every=3"]
     outcome = train_as(load_recipe_to_train("lra-retrieval", [*given, *steps, "task.name=denoising"]), tmp_path / "denoised")
     assert outcome.prepared.amounts()["train"] == f"{2 * len(PAIRS)} texts"
-    start = [f"task.start={tmp_path / 'denoised'}", f"data.train={data}", f"data.valid={data}", "train.precision=fp32"]
+    start = [f"task.init_from={tmp_path / 'denoised'}", f"data.train={data}", f"data.valid={data}", "train.precision=fp32"]
     learned = train_as(load_recipe_to_train("lra-retrieval", [*start, *steps, "train.warmup=2"]), tmp_path / "run")
     assert learned.prepared.recipe.model.pairs == "apart"
     labeller = open_run(tmp_path / "run", "cpu")
@@ -212,17 +212,17 @@ def test_a_share_of_training_is_held_out_and_it_is_always_the_same(tmp_path: Pat
     data = write_rows(tmp_path / "rows.tsv", ROWS)
     kept, held = (
         [example.text for example in part]
-        for part in read_to_learn(load_recipe("lra-text", [f"data.train={data}", "data.held_out=0.25", "train.seed=7"]))
+        for part in read_to_learn(load_recipe("lra-text", [f"data.train={data}", "data.valid_fraction=0.25", "train.seed=7"]))
     )
     assert len(held) == round(0.25 * len(ROWS))
     assert sorted(kept + held) == sorted(text for text, _ in ROWS)
     assert held != [text for text, _ in ROWS[-len(held) :]]
-    again = read_to_learn(load_recipe("lra-text", [f"data.train={data}", "data.held_out=0.25", "train.seed=8"]))[1]
+    again = read_to_learn(load_recipe("lra-text", [f"data.train={data}", "data.valid_fraction=0.25", "train.seed=8"]))[1]
     assert [example.text for example in again] == held
 
 
 def test_symbols_are_held_out_as_texts_are() -> None:
-    recipe = load_recipe("lra-listops", ["data.train=builtin:listops@length=5-20@count=40/train", "data.held_out=0.1"])
+    recipe = load_recipe("lra-listops", ["data.train=builtin:listops@length=5-20@count=40/train", "data.valid_fraction=0.1"])
     train, valid = read_to_learn(replace(recipe, data=replace(recipe.data, valid=())))
     assert isinstance(train, Sequences)
     assert isinstance(valid, Sequences)
@@ -233,7 +233,7 @@ def test_symbols_are_held_out_as_texts_are() -> None:
 def test_a_share_that_is_none_is_refused(tmp_path: Path) -> None:
     data = write_rows(tmp_path / "rows.tsv", ROWS[:4])
     with pytest.raises(UserError, match="leaves nothing"):
-        read_to_learn(load_recipe("lra-text", [f"data.train={data}", "data.held_out=0.01"]))
+        read_to_learn(load_recipe("lra-text", [f"data.train={data}", "data.valid_fraction=0.01"]))
 
 
 # ------------------------------------------------------------------------------------------------------------------- on a GPU

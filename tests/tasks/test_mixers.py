@@ -68,7 +68,7 @@ def test_a_run_writes_scores_and_explains_itself(mixer: str, data: Path, tmp_pat
 
 
 def test_weights_of_a_softmax_go_on_under_features(data: Path, tmp_path: Path) -> None:
-    recipe = load_recipe_to_train("gpt", [f"task.start={trained()}", f"data.train={data}", *SHORT, *FAVOR])
+    recipe = load_recipe_to_train("gpt", [f"task.init_from={trained()}", f"data.train={data}", *SHORT, *FAVOR])
     mine, theirs = prepare(recipe, None, quiet).model().state_dict(), start_of(str(trained())).weights
     assert {name for name in mine if not is_drawn(name)} == set(theirs)
     assert all(torch.equal(mine[name], tensor) for name, tensor in theirs.items())
@@ -76,7 +76,7 @@ def test_weights_of_a_softmax_go_on_under_features(data: Path, tmp_path: Path) -
 
 def test_features_of_a_start_are_kept_where_there_are_as_many(data: Path, tmp_path: Path) -> None:
     train(tmp_path / "run", data, *FAVOR)
-    name, start = "decoder.blocks.0.self_attention.mixer.features.directions_FK", f"task.start={tmp_path / 'run'}"
+    name, start = "decoder.blocks.0.self_attention.mixer.features.directions_FK", f"task.init_from={tmp_path / 'run'}"
     settings = [start, f"data.train={data}", *SHORT]
     kept = prepare(load_recipe_to_train("gpt", settings), None, quiet).model().state_dict()[name]
     assert torch.equal(kept, saved(tmp_path / "run")[name])
@@ -85,6 +85,6 @@ def test_features_of_a_start_are_kept_where_there_are_as_many(data: Path, tmp_pa
 
 
 def test_a_convolution_cannot_begin_with_an_attention(data: Path) -> None:
-    recipe = load_recipe_to_train("gpt", [f"task.start={trained()}", f"data.train={data}", *SHORT, "model.mixer=conv"])
+    recipe = load_recipe_to_train("gpt", [f"task.init_from={trained()}", f"data.train={data}", *SHORT, "model.mixer=conv"])
     with pytest.raises(UserError, match=r"project.bias is .* there and .* here"):
         prepare(recipe, None, quiet).model()

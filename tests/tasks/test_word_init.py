@@ -98,7 +98,7 @@ def test_a_run_with_vectors_needs_their_file_no_more(tmp_path: Path) -> None:
     train_run(recipe("gpt", *GPT, f"text.vectors={export}"), tmp_path / "run", CPU, quiet)
     export.unlink()
     assert open_run(tmp_path / "run", "cpu")
-    again = load_recipe("gpt", [*SMALL, *GPT, f"task.start={tmp_path / 'run'}"])
+    again = load_recipe("gpt", [*SMALL, *GPT, f"task.init_from={tmp_path / 'run'}"])
     assert again.text.vectors == ""
 
 

@@ -16,7 +16,7 @@ from tests.tasks.tiny_text import stories, train_as, write_stories
 
 WINDOW = 24
 TINY = [
-    *("data.valid=", "data.test=", f"data.window={WINDOW}", "text.size=80", "data.held_out=0.1"),
+    *("data.valid=", "data.test=", f"data.window={WINDOW}", "text.size=80", "data.valid_fraction=0.1"),
     *("model.width=16", "model.heads=2", "model.layers=2", "model.feedforward=32", "model.dropout=0.1"),
     *("model.maximum_length=24", "train.steps=6", "train.warmup=2", "train.tokens_per_batch=128", "train.learning_rate=1e-2"),
     *("train.validate_every=6", "train.checkpoint_every=6", "train.optimizer=adamw", "train.log_every=6"),
@@ -50,5 +50,5 @@ def _trained(family: str) -> Path:
     folder = Path(_kept.name) / family
     steps = ["train.steps=150", "train.tokens_per_batch=384", "train.validate_every=150", "train.checkpoint_every=150"]
     with patch.dict(os.environ, REGARD_CACHE=str(Path(_kept.name) / "cache")):
-        train(folder, family, data(), *steps, "model.dropout=0", "objective.share=0.2")
+        train(folder, family, data(), *steps, "model.dropout=0", "objective.mask_rate=0.2")
     return folder

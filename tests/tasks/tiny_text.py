@@ -29,7 +29,7 @@ TINY = [
     *("model.width=16", "model.heads=2", "model.layers=2", "model.feedforward=32", "model.dropout=0.1"),
     *("model.maximum_length=16", "train.steps=6", "train.warmup=2", "train.tokens_per_batch=128", "train.learning_rate=1e-2"),
     *("train.validate_every=6", "train.checkpoint_every=6", "decode.maximum_length=8", "decode.top_p=1", "decode.temperature=1"),
-    *("decode.slide=false", "data.stride=0"),
+    *("decode.sliding_window=false", "data.stride=0"),
 ]
 _kept = TemporaryDirectory(prefix="regard-tests-")
 

@@ -127,7 +127,7 @@ def test_shares_of_all_ranks_interleave_to_the_order_of_one(world: int, accumula
 
 @pytest.mark.parametrize(
     ("size", "choices"),
-    [(2, []), (4, ["train.accumulate=3"]), (2, ["train.shard=true"]), (4, ["train.shard=true", "train.accumulate=2"])],
+    [(2, []), (4, ["train.accumulate=3"]), (2, ["train.fsdp=true"]), (4, ["train.fsdp=true", "train.accumulate=2"])],
     ids=str,
 )
 def test_every_loss_is_that_of_one_process(size: int, choices: list[str], one: Path, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def source_of(family: str) -> tuple[Source, Objective]:
         return MaskedPassages(passages, 30, Masking(1, 3, range(4, 31)), judged=family == "electra"), loss
     if family == "gpt":
         return Windows(sentences.flat, length=8, tokens=40, seed=1), CausalLMLoss(CausalLMConfig())
-    return PairBatches(EncodedPairs(sentences, sentences), 30, 1), Seq2SeqLoss(Seq2SeqConfig(agreement=1.0))
+    return PairBatches(EncodedPairs(sentences, sentences), 30, 1), Seq2SeqLoss(Seq2SeqConfig(r_drop=1.0))
 
 
 def steps_of(family: str, world: World, shard: bool, **choices: Any) -> tuple[nn.Module, list[float]]:
@@ -187,7 +187,7 @@ def check_families() -> None:
                 for ours, theirs in zip(model.parameters(), reference.parameters()):
                     torch.testing.assert_close(full(ours.detach()), theirs.detach(), atol=1e-5, rtol=1e-4)
             if family in ("transformer", "electra"):  # one network and two; how each is computed has tests of its own
-                again = steps_of(family, world, True, recompute=True)[1]
+                again = steps_of(family, world, True, activation_checkpointing=True)[1]
                 assert again == pytest.approx(expected, abs=1e-5), family
                 rough = steps_of(family, world, True, precision="bf16")[1]
                 assert rough == pytest.approx(expected, rel=0.1), family
@@ -203,7 +203,7 @@ def test_every_family_can_be_spread(tmp_path: Path) -> None:
 
 
 def test_a_run_continues_on_any_number_in_copies_or_shards(one: Path, tmp_path: Path) -> None:
-    folder, shard = tmp_path / "run", "train.shard=true"
+    folder, shard = tmp_path / "run", "train.fsdp=true"
     train(4, folder, shard, steps=5)
     forget(folder, 5)  # step 3 is in four shards
     train(2, folder, shard, steps=8)
@@ -218,7 +218,7 @@ def test_a_run_continues_on_any_number_in_copies_or_shards(one: Path, tmp_path: 
 
 def test_shards_are_a_checkpoint_like_any_other(one: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    train(2, folder, "train.shard=true", steps=7)
+    train(2, folder, "train.fsdp=true", steps=7)
     forget(folder, 7)
     for best in (folder / "checkpoints").glob("best-*"):
         shutil.rmtree(best)
@@ -249,7 +249,7 @@ def wait_for_steps(folder: Path, least: int = 3) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("choice", ["train.shard=false", "train.shard=true"])
+@pytest.mark.parametrize("choice", ["train.fsdp=false", "train.fsdp=true"])
 def test_a_signal_to_one_process_stops_all_at_the_same_step(choice: str, one: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     endless = ["train.checkpoint_every=100000", "train.validate_every=100000"]
@@ -262,7 +262,7 @@ def test_a_signal_to_one_process_stops_all_at_the_same_step(choice: str, one: Pa
     assert processes.told[1] == ""
     steps = len(logged(folder, "loss"))
     assert newest(folder).name == f"step-{steps:08d}"
-    assert (newest(folder) / "shards.json").exists() == (choice == "train.shard=true")
+    assert (newest(folder) / "shards.json").exists() == (choice == "train.fsdp=true")
     train(1, folder, *endless, steps=max(STEPS, steps + 1))
     assert logged(folder, "loss")[:STEPS] == pytest.approx(logged(one, "loss"), abs=1e-6)
 
@@ -303,7 +303,7 @@ def test_a_training_that_diverges_is_told_once(tmp_path: Path) -> None:
 
 def test_a_disk_that_is_full_for_one_process_ends_all_and_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    one_message(Processes(2, tmp_path / "logs", command, typed(folder, "train.shard=true"), 1), "the checkpoint step-00000003 in")
+    one_message(Processes(2, tmp_path / "logs", command, typed(folder, "train.fsdp=true"), 1), "the checkpoint step-00000003 in")
     assert not list((folder / "checkpoints").glob("*"))
 
 

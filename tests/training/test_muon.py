@@ -101,4 +101,4 @@ def test_a_step_that_burst_changes_nothing() -> None:
 
 def test_shards_are_refused() -> None:
     with pytest.raises(UserError, match=r"muon needs whole matrices"):
-        TrainConfig(steps=10, optimizer="muon", warmup=1, shard=True)
+        TrainConfig(steps=10, optimizer="muon", warmup=1, fsdp=True)

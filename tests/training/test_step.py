@@ -67,14 +67,17 @@ def test_what_fits_nowhere_is_told():
 
 
 def test_what_is_computed_again_is_the_same_with_dropout_too():
-    kept, again = taken(CONFIG, OBJECTIVE, dropout=0.3)[0], taken(replace(CONFIG, recompute=True), OBJECTIVE, dropout=0.3)[0]
+    kept, again = (
+        taken(CONFIG, OBJECTIVE, dropout=0.3)[0],
+        taken(replace(CONFIG, activation_checkpointing=True), OBJECTIVE, dropout=0.3)[0],
+    )
     assert all(torch.equal(kept[name], again[name]) for name in kept)
 
 
 def test_recomputing_keeps_less():
     def kept(recompute: bool) -> int:
         model = Transformer(TransformerConfig(width=16, heads=2, feedforward=24, layers=4, dropout=0.0), 13, 13).train()
-        fuse(model, replace(CONFIG, recompute=recompute))
+        fuse(model, replace(CONFIG, activation_checkpointing=recompute))
         seen: list[int] = []
 
         def note(tensor: torch.Tensor) -> torch.Tensor:

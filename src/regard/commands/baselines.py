@@ -22,16 +22,9 @@ from torch import Tensor, nn
 from regard.commands.subjects import subject_of
 from regard.core.errors import UserError
 from regard.data.sources.conllu import Parsed
-from regard.families import marks_of
-from regard.families.base import Heads
-from regard.families.bert import BERT
-from regard.families.classifier import Body, Classifier, classifier
-from regard.families.encoder import Encoder
-from regard.families.encoder_decoder import EncoderDecoder, encoder_decoder
-from regard.families.gpt import GPT
-from regard.families.published_sizes import context
-from regard.families.recurrent import Recurrent
-from regard.families.transformer import Transformer
+from regard.families import family_of, marks_of
+from regard.families.base import Heads, Sizes
+from regard.families.classifier import classifier
 from regard.lens import token_rows
 from regard.lens.analyses.relations import Tree
 from regard.lens.subject import Subject, TokenRow
@@ -48,24 +41,21 @@ def fresh(answers: Predictor, seed: int = 0) -> Any:
     return replace(answers, model=model.to(next(answers.model.parameters()).device).eval())  # type: ignore[type-var]
 
 
-def fresh_model(model: nn.Module, seed: int = 0) -> nn.Module:
-    match model:
-        case Transformer() | Recurrent():
-            words = (len(model.source.tokens.weight), len(model.target.tokens.weight))
-            return encoder_decoder(model.config, *words, seed)
-        case GPT():
-            return GPT(model.config, len(model.embed.tokens.weight), seed)
-        case BERT():
-            return BERT(model.config, len(model.embed.tokens.weight), seed, _heads(model))
-        case Encoder():
-            return Encoder(model.config, len(model.embed.tokens.weight), seed, _heads(model))
-        case Classifier():
-            return classifier(model.body.config, len(model.body.embed.tokens.weight), len(model.classes.project.weight), seed)
-    raise UserError(f"a {type(model).__name__} cannot be drawn anew yet, so there is nothing to hold it against.")
+def fresh_model(model: Any, seed: int = 0) -> nn.Module:
+    """Return a model of the same family, size and heads with the weights that training with this seed starts from."""
+    family = family_of(model)
+    if hasattr(model, "body") and hasattr(model, "classes"):
+        return classifier(model.body.config, len(model.body.embed.tokens.weight), len(model.classes.project.weight), seed)
+    if family.has("seq2seq"):
+        words = Sizes(vocabulary=len(model.source.tokens.weight), target_vocabulary=len(model.target.tokens.weight))
+        return family.build(model.config, words, seed)
+    if family.has_any("causal_lm", "masked_lm"):
+        return family.build(model.config, Sizes(vocabulary=len(model.embed.tokens.weight), heads=_heads(model)), seed)
+    raise UserError(f"a {type(model).__name__} cannot be compared with one of random weights yet.")
 
 
-def _heads(model: BERT | Encoder) -> Heads:
-    """Those that it has; a word's is called `head`."""
+def _heads(model: nn.Module) -> Heads:
+    """Return the heads that a body has; that of words is called `head`."""
     there = {name for name, _ in model.named_children()}
     asked: dict[str, Any] = {field.name: field.name in there for field in fields(Heads)}
     asked |= {name: len(getattr(model, name).project.weight) for name in ("classes", "tags") if name in there}
@@ -79,10 +69,10 @@ SEED = 0
 
 def repeated(answers: Predictor, texts: int = TEXTS) -> list[Subject]:
     """Always the same ones. Where positions end early, they are shorter."""
-    model = answers.model.body if isinstance(answers.model, Classifier) else answers.model
+    model = getattr(answers.model, "body", answers.model)
     tokenizer = must_read_pieces(answers)
     known = sorted(set(tokenizer.raw.get_vocab(with_added_tokens=True).values()) - tokenizer.specials)
-    room = context(model.config)
+    room = model.config.context
     said = SAID if room is None else min(SAID, (room - 2) // 2)
     generator = torch.Generator().manual_seed(SEED)
     found = []
@@ -92,15 +82,15 @@ def repeated(answers: Predictor, texts: int = TEXTS) -> list[Subject]:
     return found
 
 
-def _subject(model: EncoderDecoder | Body, tokenizer: Tokenizer, ids: Sequence[int]) -> Subject:
-    device = next(model.parameters()).device
+def _subject(model: Any, tokenizer: Tokenizer, ids: Sequence[int]) -> Subject:
+    device, family = next(model.parameters()).device, family_of(model)
     text = token_rows.given(tokenizer, ids, range(len(ids)))
     found: dict[str, TokenRow] = {}
-    if isinstance(model, EncoderDecoder):  # the target says the source's numbers, whatever they mean there
+    if family.has("seq2seq"):  # the target says the source's numbers, whatever they mean there
         last = len(model.target.tokens.weight) - 1
         spoken = TokenRow(text.tokens, tuple(min(i, last) for i in ids), text.words, text.special)
         found = {"encoder": text + token_rows.mark(tokenizer, EOS), "decoder": token_rows.mark(tokenizer, SOS) + spoken}
-    elif isinstance(model, GPT):
+    elif family.has("causal_lm"):
         found = {"decoder": text}
     else:
         around = marks_of(model.config, tokenizer.roles)
@@ -109,11 +99,11 @@ def _subject(model: EncoderDecoder | Body, tokenizer: Tokenizer, ids: Sequence[i
 
     def hidden(copies: int) -> Tensor:
         given = {stack: ids_1L.expand(copies, -1) for stack, ids_1L in rows.items()}
-        if isinstance(model, GPT):
+        if family.has("causal_lm"):
             return model.hidden(given["decoder"])
         source_BM = given["encoder"]
         lengths_B = torch.full((copies,), source_BM.shape[1], device=device)
-        if isinstance(model, EncoderDecoder):
+        if family.has("seq2seq"):
             return model.hidden(source_BM, lengths_B, given["decoder"])
         return model.hidden(source_BM, lengths_B)
 

@@ -38,7 +38,7 @@ class Conversation:
         self.turns: list[str] = []
 
     def answer(self, said: str, emit: Emit) -> str:
-        """One turn each. The answer is told as it is written, without the space that parts it from the name."""
+        """Add a turn and answer it. The answer is streamed, without the space after the name."""
         self.turns.append(f"{self.you}: {said}{TURN_ENDS}")
         began = False
 
@@ -73,7 +73,7 @@ class Conversation:
 
 
 class Dialogue:
-    """What was said to a bot that was trained on dialogues, and what it said."""
+    """A conversation with a bot that was trained on dialogues."""
 
     def __init__(self, bot: Converses, say: Say) -> None:
         self.bot, self.say = bot, say
@@ -146,5 +146,5 @@ def _transcript(writer: Streams, you: str, it: str, before: str, say: Say) -> Co
         raise UserError("a conversation is shown as it is written, which a beam cannot be; give decode.search=sample.")
     room = writer.window // 2
     limit = min(writer.decode.maximum_length or room, room)
-    writer = writer.searching(maximum_length=limit, slide=False, minimum_length=0)
+    writer = writer.searching(maximum_length=limit, sliding_window=False, minimum_length=0)
     return Conversation(writer, you, it, f"{before.rstrip()}{TURN_ENDS}" if before else "", say)

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError, nearest
-from regard.families.captioner import CaptionerConfig
-from regard.families.han import HANConfig
-from regard.families.published_sizes import SIZES, Bodies, Cells, Config, Size, context, counted, depth
-from regard.families.word2vec import Word2VecConfig
+from regard.families import family_of
+from regard.families.base import Sizes
+from regard.families.published_sizes import SIZES, Size
 from regard.lens.output.save import store
 from regard.lens.plots.mask_pattern import Panel, drawn
 from regard.lens.plots.render import render_figure
@@ -47,13 +46,15 @@ def explain_tree(target: str, settings: Sequence[str]) -> str:
         f"{'part':<{first}}{'shape':<{second}}{'parameters':>16}{unit:>11}  file",
     ]
     lines += [f"{n:<{first}}{s:<{second}}{p.parameters:>16,}{p.flops / scale:>11,.1f}  regard/{p.file}" for n, s, p in rows]
-    if isinstance(model.footprint.config, Word2VecConfig):  # nobody looks at anybody, and a word is its row
-        return "\n".join([*lines, "", f"{'parameters':<12}{model.footprint.parameters:,}"])
-    if isinstance(config := model.footprint.config, CaptionerConfig):  # an image is not counted in tokens
-        lines += ["", f"{'parameters':<12}{model.footprint.parameters:,}", f"{'looks':<12}{looks_at_cells(config)}"]
-        return "\n".join(lines)
-    lines += ["", *model.footprint.lines(), f"{'looks':<12}{looks(config)}"]
-    lines += [] if isinstance(config, Cells) else [f"{'computed':<12}{computed(model.footprint)}"]
+    config, family = model.footprint.config, family_of(model.footprint.config)
+    if not family.has_any("word_vectors", "captioning"):  # which are not counted in tokens
+        lines += ["", *model.footprint.lines()]
+    else:
+        lines += ["", f"{'parameters':<12}{model.footprint.parameters:,}"]
+    if family.has("attention"):
+        lines += [f"{'attention':<12}{attention_summary(config)}"]
+    if family.has("blocks"):
+        lines += [f"{'computed':<12}{computed(model.footprint)}"]
     return "\n".join(lines)
 
 
@@ -66,7 +67,7 @@ def explain_picture(target: str, settings: Sequence[str], out: Path) -> None:
 def explain_rows(target: str, settings: Sequence[str]) -> dict[str, Any]:
     """The tree for machines, with all figures at its root."""
     model = _explained(target, settings)
-    plain = isinstance(model.footprint.config, Word2VecConfig | CaptionerConfig)
+    plain = family_of(model.footprint.config).has_any("word_vectors", "captioning")
     figures = {"parameters": model.footprint.parameters} if plain else model.footprint.figures()
     return _as_dict(model.footprint.tree) | {"title": model.title, "paper": model.paper, "figures": figures}
 
@@ -114,18 +115,16 @@ def _of_recipe(recipe: Recipe, tree: Part) -> _Explained:
 
 
 def _of_size(size: Size, as_published: bool) -> _Explained:
-    tokens = context(size.config) or TYPICAL
-    tree = counted(size.config, size.vocabulary, tokens)
+    tokens = size.config.context or TYPICAL
+    tree = family_of(size.config).count(size.config, Sizes(vocabulary=size.vocabulary), tokens)
     title = size.title if as_published else f"{size.title} with other settings"
     return _Explained(title, size.paper, Footprint(size.config, tree, tokens, size if as_published else None))
 
 
-def looks(config: Config) -> str:
-    """Who looks at whom, and how."""
-    if isinstance(config, HANConfig):
-        return f"a learned query at the words of each sentence, another at the sentences; mixer {config.score}"
-    if isinstance(config, Cells):
-        return f"decoder back at {config.visibility} & padding; mixer {config.score}" if config.score else "nobody at anybody"
+def attention_summary(config: Any) -> str:
+    """Return what attends to what, and how."""
+    if not family_of(config).has("blocks"):
+        return config.attends or "none"
     seen = parse_visibility(config.visibility)
     sides = [f"{side} {name}{' & padding' if side == 'encoder' else ''}" for side, name in _names(config).items()]
     meant = f", where {config.visibility} is {str(seen)[1:-1]}" if isinstance(seen, Both | Either) and not _joined(config) else ""
@@ -133,16 +132,9 @@ def looks(config: Config) -> str:
     return f"{', '.join(sides)}{meant}{whole}; mixer {config.mixer}; position {config.position}"
 
 
-def looks_at_cells(config: CaptionerConfig) -> str:
-    seen = "" if config.encoder == "cnn" else f"cells at cells, {config.visibility}; "
-    words = "" if config.decoder == "lstm" else "words at words before them; "
-    return f"{seen}{words}words at all {config.side} x {config.side} cells; mixer {config.mixer}; position {config.position}"
-
-
 def computed(footprint: Footprint) -> str:
     """By which kernels and why."""
     config = footprint.config
-    assert not isinstance(config, Cells)
     return "; ".join(f"{name} {_by(config, side, _tokens(footprint))}" for name, side in _sides(config).items())
 
 
@@ -150,37 +142,37 @@ def draw_looks(title: str, footprint: Footprint, out: Path) -> None:
     kind, config = out.suffix.lower().removeprefix("."), footprint.config
     if kind not in ("png", "svg"):
         raise UserError(f"--out {out} must end in .png or .svg, which say what kind of picture to draw.")
-    if isinstance(config, Cells | Word2VecConfig | CaptionerConfig) or config.mixer == CONVOLUTION:
-        raise UserError(f"--out {out}: {title!r} has no pattern of tokens that look at tokens; leave out --out.")
+    if not family_of(config).has("blocks") or config.mixer == CONVOLUTION:
+        raise UserError(f"--out {out}: {title!r} has no attention pattern between tokens; leave out --out.")
     names, tokens = _names(config), _tokens(footprint)
     panels = [Panel(f"{side} {names[side]}", pattern, tokens) for side, pattern in _sides(config).items()]
     caption = f"Queries down, keys across, dark where a pair is seen. Computed: {computed(footprint)}."
     store(render_figure(lambda: drawn(title, caption, panels), "png" if kind == "png" else "svg"), out)
 
 
-def _sides(config: Bodies) -> dict[str, Visibility]:
-    pattern, (readers, writers) = parse_visibility(config.visibility), depth(config)
+def _sides(config: Any) -> dict[str, Visibility]:
+    pattern, (readers, writers) = parse_visibility(config.visibility), config.depth
     return ({"encoder": pattern} if readers else {}) | ({"decoder": causal & pattern} if writers else {})
 
 
-def _names(config: Bodies) -> dict[str, str]:
+def _names(config: Any) -> dict[str, str]:
     """As they were given."""
     given = f"({config.visibility})" if "|" in config.visibility else config.visibility
     before = "causal" if parse_visibility(config.visibility) == full else f"causal & {given}"
     return {side: given if side == "encoder" else before for side in _sides(config)}
 
 
-def _joined(config: Bodies) -> bool:
+def _joined(config: Any) -> bool:
     """Is it more than one name?"""
     return "&" in config.visibility or "|" in config.visibility
 
 
 def _tokens(footprint: Footprint) -> int:
     """As many as there are positions for, or as texts have."""
-    return context(footprint.config) or footprint.tokens
+    return footprint.config.context or footprint.tokens
 
 
-def _by(config: Bodies, side: Visibility, tokens: int) -> str:
+def _by(config: Any, side: Visibility, tokens: int) -> str:
     if config.mixer == CONVOLUTION:
         return f"one convolution, over {config.kernel_width or KERNEL_WIDTH} tokens (nobody is compared)"
     if config.mixer == "softmax":

@@ -37,7 +37,7 @@ NEAREST = 8  # words, to those of static vectors
 def look(
     run: str, text: str, part: str | None, out: Path | None, device: str | None, settings: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Checks first: nobody should wait for a model to hear that a file's name is wrong."""
+    """Check the request before the model is loaded, then yield its attention as lines and save its picture."""
     if part is not None and part not in PARTS:
         raise UserError(f"--part {part} is not a part of the model{nearest(part, PARTS)}")
     if not text.strip():
@@ -75,7 +75,7 @@ def look(
 
 
 def _document(document: Document, out: Path | None) -> Iterator[str]:
-    """On shades, where whoever reads it can see them."""
+    """Yield a document's lines, shaded on a terminal with colours, and save its picture."""
     colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     yield from document.shaded(shutil.get_terminal_size().columns) if colours else document.lines()
     if out is not None:
@@ -104,7 +104,7 @@ def look_at_word(
 ) -> Iterator[str]:
     """The uses of a word in these texts or in the lines of a file; the picture's matrix is that of `layer`, the last if None.
 
-    Word vectors `beside` them have one for all uses: what is near that one is told.
+    Word vectors `beside` them have one for all uses: its nearest words are printed.
     """
     _check_out(out)
     if file is not None and texts:

@@ -45,7 +45,7 @@ class Tabular(Protocol):
 
     @property
     def texts(self) -> int:
-        """To a row; 0: one or two."""
+        """Return the number of texts in a row; 0: one or two."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class Tabular(Protocol):
         ...
 
     def fields(self, asked: Sequence[tuple[str, ...]], first: int) -> Sequence[Fields]:
-        """What stands in the new columns of each row, and what else machines are told; the first is number `first` of all."""
+        """Return the new columns of each row, and what JSON has besides; the first row is number `first` of all."""
         ...
 
 
@@ -125,7 +125,7 @@ def _predict_lines(path: Path, answers: Predictor, as_json: bool, emit: Emit) ->
 
 
 def _read(path: Path, answers: Tabular) -> tuple[tuple[str, ...], list[Line]]:
-    """The names of its columns, where it has a header, and its rows: all of them, so that nothing is told of a broken table."""
+    """Read a whole table before anything is predicted: the names of its columns, where it has a header, and its rows."""
     try:
         if _suffix(path) in JSON_LINES:
             return (), list(_from_json(path, answers))
@@ -145,7 +145,7 @@ def _from_json(path: Path, answers: Tabular) -> Iterator[Line]:
 
 
 def _keys(values: Mapping[str, object], texts: int) -> tuple[str, ...]:
-    """Which keys hold the texts, by their names; `text` where they do not tell."""
+    """Return the keys that hold the texts, by their names; `text` by default."""
     guess = text_columns([name for name, value in values.items() if isinstance(value, str)]).columns
     if "text" in values and texts != 2:
         return ("text",)

@@ -53,7 +53,7 @@ CURVE = "pruning"
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What was asked for."""
+    """Options of a pruning."""
 
     keep: float = 0.5
     by: str = "importance"
@@ -77,12 +77,12 @@ def prune_run(
     run, recipe = Run.open(folder), recipe_with_data(str(folder), wish.data, split="valid")
     test = _bounded(TASKS[recipe.task.name].read_test(recipe))
     searched = run.recipe_with(settings)
-    if recipe.model.mixer == CONVOLUTION:
-        raise UserError(f"{folder} has convolutions in place of attention (model.mixer=conv), whose heads stay together.")
     if not family_of(recipe.model).has("blocks"):
         raise UserError(
             f"{folder} is a {recipe.model.family} network, whose attention has one head, and one must stay; prune another run."
         )
+    if recipe.model.mixer == CONVOLUTION:
+        raise UserError(f"{folder} has convolutions in place of attention (model.mixer=conv), whose heads stay together.")
     if not TASKS[recipe.task.name].metrics:
         raise UserError(f"task {recipe.task.name} has no score, so there is no curve to draw; prune a run that is scored.")
     answers = TASKS[recipe.task.name].open(run, searched, choose_device(device))
@@ -112,7 +112,7 @@ def ranked(answers: Predictor, recipe: Recipe, run: Run, wish: Wish, say: Say) -
 
 
 def _losses(model: nn.Module, run: Run, say: Say) -> Callable[[int], Tensor]:
-    """Of the run's own training batches, by their number."""
+    """Return the loss of the run's training batch of a given number."""
     prepared = TASKS[run.recipe.task.name].prepare(run.recipe, run.folder, lambda line: None)
     objective, loader = prepared.objective(), Loader(prepared.source(packed=False))
     device = next(model.parameters()).device
@@ -143,7 +143,7 @@ def pruning_curve(answers: Predictor, recipe: Recipe, test: Any, found: Importan
 
 
 def pruned_answers(answers: Predictor, removed: Removed) -> Predictor:
-    """The same answers by a model from which these heads are gone, packed anew where it was packed."""
+    """Return the predictor with a model without these heads, packed again where it was packed."""
     both = getattr(answers, "both", None)  # networks of an ELECTRA, which is scored as a whole
     whole: nn.Module = deepcopy(both or answers.model)
     model = getattr(whole, "discriminator", whole)

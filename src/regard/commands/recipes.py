@@ -12,12 +12,12 @@ COUNTED_IN_WORDS = ("word", "spaced", "character")  # of these there may be fewe
 
 
 def recipe_rows() -> list[dict[str, Any]]:
-    """For machines, one built-in recipe each; no parameters where they depend on what the training starts from."""
+    """Return a row for each built-in recipe, as JSON has it; no parameters where they depend on a checkpoint."""
     return [_row(name) for name in builtin_names()]
 
 
 def recipe_table() -> str:
-    """For people: name, title, size, time, score and command of every built-in recipe."""
+    """Return a table of all built-in recipes: name, title, size, time, score and command."""
     rows, lines = recipe_rows(), list[str]()
     margin = 1 + max(len(row["name"]) for row in rows)
     for row in rows:

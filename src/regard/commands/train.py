@@ -1,8 +1,6 @@
 """`regard train`: a recipe and a folder become a run. The same call again continues it; once more, and there is nothing to do.
 
-What a training is told to be, in a few lines: the recipe's title, and what the command changed in it.
-
-What to type next, once a run is there: every kind is asked, and looked into, in its own way.
+It prints the recipe's title and what the command changed in it, and in the end what to type next for a run of this task.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, wo
     check_vectors(prepared)
     if TASKS[recipe.task.name].trainer is None:
         say(_plan(prepared, device))
-    if not (recipe.train.shard and world.size > 1):
+    if not (recipe.train.fsdp and world.size > 1):
         must_fit_memory(prepared, device)
     if world.leads:
         must_fit_disk(prepared, folder)
@@ -72,7 +70,7 @@ def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, wo
 
 
 def _prepared(recipe: Recipe, folder: Path | None, device: torch.device, say: Say) -> Prepared:
-    """With epochs as steps, which are known only now, and with what the recipe leaves to be chosen."""
+    """Prepare the data; then fill in what depends on it: steps from epochs, and settings that are `auto`."""
     recipe = with_precision(recipe, device, say)
     task = TASKS[recipe.task.name]
     prepared = task.prepare(recipe, folder, say)
@@ -86,7 +84,7 @@ def _prepared(recipe: Recipe, folder: Path | None, device: torch.device, say: Sa
 
 
 def _plan(prepared: Prepared, device: torch.device) -> str:
-    """How long the training is, in a line; a warm-up that was shortened to fit says so."""
+    """Describe the length of the training in a line; a shortened warm-up is mentioned."""
     train, batches = prepared.recipe.train, len(_source(prepared, device).plan(0))
     warmup = f"{train.warmup_steps:,} of warm-up" if train.warmup_steps else "no warm-up"
     if train.decays and train.warmup >= 1 and train.warmup_steps < train.warmup:
@@ -103,7 +101,7 @@ def train_prepared(prepared: Prepared, folder: Path, device: torch.device, say: 
             if (trainer := TASKS[recipe.task.name].trainer) is not None:
                 progress = trainer.train(prepared, run, say, interrupt)
             else:
-                progress = _looped(prepared, run, device, say, world, interrupt)
+                progress = _run_loop(prepared, run, device, say, world, interrupt)
         if interrupt or not world.leads:
             return Outcome(run, progress, None, prepared, interrupt.exit_code if interrupt else 0)
         steps = f"{progress.step:,} step{'s' * (progress.step != 1)}"
@@ -115,12 +113,12 @@ def train_prepared(prepared: Prepared, folder: Path, device: torch.device, say: 
         return Outcome(run, progress, result, prepared)
 
 
-def _looped(prepared: Prepared, run: Run, device: torch.device, say: Say, world: World, interrupt: Interrupt) -> Progress:
-    """By the loop that trains nearly everything."""
+def _run_loop(prepared: Prepared, run: Run, device: torch.device, say: Say, world: World, interrupt: Interrupt) -> Progress:
+    """Train by the common loop."""
     config, model, store = prepared.recipe.train, prepared.model(), run.store(say)
     if prepared.recipe.text.vectors:
         fill_vectors(model, prepared, say)
-    spread = ParallelModel(model, world, config.shard, device)
+    spread = ParallelModel(model, world, config.fsdp, device)
     optimizer, progress = resume(store, config, model, spread)
     _must_not_start_over(run, progress)
     if done(config, progress):
@@ -136,7 +134,7 @@ def _looped(prepared: Prepared, run: Run, device: torch.device, say: Say, world:
 
 
 def _scored(run: Run, prepared: Prepared, device: torch.device) -> Result:
-    """On the test set, and beside what the run was trained after, if it was."""
+    """Score the run on the test set, beside its teacher if it has one."""
     task = TASKS[prepared.recipe.task.name]
     answers = task.open(run, prepared.recipe, device)
     result = answers.evaluate(prepared.test)
@@ -144,14 +142,14 @@ def _scored(run: Run, prepared: Prepared, device: torch.device) -> Result:
 
 
 def _source(prepared: Prepared, device: torch.device) -> Source:
-    """On a GPU in half precision texts are packed without padding, where there is a kernel for the model's visibility."""
+    """Return the training batches; on a GPU in half precision packed without padding, where the model's visibility allows it."""
     recipe = prepared.recipe
     packed = device.type == "cuda" and recipe.train.precision == "bf16" and recipe.model.packable
     return bounded(prepared.source(packed=packed), recipe.train.examples_per_batch)
 
 
 def dry_run_lines(recipe: Recipe, device: torch.device, say: Say, folder: Path | None = None) -> list[str]:
-    """What a training would read, hold and cost. Nothing is written, and what a training in `folder` would be refused for, is."""
+    """Return what a training would read, hold and cost, without writing; refuse what a training in `folder` would refuse."""
     if folder is None:
         prepared = _prepared(recipe, None, device, say)
         must_fit_memory(prepared, device)

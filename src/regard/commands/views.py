@@ -1,12 +1,7 @@
-"""What `regard lens --show` is made of: a question that was typed, and a way of looking that answers it.
+"""`regard lens --show`: a request, and the view that answers it.
 
-Every way of looking that `regard lens --show` knows, by its name, and how one is asked for.
-
-Ways of looking that change nothing: what heads attend to, and what kind of looking that is.
-
-Ways of looking that change the model, or its input, to find out what matters.
-
-`regard lens RUN --show map`: words of a run, or of a file of vectors, on a picture of two axes.
+Views of attention as it is (`OBSERVED`), views that change the model or its input to find what matters (`CAUSES`), and
+a map of word vectors on two axes (`MAPPED`).
 """
 
 from __future__ import annotations
@@ -47,7 +42,7 @@ from regard.tasks.registry import open_run
 
 @dataclass(frozen=True, kw_only=True)
 class ViewRequest:
-    """What was typed beside the name of the view. None, or False, where nothing was."""
+    """Options of a view; None, or False, where nothing was typed."""
 
     run: str
     device: str | None = None
@@ -78,7 +73,7 @@ class LensView:
     takes: tuple[str, ...] = ("target", "hypothesis")
 
     def check(self, name: str, asked: ViewRequest) -> None:
-        """Before a model is loaded: is all there that is needed, and nothing else?"""
+        """Refuse a request with missing or superfluous options, before a model is loaded."""
         for need in self.needs:
             if getattr(asked, need) in (None, False):
                 missing = "a text to look into" if need == "text" else f"--{need} {need.upper()}"
@@ -106,7 +101,7 @@ def show(name: str, asked: ViewRequest, out: Path | None) -> Iterator[str]:
 
 
 def computed(name: str, asked: ViewRequest) -> LensResult:
-    """Checks first: nobody should wait for a model to hear of a wrong name."""
+    """Check the request before the model is loaded, then compute a view."""
     if name not in SHOWS:
         raise UserError(f"--show {name} is not a way of looking{nearest(name, SHOWS)}")
     SHOWS[name].check(name, asked)
@@ -138,7 +133,7 @@ def weights(answers: Predictor, asked: ViewRequest) -> AttentionWeights:
 
 
 def roles(answers: Predictor, asked: ViewRequest) -> Roles:
-    """Of a text, of the sentences of a treebank, or of both; beside the same model with random weights."""
+    """Return the roles of heads on a text, a treebank, or both, beside the same model with random weights."""
     if asked.text is None and asked.data is None:
         raise UserError("--show roles needs a text, or --data FILE.conllu with sentences and their trees.")
     sentences = [] if asked.data is None else read_conllu(asked.data, SENTENCES)
@@ -181,7 +176,7 @@ CHANGED_TEXTS, DELETED = 200, 20  # of a file, how many are looked at
 
 
 def _importance(answers: Predictor, asked: ViewRequest) -> Importance:
-    """Of one text, or of many: those of a file, or else of the run's test set."""
+    """Return the importance of heads for one text, for those of a file, or for the run's test set."""
     if asked.text is not None:
         return importance([asked.subject(answers)])
     return importance(subjects(answers, recipe_with_data(asked.run, asked.data), CHANGED_TEXTS))

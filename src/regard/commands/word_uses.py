@@ -48,7 +48,7 @@ class Spelling(NamedTuple):
 
 
 def word_uses(run: str | Path, word: str, sentences: Sequence[str | tuple[str, str]], device: str | None = None) -> WordUses:
-    """How far apart the uses of a word in these sentences are, in every layer of a run or a public checkpoint.
+    """Return how far apart the uses of a word in these sentences are, in every layer of a run or a public checkpoint.
 
     With a sense beside each sentence, (sentence, sense), also whether uses of one sense are nearer than others.
     """
@@ -75,7 +75,7 @@ def read_uses(run: str | Path, word: str, found: Sequence[Found], device: str | 
 
 
 def uses_in(body: Body, word: str, found: Sequence[Found]) -> WordUses:
-    """The same in a body that is open already."""
+    """Return the uses of a word in a body that is open already."""
     word = _clean(word)
     shown = found[:MOST_USES]
     notes = [f"{len(found):,} uses were found; the first {MOST_USES} are compared"] if len(found) > len(shown) else []
@@ -102,7 +102,7 @@ def _room(body: Body) -> int:
 
 
 def _spelling(body: Body, use: Found) -> Spelling:
-    """Of a text longer than the model reads, what stands around the word."""
+    """Return a use as token ids; of a text longer than the model reads, the part around the word."""
     (written,) = body.tokenizer.encode_placed([use.sentence.text])
     pieces, word = written.pieces_of(*use.span), use.sentence.text[use.span.start : use.span.end]
     if pieces is None:
@@ -125,7 +125,7 @@ def _spelling(body: Body, use: Found) -> Spelling:
 
 @torch.no_grad()
 def _vectors(body: Body, spellings: Sequence[Spelling]) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """By layer, the static embedding first: a vector a use, the mean over its pieces; and how far apart other words are."""
+    """Return by layer, the static embedding first, a vector for each use, and how far apart other words are."""
     if body.layers is None:
         raise UserError(f"{body.name} is a recurrent network, which has no blocks to look between; give a model made of blocks.")
     others = _others(body, spellings)
@@ -166,7 +166,7 @@ def several(name: str) -> list[str]:
 
 
 def side_by_side(names: Sequence[str], word: str, found: Sequence[Found], layer: int | None, device: str | None) -> SenseMaps:
-    """In this layer of each model that reads, the last where none is given; a table has one vector for all uses."""
+    """Compare the uses of a word in one layer of several models, by default the last; word vectors have one for all uses."""
     uses = [_static(name, word, found) if _is_static(name) else read_uses(name, word, found, device) for name in names]
     uses = [replace(each, model=_short(each.model)) for each in uses]
     if uses[0].senses is None:

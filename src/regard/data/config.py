@@ -26,12 +26,12 @@ class PairsConfig:
     columns: tuple[str, ...] = ()  # source and target column of TSV, CSV, JSONL and hub data
     maximum_tokens: int = 256  # a training pair with a longer side is left out, and counted
     limit: int = 0  # use only so many training pairs; 0 is all
-    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    valid_fraction: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.held_out)
+        must_be_share(self.valid_fraction)
         for key in ("train", "valid"):
-            if not getattr(self, key) and (key == "train" or not self.held_out):
+            if not getattr(self, key) and (key == "train" or not self.valid_fraction):
                 raise UserError(f"data.{key} is empty; give a file, two aligned files as a,b, or hf:NAME.{hint(key)}")
         if len(self.columns) not in (0, 2):
             raise UserError(f"data.columns has {len(self.columns)} names; give two, source,target.")
@@ -46,12 +46,12 @@ class TextsConfig:
     """Running text: documents to be continued."""
 
     train: tuple[str, ...] = ()
-    valid: tuple[str, ...] = ()  # none: the last part of train, `held_out` of its tokens
+    valid: tuple[str, ...] = ()  # none: the last part of train, `valid_fraction` of its tokens
     test: tuple[str, ...] = ()
     column: str = "text"  # of JSONL and hub data
     window: int = 0  # tokens that are seen together; 0: model.maximum_length
-    apart: bool = True  # documents that share a window do not see each other
-    held_out: float = 0.05
+    document_mask: bool = True  # documents that share a window do not see each other
+    valid_fraction: float = 0.05
     stride: int = 0  # when a test is scored: tokens by which windows move on; 0: half a window
 
     def __post_init__(self) -> None:
@@ -59,8 +59,8 @@ class TextsConfig:
             raise UserError(f"data.window={self.window} must be 0 (model.maximum_length) or more.")
         if self.stride < 0:
             raise UserError(f"data.stride={self.stride} must be 0 (half a window) or more.")
-        if not 0 < self.held_out < 1:
-            raise UserError(f"data.held_out={self.held_out} must be between 0 and 1, such as 0.05.")
+        if not 0 < self.valid_fraction < 1:
+            raise UserError(f"data.valid_fraction={self.valid_fraction} must be between 0 and 1, such as 0.05.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +74,10 @@ class LabelledConfig:
     columns: tuple[str, ...] = ()  # text and label, or text, second text and label
     maximum_tokens: int = 0  # a longer text is cut to so many, its marks counted; 0: none is, and none may be too long
     limit: int = 0  # use only so many training texts; 0 is all
-    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    valid_fraction: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.held_out)
+        must_be_share(self.valid_fraction)
         if len(self.columns) not in (0, 2, 3):
             raise UserError(f"data.columns has {len(self.columns)} names; give two, text,label, or three, text,second,label.")
         if len(set(self.columns)) < len(self.columns):
@@ -118,10 +118,10 @@ class QuestionsConfig:
     unanswerable: bool = False  # may a question have no answer?
     threshold: float = 0.0  # where it may: by so much "no answer" must be better than the best answer
     limit: int = 0  # use only so many training questions; 0 is all
-    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    valid_fraction: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.held_out)
+        must_be_share(self.valid_fraction)
         if len(self.columns) not in (0, 3):
             raise UserError(f"data.columns has {len(self.columns)} names; give three, question,context,answers.")
         if len(set(self.columns)) < len(self.columns):
@@ -151,10 +151,10 @@ class TaggedConfig:
     repair: bool = False  # tags that break the scheme are mended, and counted; else they are refused
     window: int = 0  # tokens that are seen together, marks counted; 0: model.maximum_length
     limit: int = 0  # use only so many training sentences; 0 is all
-    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    valid_fraction: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.held_out)
+        must_be_share(self.valid_fraction)
         if len(self.columns) not in (0, 2) or len(set(self.columns)) < len(self.columns):
             raise UserError(f"data.columns={','.join(self.columns)} must be two columns, word,tag, such as data.columns=0,3.")
         if self.window and self.window < 16:
@@ -171,12 +171,12 @@ class CaptionsConfig:
     images: str = ""  # a folder or a .tar archive with the images; none: the folder that a captions file is in
     maximum_tokens: int = 64  # a longer caption is not trained on, and counted
     limit: int = 0  # use only so many training images; 0 is all
-    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    valid_fraction: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.held_out)
+        must_be_share(self.valid_fraction)
         for key in ("train", "valid"):
-            if not getattr(self, key) and (key == "train" or not self.held_out):
+            if not getattr(self, key) and (key == "train" or not self.valid_fraction):
                 raise UserError(
                     f"data.{key} is empty; give a captions file, such as captions.jsonl, or builtin:scenes/{key}.{hint(key)}"
                 )
@@ -197,10 +197,10 @@ class DialoguesConfig:
     replies: Literal["every", "second"] = "every"  # which turns are learned: all but the first, or the second speaker's
     maximum_tokens: int = 256  # of a context: its oldest turns are left out, and a training reply that is longer is too
     limit: int = 0  # use only so many training dialogues; 0 is all
-    held_out: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
+    valid_fraction: float = 0.0  # where there is no valid: this share of train, picked at random, is held out for it
 
     def __post_init__(self) -> None:
-        must_be_share(self.held_out)
+        must_be_share(self.valid_fraction)
         if self.turns < 1:
             raise UserError(f"data.turns={self.turns} must be at least 1: the turn that is replied to.")
         if self.maximum_tokens < 8:

@@ -1,4 +1,4 @@
-"""A share of the training data that is held out to validate with, where nothing else is given: `data.held_out=0.1`.
+"""A share of the training data that is held out to validate with, where nothing else is given: `data.valid_fraction=0.1`.
 
 It is picked at random, by a seed of its own, so that it is the same one whatever the training's. What belongs together stays
 together, in training or in validation: the sentences of a document, the questions about a text, the captions of an image, what
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SEED = 1  # that validation is picked by: the same whatever the training's
-HOLD_OUT = "Or set data.valid= data.held_out=0.1 to hold out a tenth of data.train."
+HOLD_OUT = "Or set data.valid= data.valid_fraction=0.1 to hold out a tenth of data.train."
 
 
 class Rows(NamedTuple):
@@ -39,8 +39,8 @@ def rows_held_out(groups: Sequence[Hashable], share: float, what: str) -> Rows:
     held = np.isin(of_row, order[before < wanted])
     if not 0 < held.sum() < len(groups):
         raise UserError(
-            f"data.held_out={share} of {len(groups):,} {what} is {int(held.sum()):,}, which leaves nothing to learn from or to "
-            "validate with; choose another share, or give data.valid."
+            f"data.valid_fraction={share} of {len(groups):,} {what} is {int(held.sum()):,}, which leaves nothing to learn from "
+            "or to validate with; choose another share, or give data.valid."
         )
     return Rows(np.flatnonzero(~held), np.flatnonzero(held))
 
@@ -58,19 +58,23 @@ class Splits(Protocol):
     def valid(self) -> tuple[str, ...]: ...
 
     @property
-    def held_out(self) -> float: ...
+    def valid_fraction(self) -> float: ...
 
 
 def told_held_out(data: Splits) -> list[str]:
     """For people: whether a share is held out, or asked for in vain."""
-    if data.held_out and data.valid:
-        return [f"data.held_out={data.held_out} is not used, since there is data.valid; data.valid= leaves that out"]
-    return [f"valid: data.held_out={data.held_out} of train, picked at random and always the same"] if data.held_out else []
+    if data.valid_fraction and data.valid:
+        return [f"data.valid_fraction={data.valid_fraction} is not used, since there is data.valid; data.valid= leaves that out"]
+    return (
+        [f"valid: data.valid_fraction={data.valid_fraction} of train, picked at random and always the same"]
+        if data.valid_fraction
+        else []
+    )
 
 
 def must_be_share(share: float) -> None:
     if not 0 <= share < 1:
-        raise UserError(f"data.held_out={share} must be 0 (none) or more, and less than 1, such as 0.1.")
+        raise UserError(f"data.valid_fraction={share} must be 0 (none) or more, and less than 1, such as 0.1.")
 
 
 def hint(split: str, error: object = "does not exist") -> str:

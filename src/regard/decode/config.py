@@ -24,7 +24,7 @@ ONLY_FOR: dict[str, tuple[Search, ...]] = {  # elsewhere these would do nothing,
     "samples": ("sample",),
     "repetition_penalty": ("sample", "greedy"),
     "stop": ("sample", "greedy"),
-    "slide": ("sample", "greedy"),
+    "sliding_window": ("sample", "greedy"),
 }
 
 
@@ -49,9 +49,9 @@ class DecodeConfig:
     seed: int = 0  # the same seed draws the same texts
     samples: int = 1  # texts of each prompt
     stop: tuple[str, ...] = ()  # a text ends where one of these would begin; \\n is a line end
-    banned: tuple[str, ...] = ()  # words that must not come out
+    banned_words: tuple[str, ...] = ()  # words that must not come out
     prefix: str = ""  # what every output must begin with
-    slide: bool = False  # beyond what a model sees at once, go on from the last half of it
+    sliding_window: bool = False  # beyond what a model sees at once, go on from the last half of it
     batch_tokens: int = 4096
     weights: Weights = "float32"  # on a CPU; bfloat16 and int8 are faster for a little loss
 

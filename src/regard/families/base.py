@@ -24,6 +24,7 @@ from regard.core.errors import UserError
 
 if TYPE_CHECKING:
     from regard.data.batching.labelled import SpecialTokens
+    from regard.model.flops import Part
     from regard.text.specials import Roles
 
 CAPABILITIES = {
@@ -45,6 +46,8 @@ CAPABILITIES = {
     "blocks": "is made of Transformer blocks alone: can be pruned, compiled, sharded and trained with activation checkpointing",
     "compiles_steps": "the steps of its recurrent decoder can be compiled, though it is not made of blocks",
 }
+
+MOST_LAYERS = 4_096  # the deepest Transformer that was published has 1,000 (Wang et al. 2022, DeepNet)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +82,29 @@ class Sizes:
     @property
     def written(self) -> int:
         return self.target_vocabulary or self.vocabulary
+
+
+class CellConfig:
+    """What settings of families with recurrent cells have in common, beside their fields."""
+
+    packable = False  # a word is read after the word before it, so sequences lie side by side, not end to end
+    position = "none"  # cells know the order by themselves
+    context: int | None = None
+    kept_of_source = 0  # numbers that decoding keeps of each source token
+    carried = 0  # numbers that decoding keeps of all it has written
+    cell: str
+    width: int
+    depth: tuple[int, int]
+
+    @property
+    def attends(self) -> str:
+        """Attention in a few words; empty where there is none."""
+        return ""
+
+    @property
+    def summary(self) -> str:
+        layers = "+".join(str(number) for number in self.depth if number)
+        return f"width {self.width}, {layers} layers of {self.cell} cells, {self.attends or 'no attention'}"
 
 
 def first_role(*choices: int | None) -> int:
@@ -124,13 +150,48 @@ class Family:
             raise KeyError(f"CAPABILITIES does not list {sorted(unknown)}")
         return self.capabilities.issuperset(capabilities)
 
+    def has_any(self, *capabilities: str) -> bool:
+        """Return whether the family has one of these capabilities."""
+        return any(self.has(capability) for capability in capabilities)
+
+    def count(self, config: Any, sizes: Sizes, length: int, source: int = 0, scored: int | None = None) -> Part:
+        """Return the tree of a model with the operations of one text of `length` tokens, or of a pair (see `example`).
+
+        Every head of the model is counted; where only some tokens are masked, the head of words for these `scored` tokens.
+        """
+        from regard.model.flops import count, on_meta
+
+        if sum(config.depth) > MOST_LAYERS:
+            raise UserError(f"this model has {sum(config.depth):,} layers, and {MOST_LAYERS:,} are the most; lower model.layers.")
+        model: Any = on_meta(lambda: self.build(config, sizes, 0))
+
+        def run() -> None:
+            inputs = self.example(config, sizes, 1, length, source)
+            if hasattr(model, "outputs"):
+                model.outputs(*inputs, scored=scored)
+            else:
+                model(*inputs)
+
+        return count(model, run, self.name)
+
     def example(self, config: Any, sizes: Sizes, batch: int = 1, length: int = 16, source: int = 0) -> tuple[Any, ...]:
         """Return random inputs of `batch` texts with `length` tokens, or of pairs with `source` tokens (0: `length`) to read."""
         return self.inputs(config, sizes, batch, length, source or length)
 
 
+def head_outputs(model: Any, x_BLD: Tensor, words: Tensor, scored: int | None = None) -> dict[str, Tensor]:
+    """Return what every head of a body makes of its vectors; the head of words, of the first `scored` tokens of each text."""
+    found = {"words": model.head(x_BLD[:, :scored])} if hasattr(model, "head") else {}
+    if hasattr(model, "pooler"):
+        found["pooler"] = model.pooler(x_BLD, words)
+        found |= {name: getattr(model, name)(found["pooler"]) for name in ("next_sentence", "classes") if hasattr(model, name)}
+    return found | {name: getattr(model, name)(x_BLD) for name in ("tags", "span", "replaced") if hasattr(model, name)}
+
+
 def random_ids(vocabulary: int, batch: int, length: int) -> Tensor:
     """Return ids_BL without special tokens, where the vocabulary has more than these. On the meta device, a shape alone."""
+    if torch.get_default_device().type == "meta":
+        return torch.empty(batch, length, dtype=torch.long)
     return torch.randint(min(4, vocabulary - 1), vocabulary, (batch, length))
 
 

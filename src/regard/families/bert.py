@@ -17,7 +17,7 @@ Differs from the papers in: no dropout inside attention by default.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import Tensor, nn
@@ -25,10 +25,9 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.core.packing import Words
 from regard.data.batching.labelled import SpecialTokens
-from regard.families.base import MASKED_WORDS, Family, Heads, Sizes, all_words, first_role, random_ids
+from regard.families.base import MASKED_WORDS, Family, Heads, Sizes, all_words, first_role, head_outputs, random_ids
 from regard.model.embedding import Embed
 from regard.model.feedforward import Activation
-from regard.model.flops import Part, embedding, learned_positions, linear, norm, stack, vocabulary_head
 from regard.model.heads import LinearHead, Pooler, Pooling, ReplacedHead, VocabularyHead, before_words
 from regard.model.init import initialise
 from regard.model.position.absolute import PositionKind
@@ -124,41 +123,16 @@ class BERT(nn.Module):
         """logits_BLV for every position. `words` says what of the rows are words: lengths_B, or how sequences are packed."""
         return self.head(self.hidden(ids_BL, words, segments_BL))
 
+    def outputs(self, ids_BL: Tensor, words: Tensor, scored: int | None = None) -> dict[str, Tensor]:
+        """Return what every head makes of texts."""
+        return head_outputs(self, self.hidden(ids_BL, words), words, scored)
+
     def hidden(self, ids_BL: Tensor, words: Words, segments_BL: Tensor | None = None) -> Tensor:
         """Each word in its context, x_BLD."""
         batch, length = ids_BL.shape
         pattern, compares = self.visibility & only_words(words), self.config.compares
         view = pattern.over(length, length, batch=batch, device=ids_BL.device, mask=compares)
         return self.encoder(self.embed(ids_BL, positions(words), segments_BL), view)
-
-
-def count(config: BERTConfig, vocabulary: int, tokens: int, scored: int | None = None, heads: Heads = MASKED_WORDS) -> Part:
-    """The model as a tree of parts with the operations of one text; words are asked of `scored` of its tokens, of all if None."""
-    c, asked, words = config, tokens if scored is None else scored, config.words_width
-    parts = [embedding("embedding", vocabulary, words)]
-    if c.position == "learned":
-        parts += [learned_positions("positions", c.first_position + c.maximum_length, words)]
-    if c.segments:
-        parts += [Part("segments", f"{c.segments} x D={words}", "model/embedding.py", c.segments * words)]
-    parts += [replace(norm(words), name="embedding norm")]
-    if words != c.width:
-        parts += [_linear("widen", words, c.width, tokens, "model/embedding.py")]
-    parts += [stack("encoder", c, c.layers, tokens)]
-    if heads.words:
-        parts += [_linear("before the head", c.width, words, asked), norm(words)]
-        parts += [vocabulary_head(words, vocabulary, asked, tied=True, bias=True)]
-    if heads.pooled and c.pooler != "mean":
-        parts += [_linear("pooler", c.width, c.width, 1)]
-    outputs = {"next sentence": (2 * heads.next_sentence, 1), "classes": (heads.classes, 1)}
-    outputs |= {"tags": (heads.tags, tokens), "span": (2 * heads.span, tokens)}
-    parts += [_linear(name, c.width, scores, of) for name, (scores, of) in outputs.items() if scores]
-    if heads.replaced:
-        parts += [_linear("before replaced", c.width, c.width, tokens), _linear("replaced", c.width, 1, tokens)]
-    return Part("bert", f"B,L -> B,L,V={vocabulary:,}", "families/bert.py", children=tuple(parts))
-
-
-def _linear(name: str, inputs: int, outputs: int, vectors: int, file: str = "model/heads.py") -> Part:
-    return Part(name, f"D={inputs} -> {outputs:,}", file, linear(inputs, outputs), 2 * vectors * inputs * outputs)
 
 
 def text_inputs(config: Any, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor]:

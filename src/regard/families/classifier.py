@@ -15,34 +15,28 @@ Dims: N texts, C classes.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.core.packing import Packing, Words
-from regard.families import bert, elmo, encoder, gpt, han
-from regard.families.base import Heads
-from regard.families.bert import BERT, BERTConfig
-from regard.families.elmo import ELMo, ELMoConfig
-from regard.families.encoder import Encoder, EncoderConfig
-from regard.families.gpt import GPT, GPTConfig
-from regard.families.han import HAN, HANConfig
-from regard.model.flops import Part, linear
+from regard.families import family_of
+from regard.families.base import Heads, Sizes, all_words
+from regard.model.flops import Part, on_meta
+from regard.model.flops import count as counted
 from regard.model.heads import LinearHead
 from regard.model.init import initialise
 
-Config = GPTConfig | BERTConfig | EncoderConfig | HANConfig | ELMoConfig
-Body = GPT | BERT | Encoder | HAN | ELMo
 POOLED = Heads(words=False, pooler=True)  # what a classifier asks of a body that reads both ways
 
 
 class Classifier(nn.Module):
-    """The body keeps its own names below `body.`, so that weights it was trained with elsewhere fit. Only a GPT has no pooler."""
+    """A body and a layer of classes. The body keeps its own names below `body.`, so that weights trained elsewhere fit."""
 
-    def __init__(self, body: Body, classes: int, seed: int = 0) -> None:
+    def __init__(self, body: Any, classes: int, seed: int = 0) -> None:
         super().__init__()
-        self.body = body
+        self.body, self.causal = body, family_of(body).has("causal_lm")
         self.classes = LinearHead(body.config.width, classes, body.config.dropout)
         initialise(self.classes, seed, deviation=0.02)
 
@@ -52,13 +46,13 @@ class Classifier(nn.Module):
 
     def hidden(self, ids_BL: Tensor, words: Words, segments_BL: Tensor | None = None) -> Tensor:
         """Each token in its context, x_BLD."""
-        if isinstance(self.body, GPT):
+        if self.causal:
             return self.body.hidden(ids_BL, words if isinstance(words, Packing) else None)  # no word sees the padding behind it
         return self.body.hidden(ids_BL, words, segments_BL if self.body.config.segments > 1 else None)
 
     def scores(self, x_BLD: Tensor, words: Words) -> Tensor:
         """logits_NC from one vector a text: the last token's of a GPT, what the pooler makes of the others'."""
-        return self.classes(last_tokens(x_BLD, words) if isinstance(self.body, GPT) else self.body.pooler(x_BLD, words))
+        return self.classes(last_tokens(x_BLD, words) if self.causal else self.body.pooler(x_BLD, words))
 
 
 def last_tokens(x_BLD: Tensor, words: Words) -> Tensor:
@@ -70,37 +64,23 @@ def last_tokens(x_BLD: Tensor, words: Words) -> Tensor:
     raise TypeError("texts to classify come one a row, or packed into one row")
 
 
-def classifier(config: Config, vocabulary: int, classes: int, seed: int = 0) -> Classifier:
+def classifier(config: Any, vocabulary: int, classes: int, seed: int = 0) -> Classifier:
     """From scratch."""
-    return Classifier(_body(config, vocabulary, seed), classes, seed)
+    body = family_of(config).build(config, Sizes(vocabulary=vocabulary, heads=POOLED), seed)
+    return Classifier(body, classes, seed)
 
 
-def _body(config: Config, vocabulary: int, seed: int) -> Body:
-    if isinstance(config, GPTConfig):
-        return GPT(config, vocabulary, seed)
-    if isinstance(config, EncoderConfig):
-        return Encoder(config, vocabulary, seed, POOLED)
-    if isinstance(config, HANConfig):
-        return HAN(config, vocabulary, seed)
-    if isinstance(config, ELMoConfig):
-        return ELMo(config, vocabulary, seed, POOLED)
-    return BERT(config, vocabulary, seed, POOLED)
+def count(config: Any, vocabulary: int, tokens: int, classes: int, language: bool = False) -> Part:
+    """Return the tree of a classifier with the operations of one text; words are scored only with a `language` loss beside it."""
+    family, sizes = family_of(config), Sizes(vocabulary=vocabulary, heads=POOLED)
+    model: Any = on_meta(lambda: classifier(config, vocabulary, classes))
 
+    def run() -> None:
+        ids_BL = family.example(config, sizes, 1, tokens)[0]
+        words = all_words(*ids_BL.shape)
+        x_BLD = model.hidden(ids_BL, words)
+        model.scores(x_BLD, words)
+        if language and model.causal:
+            model.body.head(x_BLD)
 
-def count(config: Config, vocabulary: int, tokens: int, classes: int, language: bool = False) -> Part:
-    """The model as a tree of parts with the operations of one text; words are scored only with a `language` loss beside it."""
-    heads = replace(POOLED, classes=classes)
-    if isinstance(config, BERTConfig):
-        parts = bert.count(config, vocabulary, tokens, heads=heads).children
-    elif isinstance(config, EncoderConfig):
-        parts = encoder.count(config, vocabulary, tokens, heads=heads).children
-    elif isinstance(config, ELMoConfig):
-        parts = elmo.count(config, vocabulary, tokens, heads).children
-    elif isinstance(config, HANConfig):
-        parts = han.count(config, vocabulary, tokens, classes).children
-    else:
-        *body, words = gpt.count(config, vocabulary, tokens).children
-        head = Part("classes", f"D={config.width} -> {classes:,}", "model/heads.py", linear(config.width, classes))
-        head = replace(head, own_flops=2 * config.width * classes)
-        parts = (*body, words, head) if language else (*body, head)
-    return Part(f"{config.family} classifier", f"B,L -> B,C={classes:,}", "families/classifier.py", children=parts)
+    return counted(model, run, f"{config.family} classifier")

@@ -24,12 +24,9 @@ from regard.core.errors import UserError
 from regard.core.packing import Words
 from regard.families.base import MASKED_WORDS, Family, Heads
 from regard.families.bert import BERT, BERTConfig, bert_marks, text_inputs
-from regard.families.bert import count as count_bert
-from regard.model.flops import Part
 from regard.model.heads import Pooling, ReplacedHead
 
 REPLACED = Heads(words=False, replaced=True)
-SHARED = ("embedding", "positions", "segments", "embedding norm")  # parts of the count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,23 +85,13 @@ class ELECTRA(nn.Module):
         """logits_BL that each token was replaced. `words` says what of the rows are words."""
         return self.head(self.hidden(ids_BL, words, segments_BL))
 
+    def outputs(self, ids_BL: Tensor, words: Tensor, scored: int | None = None) -> dict[str, Tensor]:
+        """Return what both networks make of texts, of which the generator fills in `scored` tokens."""
+        return self.generator.outputs(ids_BL, words, scored) | self.discriminator.outputs(ids_BL, words)
+
     def hidden(self, ids_BL: Tensor, words: Words, segments_BL: Tensor | None = None) -> Tensor:
         """Each token in its context, x_BLD, as the discriminator sees it."""
         return self.discriminator.hidden(ids_BL, words, segments_BL)
-
-
-def count(config: ELECTRAConfig, vocabulary: int, tokens: int, scored: int | None = None) -> Part:
-    """Both networks as a tree of parts with the operations of one text, of whose tokens `scored` are masked, all if None."""
-    discriminator = replace(count_bert(config.discriminator, vocabulary, tokens, heads=REPLACED), name="discriminator")
-    generator = replace(count_bert(config.generator, vocabulary, tokens, scored), name="generator")
-    if config.tie_embeddings:
-        generator = replace(generator, children=tuple(map(_shared, generator.children)))
-    return Part("electra", f"B,L -> B,L of V={vocabulary:,}", "families/electra.py", children=(generator, discriminator))
-
-
-def _shared(part: Part) -> Part:
-    """Counted once, with the discriminator's."""
-    return replace(part, own_parameters=0, shape=f"{part.shape} (shared)") if part.name in SHARED else part
 
 
 FAMILY = Family(

@@ -24,11 +24,9 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.core.packing import Words
 from regard.data.batching.labelled import SpecialTokens
-from regard.families.base import MASKED_WORDS, Family, Heads, first_role
+from regard.families.base import MASKED_WORDS, CellConfig, Family, Heads, first_role, head_outputs
 from regard.families.bert import text_inputs
-from regard.families.recurrent import cells
 from regard.model.embedding import Embed
-from regard.model.flops import Part, embedding, linear, vocabulary_head
 from regard.model.heads import LinearHead, Pooler, VocabularyHead
 from regard.model.init import initialise
 from regard.model.pooling import LayerSum
@@ -37,20 +35,15 @@ from regard.text.specials import Roles
 
 
 @dataclass(frozen=True, kw_only=True)
-class ELMoConfig:
+class ELMoConfig(CellConfig):
     family: Literal["elmo"] = "elmo"
     width: int = 1024  # of a word's vector: half of it from each way
     layers: int = 2
     dropout: float = 0.1
 
-    packable = False  # a word is read after the word before it, so texts lie side by side, not end to end
-    position = "none"  # order is what a recurrence knows by itself
     maximum_length = 128  # tokens of a window to train on, where data.window says nothing; whoever reads later reads on
     segments = 0
-    heads = 1
     cell = "lstm"
-    attention, score, mixer, visibility = "none", "", "", "full"
-    kept_of_source = carried = 0  # nothing is written
 
     def __post_init__(self) -> None:
         if self.width < 2 or self.width % 2:
@@ -61,7 +54,7 @@ class ELMoConfig:
             raise UserError(f"model.dropout={self.dropout} must be at least 0 and less than 1.")
 
     @property
-    def depth(self) -> tuple[int, int]:
+    def depth(self) -> tuple[int, int]:  # type: ignore[override]
         return self.layers, 0
 
 
@@ -102,6 +95,12 @@ class ELMo(nn.Module):
         lengths_B = _lengths(words)
         return Ways(self.head(self.read_ahead(ids_BL)[-1]), self.head(self.read_back(ids_BL, lengths_B)[-1]))
 
+    def outputs(self, ids_BL: Tensor, words: Tensor, scored: int | None = None) -> dict[str, Tensor]:
+        """Return what every head makes of texts; `scored` is for others, as all tokens are scored by both networks."""
+        if hasattr(self, "head"):
+            return self(ids_BL, words)._asdict()
+        return head_outputs(self, self.hidden(ids_BL, words), words)
+
     def hidden(self, ids_BL: Tensor, words: Words, segments_BL: Tensor | None = None) -> Tensor:
         """Each word in its context, x_BLD: the weighted sum of all layers; to segments it is blind."""
         return self.sum(torch.stack(self.layers(ids_BL, words)))
@@ -138,26 +137,6 @@ def _lengths(words: Words) -> Tensor:
     if not isinstance(words, Tensor):
         raise TypeError("a recurrent network reads texts side by side, so they are padded for it, not packed end to end")
     return words
-
-
-def count(config: ELMoConfig, vocabulary: int, tokens: int, heads: Heads = MASKED_WORDS) -> Part:
-    """The model as a tree of parts with the operations of one text; of its words, where they are scored, both ways."""
-    c, half = config, config.width // 2
-    layers = [cells(f"layer {n}, 2 ways", "lstm", half, half, tokens, ways=2) for n in range(c.layers)]
-    parts = [
-        embedding("embedding", vocabulary, half),
-        Part("both ways", f"{c.layers} x lstm", "families/elmo.py", children=tuple(layers)),
-    ]
-    if heads.words:
-        parts += [vocabulary_head(half, vocabulary, 2 * tokens, tied=True, bias=True)]
-    else:
-        summed = 2 * tokens * c.width * (c.layers + 1)
-        parts += [Part("sum of layers", f"N={c.layers + 1}", "model/pooling.py", c.layers + 2, summed)]
-    for name, scores, of in (("classes", heads.classes, 1), ("tags", heads.tags, tokens)):
-        if scores:
-            size = f"D={c.width} -> {scores:,}"
-            parts += [Part(name, size, "model/heads.py", linear(c.width, scores), 2 * of * c.width * scores)]
-    return Part("elmo", f"B,L -> B,L,V={vocabulary:,}", "families/elmo.py", children=tuple(parts))
 
 
 def _marks(config: ELMoConfig, roles: Roles) -> SpecialTokens:

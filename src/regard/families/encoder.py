@@ -23,11 +23,10 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.core.packing import Words
 from regard.data.batching.labelled import SpecialTokens
-from regard.families.base import MASKED_WORDS, Family, Heads, first_role
+from regard.families.base import MASKED_WORDS, Family, Heads, Sizes, first_role, head_outputs
 from regard.families.bert import text_inputs
 from regard.model.embedding import Embed
 from regard.model.feedforward import Activation
-from regard.model.flops import Part, embedding, learned_positions, linear, stack, vocabulary_head
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.pooling import Pooled, PooledNorm, Summary
@@ -88,6 +87,10 @@ class Encoder(nn.Module):
         """logits_BLV for every position. `words` says what of the rows are words: lengths_B, or how sequences are packed."""
         return self.head(self.hidden(ids_BL, words))
 
+    def outputs(self, ids_BL: Tensor, words: Tensor, scored: int | None = None) -> dict[str, Tensor]:
+        """Return what every head makes of texts."""
+        return head_outputs(self, self.hidden(ids_BL, words), words, scored)
+
     def hidden(self, ids_BL: Tensor, words: Words, segments_BL: Tensor | None = None) -> Tensor:
         """Each symbol in its context, x_BLD; to segments it is blind."""
         batch, length = ids_BL.shape
@@ -96,26 +99,10 @@ class Encoder(nn.Module):
         return self.encoder(self.embed(ids_BL, positions(words)), view)
 
 
-def count(config: EncoderConfig, vocabulary: int, tokens: int, scored: int | None = None, heads: Heads = MASKED_WORDS) -> Part:
-    """The model as a tree of parts with the operations of one text, or of two that are read apart and have as many together."""
-    c, asked, apart = config, tokens if scored is None else scored, config.pairs == "apart"
-    parts = [embedding("embedding", vocabulary, c.width)]
-    if c.position == "learned":
-        parts += [learned_positions("positions", c.maximum_length, c.width)]
-    read = stack("encoder", c, c.layers, tokens // 2 if apart else tokens)
-    parts += [read]
-    if apart:
-        parts += [Part("encoder, once more", "the second text", "model/stack.py", own_flops=read.flops)]
-    if heads.words:
-        parts += [vocabulary_head(c.width, vocabulary, asked, tied=True, bias=True)]
-    if heads.pooled:
-        given = 4 * c.width if apart else c.width
-        size = f"D={given} -> {c.width:,}"
-        parts += [Part("pooler", size, "model/pooling.py", linear(given, c.width), 2 * given * c.width)]
-    if heads.classes:
-        size, parameters = f"D={c.width} -> {heads.classes:,}", linear(c.width, heads.classes)
-        parts += [Part("classes", size, "model/heads.py", parameters, 2 * c.width * heads.classes)]
-    return Part("encoder", f"B,L -> B,L,V={vocabulary:,}", "families/encoder.py", children=tuple(parts))
+def _inputs(config: EncoderConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor]:
+    """Return (ids_BL, lengths_B); of pairs that are read apart, two rows a pair with half of the tokens each."""
+    apart = config.pairs == "apart"
+    return text_inputs(config, sizes, 2 * batch if apart else batch, length // 2 if apart else length, source)
 
 
 def _marks(config: EncoderConfig, roles: Roles) -> SpecialTokens:
@@ -127,7 +114,7 @@ FAMILY = Family(
     name="encoder",
     config=EncoderConfig,
     build=lambda config, sizes, seed: Encoder(config, sizes.vocabulary, seed, sizes.heads),
-    inputs=text_inputs,
+    inputs=_inputs,
     capabilities=frozenset({"masked_lm", "token_vectors", "pooled_vector", "tower", "attention", "blocks"}),
     marks=_marks,
 )

@@ -21,7 +21,6 @@ from regard.core.packing import Packing, Pieces
 from regard.families.base import Family, Sizes, random_ids
 from regard.model.embedding import Embed
 from regard.model.feedforward import Activation
-from regard.model.flops import Part, embedding, learned_positions, stack, vocabulary_head
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
@@ -52,6 +51,10 @@ class GPTConfig(BodyConfig):
         for key in ("word_dropout", "output_dropout"):
             if not 0 <= getattr(self, key) < 1:
                 raise UserError(f"model.{key}={getattr(self, key)} must be at least 0 and less than 1.")
+
+    @property
+    def depth(self) -> tuple[int, int]:
+        return 0, self.layers
 
     @property
     def attentions(self) -> list[str]:
@@ -101,16 +104,6 @@ class GPT(nn.Module):
         """logits_SWV after one more token in every lane: the sums of `forward`, with all before it taken from the past."""
         x_SWD = self.embed(ids_SW, past.positions_SW)
         return kernels.logits(self.decoder, self.head, x_SWD, past.view(self.visibility), None, None, past.caches)
-
-
-def count(config: GPTConfig, vocabulary: int, tokens: int) -> Part:
-    """The model as a tree of parts with their parameters and the operations of one text of this length."""
-    c = config
-    parts = [embedding("embedding", vocabulary, c.width)]
-    if c.position == "learned":
-        parts += [learned_positions("positions", c.maximum_length, c.width)]
-    parts += [stack("decoder", c, c.layers, tokens), vocabulary_head(c.width, vocabulary, tokens, tied=True)]
-    return Part("gpt", f"B,L -> B,L,V={vocabulary:,}", "families/gpt.py", children=tuple(parts))
 
 
 def _inputs(config: GPTConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor]:

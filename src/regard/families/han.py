@@ -23,22 +23,19 @@ from torch import Tensor, nn
 
 from regard.core.packing import Words
 from regard.data.batching.labelled import SpecialTokens
-from regard.families.base import Family
+from regard.families.base import CellConfig, Family, Sizes
 from regard.families.bert import text_inputs
 from regard.model.block import BlockConfig
 from regard.model.embedding import Embed
-from regard.model.flops import Part, embedding, linear
-from regard.model.hierarchy import Encoder, Level, Nested, blocks_of, check_levels, count_level
+from regard.model.hierarchy import Encoder, Level, Nested, blocks_of, check_levels
 from regard.model.init import initialise
 from regard.model.learned_query import LearnedQuery
 from regard.model.probe import taken_apart
 from regard.text.specials import EOS
 
-TYPICAL_SENTENCE = 20  # words, where operations are counted
-
 
 @dataclass(frozen=True, kw_only=True)
-class HANConfig:
+class HANConfig(CellConfig):
     family: Literal["han"] = "han"
     encoder: Encoder = "gru"
     width: int = 100
@@ -47,13 +44,7 @@ class HANConfig:
     feedforward: int = 0  # of transformer; 0: four widths
     dropout: float = 0.1
 
-    packable = False  # what lies end to end would have to be taken apart again
-    position = "none"  # cells know the order by themselves, blocks are told within each level
-    mixer = score = "dot"  # of the learned queries
-    visibility = "full"
     segments = 0
-    kept_of_source = carried = 0  # nothing is written
-    attention = "learned queries,"
 
     def __post_init__(self) -> None:
         check_levels(self.encoder, self.width, self.layers, self.heads, self.feedforward, self.dropout)
@@ -63,11 +54,15 @@ class HANConfig:
         return blocks_of(self.encoder, self.width, self.heads, self.feedforward, self.dropout)
 
     @property
-    def cell(self) -> str:
+    def cell(self) -> str:  # type: ignore[override]
         return self.encoder
 
     @property
-    def depth(self) -> tuple[int, int]:
+    def attends(self) -> str:
+        return "a learned query to the words of each sentence, another to the sentences; mixer dot"
+
+    @property
+    def depth(self) -> tuple[int, int]:  # type: ignore[override]
         return 2 * self.layers, 0
 
 
@@ -104,34 +99,18 @@ class HAN(nn.Module):
         return x_B1D[:, 0]
 
 
-def count(config: HANConfig, vocabulary: int, tokens: int, classes: int = 0) -> Part:
-    """The model as a tree of parts with the operations of one document, in sentences of a typical length."""
-    c, sentences = config, max(1, round(tokens / TYPICAL_SENTENCE))
-    word = count_level("words", c.encoder, c.blocks, c.layers, min(tokens, TYPICAL_SENTENCE))
-    parts = [
-        embedding("embedding", vocabulary, c.width),
-        word,
-        Part("words of the other sentences", f"{sentences - 1} more", "model/hierarchy.py", 0, (sentences - 1) * word.flops),
-        _asked("words.query", c.width, tokens),
-        count_level("sentences", c.encoder, c.blocks, c.layers, sentences),
-        _asked("sentences.query", c.width, sentences),
-    ]
-    if classes:
-        size = f"D={c.width} -> {classes:,}"
-        parts += [Part("classes", size, "model/heads.py", linear(c.width, classes), 2 * c.width * classes)]
-    return Part("hierarchical", "B,L -> B,D", "families/han.py", children=tuple(parts))
-
-
-def _asked(name: str, width: int, tokens: int) -> Part:
-    own, flops = linear(width, width) + width, 2 * tokens * width * (width + 2)
-    return Part(name, f"D={width}", "model/learned_query.py", own, flops)
+def _inputs(config: HANConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor]:
+    """Return (ids_BL, lengths_B) of documents with sentences of four words."""
+    ids_BL, lengths_B = text_inputs(config, sizes, batch, length, source)
+    ids_BL[:, 4::5] = EOS
+    return ids_BL, lengths_B
 
 
 FAMILY = Family(
     name="han",
     config=HANConfig,
     build=lambda config, sizes, seed: HAN(config, sizes.vocabulary, seed),
-    inputs=text_inputs,
+    inputs=_inputs,
     capabilities=frozenset({"pooled_vector", "nested_documents", "attention"}),
     marks=lambda config, roles: SpecialTokens(EOS, EOS, EOS, sentences=True),
 )

@@ -19,12 +19,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.packing import Packing, Words
-from regard.families.base import Family
-from regard.families.recurrent import beginning, cells, embeddings, pair_inputs, side_by_side, tree
+from regard.families.base import CellConfig, Family, Sizes
+from regard.families.recurrent import beginning, embeddings, pair_inputs, side_by_side
 from regard.model.block import BlockConfig
-from regard.model.flops import Part, linear
 from regard.model.heads import VocabularyHead
-from regard.model.hierarchy import Encoder, Level, Nested, blocks_of, check_levels, count_level
+from regard.model.hierarchy import Encoder, Level, Nested, blocks_of, check_levels
 from regard.model.init import initialise
 from regard.model.linear import Linear
 from regard.model.probe import taken_apart
@@ -36,7 +35,7 @@ from regard.model.visibility import full, padding
 
 
 @dataclass(frozen=True, kw_only=True)
-class HRANConfig:
+class HRANConfig(CellConfig):
     family: Literal["hran"] = "hran"
     encoder: Encoder = "gru"
     width: int = 512
@@ -46,12 +45,6 @@ class HRANConfig:
     dropout: float = 0.1
     tie: Literal["all", "output", "none"] = "all"  # one matrix for source, target and output; target and output; none
 
-    packable = False
-    position = "none"
-    mixer = score = "additive"
-    visibility = "full"
-    attention = "words and turns,"
-
     def __post_init__(self) -> None:
         check_levels(self.encoder, self.width, self.layers, self.heads, self.feedforward, self.dropout)
 
@@ -60,19 +53,23 @@ class HRANConfig:
         return blocks_of(self.encoder, self.width, self.heads, self.feedforward, self.dropout)
 
     @property
-    def cell(self) -> CellKind:
+    def cell(self) -> CellKind:  # type: ignore[override]
         return "lstm" if self.encoder == "lstm" else "gru"
 
     @property
-    def depth(self) -> tuple[int, int]:
+    def depth(self) -> tuple[int, int]:  # type: ignore[override]
         return self.layers, self.layers
 
     @property
-    def kept_of_source(self) -> int:
+    def attends(self) -> str:
+        return "decoder to the words of each turn and to the turns; mixer additive"
+
+    @property
+    def kept_of_source(self) -> int:  # type: ignore[override]
         return 2 * self.width
 
     @property
-    def carried(self) -> int:
+    def carried(self) -> int:  # type: ignore[override]
         return self.layers * PARTS[self.cell] * self.width
 
 
@@ -107,7 +104,7 @@ class HRAN(nn.Module):
         """What a decoder begins with, and what so many target words may look at."""
         found = self._nested(source_BM, lengths_B)
         h_BMD = self._read(found, source_BM)
-        turns = Turns(found.from_the_last(), int(found.sentences_B.max()), max(found.lengths))
+        turns = Turns(found.from_the_last(), found.most, max(found.lengths))
         last_BM = (turns.of_SM == 0).to(h_BMD.dtype)
         mean_BD = (last_BM[:, None] @ h_BMD).squeeze(1) / last_BM.sum(1, keepdim=True)
         begin_NPBD = beginning(self.begin, mean_BD, self.config.layers)
@@ -128,39 +125,17 @@ class HRAN(nn.Module):
         return RecurrentPrompt(self, begin_NPBD, lengths_B, source.memory, source.turns)
 
 
-def count(config: HRANConfig, source_vocabulary: int, target_vocabulary: int, source: int, target: int) -> Part:
-    """The model as a tree of parts with the operations of one pair of these lengths, its source a single turn."""
-    c, width = config, config.width
-    looks = 2 * target * source * width * 2
-    words = Part(
-        "words",
-        f"additive, D={width}",
-        "model/recurrent/alignment.py",
-        3 * width**2 + width,
-        2 * width**2 * (source + 2 * target) + looks,
-    )
-    decoder = [
-        words,
-        cells("turn", "gru", width, width, target),
-        Part("turns", f"additive, D={width}", "model/recurrent/alignment.py", 2 * width**2 + width, 4 * width**2 * target),
-        *(cells(f"layer {n}", c.cell, width if n else 2 * width, width, target) for n in range(c.layers)),
-        Part(
-            "deep output",
-            f"{3 * width} -> {2 * width}",
-            "model/recurrent/hran_decoder.py",
-            linear(3 * width, 2 * width),
-            12 * target * width**2,
-        ),
-    ]
-    reads = count_level("encoder", c.encoder, c.blocks, c.layers, source)
-    writes = Part("decoder", f"{c.layers} x {c.cell}", "model/recurrent/hran_decoder.py", children=tuple(decoder))
-    return tree("hran", c, source_vocabulary, target_vocabulary, target, reads, writes)
+def _inputs(config: HRANConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (source_BM, lengths_B, target_BL) with turns of four words."""
+    source_BM, lengths_B, target_BL = pair_inputs(config, sizes, batch, length, source)
+    source_BM[:, 4::5] = sizes.vocabulary - 1
+    return source_BM, lengths_B, target_BL
 
 
 FAMILY = Family(
     name="hran",
     config=HRANConfig,
     build=lambda config, sizes, seed: HRAN(config, sizes.vocabulary, sizes.written, seed),
-    inputs=pair_inputs,
+    inputs=_inputs,
     capabilities=frozenset({"seq2seq", "dialogue_context", "attention", "compiles_steps"}),
 )

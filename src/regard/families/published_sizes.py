@@ -18,21 +18,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from regard.families import bert, electra, elmo, encoder, encoder_decoder, gpt, han
 from regard.families.bert import BERTConfig
 from regard.families.electra import ELECTRAConfig
-from regard.families.elmo import ELMoConfig
-from regard.families.encoder import EncoderConfig
 from regard.families.gpt import GPTConfig
-from regard.families.han import HANConfig
-from regard.families.hran import HRANConfig
-from regard.families.recurrent import RecurrentConfig
 from regard.families.transformer import TransformerConfig
-from regard.model.flops import Part
-
-Cells = RecurrentConfig | HANConfig | HRANConfig | ELMoConfig  # what carries vectors from word to word, in the main
-Bodies = GPTConfig | BERTConfig | TransformerConfig | EncoderConfig  # tokens that look at tokens
-Config = Bodies | Cells
+from regard.model.stack import BodyConfig
 
 ROBERTA = "Liu et al. 2019, RoBERTa: a robustly optimized BERT pretraining approach"
 CAMEMBERT = "Martin et al. 2020, CamemBERT: a tasty French language model"
@@ -44,7 +34,7 @@ class Size:
     name: str
     title: str
     paper: str
-    config: Config
+    config: BodyConfig
     vocabulary: int
     stated: float  # parameters, as published
     tokens: float | None = None  # trained on, as published
@@ -170,32 +160,3 @@ _ALL = (
 )
 
 SIZES: dict[str, Size] = {size.name: size for size in _ALL}
-
-
-def counted(config: Config, vocabulary: int, tokens: int) -> Part:
-    """The tree of any family, with the operations of one text of so many tokens, or of a pair with so many on each side."""
-    if isinstance(config, GPTConfig):
-        return gpt.count(config, vocabulary, tokens)
-    if isinstance(config, ELECTRAConfig):
-        return electra.count(config, vocabulary, tokens)
-    if isinstance(config, BERTConfig):
-        return bert.count(config, vocabulary, tokens)
-    if isinstance(config, EncoderConfig):
-        return encoder.count(config, vocabulary, tokens)
-    if isinstance(config, ELMoConfig):
-        return elmo.count(config, vocabulary, tokens)
-    if isinstance(config, HANConfig):
-        return han.count(config, vocabulary, tokens)
-    return encoder_decoder.count(config, vocabulary, vocabulary, tokens, tokens)
-
-
-def depth(config: Config) -> tuple[int, int]:
-    """Layers that read without writing, and layers that write and so keep what they have read."""
-    if isinstance(config, TransformerConfig | Cells):
-        return config.depth
-    return (0, config.layers) if isinstance(config, GPTConfig) else (config.layers, 0)
-
-
-def context(config: Config) -> int | None:
-    """The most tokens a text may have; None where there is no end of positions."""
-    return None if isinstance(config, Cells) or config.position != "learned" else config.maximum_length

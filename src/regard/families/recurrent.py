@@ -28,15 +28,14 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError, nearest
 from regard.core.packing import Packing, Words
-from regard.families.base import Family, Sizes, all_words, random_ids
+from regard.families.base import CellConfig, Family, Sizes, all_words, random_ids
 from regard.model.embedding import Embed
-from regard.model.flops import Part, embedding, linear, score_parameters, vocabulary_head
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
-from regard.model.linear import Linear
+from regard.model.linear import Linear, autocast_dtype
 from regard.model.mixers import SCORES
 from regard.model.recurrent.decoders import Bahdanau, Decoder, Kind, Luong, Source, WithoutAttention
-from regard.model.recurrent.encoder import GATES, PARTS, CellKind, RecurrentEncoder
+from regard.model.recurrent.encoder import PARTS, CellKind, RecurrentEncoder
 from regard.model.state.recurrent import RecurrentPrompt
 from regard.model.visibility import Full, Window, padding
 from regard.model.visibility.parse import parse_visibility
@@ -46,7 +45,7 @@ DRAWN_AT_A_TIME = 1024  # words, of which each has a probability for every word 
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentConfig:
+class RecurrentConfig(CellConfig):
     family: Literal["recurrent"] = "recurrent"
     cell: CellKind = "lstm"
     width: int = 512
@@ -59,10 +58,6 @@ class RecurrentConfig:
     dropout: float = 0.1
     visibility: str = "full"
     tie: Literal["all", "output", "none"] = "all"  # one matrix for source, target and output; target and output; none
-
-    packable = False  # a word is read after the word before it, so sequences lie side by side, not end to end
-    position = "none"  # order is what a recurrence knows by itself
-    heads = 1
 
     def __post_init__(self) -> None:
         for key in ("width", "layers"):
@@ -91,16 +86,20 @@ class RecurrentConfig:
         return self.mixer or {"none": "", "bahdanau": "additive", "luong": "bilinear"}[self.attention]
 
     @property
-    def depth(self) -> tuple[int, int]:
+    def depth(self) -> tuple[int, int]:  # type: ignore[override]
         return self.layers, self.layers
 
     @property
-    def kept_of_source(self) -> int:
+    def attends(self) -> str:
+        return "" if self.attention == "none" else f"decoder to {self.visibility} & padding; mixer {self.score}"
+
+    @property
+    def kept_of_source(self) -> int:  # type: ignore[override]
         """Numbers that decoding keeps of each source word: a key and a value, where it looks back."""
         return 0 if self.attention == "none" else 2 * self.width
 
     @property
-    def carried(self) -> int:
+    def carried(self) -> int:  # type: ignore[override]
         """Numbers that decoding keeps of all it has written."""
         return (self.layers * PARTS[self.cell] + self.input_feeding) * self.width
 
@@ -180,37 +179,6 @@ def _decoder(config: RecurrentConfig) -> Decoder:
             return Luong(c.cell, c.width, c.layers, c.dropout, c.score, c.input_feeding)
 
 
-def count(config: RecurrentConfig, source_vocabulary: int, target_vocabulary: int, source: int, target: int) -> Part:
-    """The model as a tree of parts with their parameters and the operations of one pair of these lengths."""
-    c, ways = config, 2 if config.bidirectional else 1
-    first = c.width * {"none": 1, "bahdanau": 2, "luong": 2 if c.input_feeding else 1}[c.attention]
-    encoder = [
-        cells(f"layer {n}, {ways} way{'s' * (ways > 1)}", c.cell, c.width, c.width // ways, source, ways) for n in range(c.layers)
-    ]
-    decoder = [cells(f"layer {n}", c.cell, c.width if n else first, c.width, target) for n in range(c.layers)]
-    decoder += _looking(c, source, target)
-    reads = Part("encoder", f"{c.layers} x {c.cell}", "model/recurrent/encoder.py", children=tuple(encoder))
-    writes = Part("decoder", f"{c.layers} x {c.cell}", "model/recurrent/decoders.py", children=tuple(decoder))
-    return tree("recurrent", c, source_vocabulary, target_vocabulary, target, reads, writes)
-
-
-def _looking(config: RecurrentConfig, source: int, target: int) -> list[Part]:
-    c, width = config, config.width
-    if c.attention == "none":
-        return []
-    projected = width**2 * {"additive": source + target, "bilinear": source}.get(c.score, 0)
-    own = score_parameters(c.score, width) + (2 * width**2 if c.score == "additive" else 0)
-    inputs, outputs = (3 * width, 2 * width) if c.attention == "bahdanau" else (2 * width, width)
-    flops = 2 * projected + 2 * source * target * width * 2
-    name = "deep output" if c.attention == "bahdanau" else "combine"
-    return [
-        Part("cross", f"{c.score}, D={width}", "model/recurrent/alignment.py", own, flops),
-        Part(
-            name, f"{inputs} -> {outputs}", "model/recurrent/decoders.py", linear(inputs, outputs), 2 * target * inputs * outputs
-        ),
-    ]
-
-
 class Ends(Protocol):
     """What settings say of them."""
 
@@ -246,33 +214,9 @@ def side_by_side(lengths_B: Words, target: Packing | None) -> Tensor:
 def beginning(begin: Linear, of_BD: Tensor, layers: int) -> Tensor:
     """begin_NPBD: what the cells of every layer carry before the first word."""
     begin_BC = begin(of_BD).tanh()
-    if torch.is_autocast_enabled(begin_BC.device.type):
+    if autocast_dtype(begin_BC.device.type) is not None:
         begin_BC = begin_BC.float()  # sums over all words are never rounded to half precision
     return begin_BC.unflatten(1, (layers, -1, of_BD.shape[-1])).permute(1, 2, 0, 3)
-
-
-def cells(name: str, cell: CellKind, inputs: int, width: int, tokens: int, ways: int = 1) -> Part:
-    """Cells of one layer over so many words, in one way of reading or both."""
-    gates = GATES[cell] * width
-    parameters, flops = gates * (inputs + width + 2), 2 * tokens * gates * (inputs + width)
-    return Part(name, f"I={inputs} -> D={width}", "model/recurrent/encoder.py", ways * parameters, ways * flops)
-
-
-def tree(
-    family: str, config: Ends, source_vocabulary: int, target_vocabulary: int, target: int, encoder: Part, decoder: Part
-) -> Part:
-    """A model of this family, with an encoder and a decoder between its ends, and so many words to write."""
-    c, file = config, f"families/{family}.py"
-    begin = c.layers * PARTS[c.cell] * c.width
-    parts = (
-        embedding("source embedding", source_vocabulary, c.width),
-        embedding("target embedding", target_vocabulary, c.width, tied=c.tie == "all"),
-        encoder,
-        Part("begin", f"D={c.width} -> {begin}", file, linear(c.width, begin), 2 * c.width * begin),
-        decoder,
-        vocabulary_head(c.width, target_vocabulary, target, tied=c.tie != "none"),
-    )
-    return Part(family, f"B,M and B,L -> B,L,V={target_vocabulary:,}", file, children=parts)
 
 
 def pair_inputs(config: Any, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -21,7 +21,6 @@ from regard.core.errors import UserError
 from regard.core.packing import Packing, Words
 from regard.families.base import Family, Sizes, all_words, random_ids
 from regard.model.embedding import Embed, Join
-from regard.model.flops import Part, embedding, learned_positions, stack, vocabulary_head
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
@@ -131,20 +130,6 @@ class Transformer(nn.Module):
         x_SWD = self.target(ids_SW, past.positions_SW)
         view = past.view(self.visibility)
         return kernels.logits(self.decoder, self.head, x_SWD, view, past.memories, past.memory_view, past.caches)
-
-
-def count(config: TransformerConfig, source_vocabulary: int, target_vocabulary: int, source: int, target: int) -> Part:
-    """The model as a tree of parts with their parameters and the operations of one pair of these lengths."""
-    c, (encoder_layers, decoder_layers) = config, config.depth
-    narrow = c.width - c.position_width
-    parts = [embedding("source embedding", source_vocabulary, narrow)]
-    parts += [embedding("target embedding", target_vocabulary, narrow, tied=c.tie == "all")]
-    if c.position == "learned":
-        wide = c.position_width or c.width
-        parts += [learned_positions(f"{side} positions", c.maximum_length, wide) for side in ("source", "target")]
-    parts += [stack("encoder", c, encoder_layers, source), stack("decoder", c, decoder_layers, target, source)]
-    head = vocabulary_head(c.width, target_vocabulary, target, tied=c.tie != "none")
-    return Part("transformer", f"B,M and B,L -> B,L,V={target_vocabulary:,}", "families/transformer.py", children=(*parts, head))
 
 
 def _inputs(config: TransformerConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -10,23 +10,21 @@ Differs from the papers in: both sides share their body, and no layer comes behi
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.packing import Words
-from regard.families import bert, encoder
-from regard.families.base import Heads
-from regard.families.bert import BERT, BERTConfig
-from regard.families.encoder import Encoder, EncoderConfig
+from regard.families import family_of
+from regard.families.base import Heads, Sizes, all_words, random_ids
 from regard.families.vectors import Pooling, VectorsConfig, text_vectors
 from regard.families.word2vec import Word2VecConfig
-from regard.model.flops import Part, embedding
+from regard.model.flops import Part, on_meta
+from regard.model.flops import count as counted
 from regard.model.init import initialise
 from regard.model.linear import Linear
 
-Config = BERTConfig | EncoderConfig | Word2VecConfig
 Side = Literal["contexts", "replies"]
 BODY = Heads(words=False)
 
@@ -46,7 +44,7 @@ class Bag(nn.Module):
 class TwoTower(nn.Module):
     """The body keeps its own names below `body.`, so that weights it was trained with elsewhere fit."""
 
-    def __init__(self, body: BERT | Encoder | Bag, pooling: Pooling = "mean") -> None:
+    def __init__(self, body: Any, pooling: Pooling = "mean") -> None:
         super().__init__()
         self.body, self.pooled = body, VectorsConfig(pooling=pooling)
         width = body.config.width
@@ -60,30 +58,20 @@ class TwoTower(nn.Module):
         return F.normalize((self.contexts if side == "contexts" else self.replies)(x_ND), dim=-1)
 
 
-def towers(config: Config, vocabulary: int, pooling: Pooling = "mean", seed: int = 0) -> TwoTower:
-    """From scratch."""
-    if isinstance(config, Word2VecConfig):
+def towers(config: Any, vocabulary: int, pooling: Pooling = "mean", seed: int = 0) -> TwoTower:
+    """Build both towers from scratch; of word vectors, the body is their table."""
+    family = family_of(config)
+    if family.has("word_vectors"):
         return TwoTower(Bag(config, vocabulary, seed), pooling)
-    if isinstance(config, BERTConfig):
-        return TwoTower(BERT(config, vocabulary, seed, BODY), pooling)
-    return TwoTower(Encoder(config, vocabulary, seed, BODY), pooling)
+    return TwoTower(family.build(config, Sizes(vocabulary=vocabulary, heads=BODY), seed), pooling)
 
 
-def count(config: Config, vocabulary: int, context: int, reply: int) -> Part:
-    """The model as a tree of parts with the operations of one context and one reply of these lengths."""
-    read = _body(config, vocabulary, context)
-    again = Part("once more", "the reply", "families/two_tower.py", own_flops=_body(config, vocabulary, reply).flops)
-    width = config.width
-    size = f"D={width} -> {width}"
-    sides = [Part(side, size, "families/two_tower.py", width**2, 2 * width**2) for side in ("contexts", "replies")]
-    return Part(
-        f"{config.family} towers", f"B,L -> B,D={width}", "families/two_tower.py", children=(*read.children, again, *sides)
-    )
+def count(config: Any, vocabulary: int, context: int, reply: int) -> Part:
+    """Return the tree of both towers with the operations of one context and one reply of these lengths."""
+    model = on_meta(lambda: towers(config, vocabulary))
 
+    def run() -> None:
+        model(random_ids(vocabulary, 1, context), all_words(1, context), "contexts")
+        model(random_ids(vocabulary, 1, reply), all_words(1, reply), "replies")
 
-def _body(config: Config, vocabulary: int, tokens: int) -> Part:
-    if isinstance(config, Word2VecConfig):
-        return Part("words", "", "families/two_tower.py", children=(embedding("words", vocabulary, config.width),))
-    if isinstance(config, BERTConfig):
-        return bert.count(config, vocabulary, tokens, heads=BODY)
-    return encoder.count(config, vocabulary, tokens, heads=BODY)
+    return counted(model, run, f"{config.family} towers")

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.core.rng import generator
 from regard.families.base import Family, Sizes, random_ids
-from regard.model.flops import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +24,12 @@ class Word2VecConfig:
     width: int = 100
 
     packable = False
-    position = "none"
+    context = None
+    depth = (0, 0)
+
+    @property
+    def summary(self) -> str:
+        return f"word vectors of width {self.width}"
 
     def __post_init__(self) -> None:
         if not 1 <= self.width <= 10_000:
@@ -56,16 +60,10 @@ class Word2Vec(nn.Module):
 
 
 def _drawn(config: Word2VecConfig, vocabulary: int, seed: int) -> list[Tensor]:
+    if torch.get_default_device().type == "meta":
+        return [torch.empty(vocabulary, config.width) for _ in "ab"]
     chance, width = generator(seed, "word tables"), config.width
     return [torch.from_numpy((chance.random((vocabulary, width), np.float32) - 0.5) / np.float32(width)) for _ in "ab"]
-
-
-def count(config: Word2VecConfig, vocabulary: int, *, products: float = 1, counted: bool = False) -> Part:
-    """As a tree of parts; the operations are those of one word, which is multiplied with so many others."""
-    shape, numbers = f"V={vocabulary:,}, D={config.width}", vocabulary * (config.width + counted)
-    tables = [Part(name, shape, "families/word2vec.py", numbers) for name in ("words", "contexts")]
-    flops = round(2 * config.width * products)
-    return Part("words", "word, neighbour -> 1", "families/word2vec.py", own_flops=flops, children=tuple(tables))
 
 
 def _inputs(config: Word2VecConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor]:

@@ -75,6 +75,9 @@ class Attention(nn.Module):
         self.out = Linear(self.inner, width)
         self.probe: Probe | None = None
 
+    def extra_repr(self) -> str:
+        return f"D={self.width} as H={self.heads} x K={self.head_width}"
+
     @property
     def inner(self) -> int:
         """The width of all heads side by side: that of the model, until heads are pruned."""

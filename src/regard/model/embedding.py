@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.model.linear import Linear
+from regard.model.linear import Linear, autocast_dtype
 from regard.model.norm import Norm
 from regard.model.position.absolute import PositionKind, Positions
 
@@ -71,7 +71,7 @@ class Embed(nn.Module):
         if self.norm is not None:
             x_BLD = self.norm(x_BLD)
         # Residuals add to these vectors all the way up, so their type is the whole stream's.
-        if torch.is_autocast_enabled(x_BLD.device.type):
-            x_BLD = x_BLD.to(torch.get_autocast_dtype(x_BLD.device.type))
+        if (half := autocast_dtype(x_BLD.device.type)) is not None:
+            x_BLD = x_BLD.to(half)
         x_BLD = self.dropout(x_BLD)
         return x_BLD if self.widen is None else self.widen(x_BLD)

@@ -26,5 +26,8 @@ class FeedForward(nn.Module):
         self.contract = Linear(inner, width)
         self.activation = ACTIVATIONS[activation]
 
+    def extra_repr(self) -> str:
+        return f"D={self.expand.in_features} F={self.expand.out_features}"
+
     def forward(self, x_BLD: Tensor) -> Tensor:
         return self.contract(self.activation(self.expand(x_BLD)))

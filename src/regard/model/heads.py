@@ -44,6 +44,9 @@ class VocabularyHead(nn.Module):
         if tied is not None:
             self.project.weight = tied.weight
 
+    def extra_repr(self) -> str:
+        return f"D={self.project.in_features} -> V={self.project.out_features:,}"
+
     def forward(self, x_BLD: Tensor) -> Tensor:
         return self.project(self.ready(x_BLD))
 

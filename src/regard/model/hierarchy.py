@@ -26,15 +26,15 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.model.block import BlockConfig
-from regard.model.flops import Part, stack
 from regard.model.position.absolute import Positions
-from regard.model.recurrent.encoder import GATES, RecurrentEncoder
+from regard.model.recurrent.encoder import RecurrentEncoder
 from regard.model.stack import Stack
 from regard.model.visibility import padding
 from regard.text.specials import EOS
 
 Encoder = Literal["gru", "lstm", "transformer"]
 HEADS, WIDER = 4, 4  # where a recipe says 0: so many heads, and a feed-forward layer so many times as wide
+TYPICAL_SENTENCE = 20  # words, where operations are counted
 SHORT = 16  # words: sentences up to this length go together
 
 
@@ -95,16 +95,6 @@ def check_levels(encoder: Encoder, width: int, layers: int, heads: int, feedforw
     blocks_of(encoder, width, heads, feedforward, dropout)
 
 
-def count_level(name: str, encoder: Encoder, blocks: BlockConfig, layers: int, tokens: int) -> Part:
-    """Over so many tokens, all told to read each other."""
-    if encoder == "transformer":
-        return stack(name, blocks, layers, tokens)
-    width = blocks.width
-    gates = GATES[encoder] * width  # of both ways, each half as wide
-    parameters, flops = layers * gates * (width + width // 2 + 2), 2 * tokens * layers * gates * (width + width // 2)
-    return Part(name, f"{layers} x {encoder}, 2 ways, D={width}", "model/recurrent/encoder.py", parameters, flops)
-
-
 @dataclass(frozen=True, eq=False)
 class Nested:
     word_BL: Tensor  # is a token a word, and no mark and no padding?
@@ -116,7 +106,9 @@ class Nested:
 
     @classmethod
     def of(cls, ids_BL: Tensor, lengths_B: Tensor, mark: int = EOS) -> Nested:
-        """The host waits for how many sentences there are, and how long."""
+        """The host waits for how many sentences there are, and how long; on the meta device they have a typical length."""
+        if ids_BL.is_meta:
+            return Shapes.typical(ids_BL, TYPICAL_SENTENCE if mark == EOS else ids_BL.shape[1])
         number_L = torch.arange(ids_BL.shape[1], device=ids_BL.device)
         word_BL = (number_L < lengths_B[:, None]) & (ids_BL != mark) & (ids_BL != EOS)
         word_BL = word_BL | ((number_L == 0) & ~word_BL.any(1, keepdim=True))
@@ -125,6 +117,11 @@ class Nested:
         sentence_BL = (first_BL.flatten().cumsum(0) - 1).view_as(ids_BL).clamp(min=0)
         words_S = torch.bincount(sentence_BL[word_BL])
         return cls(word_BL, sentence_BL, number_L - begun_BL, words_S, first_BL.sum(1), words_S.tolist())
+
+    @property
+    def most(self) -> int:
+        """The sentences of the document that has most of them."""
+        return int(self.sentences_B.max())
 
     def apart(self, x_BLD: Tensor) -> Tensor:
         """x_SMD: every sentence a row, zeros behind it."""
@@ -138,7 +135,7 @@ class Nested:
 
     def documents(self, x_SD: Tensor) -> Tensor:
         """x_BND: the sentences of every document a row, zeros behind them."""
-        number_N = torch.arange(int(self.sentences_B.max()), device=x_SD.device)
+        number_N = torch.arange(self.most, device=x_SD.device)
         start_B = self.sentences_B.cumsum(0) - self.sentences_B
         there_BN = number_N < self.sentences_B[:, None]
         return x_SD[(start_B[:, None] + number_N).clamp(max=len(x_SD) - 1)] * there_BN[..., None]
@@ -147,3 +144,22 @@ class Nested:
         """turn_BL: of each word, how many turns came after its own; -1 where there is no word."""
         last_B1 = (self.sentences_B.cumsum(0) - 1)[:, None]
         return torch.where(self.word_BL, last_B1 - self.sentence_BL, -1)
+
+
+class Shapes(Nested):
+    """Rows of the meta device, which have shapes and no tokens: all are cut into sentences of one length."""
+
+    @classmethod
+    def typical(cls, ids_BL: Tensor, words: int) -> Shapes:
+        batch, length = ids_BL.shape
+        number = max(1, round(length / words))
+        place_BL, sentences_B = torch.empty_like(ids_BL), ids_BL.new_empty(batch)
+        lengths = [min(length, words)] * (batch * number)
+        return cls(place_BL.bool(), place_BL, place_BL, ids_BL.new_empty(len(lengths)), sentences_B, lengths)
+
+    @property
+    def most(self) -> int:
+        return len(self.lengths) // len(self.sentences_B)
+
+    def apart(self, x_BLD: Tensor) -> Tensor:
+        return x_BLD.new_empty(len(self.lengths), self.lengths[0], x_BLD.shape[2])

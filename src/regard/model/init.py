@@ -23,6 +23,8 @@ from regard.model.mixers.scores import Additive, Bilinear
 
 def initialise(model: nn.Module, seed: int, deviation: float | None = None, residual_layers: int = 1) -> None:
     """Xavier where no deviation is given; with one, it is divided by sqrt(residual_layers) for what residuals add."""
+    if all(parameter.is_meta for parameter in model.parameters()):
+        return  # there is nothing to draw: it is counted, or weights are loaded into it
     generator = torch.Generator().manual_seed(seed)
     fused = {id(module.project): module.inner for module in model.modules() if isinstance(module, Attention)}
     fused |= {id(module.project): module.width for module in model.modules() if isinstance(module, Convolution)}

@@ -30,6 +30,9 @@ class LearnedQuery(nn.Module):
         self.out = nn.Identity()  # where an attention has its output projection
         self.probe: Probe | None = None
 
+    def extra_repr(self) -> str:
+        return f"D={len(self.query_D)}"
+
     def forward(self, x_BMD: Tensor, lengths_B: Tensor) -> Tensor:
         """x_BD; of each row the first lengths_B count."""
         batch, length, _ = x_BMD.shape

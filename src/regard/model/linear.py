@@ -6,6 +6,7 @@ comes with PyTorch too, measures a tenth faster there (docs/log.md). Everywhere 
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -15,6 +16,15 @@ from torch.utils.flop_counter import register_flop_formula
 
 ONEDNN = torch.backends.mkldnn.is_available()
 LARGE = 2**26  # multiplications: in smaller products the time it takes to ask for them counts more than who computes them
+
+
+def autocast_dtype(device: str) -> torch.dtype | None:
+    """Return the dtype of autocast on this kind of device, None where it is off; the meta device has none."""
+    return torch.get_autocast_dtype(device) if device != "meta" and torch.is_autocast_enabled(device) else None
+
+
+def without_autocast(device: str) -> AbstractContextManager[Any]:
+    return nullcontext() if device == "meta" else torch.autocast(device, enabled=False)
 
 
 class Linear(nn.Linear):

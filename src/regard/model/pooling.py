@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from regard.core.packing import Packing, Words
 from regard.model.heads import first_tokens
-from regard.model.linear import Linear
+from regard.model.linear import Linear, without_autocast
 from regard.model.norm import BatchNorm
 
 Pooled = Literal["first", "mean"]
@@ -49,7 +49,7 @@ class Summary(nn.Module):
         if self.norm is None:
             return F.gelu(self.project(self._pooled(x_BLD, words)))
         given_N = words.given_N if isinstance(words, Packing) else x_BLD.new_ones(len(x_BLD), dtype=torch.bool)
-        with torch.autocast(x_BLD.device.type, enabled=False):  # what texts differ in is small, and half precision rounds it away
+        with without_autocast(x_BLD.device.type):  # what texts differ in is small, and half precision rounds it away
             pooled = self._pooled(x_BLD.float(), words)
         normed = self.norm(pooled, given_N[:: 2 if self.apart else 1])
         return F.gelu(self.project(normed.to(self.project.weight.dtype)))

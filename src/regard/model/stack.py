@@ -46,6 +46,21 @@ class BodyConfig(BlockConfig):
         return [f"encoder.{n}.self" for n in range(self.layers)]
 
     @property
+    def depth(self) -> tuple[int, int]:
+        """Encoder layers and decoder layers."""
+        return self.layers, 0
+
+    @property
+    def context(self) -> int | None:
+        """The most tokens of a text; None where positions have no end."""
+        return self.maximum_length if self.position == "learned" else None
+
+    @property
+    def summary(self) -> str:
+        layers = "+".join(str(number) for number in self.depth if number)
+        return f"width {self.width}, {self.heads} heads, {layers} layers, feed-forward {self.feedforward}"
+
+    @property
     def packable(self) -> bool:
         """Is there a kernel for sequences packed without padding?"""
         softmax = self.mixer == "softmax" and not self.attention_dropout

@@ -4,7 +4,7 @@
 
 The paper found that the second term, with a weight of 0.5, helps on large data sets and not on small ones. It is for a body that
 reads forwards only. Label smoothing as in translation: the aim is 1 - e for the right label, with e spread evenly over all; and
-`agreement` as there (`agreement.py`), for few labels.
+`r_drop` as there (`r_drop.py`), for few labels.
 
 Where classes are uneven, `balance = "weights"` has a text count for N / (C * texts of its class): rare classes are then found
 more often, and frequent ones taken for them more often too. Validation counts the same way.
@@ -25,10 +25,9 @@ from regard.core.errors import UserError
 from regard.core.packing import IGNORED, Packing
 from regard.data.batching.labelled import LabelledBatch
 from regard.families.classifier import Classifier
-from regard.families.gpt import GPT
 from regard.objectives.base import Loss
 from regard.objectives.chunked_cross_entropy import vocabulary_loss
-from regard.objectives.r_drop import check_agreement, divergence
+from regard.objectives.r_drop import check_r_drop, divergence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +36,15 @@ class ClassificationConfig:
     smoothing: float = 0.0
     language: float = 0.0  # the weight of predicting the text's words; 0.5 in the paper, 0 is off
     balance: Literal["none", "weights"] = "none"
-    agreement: float = 0.0
+    r_drop: float = 0.0
 
     @property
     def passes(self) -> int:
         """How often a batch goes through the model in a step of training."""
-        return 2 if self.agreement else 1
+        return 2 if self.r_drop else 1
 
     def __post_init__(self) -> None:
-        check_agreement(self.agreement)
+        check_r_drop(self.r_drop)
         if not 0 <= self.smoothing < 1:
             raise UserError(f"objective.smoothing={self.smoothing} must be at least 0 and less than 1.")
         if not 0 <= self.language < float("inf"):
@@ -55,7 +54,7 @@ class ClassificationConfig:
 class ClassificationLoss:
     def __init__(self, config: ClassificationConfig, weights_C: Tensor | None = None) -> None:
         """`weights_C` is what a text of each class counts for; 1 where there are none."""
-        self.smoothing, self.language, self.agreement = config.smoothing, config.language, config.agreement
+        self.smoothing, self.language, self.r_drop = config.smoothing, config.language, config.r_drop
         self.weights_C = weights_C
 
     def __call__(self, model: Classifier, batch: LabelledBatch) -> Loss:
@@ -65,9 +64,9 @@ class ClassificationLoss:
             said_N = logits_NC.argmax(-1)
             return Loss(nll, {"nll": nll, "accuracy": (said_N == batch.labels_N).sum()}, batch.tokens, said_N)
         total, logits_NC = self._once(model, batch)
-        if self.agreement:
+        if self.r_drop:
             again, other_NC = self._once(model, batch)
-            total = (total + again) / 2 + self.agreement * divergence(logits_NC, other_NC, batch.labels_N != IGNORED)
+            total = (total + again) / 2 + self.r_drop * divergence(logits_NC, other_NC, batch.labels_N != IGNORED)
         return Loss(total, {}, batch.tokens)
 
     def _once(self, model: Classifier, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
@@ -96,7 +95,7 @@ def language_loss(model: Classifier, x_BLD: Tensor, batch: LabelledBatch) -> Ten
     """-log p of a token, averaged over each text and summed over texts. The first token is given, the last is an aim too."""
     next_T, shares_T = batch.ids_BL.roll(-1, 1).flatten(), _shares(batch).flatten()
     aims_T2 = torch.stack([next_T.float(), shares_T], -1)
-    assert isinstance(model.body, GPT)  # which alone reads forwards
+    assert model.causal, "only a causal body predicts the next token"
     return vocabulary_loss(_shared, model.body.head, x_BLD.flatten(0, 1), aims_T2, fill=True)
 
 

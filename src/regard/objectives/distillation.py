@@ -36,7 +36,9 @@ WEIGHTS = ("soft", "hard", "cosine")
 class DistillationConfig:
     name: Literal["distillation"] = "distillation"
     teacher: str = ""  # a run that classifies, or a Hugging Face folder that does (hf:NAME on its hub)
-    inherit: bool = True  # the student begins with layers of its teacher, evenly spaced; else as task.start says, or by chance
+    inherit: bool = (
+        True  # the student begins with layers of its teacher, evenly spaced; else as task.init_from says, or by chance
+    )
     temperature: float = 2.0
     soft: float = 1.0  # the weight of the teacher's answers; DistilBERT's three weights were 5, 2 and 1
     hard: float = 0.4  # of the labels, where there are any

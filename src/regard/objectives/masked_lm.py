@@ -30,18 +30,18 @@ from regard.objectives.chunked_cross_entropy import cross_entropy, vocabulary_lo
 @dataclass(frozen=True, kw_only=True)
 class MaskedLMConfig:
     name: Literal["masked"] = "masked"
-    share: float = 0.15  # of the words
+    mask_rate: float = 0.15  # of the words
     whole_words: bool = False  # all pieces of a word together
     next_sentence: bool = False  # passages are two texts: does the second follow the first?
     passes = 1
 
     def __post_init__(self) -> None:
-        check_share(self.share)
+        check_share(self.mask_rate)
 
 
 def check_share(share: float) -> None:
     if not 0 < share < 1:
-        raise UserError(f"objective.share={share} must be between 0 and 1, such as 0.15.")
+        raise UserError(f"objective.mask_rate={share} must be between 0 and 1, such as 0.15.")
 
 
 class MaskedLMLoss:

@@ -11,9 +11,9 @@ from torch import Tensor
 from regard.core.errors import UserError
 
 
-def check_agreement(agreement: float) -> None:
-    if not 0 <= agreement < float("inf"):
-        raise UserError(f"objective.agreement={agreement} must be 0 (off) or more, such as 5.")
+def check_r_drop(r_drop: float) -> None:
+    if not 0 <= r_drop < float("inf"):
+        raise UserError(f"objective.r_drop={r_drop} must be 0 (off) or more, such as 5.")
 
 
 def divergence(one_NC: Tensor, other_NC: Tensor, counted_N: Tensor) -> Tensor:

@@ -34,14 +34,14 @@ from regard.objectives.masked_lm import check_share
 @dataclass(frozen=True, kw_only=True)
 class ReplacedTokenConfig:
     name: Literal["replaced"] = "replaced"
-    share: float = 0.15  # of the words is masked
+    mask_rate: float = 0.15  # of the words is masked
     whole_words: bool = False  # all pieces of a word together
     weight: float = 50.0  # of finding what was replaced, beside filling in
     next_sentence = False
     passes = 1
 
     def __post_init__(self) -> None:
-        check_share(self.share)
+        check_share(self.mask_rate)
         if not 0 < self.weight < float("inf"):
             raise UserError(f"objective.weight={self.weight} must be above 0, such as 50.")
 
@@ -50,7 +50,7 @@ class ReplacedTokenLoss:
     """A model that is not in training is told by `parts` too: judged words, the right judgements, replaced words, found ones."""
 
     def __init__(self, config: ReplacedTokenConfig) -> None:
-        self.weight, self.share = config.weight, config.share
+        self.weight, self.mask_rate = config.weight, config.mask_rate
 
     def __call__(self, model: ELECTRA, batch: MaskedBatch) -> Loss:
         generator, head = model.generator, model.generator.head
@@ -62,7 +62,7 @@ class ReplacedTokenLoss:
         parts = {"nll": nll, "judged_nll": wrong}
         if not model.training:
             parts |= _judged(logits_T > 0, replaced_T)
-        return Loss(nll + self.weight * self.share * wrong, parts, batch.tokens)
+        return Loss(nll + self.weight * self.mask_rate * wrong, parts, batch.tokens)
 
     @staticmethod
     def _filled(batch: MaskedBatch, drawn_M: Tensor) -> tuple[Tensor, Tensor]:

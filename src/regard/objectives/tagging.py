@@ -18,7 +18,8 @@ from torch import Tensor
 
 from regard.core.errors import UserError
 from regard.data.batching.tagged import TaggedBatch
-from regard.families.bodies import Body
+from regard.families.bert import BERT
+from regard.families.elmo import ELMo
 from regard.objectives.base import Loss
 
 
@@ -37,7 +38,7 @@ class TaggingLoss:
     def __init__(self, config: TaggingConfig) -> None:
         self.smoothing = config.smoothing
 
-    def __call__(self, model: Body, batch: TaggedBatch) -> Loss:
+    def __call__(self, model: BERT | ELMo, batch: TaggedBatch) -> Loss:
         logits_WC = tag_scores(model, batch).float()
         if not model.training:
             nll = F.cross_entropy(logits_WC, batch.tags_W, reduction="sum")
@@ -46,7 +47,7 @@ class TaggingLoss:
         return Loss(total, {}, batch.tokens)
 
 
-def tag_scores(model: Body, batch: TaggedBatch) -> Tensor:
+def tag_scores(model: BERT | ELMo, batch: TaggedBatch) -> Tensor:
     """logits_WC of the words that are asked for."""
     x_BLD = model.hidden(batch.ids_BL, batch.words)
     return model.tags(x_BLD.flatten(0, 1)[batch.places_W])

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from regard.core.errors import UserError
 from regard.data.loader import Source, bounded
-from regard.families import captioner, two_tower, word2vec
-from regard.families.captioner import CaptionerConfig
-from regard.families.encoder_decoder import EncoderDecoderConfig, count
-from regard.families.published_sizes import Cells, context, counted, depth
-from regard.families.word2vec import Word2VecConfig
+from regard.families import family_of, two_tower
+from regard.families.base import Sizes
 from regard.model.flops import Part
 from regard.objectives.chunked_cross_entropy import CHUNK_BYTES
 from regard.runs.cost_report import CostReport, grams_per_kwh, peak_flops
@@ -31,27 +28,23 @@ TYPICAL = 25  # tokens in a sentence, where no data says otherwise
 
 
 def typical(recipe: Recipe) -> int:
-    """Tokens of a text to count operations for: a sentence; a whole window, where a model reads those; the most that is read."""
-    if isinstance(recipe.model, EncoderDecoderConfig | Word2VecConfig | CaptionerConfig):
+    """Return the tokens of a text to count operations for: a sentence; a window, where a model reads those; the most it reads."""
+    if family_of(recipe.model).has_any("seq2seq", "word_vectors", "captioning"):
         return TYPICAL
     most = getattr(recipe.data, "maximum_tokens", 0) if recipe.task.name == "classification" else 0
-    return getattr(recipe.data, "window", 0) or context(recipe.model) or most or TYPICAL
+    return getattr(recipe.data, "window", 0) or recipe.model.context or most or TYPICAL
 
 
 def model_tree(recipe: Recipe, *sizes: int) -> Part:
-    """The model as a tree; without the sizes of its vocabularies, their planned size is taken."""
-    sizes = sizes or (recipe.text.size or BYTE_SIZE,)
-    if isinstance(recipe.model, EncoderDecoderConfig):
-        return count(recipe.model, sizes[0], sizes[-1], TYPICAL, TYPICAL)
-    if isinstance(recipe.model, CaptionerConfig):
-        return captioner.count(recipe.model, sizes[0], TYPICAL)
+    """Return the model of a recipe as a tree; without the sizes of its vocabularies, with their planned size."""
+    family, sizes = family_of(recipe.model), sizes or (recipe.text.size or BYTE_SIZE,)
     if recipe.task.name == "retrieval":
         return two_tower.count(recipe.model, sizes[0], TYPICAL, TYPICAL)
-    if isinstance(recipe.model, Word2VecConfig):
-        return word2vec.count(
-            recipe.model, sizes[0], products=recipe.objective.products, counted=recipe.objective.name == "glove"
-        )
-    return counted(recipe.model, sizes[0], typical(recipe))
+    found = Sizes(vocabulary=sizes[0], target_vocabulary=sizes[-1])
+    if family.has("word_vectors"):
+        found = replace(found, word_biases=recipe.objective.name == "glove")
+        return family.count(recipe.model, found, round(recipe.objective.products))
+    return family.count(recipe.model, found, typical(recipe))
 
 
 def training_flops(prepared: Prepared, tokens: int) -> float:
@@ -162,18 +155,19 @@ def _activations(recipe: Recipe, vocabulary: int, device: torch.device) -> int:
     the rest is computed again; and a chunk of logits three times.
     """
     model, tokens = recipe.model, recipe.objective.passes * recipe.train.tokens_per_batch // recipe.train.accumulate
-    if isinstance(model, CaptionerConfig):  # those of words, and of as many images as have captions of a typical length
+    logits = 3 * min(tokens * vocabulary * 4, CHUNK_BYTES[device.type])
+    family = family_of(model)
+    if family.has("captioning"):  # those of words, and of as many images as have captions of a typical length
         numbers = tokens * (26 * model.width + 2 * model.feedforward) + tokens // TYPICAL * model.kept_of_an_image
-        return 4 * numbers + 3 * min(tokens * vocabulary * 4, CHUNK_BYTES[device.type])
-    if isinstance(model, Word2VecConfig):  # of contexts and of replies
+        return 4 * numbers + logits
+    if family.has("word_vectors"):  # of contexts and of replies
         return 4 * 2 * tokens * model.width
-    encoder, decoder = depth(model)
-    if isinstance(model, Cells):  # gates and what is carried; of an additive score, tangents for each source word
-        tangents = TYPICAL if model.score == "additive" else 0
-        numbers = tokens * model.width * (20 * model.layers + tangents)
-        return 4 * numbers + 3 * min(tokens * vocabulary * 4, CHUNK_BYTES[device.type])
+    encoder, decoder = model.depth
+    if not family.has("blocks"):  # gates and what is carried; of an additive score, tangents for each source word
+        tangents = TYPICAL if "additive" in model.attends else 0
+        return 4 * tokens * model.width * (20 * model.layers + tangents) + logits
     per_token = encoder * (10 * model.width + 2 * model.feedforward) + decoder * (16 * model.width + 2 * model.feedforward)
-    if recipe.train.recompute:
+    if recipe.train.activation_checkpointing:
         per_token = (encoder + decoder) * model.width
     size = 2 if recipe.train.precision == "bf16" else 4
-    return tokens * per_token * size + 3 * min(tokens * vocabulary * 4, CHUNK_BYTES[device.type])
+    return tokens * per_token * size + logits

@@ -1,4 +1,4 @@
-"""Mistakes that are told at once: names and settings of a command, checked before torch is imported, which takes seconds."""
+"""Early checks of the names and settings of a command, before torch is imported, which takes seconds."""
 
 from __future__ import annotations
 

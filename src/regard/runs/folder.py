@@ -93,7 +93,7 @@ class Run:
         return made(tables_of(self._settings, str(path), assignments))
 
     def vocabulary_sizes(self) -> list[int]:
-        """Of the source and the target, where there are two."""
+        """Return the sizes of the vocabularies: of the source and of the target, where there are two."""
         paths = sorted(self.folder.glob("tokenizer*.json"))
         if not paths:
             raise UserError(f"{self.folder} has no tokenizer.json. Copy it back, or make it again by the same command.")
@@ -105,7 +105,7 @@ class Run:
         return Store(self.folder / CHECKPOINTS, say)
 
     def weights(self, say: Say = aside) -> Checkpoint:
-        """What the run is used with: its choice, else the average of its last checkpoints, else its best, else its newest."""
+        """Return the weights to use: those chosen, else the average of the last checkpoints, else the best, else the newest."""
         self.require_sealed()
         self._warn_if_unfinished(say)
         store, damaged = self.store(say), False
@@ -150,7 +150,7 @@ class Run:
         return found
 
     def checkpoints(self) -> Iterator[Path]:
-        """Those one can continue from, good or not."""
+        """Yield the checkpoints that training could continue from, readable or not."""
         return (self.folder / CHECKPOINTS).glob("step-*")
 
     @property

@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from regard.core.config import build, override
-from regard.families.han import HANConfig
-from regard.families.hran import HRANConfig
-from regard.families.published_sizes import PETAFLOP_DAY, SIZES, Cells, Config, Size, context, depth
+from regard.families import family_of
+from regard.families.published_sizes import PETAFLOP_DAY, SIZES, Size
 from regard.model.flops import Part, constant_state, keys_and_values
 from regard.model.mixers import CONVOLUTION
 from regard.runs.cost_report import amount
@@ -42,7 +41,7 @@ def sized(name: str, settings: Sequence[str] = ()) -> tuple[Size, bool]:
 class Footprint:
     """`tree` counts one text of `tokens`: for a decoder best its full window."""
 
-    config: Config
+    config: Any  # of a family with blocks or with cells
     tree: Part
     tokens: int
     published: Size | None = None
@@ -57,19 +56,23 @@ class Footprint:
         return self.tree.flops / self.tokens
 
     @property
+    def _blocks(self) -> bool:
+        return family_of(self.config).has("blocks")
+
+    @property
     def cached_per_token(self) -> int:
         """Numbers that writing keeps of each token, and of each source token too where there is a source."""
-        if isinstance(self.config, Cells):
-            return self.config.kept_of_source
-        readers, writers = depth(self.config)
+        if not self._blocks:
+            return int(self.config.kept_of_source)
+        readers, writers = self.config.depth
         return keys_and_values(self.config, writers, source=bool(readers))
 
     @property
     def kept_always(self) -> int:
         """Numbers that writing keeps of all tokens together, where a mixer is content with that."""
-        if isinstance(self.config, Cells):
-            return self.config.carried
-        readers, writers = depth(self.config)
+        if not self._blocks:
+            return int(self.config.carried)
+        readers, writers = self.config.depth
         return constant_state(self.config, writers, source=bool(readers))
 
     def petaflop_days(self, tokens: float, by_rule: bool = False) -> float:
@@ -79,14 +82,14 @@ class Footprint:
 
     def figures(self) -> dict[str, Any]:
         """All of it as plain numbers, for machines."""
-        c, window, cached = self.config, context(self.config), self.cached_per_token
-        heads = c.blocks.heads if isinstance(c, HANConfig | HRANConfig) else c.heads
+        c, window, cached = self.config, self.config.context, self.cached_per_token
+        heads = getattr(getattr(c, "blocks", c), "heads", 1)
         found: dict[str, Any] = {
-            "blocks": sum(depth(c)),
+            "blocks": sum(c.depth),
             "heads": heads,
             "head_width": c.width // heads,
             "width": c.width,
-            **({"cell": c.cell} if isinstance(c, Cells) else {"feedforward": c.feedforward}),
+            **({"feedforward": c.feedforward} if self._blocks else {"cell": c.cell}),
             "parameters": self.parameters,
             "context": window,
             "weight_bytes": {kind: size * self.parameters for kind, size in WEIGHT_BYTES.items()},
@@ -125,9 +128,9 @@ class Footprint:
         return [f"{name:<12}{text}" for name, text in rows]
 
     def _shape(self) -> str:
-        c, (readers, writers) = self.config, depth(self.config)
+        c, (readers, writers) = self.config, self.config.depth
         blocks = f"{readers} + {writers}" if readers and writers else f"{readers + writers}"
-        if isinstance(c, Cells):
+        if not self._blocks:
             return f"{blocks} layers of {c.cell} cells; width {c.width:,}"
         return f"{blocks}, of {c.heads} heads of {c.width // c.heads}; width {c.width:,}, feed-forward {c.feedforward:,}"
 
@@ -136,8 +139,8 @@ class Footprint:
         return f"{self.parameters:,}" + (f" (published: {_rounded(size.stated)})" if size else "")
 
     def _context(self) -> str:
-        window = context(self.config)
-        if isinstance(self.config, Cells):
+        window = self.config.context
+        if not self._blocks:
             return "of any length"
         return f"{window:,} tokens" if window else f"of any length ({self.config.position} positions)"
 
@@ -150,16 +153,16 @@ class Footprint:
         return ", ".join(f"{amount(size * numbers, *BYTES)} in {kind}" for kind, size in sizes.items())
 
     def _cache(self) -> str:
-        window, cached = context(self.config), self.cached_per_token
+        window, cached = self.config.context, self.cached_per_token
         full = f"; {self._kinds(CACHE_BYTES, cached * window)} for a full window" if window else ""
-        of_source = self.config.mixer == CONVOLUTION or isinstance(self.config, Cells)
+        of_source = not self._blocks or self.config.mixer == CONVOLUTION
         alone = "alone" if of_source else "as of the target"
-        source = f", of the source {alone}" if all(depth(self.config)) else ""
+        source = f", of the source {alone}" if all(self.config.depth) else ""
         return f"{self._kinds(CACHE_BYTES, cached)} a token{source}{full}; for each text of a batch"
 
     def _operations(self) -> str:
         forward, training = (amount(n * self.flops_per_token / 1e6, "MFLOP", "GFLOP", "TFLOP") for n in (1, 3))
-        text = f"a pair of {self.tokens:,} + {self.tokens:,}" if all(depth(self.config)) else f"a text of {self.tokens:,}"
+        text = f"a pair of {self.tokens:,} + {self.tokens:,}" if all(self.config.depth) else f"a text of {self.tokens:,}"
         return f"{forward} a token forward, {training} in training, in {text} tokens"
 
     def _compute(self, size: Size, tokens: float) -> str:

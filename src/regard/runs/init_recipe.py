@@ -20,30 +20,30 @@ MAY_BE_OTHER += ("text.vectors", "text.freeze_vectors")  # which they were befor
 
 
 def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | None = None) -> Recipe:
-    """As `load_recipe`; where training begins with a checkpoint, with the model and the vocabulary that it has.
+    """Load a recipe to train; where training starts from a checkpoint, with its model settings and its vocabulary.
 
-    Of the model's settings some may be set anew (dropout, say), of the vocabulary's none. Where the run in `folder` has begun so,
-    it remembers them, and its start may be gone.
+    Some settings of the model may be changed (dropout, say), those of the vocabulary may not. A run in `folder` that has begun
+    keeps them, so the checkpoint it started from may be gone.
     """
     tables = named_tables(name, assignments)
-    if not (start := str(tables["task"].get("start", ""))):
+    if not (start := str(tables["task"].get("init_from", ""))):
         return _of_teacher(tables) if tables["objective"].get("name") == "distillation" else made(tables)
     settings = _remembered(folder, start) or _told(start).settings
-    if isinstance(tables["task"]["start"], Typed):
+    if isinstance(tables["task"]["init_from"], Typed):
         tables |= {section: _still_chosen(section, tables[section], settings[section]) for section in ("text", "model")}
     recipe = made(tables | {section: settings[section] | tables[section] for section in ("text", "model")})
     for name, value, theirs in _different(recipe, settings):
         if name == "model.maximum_length" and recipe.model.maximum_length > settings["model"]["maximum_length"]:
             continue
         raise UserError(
-            f"{name}={value} cannot be set with task.start={start}, which has {theirs}; leave it out of the command and of "
+            f"{name}={value} cannot be set with task.init_from={start}, which has {theirs}; leave it out of the command and of "
             "the recipe."
         )
     return recipe
 
 
 def _of_teacher(tables: Tables) -> Recipe:
-    """What a recipe does not say of a student is its teacher's, but for half of the layers; its vocabulary always is."""
+    """Complete a student's recipe by its teacher's settings, with half of the layers; its vocabulary is always the teacher's."""
     teacher, wish = str(tables["objective"].get("teacher", "")), tables["model"]
     if teacher and not (teacher.startswith("hf:") or Path(teacher).is_dir()):
         known = next((name for name in builtin_names() if Path(teacher) == Path("runs", name)), None)
@@ -80,7 +80,7 @@ def _told(name: str) -> InitCheckpoint:
     try:
         return start_of(name)
     except UserError as error:
-        raise UserError(f"task.start={name}: {error}") from None
+        raise UserError(f"task.init_from={name}: {error}") from None
 
 
 def _still_chosen(section: str, table: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
@@ -95,4 +95,4 @@ def _still_chosen(section: str, table: dict[str, Any], theirs: dict[str, Any]) -
 def _remembered(folder: Path | None, start: str) -> Settings | None:
     if folder is None or not (folder / "recipe.toml").is_file() or (run := Run(folder)).never_saved:
         return None
-    return settings_of(run) if run.recipe.task.start == start else None
+    return settings_of(run) if run.recipe.task.init_from == start else None

@@ -26,6 +26,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoint import Checkpoint
 
 Body = TypeVar("Body", bound=nn.Module)
+KEEPS_VALUES = ("__get__", "__set__", "__setitem__", "requires_grad_", "detach_")  # of functions that end so
 SMALLEST = 2  # parameters in a byte; four bytes are usual for one
 
 
@@ -68,12 +69,18 @@ def empty_parameters(run: Run | None = None) -> Iterator[None]:
 
 
 class _EmptyOnMeta(TorchFunctionMode):
-    """Give `torch.empty`, by which modules make their parameters, no memory."""
+    """Give `torch.empty`, by which modules make their parameters, no memory, and skip what would fill them.
+
+    Random numbers on the meta device would import torch's compiler, which takes seconds.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if func is torch.empty and kwargs.get("device") is None:
             kwargs["device"] = "meta"
+        name, tensor = func.__name__, args[0] if args else kwargs.get("tensor")
+        if name.endswith("_") and name not in KEEPS_VALUES and isinstance(tensor, Tensor) and tensor.is_meta:
+            return tensor
         return func(*args, **kwargs)
 
 

@@ -63,7 +63,7 @@ def existing(folder: Path) -> Path:
 
 
 def _try_to_make(folder: Path) -> None:
-    """Permissions do not say all: in some places nobody makes a folder, so one is made where it would be, and removed."""
+    """Create the folder and remove it again: permissions alone do not say whether that is possible."""
     above = existing(folder)
     if not above.is_dir():
         raise UserError(f"--out {folder} cannot be made: {above} is a file; give another folder.")
@@ -76,7 +76,7 @@ def _try_to_make(folder: Path) -> None:
 
 @contextmanager
 def claimed(recipe: Recipe, folder: Path, prepared: Prepared, say: Say, world: World = ALONE) -> Iterator[Run]:
-    """The folder as the run of this recipe and this data, and nobody else's meanwhile. One process claims it for all."""
+    """Create or continue a run in a folder, and lock it. One process does so for all."""
     run = Run(folder)
     with ExitStack() as lock:
         with world.as_one():
@@ -111,7 +111,7 @@ def _save_vocabularies(run: Run, prepared: Prepared) -> None:
 
 
 def _record(run: Run, prepared: Prepared) -> None:
-    """What the run was begun with, to be compared whenever it is continued or used."""
+    """Record what the run was begun with, to be compared whenever it is continued or used."""
     record = {"amounts": prepared.amounts(), "sha256": prepared.fingerprints(), "seals": run.seals()}
     run.write(RECORD, json.dumps(record, indent=2) + "\n")
 

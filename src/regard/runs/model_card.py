@@ -8,9 +8,6 @@ from datetime import date
 import torch
 
 from regard import __version__
-from regard.families.captioner import CaptionerConfig
-from regard.families.published_sizes import Cells, Config, depth
-from regard.families.word2vec import Word2VecConfig
 from regard.runs.cost import spent
 from regard.runs.folder import Run
 from regard.runs.protocols import Prepared, Result
@@ -38,8 +35,8 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
         f"- {_amounts(amounts)}; {recipe.text.tokenizer} vocabulary of {sizes}",
         "",
         "## Model",
-        *([f"- began with the weights of `{recipe.task.start}`"] if recipe.task.start else []),
-        f"- {model.family}: {_shape(model)}, {prepared.example()[0].parameters:,} parameters",
+        *([f"- began with the weights of `{recipe.task.init_from}`"] if recipe.task.init_from else []),
+        f"- {model.family}: {model.summary}, {prepared.example()[0].parameters:,} parameters",
         f"- weights used: `{weights.path.relative_to(run.folder)}`",
         "",
         "## Cost",
@@ -58,17 +55,6 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
 def _amounts(amounts: dict[str, str]) -> str:
     """Static word vectors are validated with nothing."""
     return f"{amounts['train']} to train on" + (f", {amounts['valid']} to validate with" if "valid" in amounts else "")
-
-
-def _shape(model: Config) -> str:
-    if isinstance(model, Word2VecConfig):
-        return f"word vectors of width {model.width}"
-    if isinstance(model, CaptionerConfig):
-        return f"{model.encoder} to {model.side} x {model.side} cells, {model.decoder}, width {model.width}, mixer {model.mixer}"
-    layers = "+".join(str(number) for number in depth(model) if number)
-    if isinstance(model, Cells):
-        return f"width {model.width}, {layers} layers of {model.cell} cells, attention {model.attention} {model.score}".rstrip()
-    return f"width {model.width}, {model.heads} heads, {layers} layers, feed-forward {model.feedforward}"
 
 
 def _validated(figure: str, each: str, progress: Progress) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a training may begin with instead of chance: a run of ours, a Hugging Face folder, or a model on its hub.
+"""Pretrained weights to start training from: those of a run, of a Hugging Face folder, or of a model on its hub.
 
 A checkpoint opened as it is, without training: which task its heads are for, and the recipe that such a run would have.
 """
@@ -57,17 +57,19 @@ class InitCheckpoint:
         own = {name: t for name, t in model.state_dict().items() if not is_drawn(name) or _alike(self.weights.get(name), t)}
         weights = {n: self._long_enough(n, t, own) for n, t in self.weights.items() if not is_drawn(n) or n in own}
         if not weights.keys() & own.keys():
-            raise UserError(f"task.start={self.name}: none of its weights is one of this model's; start from the same family.")
+            raise UserError(
+                f"task.init_from={self.name}: none of its weights is one of this model's; start from the same family."
+            )
         for name, tensor in weights.items():
             if name in own and own[name].shape != tensor.shape:
                 raise UserError(
-                    f"task.start={self.name}: {name} is {tuple(tensor.shape)} there and {tuple(own[name].shape)} here; leave out "
-                    "the model.* settings that change its size."
+                    f"task.init_from={self.name}: {name} is {tuple(tensor.shape)} there and {tuple(own[name].shape)} here; leave "
+                    "out the model.* settings that change its size."
                 )
         shared = {_part(name) for name in weights} & {_part(name) for name in own}
         if other := sorted(name for name in weights.keys() ^ own.keys() if _part(name) in shared):
             raise UserError(
-                f"task.start={self.name}: {other[0]} is only {'here' if other[0] in own else 'there'}; leave out the model.* "
+                f"task.init_from={self.name}: {other[0]} is only {'here' if other[0] in own else 'there'}; leave out the model.* "
                 "settings that change its layers."
             )
         known = {name: tensor for name, tensor in weights.items() if name in own}
@@ -93,7 +95,7 @@ class InitCheckpoint:
         return tiled(tensor, len(own[name]), self.settings["model"].get("first_position", 0))
 
     def whole(self) -> InitCheckpoint:
-        """With all heads, those that were pruned as zeros: for whoever knows of no pruned ones. It computes the same."""
+        """Return the checkpoint with all attention heads, pruned ones as zeros, for formats without pruning."""
         model = self.settings["model"]
         if not model.get("pruned"):
             return self
@@ -111,7 +113,7 @@ def _part(name: str) -> str:
 
 
 def start_of(name: str) -> InitCheckpoint:
-    """By its folder, or by its name on the hub, with hf: before it or not."""
+    """Read a checkpoint by its folder, or by its name on the hub, with hf: before it or not."""
     name = name.removeprefix("hf:")
     return _start_of(name, _state(Path(name)))
 
@@ -151,7 +153,7 @@ def start_of_run(run: Run) -> InitCheckpoint:
 
 
 def _plain(name: str) -> str:
-    """Of a weight: a classifier's and an ELECTRA's lie deeper than those of the BERT or GPT that they are."""
+    """Return the name of a weight in its body: those of a classifier and of an ELECTRA have a prefix."""
     return name.removeprefix("body.").removeprefix("discriminator.")
 
 
@@ -163,7 +165,9 @@ def vocabulary(recipe: Recipe, folder: Path | None, start: InitCheckpoint | None
         return start.tokenizer
     text = recipe.text
     if text.tokenizer == "public":
-        raise UserError("text.tokenizer=public is for runs that begin with a checkpoint; give task.start, or another tokenizer.")
+        raise UserError(
+            "text.tokenizer=public is for runs that begin with a checkpoint; give task.init_from, or another tokenizer."
+        )
     return train_tokenizer(text.tokenizer, texts(), text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
 
 
@@ -174,7 +178,7 @@ def settings_of(run: Run) -> Settings:
 
 
 def frozen(model: Trained, task: TaskConfig) -> Trained:
-    """With task.freeze, what reads stays as it came, and only what is new learns: heads, and the weights of layers."""
+    """Freeze the body of a model if task.freeze is set: only heads, and the weights of layers, are trained."""
     if task.freeze:
         body = getattr(model, "body", model)
         for part in (part for name, part in body.named_children() if name in READS):
@@ -218,8 +222,8 @@ def _must_suit(start: InitCheckpoint, family: str, name: str) -> None:
         raise UserError(f"{start.name} is a {family}, and task.name={name} needs a {able}; give another, or leave task.name out.")
     if task.heads and _parts(start).isdisjoint(task.heads):
         raise UserError(
-            f"{start.name} was not trained for task {name}: it has no head for it. Train one with task.start={start.name}, or "
-            f"open it for task.name={task_of(start)}."
+            f"{start.name} was not trained for task {name}: it has no head for it. Train one with task.init_from={start.name}, "
+            f"or open it for task.name={task_of(start)}."
         )
 
 

@@ -1,4 +1,4 @@
-"""What a task is to everything around it: how its data is prepared, what is trained on it, and what a trained run answers.
+"""Protocols between tasks and commands: prepared data, predictors, results, and what predictors can do besides.
 
 Training, resuming, the cost ledger, the model card, `predict` and `evaluate` are written once, against these.
 """
@@ -39,7 +39,7 @@ class Result(Protocol):
 
     @property
     def outputs(self) -> Sequence[str]:
-        """What the model said, a line each; empty where it was only asked how likely the test set is."""
+        """The model's outputs, a line each; empty where only the likelihood of the test set is scored."""
         ...
 
     def lines(self) -> list[str]: ...
@@ -48,7 +48,7 @@ class Result(Protocol):
 
 
 class Vocabulary(Protocol):
-    """What the model's numbers stand for: pieces of text, or labels. It is kept and sealed with the run."""
+    """The meaning of a model's numbers: tokens, or labels. It is saved and sealed with the run."""
 
     def __len__(self) -> int: ...
 
@@ -63,17 +63,17 @@ class Prepared(Protocol):
 
     @property
     def test(self) -> Any:
-        """What to score in the end; None or empty where there is nothing."""
+        """The test set; None or empty where there is none."""
         ...
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """By the name of their file in the run."""
+        """The vocabularies by the name of their file in the run."""
         ...
 
     @property
     def unit(self) -> str:
-        """What the loss is counted in."""
+        """The unit that the loss is a mean over."""
         ...
 
     @property
@@ -86,7 +86,7 @@ class Prepared(Protocol):
     def objective(self) -> Objective: ...
 
     def source(self, *, packed: bool) -> Source:
-        """Of the training's batches."""
+        """Return the source of training batches."""
         ...
 
     def validator(self, objective: Objective) -> Validate: ...
@@ -96,11 +96,11 @@ class Prepared(Protocol):
         ...
 
     def amounts(self) -> dict[str, str]:
-        """How much there is to train on and to validate with, for people: `train` and `valid`."""
+        """Describe the amounts of training and validation data: `train` and `valid`."""
         ...
 
     def fingerprints(self) -> dict[str, str]:
-        """Of the same two: what a run must be continued with."""
+        """Return hashes of both, with which a run must be continued."""
         ...
 
 
@@ -129,7 +129,7 @@ class PretrainedPredictor(Predictor, Protocol):
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """By the name of their file in the run."""
+        """The vocabularies by the name of their file in the run."""
         ...
 
 

@@ -38,12 +38,12 @@ class About:
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig:
     name: str = DEFAULT_TASK
-    start: str = ""  # a run, a Hugging Face folder or a hub id: training begins with its weights, settings and vocabulary
-    freeze: bool = False  # what came with the start stays as it is, and only what is new learns
+    init_from: str = ""  # a run, a Hugging Face folder or a hub id: training begins with its weights, settings and vocabulary
+    freeze: bool = False  # what came with init_from stays as it is, and only what is new learns
 
     def __post_init__(self) -> None:
-        if self.freeze and not self.start:
-            raise UserError("task.freeze=true keeps what came with task.start as it is; give that too, or leave it out.")
+        if self.freeze and not self.init_from:
+            raise UserError("task.freeze=true keeps what came with task.init_from as it is; give that too, or leave it out.")
         if self.freeze and not TASKS[self.name].freezes:
             able = " and ".join(name for name, task in TASKS.items() if task.freezes)
             raise UserError(f"task.freeze=true is for tasks {able}, not for {self.name}; leave it out.")
@@ -51,7 +51,7 @@ class TaskConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What `data`, `text`, `model`, `objective` and `train` hold are classes of its `Task`, its family and its objective."""
+    """A recipe; the classes of `data`, `text`, `model`, `objective` and `train` are those of its task, family and objective."""
 
     recipe: About
     task: TaskConfig
@@ -149,10 +149,10 @@ def tables_of(found: Mapping[str, Any], origin: str, assignments: Sequence[str] 
 
 
 def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
-    """Who types other training data does not mean the built-in test, nor who types another search, the first one's settings;
-    and who types a share to be held out does not mean the recipe's validation data.
+    """Drop settings of the recipe that contradict typed ones.
 
-    Steps and epochs take each other's place, and what is typed is neither shortened nor made longer.
+    Other training data drops the built-in validation and test; another search drops settings of the first one; a validation
+    fraction drops the recipe's validation data. Steps and epochs replace each other, and typed ones are not adjusted.
     """
     data, decode, train = tables["data"], tables["decode"], tables["train"]
     for key, other in (("steps", "epochs"), ("epochs", "steps")):
@@ -166,7 +166,7 @@ def _yield_to_typed(tables: Tables, typed: set[str]) -> None:
         for split in ("valid", "test"):
             if f"data.{split}" not in typed and any(str(where).startswith(BUILTIN) for where in data.get(split, ())):
                 del data[split]
-    if "data.held_out" in typed and "data.valid" not in typed and str(data["held_out"]) not in ("0", "0.0"):
+    if "data.valid_fraction" in typed and "data.valid" not in typed and str(data["valid_fraction"]) not in ("0", "0.0"):
         data.pop("valid", None)
     if "decode.search" in typed:
         for key, searches in ONLY_FOR.items():
@@ -189,7 +189,7 @@ def made(tables: Tables) -> Recipe:
         raise UserError(
             "model.tie=all shares one embedding between both languages, so it needs text.joint=true; or set model.tie=output."
         )
-    for key, value in (("compile", True), ("recompute", True), ("shard", True), ("optimizer", "muon")):
+    for key, value in (("compile", True), ("activation_checkpointing", True), ("fsdp", True), ("optimizer", "muon")):
         fits = family.has("blocks") or family.has("word_vectors") or (key == "compile" and family.has("compiles_steps"))
         if not fits and getattr(recipe.train, key) == value:
             given = f"train.{key}={as_typed(value)}"
@@ -198,7 +198,7 @@ def made(tables: Tables) -> Recipe:
 
 
 def without_model(tables: Tables) -> dict[str, Any]:
-    """The sections that no checkpoint has a say in, checked. They need no torch, so a mistyped key in them is told at once."""
+    """Check and return the sections that no checkpoint decides. They need no torch, so a mistyped key is refused at once."""
     task = _task(tables)
     kinds = {"recipe": About, "task": TaskConfig, "data": task.data, "train": task.train, "decode": DecodeConfig}
     check_names(task.text, tables["text"], "text")
@@ -225,7 +225,7 @@ def typed_task(assignments: Sequence[str]) -> str | None:
 
 
 def _chosen(tables: Tables, section: str, key: str, choices: Sequence[str], where: str = "") -> str:
-    """What a section says of its own kind, the first choice where it says nothing."""
+    """Return the kind that a section names, or the first choice; refuse an unknown one."""
     given = str(tables[section].setdefault(key, choices[0]))
     if given not in choices:
         raise UserError(f"{section}.{key}={given} is not known{where}{nearest(given, choices)}")

@@ -17,8 +17,6 @@ from regard.core.errors import UserError
 from regard.data.sources.senses import typed_sentences
 from regard.decode.beam_trace import SearchTree
 from regard.families import family_of
-from regard.families.elmo import ELMo
-from regard.families.published_sizes import context
 from regard.lens.analyses.document import Document
 from regard.lens.analyses.roles import Roles
 from regard.lens.analyses.word_senses import WordUses
@@ -88,7 +86,7 @@ class RunSession(Session):
         return next(self.answers.test_texts(TASKS[self.task].read_test(recipe)))[0]
 
     def subject(self, text: str, target: str | None) -> Subject:
-        if isinstance(getattr(self.model, "body", self.model), ELMo):
+        if not family_of(self.model).has("attention"):
             raise UserError("an ELMo reads by two LSTMs and attends to nothing; Words shows what it makes of words in context.")
         if isinstance(self.answers, Retriever):
             raise UserError(RETRIEVES)
@@ -169,7 +167,7 @@ class RunSession(Session):
             size=len(tokenizer),
             vectors_VD=embed.weight if isinstance(embed, nn.Embedding) else embed.tokens.weight,
             positions=(lambda _: None) if isinstance(embed, nn.Embedding) else embed.positions,
-            furthest=context(reads.config),
+            furthest=reads.config.context,
         )
 
     def uses(self, word: str, sentences: Sequence[str]) -> WordUses:

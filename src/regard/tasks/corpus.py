@@ -55,7 +55,7 @@ def read_running(recipe: Recipe, folder: Path | None, say: Say, *, ended: bool, 
         raise UserError("data.train is empty; give a text file, a folder, a pattern such as 'books/*.txt', or hf:NAME.")
     must_be_there(data.valid)
     begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    start = start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
     tokenizer = vocabulary(recipe, folder, start, lambda: list(_enough(parts(data.train, data.column), say)))
     tokenizer = tokenizer if begun or start else complete(tokenizer)
     eos = tokenizer.roles.eos if ended else None
@@ -64,7 +64,7 @@ def read_running(recipe: Recipe, folder: Path | None, say: Say, *, ended: bool, 
         valid = tokenise(data.valid, data.column, tokenizer, eos=eos, say=say)
         texts = Text.of(train, 0, len(train.ids)), Text.of(valid, 0, len(valid.ids))
     else:
-        cut = _cut(train, data.held_out)
+        cut = _cut(train, data.valid_fraction)
         texts = Text.of(train, 0, cut), Text.of(train, cut, len(train.ids))
     bytes_each = f"{train.bytes / len(train.ids):.2f} bytes each"
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary, {bytes_each}")
@@ -74,13 +74,13 @@ def read_running(recipe: Recipe, folder: Path | None, say: Say, *, ended: bool, 
 
 
 def must_be_there(where: tuple[str, ...]) -> None:
-    """Before hours are spent on other text."""
+    """Refuse files that are missing, before hours are spent on others."""
     for entry in where:
         files(entry)
 
 
 def _cut(tokens: Tokens, held_out: float) -> int:
-    """Where the held-out end begins: between documents where there are enough of them, else within one."""
+    """Return the token where the validation part begins: between documents where there are enough of them, else within one."""
     wanted = round(len(tokens.ids) * (1 - held_out))
     start = int(tokens.starts[min(int(np.searchsorted(tokens.starts, wanted)), len(tokens.starts) - 1)])
     return start if start and abs(start - wanted) < held_out / 2 * len(tokens.ids) else wanted

@@ -19,14 +19,12 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.families import FAMILIES, family_of, marks_of
-from regard.families.base import Heads
-from regard.families.bodies import body_of
+from regard.families.base import Heads, Sizes
 from regard.families.gpt import GPT
 from regard.model.probe import layers
 from regard.model.stack import Stack
 from regard.runs.folder import Run, choose_device
 from regard.runs.pretrained import InitCheckpoint, start_of
-from regard.tasks.limits import context_of
 from regard.tasks.registry import is_public
 from regard.tasks.translation.predict import Translator
 from regard.text.specials import EOS
@@ -56,7 +54,7 @@ class Body:
 
 
 def open_body(name: str | Path, device: str | None = None) -> Body:
-    """Of a run, a Hugging Face folder, or hf:NAME on its hub."""
+    """Open the body of a run, of a Hugging Face folder, or of hf:NAME on its hub."""
     where = choose_device(device)
     if not is_public(name):
         run = Run.open(name)
@@ -82,23 +80,23 @@ def _of_start(start: InitCheckpoint, device: torch.device) -> Body:
             return gpt.hidden(ids_BL)  # no word sees the padding behind it
 
         seen = between(gpt.decoder, read)
-        return Body(start.name, tokenizer, gpt.embed.tokens, seen, (around.start,), (), context_of(config))
-    both: Any = body_of(config, start.vocabulary, heads=ONLY_BODY)
+        return Body(start.name, tokenizer, gpt.embed.tokens, seen, (around.start,), (), config.context)
+    both: Any = family.build(config, Sizes(vocabulary=start.vocabulary, heads=ONLY_BODY), 0)
     start.fill(both)
     both.to(device).eval()
     seen = between(both.encoder, both.hidden) if family.has("blocks") else both.layers
-    return Body(start.name, tokenizer, both.embed.tokens, seen, (around.start,), (around.end,), context_of(config))
+    return Body(start.name, tokenizer, both.embed.tokens, seen, (around.start,), (around.end,), config.context)
 
 
 def _of_translator(name: str, translator: Translator) -> Body:
     model: Any = translator.model
     tokenizer = translator.tokenizer
     seen = between(model.encoder, model.encode) if isinstance(model.encoder, Stack) else None
-    return Body(name, tokenizer, model.source.tokens, seen, (), (EOS,), context_of(model.config))
+    return Body(name, tokenizer, model.source.tokens, seen, (), (EOS,), model.config.context)
 
 
 def between(stack: Stack, read: EncodedPrompt) -> Layers:
-    """What goes into a stack and what each of its layers makes of it, when this reads."""
+    """Return a function that gives the input of a stack and the output of each of its layers."""
 
     def found(ids_BL: Tensor, lengths_B: Tensor) -> Sequence[Tensor]:
         with layers(stack) as seen:

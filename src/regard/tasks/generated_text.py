@@ -1,4 +1,4 @@
-"""What a translator or a captioner says: a text that ends by itself, as a search finds it and as it is told."""
+"""Texts that translators and captioners generate: they end by themselves, are found by a search, and are printed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def find(
         eos=EOS,
         maximum=maximum,
         banned=(PAD, SOS),
-        banned_sequences=[ids for word in config.banned if (ids := encode(word))],
+        banned_sequences=[ids for word in config.banned_words if (ids := encode(word))],
         forced=[encode(config.prefix)] * rows if config.prefix else None,
         numbers=numbers,
         sessions=sessions,

@@ -1,8 +1,6 @@
-"""How long one text may be. What is longer is refused by name at once, not after minutes of work that nobody waits for."""
+"""Limits of the length of one text: a longer one is refused at once, before minutes of work."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from regard.core.errors import UserError
 
@@ -16,8 +14,3 @@ def check_length(text: str, where: str, most: int = LONGEST) -> str:
     if len(text) > most:
         raise UserError(f"{where} has {len(text):,} characters, and one text may have {most:,}; split it, one part on each line.")
     return text
-
-
-def context_of(config: Any) -> int | None:
-    """Return the most tokens that a model of these settings reads at a time; None where its positions have no end."""
-    return config.maximum_length if config.position == "learned" else None

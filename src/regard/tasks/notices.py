@@ -1,6 +1,6 @@
-"""Words of the input that a model's vocabulary has not: it reads them all as one and the same mark, so people are told which.
+"""Notices about an input: words that a model's vocabulary lacks, which it reads as one and the same token.
 
-A sparse pattern that leaves nothing out of short texts: said wherever somebody could take it for another model than `full`.
+And sparse patterns that hide nothing of a short text, so that the model is the same as with `full`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def seen_whole(config: Any) -> int | None:
 
 
 def told_whole(config: Any) -> str | None:
-    """For people who choose a pattern."""
+    """Return the notice for a recipe: up to which length its pattern is the same as full."""
     if (most := seen_whole(config)) is None or most < 2:
         return None
     least = "at least " if most == LONGEST else ""
@@ -72,7 +72,7 @@ def told_whole(config: Any) -> str | None:
 
 
 def told_of_text(answers: Predictor, text: str) -> str | None:
-    """For people who look at one text."""
+    """Return the notice for one text that a pattern hides nothing of."""
     config = getattr(getattr(answers.model, "body", answers.model), "config", None)
     most, tokenizer = seen_whole(config), answers.tokenizer
     if config is None or most is None or tokenizer is None or len(tokenizer.encode(text)) + MARKS > most:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def open_run(name: Path | str, device: str | None = None, assignments: Sequence[str] = (), weights: str = "") -> Predictor:
-    """What a run was trained for, ready to be done; settings may choose another search, or another task that its weights allow.
+    """Open a run for what it was trained for; settings may choose another search, or another task that its weights allow.
 
     `weights` may be last, best, average or a checkpoint's name; `Run.weights` says what is taken by default.
     A Hugging Face folder is opened as it is, and so is a file of word vectors. A model on the hub is named hf:NAME, so that no
@@ -58,7 +58,7 @@ def _as_it_is(name: str, assignments: Sequence[str], device: torch.device) -> Pr
 def adopted(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> PretrainedPredictor:
     """A checkpoint as it is, for the task of this recipe."""
     if (adopt := TASKS[recipe.task.name].adopt) is None:
-        raise UserError(f"{start.name} cannot be opened for task {recipe.task.name} as it is; train from it with task.start.")
+        raise UserError(f"{start.name} cannot be opened for task {recipe.task.name} as it is; train from it with task.init_from.")
     return adopt(start, recipe, device)
 
 

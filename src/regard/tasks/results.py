@@ -1,4 +1,4 @@
-"""What a run answered a test set with, and what that scores: the result of every task that says something for each example.
+"""The result of an evaluation: an output for each example of a test set, and their scores.
 
 Mistakes on a test set, the worst first: a table in the run's folder that people can go through.
 """
@@ -41,7 +41,7 @@ MISTAKES = "errors.tsv"
 def list_mistakes(
     run: Run | None, order: str, header: Sequence[str], rows: Sequence[Sequence[str]], what: str = "mistakes"
 ) -> str:
-    """What was done with them, for people; `order` says in which they come, such as "the surest first"."""
+    """List mistakes in the run's folder and return a line about that; `order` names their order, such as "the surest first"."""
     if run is None or not os.access(run.folder, os.W_OK):
         return f"{len(rows):,} {what}; not listed, since the run's folder cannot be written"
     table = [header, *(map(on_one_line, row) for row in rows)]

@@ -1,6 +1,6 @@
-"""A text while it is written: told piece by piece, never half a character, and never beyond where it is to stop.
+"""Streaming of generated text: piece by piece, never half a character, and never beyond a stop.
 
-What might be the beginning of a stop is held back until it is known whether it is one.
+Characters that may begin a stop are held back until it is known whether they do.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ SHOWN = 60  # characters of a text in a report
 
 
 def silent(piece: str) -> None:
-    """For texts that nobody watches."""
+    """Ignore a piece of text."""
 
 
 def shown(text: str) -> str:
-    """Its beginning, for a report."""
+    """Return the beginning of a text, for a report."""
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 class StreamedText:
-    """Where it comes `after` a prompt, the space between the two is its own, also with pieces that lose it at a beginning."""
+    """A text that grows; the space between it and the prompt that it comes `after` belongs to it."""
 
     def __init__(self, tokenizer: Tokenizer, stops: Sequence[str], emit: Emit = silent, after: Sequence[int] = ()) -> None:
         self.stream, self.stops, self.emit = Stream(tokenizer), stops, emit
@@ -34,7 +34,7 @@ class StreamedText:
 
     @property
     def waits(self) -> bool:
-        """May it be told all at once, when it is written?"""
+        """Return whether it may be emitted all at once, when it is complete."""
         return self.emit is silent and not self.stops
 
     def add(self, ids: Sequence[int]) -> bool:
@@ -68,6 +68,6 @@ class StreamedText:
             self.told = end
 
     def _unsure(self) -> int:
-        """How much of the end may be the beginning of a stop."""
+        """Return the number of characters at the end that may begin a stop."""
         sizes = (size for stop in self.stops for size in range(1, len(stop)) if self.text.endswith(stop[:size]))
         return max(sizes, default=0)

@@ -32,7 +32,7 @@ def of_translator(translator: Translator, text: str, beam: int, forced: Sequence
 def of_reading(
     reading: EncodedInput, tokenizer: Tokenizer, config: DecodeConfig, maximum: int, beam: int, forced: Sequence[int]
 ) -> SearchTree:
-    """Of what writes a text that ends by itself, once it has read."""
+    """Return the search tree of a decoder that has read its input and writes a text that ends by itself."""
     must_be_pieces(forced, tokenizer, {PAD, SOS, EOS})
     return beam_tree(
         reading,
@@ -43,7 +43,7 @@ def of_reading(
         maximum=maximum,
         minimum=config.minimum_length,
         banned=(PAD, SOS),
-        banned_sequences=[ids for word in config.banned if (ids := tokenizer.encode(word))],
+        banned_sequences=[ids for word in config.banned_words if (ids := tokenizer.encode(word))],
         forced=forced,
     )
 

@@ -29,17 +29,17 @@ class Known(NamedTuple):
 
 
 def check_vectors(prepared: Prepared) -> None:
-    """Whether they can be used, before anything is written."""
+    """Refuse word vectors that cannot be used, before anything is written."""
     recipe = prepared.recipe
     if not recipe.text.vectors:
         if recipe.text.freeze_vectors:
             raise UserError("text.freeze_vectors=true freezes the vectors that text.vectors=FILE_OR_RUN names; give these too.")
         return
-    for key, what in (("weight_decay", "would shrink them"), ("shard", "cuts their table up")):
+    for key, what in (("weight_decay", "would shrink them"), ("fsdp", "cuts their table up")):
         if recipe.text.freeze_vectors and getattr(recipe.train, key, 0):
             raise UserError(f"text.freeze_vectors=true keeps vectors as they are, and train.{key} {what}; leave one of them out.")
-    if recipe.task.start:
-        raise UserError(f"task.start={recipe.task.start} brings its own vectors; leave it out, or text.vectors.")
+    if recipe.task.init_from:
+        raise UserError(f"task.init_from={recipe.task.init_from} brings its own vectors; leave it out, or text.vectors.")
     for tokens, tokenizer in tables(prepared.model(), prepared):
         _must_fit(known_rows(tokenizer, recipe.text.vectors), tokens, recipe.text.vectors)
 
@@ -62,7 +62,7 @@ def tables(model: nn.Module, prepared: Prepared) -> list[tuple[nn.Embedding, Tok
 
 
 def known_rows(tokenizer: Tokenizer, name: str) -> Known:
-    """Which ids of a vocabulary have a vector there, and which."""
+    """Return the ids of a vocabulary that have a vector there, and their vectors."""
     vectors = _read(name, _changed(name))
     places = [(i, vectors.numbers[word]) for i, word in enumerate(whole_words(tokenizer)) if word in vectors.numbers]
     if not places:

@@ -22,7 +22,7 @@ def fuse(model: nn.Module, config: TrainConfig) -> None:
     """In place; names and weights stay as they are."""
     for module in model.modules():
         if isinstance(module, Stack):
-            module.recompute = config.recompute
+            module.recompute = config.activation_checkpointing
     if config.compile:
         compile_stacks(model)
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from regard.core.errors import UserError
 
-MAY_CHANGE = ("steps", "epochs", "minimum_steps", "warmup_limit", "accumulate", "shard", "snapshot_every", "threads")
+MAY_CHANGE = ("steps", "epochs", "minimum_steps", "warmup_limit", "accumulate", "fsdp", "snapshot_every", "threads")
 """When a run is continued; all else decides what its weights will be."""
 AUTO = "auto"
 """A setting that a run chooses when it begins, by its task or its device (`runs/auto_settings.py`)."""
@@ -39,8 +39,8 @@ class TrainConfig:
     clip: float = 0.0  # largest gradient norm; 0 is off
     precision: Literal["fp32", "bf16", "auto"] = "fp32"  # auto: bf16 where the device has instructions for it
     compile: bool = False  # the blocks, into fused kernels: minutes at the start, faster for hours
-    shard: bool = False  # of several processes each holds a part of the model and its moments (FSDP2), not a copy (DDP)
-    recompute: bool = False  # a block's activations in the backward pass: far less memory, a third more time
+    fsdp: bool = False  # of several processes each holds a part of the model and its moments (FSDP2), not a copy (DDP)
+    activation_checkpointing: bool = False  # a block's activations in the backward pass: far less memory, a third more time
     seed: int = 1
     log_every: int = 20
     validate_every: int = 500  # steps; 0: once an epoch
@@ -71,9 +71,9 @@ class TrainConfig:
             raise UserError(f"train.warmup_limit={self.warmup_limit} must be above 0 and at most 1.")
         if self.weight_decay and self.optimizer == "adam":
             raise UserError(f"train.weight_decay={self.weight_decay} needs train.optimizer=adamw.")
-        if self.shard and self.optimizer == "muon":
+        if self.fsdp and self.optimizer == "muon":
             raise UserError(
-                "train.optimizer=muon needs whole matrices, which train.shard=true cuts up; set one of them otherwise."
+                "train.optimizer=muon needs whole matrices, which train.fsdp=true cuts up; set one of them otherwise."
             )
         if self.average > self.keep:
             raise UserError(f"train.average={self.average} needs as many checkpoints kept; set train.keep={self.average}.")
@@ -116,7 +116,7 @@ class StaticConfig:
     keep: int = 2  # checkpoints
 
     # What other trainings choose, and what there is nothing to choose of here.
-    precision, shard, average, best = "fp32", False, 1, "nll"
+    precision, fsdp, average, best = "fp32", False, 1, "nll"
 
     def __post_init__(self) -> None:
         for key in ("epochs", "batch", "log_every", "checkpoint_every", "keep"):

@@ -61,7 +61,7 @@ class Stepper:
 
     def _may_record(self) -> bool:
         """One process alone, and nothing that asks the host in the middle of a step."""
-        return self.device.type == "cuda" and self.spread.world.size == 1 and not self.config.recompute
+        return self.device.type == "cuda" and self.spread.world.size == 1 and not self.config.activation_checkpointing
 
     def __call__(self, step: int, work: Work, rate: float) -> None:
         self.number.fill_(step)
@@ -164,7 +164,7 @@ class Stepper:
         if len(work.batches) == parts:
             raise UserError(
                 f"step {step} does not fit into the memory of {self.device}, not even one example at a time; set "
-                "train.recompute=true, lower data.maximum_tokens, or take a smaller model."
+                "train.activation_checkpointing=true, lower data.maximum_tokens, or take a smaller model."
             )
         self.say(f"out of memory in step {step}: from now on {self.loader.accumulate} micro-batches a step, the same batches")
         return work

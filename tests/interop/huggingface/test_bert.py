@@ -10,7 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.core.packing import Packing
 from regard.families.base import Heads
-from regard.families.bert import BERT, BERTConfig, count
+from regard.families.bert import BERT, BERTConfig
+from tests.families.counting import count
 from tests.families.public_folder import shaken
 
 few = settings(max_examples=25)

@@ -130,9 +130,16 @@ def test_a_pruned_run_is_trained_further_and_exported(tmp_path, monkeypatch):
     assert regard("prune", folder, tmp_path / "run", "--data", where, "--keep", "0.5").code == 0
     pruned = Run.open(tmp_path / "run").recipe.model.pruned
     assert sum(a.heads for a in attentions(open_run(tmp_path / "run", "cpu").model).values()) == 2
-    more = ["gpt-finetune", f"task.start={tmp_path / 'run'}", f"data.train={where}", "data.valid=", "data.test=", "train.steps=2"]
+    more = [
+        "gpt-finetune",
+        f"task.init_from={tmp_path / 'run'}",
+        f"data.train={where}",
+        "data.valid=",
+        "data.test=",
+        "train.steps=2",
+    ]
     more += [
-        "data.held_out=0.2",
+        "data.valid_fraction=0.2",
         "train.warmup=1",
         "train.tokens_per_batch=64",
         "train.validate_every=2",

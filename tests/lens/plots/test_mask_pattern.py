@@ -55,7 +55,7 @@ def test_a_recipe_is_drawn(tmp_path: Path) -> None:
     out = tmp_path / "who.png"
     told = regard("explain", "lra-text", "model.visibility=bigbird(64)", "--out", out)
     assert told.code == 0, told.err
-    assert "looks       encoder bigbird(64) & padding" in told.out
+    assert "attention   encoder bigbird(64) & padding" in told.out
     with Image.open(out) as picture:
         assert min(picture.size) > 500
     both = tmp_path / "both.svg"
@@ -68,9 +68,9 @@ def test_a_recipe_is_drawn(tmp_path: Path) -> None:
     ("target", "name", "says"),
     [
         (["gpt"], "who.jpg", "must end in .png or .svg"),
-        (["translate-luong"], "who.png", "has no pattern of tokens that look at tokens"),
-        (["gpt", "model.mixer=conv"], "who.png", "has no pattern"),
-        (["skipgram"], "who.png", "has no pattern"),
+        (["translate-luong"], "who.png", "has no attention pattern between tokens"),
+        (["gpt", "model.mixer=conv"], "who.png", "has no attention pattern"),
+        (["skipgram"], "who.png", "has no attention pattern"),
         (["gpt"], "nowhere/who.png", "cannot be written"),
     ],
 )

@@ -29,7 +29,15 @@ from tests.tasks import tiny_labels, tiny_tags
 from tests.tasks.tiny_text import quiet, stories, train_as, write_stories
 
 TINY = [
-    *("data.valid=", "data.test=", "data.window=16", "data.held_out=0.1", "text.size=80", "model.width=16", "model.dropout=0.1"),
+    *(
+        "data.valid=",
+        "data.test=",
+        "data.window=16",
+        "data.valid_fraction=0.1",
+        "text.size=80",
+        "model.width=16",
+        "model.dropout=0.1",
+    ),
     *("train.steps=50", "train.warmup=4", "train.tokens_per_batch=256", "train.learning_rate=2e-2", "train.log_every=30"),
     *("train.validate_every=50", "train.checkpoint_every=50"),
 ]
@@ -103,8 +111,8 @@ def test_an_odd_text_surprises_both() -> None:
 
 
 def test_documents_cannot_be_kept_apart() -> None:
-    with pytest.raises(UserError, match=r"set data\.apart=false"):
-        prepare(load_recipe("elmo", ["data.train=x", *TINY, "data.apart=true"]), None, quiet)
+    with pytest.raises(UserError, match=r"set data\.document_mask=false"):
+        prepare(load_recipe("elmo", ["data.train=x", *TINY, "data.document_mask=true"]), None, quiet)
 
 
 @torch.no_grad()
@@ -127,7 +135,7 @@ def test_a_word_has_other_vectors_in_other_sentences_but_one_below_all_layers() 
 @pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize("task", ["tag", "classify"])
 def test_it_is_a_body_for_other_tasks(task: str, frozen: bool, tmp_path: Path) -> None:
-    settings = [f"task.start={trained()}", f"task.freeze={str(frozen).lower()}", *SMALL]
+    settings = [f"task.init_from={trained()}", f"task.freeze={str(frozen).lower()}", *SMALL]
     if task == "tag":
         data = tiny_tags.write_rows(tmp_path / "rows.txt", tiny_tags.ROWS)
     else:
@@ -156,16 +164,16 @@ def test_who_asks_for_its_attention_hears_that_there_is_none() -> None:
 
 
 def test_nothing_can_be_frozen_that_did_not_come_from_elsewhere() -> None:
-    with pytest.raises(UserError, match=r"keeps what came with task\.start"):
+    with pytest.raises(UserError, match=r"keeps what came with task\.init_from"):
         load_recipe("bert-tag", ["task.freeze=true"])
     with pytest.raises(UserError, match="for tasks classification and tagging, not for language_model"):
-        load_recipe("gpt", ["task.freeze=true", "task.start=runs/gpt"])
+        load_recipe("gpt", ["task.freeze=true", "task.init_from=runs/gpt"])
 
 
 def test_a_frozen_run_that_goes_on_stays_frozen(tmp_path: Path) -> None:
     """Its start may be gone by then; and what learns again is what learned before."""
     data = tiny_tags.write_rows(tmp_path / "rows.txt", tiny_tags.ROWS)
-    settings = [f"data.train={data}", f"data.valid={data}", f"task.start={trained()}", "task.freeze=true", *SMALL]
+    settings = [f"data.train={data}", f"data.valid={data}", f"task.init_from={trained()}", "task.freeze=true", *SMALL]
     recipe = load_recipe_to_train("finetune-tag", settings)
     train_as(recipe, tmp_path / "run")
     halfway = Run.open(tmp_path / "run").weights().tensors("model")

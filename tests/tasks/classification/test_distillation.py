@@ -83,7 +83,7 @@ def test_a_student_may_begin_by_chance_with_any_body() -> None:
 
 def test_a_student_may_begin_with_another_run(tmp_path: Path) -> None:
     train_as(lesson("train.steps=2"), tmp_path / "small")
-    chosen = lesson(f"task.start={tmp_path / 'small'}", "objective.inherit=false")
+    chosen = lesson(f"task.init_from={tmp_path / 'small'}", "objective.inherit=false")
     own, begun = prepare(chosen, None, quiet).model().state_dict(), weights(tmp_path / "small")
     assert chosen.model.layers == 1
     assert all(torch.equal(own[name], begun[name]) for name in own if name.startswith("body."))

@@ -165,14 +165,14 @@ def test_a_language_model_becomes_a_classifier_and_that_another(rows: Path, tmp_
     """Its body and vocabulary are taken in the recipe's stead; the head is new. Once begun, the start may be gone."""
     start = language_model(tmp_path)
     data = [f"data.train={rows}", f"data.valid={rows}", "data.test=", *BRIEF]
-    chosen = load_recipe_to_train("gpt-classify", [f"task.start={start}", "model.dropout=0.2", *data])
+    chosen = load_recipe_to_train("gpt-classify", [f"task.init_from={start}", "model.dropout=0.2", *data])
     assert (chosen.model.width, chosen.model.dropout, chosen.text.tokenizer) == (24, 0.2, "byte-bpe")
     theirs = Run.open(start).weights().tensors("model")
     mine = prepare(chosen, None, quiet).model().state_dict()
     assert all(torch.equal(mine[f"body.{name}"], tensor) for name, tensor in theirs.items())
     train_as(chosen, tmp_path / "run")
     assert open_run(tmp_path / "run", "cpu")("the cat is nice") in ("good", "bad")  # type: ignore[operator]
-    again = load_recipe_to_train("gpt-classify", [f"task.start={tmp_path / 'run'}", *data])
+    again = load_recipe_to_train("gpt-classify", [f"task.init_from={tmp_path / 'run'}", *data])
     second = prepare(again, None, quiet).model().state_dict()
     first = Run.open(tmp_path / "run").weights().tensors("model")
     assert all(torch.equal(tensor, second[name]) for name, tensor in first.items() if name.startswith("body."))
@@ -183,9 +183,9 @@ def test_a_language_model_becomes_a_classifier_and_that_another(rows: Path, tmp_
 
 def test_a_size_that_is_typed_beside_a_start_is_refused(rows: Path, tmp_path: Path) -> None:
     start = language_model(tmp_path)
-    with pytest.raises(UserError, match=r"model\.width=64 cannot be set with task\.start="):
+    with pytest.raises(UserError, match=r"model\.width=64 cannot be set with task\.init_from="):
         load_recipe_to_train(
-            "gpt-classify", [f"task.start={start}", "model.width=64", f"data.train={rows}", f"data.valid={rows}"]
+            "gpt-classify", [f"task.init_from={start}", "model.width=64", f"data.train={rows}", f"data.valid={rows}"]
         )
 
 

@@ -64,7 +64,7 @@ def test_documents_apart_are_each_predicted_by_themselves(tmp_path: Path) -> Non
 def test_as_one_text_windows_move_over_all_of_it(stride: int, tmp_path: Path) -> None:
     found, test = writer(), write_stories(tmp_path / "test.jsonl", TEST)
     ids = [i for text in TEST for i in ended(found, found.tokenizer.encode(text))]
-    likelihood = scored(test, "data.apart=false", f"data.stride={stride}").likelihood
+    likelihood = scored(test, "data.document_mask=false", f"data.stride={stride}").likelihood
     (expected,) = reference_scores(found.model, [ids], start=found.start, window=WINDOW, stride=stride)
     assert likelihood.nats == pytest.approx(-expected.sum(), rel=1e-5)
     assert likelihood.nats != pytest.approx(scored(test).likelihood.nats, rel=1e-5)

@@ -68,7 +68,7 @@ def several(folder: Path) -> tuple[str, list[str]]:
 def test_it_trains_on_whatever_holds_text(source: Callable[[Path], tuple[str, list[str]]], tmp_path: Path) -> None:
     """All documents are there, in order, each with its end; the last are held out; and a model comes out that writes."""
     where, documents = source(tmp_path)
-    outcome = train(tmp_path / "run", where, "data.held_out=0.2", "train.steps=2", "train.warmup=1")
+    outcome = train(tmp_path / "run", where, "data.valid_fraction=0.2", "train.steps=2", "train.warmup=1")
     texts = outcome.prepared
     assert isinstance(texts, Texts)
     end = texts.tokenizer.roles.eos
@@ -93,12 +93,12 @@ def test_a_single_document_is_cut_where_the_held_out_part_begins(tmp_path: Path)
     total = len(whole.train.ids) + len(whole.valid.ids)
     assert len(whole.valid.ids) == pytest.approx(0.05 * total, abs=1)
     assert (whole.train.starts.tolist(), whole.valid.starts.tolist()) == ([0], [0])
-    most = prepared(tmp_path / "book.txt", "data.held_out=0.9")
+    most = prepared(tmp_path / "book.txt", "data.valid_fraction=0.9")
     assert len(most.valid.ids) == pytest.approx(0.9 * total, abs=1)
 
 
 def test_what_is_held_out_begins_with_a_document_and_knows_where_others_begin(tmp_path: Path) -> None:
-    texts = prepared(write_stories(tmp_path / "all.jsonl", STORIES), "data.held_out=0.3")
+    texts = prepared(write_stories(tmp_path / "all.jsonl", STORIES), "data.valid_fraction=0.3")
     encoded = [texts.tokenizer.encode(story) for story in STORIES]
     found = [
         part.ids[begin : end - 1].tolist()
@@ -133,7 +133,7 @@ def test_every_kind_of_vocabulary_trains_validates_and_writes(kind: str, tmp_pat
 @pytest.mark.parametrize("apart", [True, False])
 def test_documents_apart_do_not_see_each_other(apart: bool, tmp_path: Path) -> None:
     """Change the words of one document in a window: what is predicted in the next changes only where they share it."""
-    texts = prepared(write_stories(tmp_path / "all.jsonl", STORIES), f"data.apart={str(apart).lower()}")
+    texts = prepared(write_stories(tmp_path / "all.jsonl", STORIES), f"data.document_mask={str(apart).lower()}")
     source, model = texts.source(packed=False), texts.model().eval()
     batch = source.batch(source.plan(0)[0], 0)
     assert isinstance(batch, WindowBatch)
@@ -153,13 +153,13 @@ def test_documents_apart_do_not_see_each_other(apart: bool, tmp_path: Path) -> N
 def test_stopped_and_continued_is_the_same_training(apart: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped after each of three steps, with dropout; the weights and moments of the last step are equal to the bit."""
     data = write_stories(tmp_path / "all.jsonl", STORIES)
-    train(tmp_path / "whole", data, f"data.apart={apart}")
+    train(tmp_path / "whole", data, f"data.document_mask={apart}")
     with monkeypatch.context() as patch:
         patch.setattr("regard.commands.train.interruptible", lambda: nullcontext(Interrupt(signal.SIGINT)))
         for step in (1, 2, 3):
-            outcome = train(tmp_path / "parts", data, f"data.apart={apart}")
+            outcome = train(tmp_path / "parts", data, f"data.document_mask={apart}")
             assert (outcome.progress.step, outcome.interrupted) == (step, 130)
-    train(tmp_path / "parts", data, f"data.apart={apart}")
+    train(tmp_path / "parts", data, f"data.document_mask={apart}")
     assert last_weights(tmp_path / "parts") == last_weights(tmp_path / "whole")
     assert len(last_weights(tmp_path / "whole")) == 2
 
@@ -181,7 +181,7 @@ def test_text_is_tokenised_once_for_all_runs(tmp_path: Path, cache: Path) -> Non
     train(tmp_path / "one", data, "train.steps=1", "train.warmup=0")
     before = {path: path.stat().st_mtime_ns for path in cache.glob("*.ids")}
     assert len(before) == 1
-    train(tmp_path / "two", data, "train.steps=1", "train.warmup=0", "model.width=8", "data.held_out=0.5")
+    train(tmp_path / "two", data, "train.steps=1", "train.warmup=0", "model.width=8", "data.valid_fraction=0.5")
     assert {path: path.stat().st_mtime_ns for path in cache.glob("*.ids")} == before
     train(tmp_path / "three", data, "train.steps=1", "train.warmup=0", "text.size=270")
     assert len(list(cache.glob("*.ids"))) == 2
@@ -202,12 +202,12 @@ def test_a_cache_that_is_deleted_is_made_again(tmp_path: Path, cache: Path, monk
     ("settings", "told"),
     [
         (["data.window=17"], r"data\.window=17 is more than model\.maximum_length=16 positions"),
-        (["data.held_out=0.0001"], r"there is 0 token to validate with.* data\.held_out"),
+        (["data.valid_fraction=0.0001"], r"there is 0 token to validate with.* data\.valid_fraction"),
         (["text.tokenizer=public"], r"text\.tokenizer=public is for runs that begin with a checkpoint"),
         (["data.test=nowhere.txt"], r"nowhere\.txt"),
         (["data.valid=nowhere.txt"], r"nowhere\.txt"),
         (["data.train="], r"data\.train is empty"),
-        (["task.start=nowhere/at/all"], r"no folder nowhere/at/all"),
+        (["task.init_from=nowhere/at/all"], r"no folder nowhere/at/all"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_anything_is_written(
@@ -224,9 +224,9 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(
 def test_text_that_is_too_short_is_refused_with_a_window_that_fits(tmp_path: Path) -> None:
     (tmp_path / "short.txt").write_text("the cat sees.")
     with pytest.raises(UserError, match=r"fewer than one window of 16 .* set data\.window=\d+\.") as refusal:
-        prepared(tmp_path / "short.txt", "data.held_out=0.4", "text.tokenizer=byte", "text.size=0")
+        prepared(tmp_path / "short.txt", "data.valid_fraction=0.4", "text.tokenizer=byte", "text.size=0")
     fits = str(refusal.value).split()[-1].removesuffix(".")
-    assert prepared(tmp_path / "short.txt", "data.held_out=0.4", "text.tokenizer=byte", "text.size=0", fits).window > 1
+    assert prepared(tmp_path / "short.txt", "data.valid_fraction=0.4", "text.tokenizer=byte", "text.size=0", fits).window > 1
 
 
 def test_other_positions_reach_beyond_their_table(tmp_path: Path) -> None:

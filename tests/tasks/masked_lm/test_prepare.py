@@ -48,14 +48,14 @@ def prepared(*settings: str, family: str = "bert") -> Masked:
 
 def test_a_learned_vocabulary_has_a_piece_more_that_hides_words() -> None:
     found = prepared()
-    roles = found.running.tokenizer.roles
-    assert roles.mask == len(found.running.tokenizer) - 1 <= 80
+    roles = found.tokenizer.roles
+    assert roles.mask == len(found.tokenizer) - 1 <= 80
     source = found.source(packed=False)
     assert isinstance(source, MaskedPassages)
     batch = source.batch(source.plan(0)[0], 0)
     assert set(batch.ids_BL[:, 0].tolist()) == {roles.sos}
     assert (batch.ids_BL == roles.mask).any()
-    assert roles.eos not in found.running.train.ids[:1000]  # documents are told apart by where they start
+    assert roles.eos not in found.train.ids[:1000]  # documents are told apart by where they start
 
 
 @both
@@ -73,7 +73,7 @@ def test_batches_are_as_large_as_asked_and_passages_at_most_a_window(family: str
 def test_an_electra_hides_all_words_that_it_takes_out_and_a_bert_most() -> None:
     for family, least, most in (("electra", 1.0, 1.0), ("bert", 0.7, 0.9)):
         found = prepared(family=family)
-        source, mask = found.source(packed=True), found.running.tokenizer.roles.mask
+        source, mask = found.source(packed=True), found.tokenizer.roles.mask
         batches = [source.batch(rows, 0) for rows in source.plan(0)]
         asked = [b.ids_BL.flatten()[b.masked_M[b.targets_M != IGNORED]] for b in batches]
         hidden = np.concatenate([(ids == mask).numpy() for ids in asked])
@@ -81,16 +81,14 @@ def test_an_electra_hides_all_words_that_it_takes_out_and_a_bert_most() -> None:
 
 
 def test_without_borders_text_is_one_stream_and_passages_are_full() -> None:
-    source = prepared("data.apart=false").source(packed=False)
+    source = prepared("data.document_mask=false").source(packed=False)
     lengths = source.passages.lengths(np.arange(len(source.passages)))
     assert set(lengths[1:-1]) == {WINDOW - 2}
 
 
 def test_validation_masks_are_always_the_same() -> None:
     one, two = (prepared(f"train.seed={seed}") for seed in (1, 2))
-    first, second = (
-        [b.ids_BL.tolist() for b in masked(p.recipe, p.running.tokenizer, p.running.valid, SCORED).in_order()] for p in (one, two)
-    )
+    first, second = ([b.ids_BL.tolist() for b in masked(p.recipe, p.tokenizer, p.valid, SCORED).in_order()] for p in (one, two))
     assert first == second
     trains = [p.source(packed=False) for p in (one, two)]
     assert trains[0].batch(np.arange(4), 0).ids_BL.tolist() != trains[1].batch(np.arange(4), 0).ids_BL.tolist()
@@ -102,19 +100,19 @@ def test_every_kind_of_vocabulary_can_be_masked(kind: str) -> None:
     source = found.source(packed=True)
     batch = source.batch(source.plan(0)[0], 0)
     assert batch.masked_M.numel() > 0
-    assert not set(batch.targets_M.tolist()) & found.running.tokenizer.specials
+    assert not set(batch.targets_M.tolist()) & found.tokenizer.specials
 
 
 @pytest.mark.parametrize(("kind", "size"), [("wordpiece", 45), ("bpe", 30), ("unigram", 30), ("byte-bpe", 268)])
 def test_whole_words(kind: str, size: int) -> None:
-    found = prepared(f"text.tokenizer={kind}", f"text.size={size}", "objective.whole_words=true", "objective.share=0.3")
-    goes_on, source = found.running.tokenizer.continuing(), found.source(packed=True)
+    found = prepared(f"text.tokenizer={kind}", f"text.size={size}", "objective.whole_words=true", "objective.mask_rate=0.3")
+    goes_on, source = found.tokenizer.continuing(), found.source(packed=True)
     joined = 0
     for rows in source.plan(0)[:20]:
         batch, own = source.batch(rows, 0), source.passages.take(rows).ids_T
         taken = np.zeros(len(own), bool)
         taken[batch.masked_M[batch.targets_M != IGNORED].numpy()] = True
-        together = goes_on[own[1:]] & ~np.isin(own[:-1], list(found.running.tokenizer.specials))
+        together = goes_on[own[1:]] & ~np.isin(own[:-1], list(found.tokenizer.specials))
         assert (taken[1:][together] == taken[:-1][together]).all()
         joined += int((taken[1:] & together).sum())
     assert joined > 0
@@ -203,7 +201,7 @@ def test_an_electra_is_fine_tuned_as_the_bert_that_its_discriminator_is() -> Non
 def test_labels_are_learned_on_top(family: str, tmp_path: Path) -> None:
     labels = "builtin:remarks/train"
     small = [setting for setting in TINY_LABELS if not setting.startswith(("model.", "text.", "data.train", "data.valid"))]
-    settings = [f"task.start={trained(family)}", f"data.train={labels}", "data.valid=builtin:remarks/valid", "data.test="]
+    settings = [f"task.init_from={trained(family)}", f"data.train={labels}", "data.valid=builtin:remarks/valid", "data.test="]
     recipe = load_recipe_to_train("gpt-classify", [*settings, *small, "objective.language=0", "data.maximum_tokens=24"])
     outcome = train_run(replace(recipe, train=replace(recipe.train, steps=2, warmup=1)), tmp_path / "run", CPU, quiet)
     assert outcome.progress.step == 2
@@ -211,7 +209,7 @@ def test_labels_are_learned_on_top(family: str, tmp_path: Path) -> None:
 
 
 def test_pre_training_goes_on_from_a_run(tmp_path: Path) -> None:
-    settings = [f"task.start={trained('bert')}", f"data.train={data()}", "train.steps=1", "train.warmup=0"]
+    settings = [f"task.init_from={trained('bert')}", f"data.train={data()}", "train.steps=1", "train.warmup=0"]
     recipe = load_recipe_to_train("bert", settings)
     found = prepare(recipe, None, quiet)
     ours, theirs = found.model().state_dict(), start_of(str(trained("bert"))).weights
@@ -222,13 +220,13 @@ def test_a_start_whose_vocabulary_hides_nothing(tmp_path: Path) -> None:
     settings = ["model.family=bert", "objective.language=0", *TINY_LABELS, "train.steps=1", "train.warmup=0"]
     train_run(load_recipe("gpt-classify", settings), tmp_path / "labels", CPU, quiet)
     with pytest.raises(UserError, match="no piece that hides a word"):
-        prepare(load_recipe_to_train("bert", [f"task.start={tmp_path / 'labels'}", f"data.train={data()}"]), None, quiet)
+        prepare(load_recipe_to_train("bert", [f"task.init_from={tmp_path / 'labels'}", f"data.train={data()}"]), None, quiet)
 
 
 def test_families_and_objectives_belong_together() -> None:
     assert isinstance(prepared(family="electra").model(), ELECTRA)
     with pytest.raises(UserError, match=r"model.family=bert cannot be trained with objective.name=replaced"):
-        prepared("objective.name=replaced", "objective.share=0.15")
+        prepared("objective.name=replaced", "objective.mask_rate=0.15")
     with pytest.raises(UserError, match=r"set objective.name=replaced"):
         prepare(replace(tiny_recipe("electra", data()), objective=tiny_recipe("bert", data()).objective), None, quiet)
 

@@ -115,7 +115,7 @@ def test_a_run_goes_on_from_another_with_its_body_and_its_head(rows: Path, tmp_p
         "data.stride=0",
         "model.dropout=0.2",
     ]
-    chosen = load_recipe_to_train("finetune-answer", [f"task.start={trained()}", *data])
+    chosen = load_recipe_to_train("finetune-answer", [f"task.init_from={trained()}", *data])
     assert (chosen.model.width, chosen.model.dropout, chosen.text.tokenizer) == (32, 0.2, "word")
     mine = prepare(chosen, None, quiet).model().state_dict()
     for name, tensor in Run.open(trained()).weights().tensors("model").items():

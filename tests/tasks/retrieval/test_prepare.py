@@ -110,7 +110,7 @@ def test_a_public_encoder_finds_without_any_training_and_begins_one(tmp_path: Pa
     scored = regard("evaluate", tmp_path / "run", f"data.test={files() / 'test.txt'}")
     assert "recall" in scored.out
     tuned = regard(
-        *("train", "chat-retrieval", f"task.start={folder}", *data(), "data.maximum_tokens=16", "train.steps=2"),
+        *("train", "chat-retrieval", f"task.init_from={folder}", *data(), "data.maximum_tokens=16", "train.steps=2"),
         *("train.warmup=0", "train.schedule=constant", "--out", tmp_path / "tuned", "--device", "cpu"),
     )
     assert tuned.code == 0, tuned.err
@@ -126,7 +126,7 @@ def test_word_vectors_find_by_their_mean_and_begin_a_training(tmp_path: Path) ->
     np.testing.assert_allclose(found[0], mean / np.linalg.norm(mean), atol=1e-5)
     assert bot("horse runs") in ("dog sleeps", "bird hides fish")
     assert bot("green cloth") == "blue ink"
-    begun = ["train.steps=2", "train.warmup=0", "train.schedule=constant", f"task.start={words_run('skipgram')}"]
+    begun = ["train.steps=2", "train.warmup=0", "train.schedule=constant", f"task.init_from={words_run('skipgram')}"]
     where = [f"data.train={talks}", f"data.valid={talks}", "data.test="]
     trained_on = regard("train", "chat-words", *begun, *where, "--out", tmp_path / "run", "--device", "cpu")
     assert trained_on.code == 0, trained_on.err

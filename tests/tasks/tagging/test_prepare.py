@@ -159,7 +159,7 @@ def test_tags_are_part_of_the_data_and_sealed(rows: Path, tmp_path: Path) -> Non
 
 def test_a_run_starts_from_another_with_a_new_head(rows: Path, tmp_path: Path) -> None:
     other = write_rows(tmp_path / "other.conll", [(words, [tag.replace("LOC", "CITY") for tag in tags]) for words, tags in ROWS])
-    settings = [*TINY, f"data.train={other}", f"data.valid={other}", f"task.start={trained()}"]
+    settings = [*TINY, f"data.train={other}", f"data.valid={other}", f"task.init_from={trained()}"]
     chosen = load_recipe_to_train("bert-tag", [s for s in settings if not s.startswith(("model.", "text."))])
     prepared = prepare(chosen, None, quiet)
     model, began = prepared.model().state_dict(), start_of(str(trained())).weights
@@ -202,7 +202,7 @@ def test_a_dry_run_tells_and_writes_nothing(rows: Path, tmp_path: Path) -> None:
 def test_the_recipes_that_come_along() -> None:
     assert load_recipe("bert-tag").task.name == "tagging"
     tuned = load_recipe("finetune-tag")
-    assert tuned.task.start
+    assert tuned.task.init_from
     assert tuned.train.schedule == "linear"
 
 

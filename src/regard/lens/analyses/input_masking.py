@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.families.captioner import Captioner
+from regard.families import family_of
 from regard.lens.subject import Subject, TokenRow
 from regard.model.embedding import Embed
 
@@ -33,8 +33,8 @@ class Entry(NamedTuple):
 
 def entries(subject: Subject) -> dict[str, Entry]:
     """Return the entries by the stack that reads them."""
-    model = subject.model
-    if isinstance(model, Captioner):
+    model: Any = subject.model
+    if family_of(model).has("captioning"):
         target = model.writer.target
         return {"encoder": Entry(model.encoder, model.encoder.cells), "decoder": Entry(target, target.tokens)}
     found = {name: part for name, part in model.named_children() if isinstance(part, Embed)}

@@ -46,6 +46,13 @@ class Convolution(nn.Module):
             context_BHLK = self._mixed(v_BHLK, kernel_HW, view)
         return self.out(gated(self.probe, self.name, context_BHLK).transpose(1, 2).flatten(2))
 
+    def extra_repr(self) -> str:
+        return f"D={self.width} as H={self.heads}, {self.kernel_HW.shape[1]} neighbours"
+
+    def elementwise_flops(self, x_BLD: Tensor) -> int:
+        """Return the operations of the kernel's taps, which are no product of matrices."""
+        return 2 * x_BLD.numel() * self.kernel_HW.shape[1]
+
     def _mixed(self, v_BHLK: Tensor, kernel_HW: Tensor, view: View) -> Tensor:
         sees, length = must_be_plain(view.visibility, "a convolution"), v_BHLK.shape[2]
         if self.probe is not None and self.probe.recording:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.model.mixers.causal_scan import CHUNK, LEAST, Segment, Sums, asked, causal_scan, folded, joined
-from regard.model.mixers.feature_maps import FeatureMap, Features
+from regard.model.mixers.feature_maps import FeatureMap, Features, PositiveFeatures
 from regard.model.visibility import View
 from regard.model.visibility.unmasked import UnmaskedPattern, must_be_plain
 
@@ -80,6 +80,12 @@ class Favor(nn.Module):
         peak_BHL1 = scale_BHLM.amax(-1, keepdim=True).clamp_min(torch.finfo(scale_BHLM.dtype).min)
         weights_BHLM = queries.phi_BHLF @ keys.phi_BHLF.mT * (scale_BHLM - peak_BHL1).exp()
         return weights_BHLM / weights_BHLM.sum(-1, keepdim=True).clamp_min(LEAST)
+
+    def flops(self, queries: int, keys: int, head_width: int, share: float) -> int:
+        """Return the operations of one head: features, K^T V, and Q times it and its total. A causal scan adds some triangles."""
+        features = self.features.count(head_width)
+        mapped = 2 if isinstance(self.features, PositiveFeatures) else 1
+        return 2 * head_width * features * (queries + keys) * mapped + 2 * features * queries
 
     def fold(self, k_BHMK: Tensor, v_BHMK: Tensor, lengths_B: Tensor | None = None) -> Sums:
         """All that can be seen of these keys, of sequence b of its first lengths_B[b]."""

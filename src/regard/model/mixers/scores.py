@@ -57,6 +57,10 @@ class Bilinear(nn.Module):
     def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor) -> Tensor:
         return self.dot.weights(self._turned(q_BHLK), k_BHMK, sees_BHLM)
 
+    def flops(self, queries: int, keys: int, head_width: int, share: float) -> int:
+        """Return the operations of one head: W q of every query, scores and the weighted sum of the share of pairs."""
+        return 2 * queries * head_width**2 + 4 * round(queries * keys * share) * head_width
+
     def _turned(self, q_BHLK: Tensor) -> Tensor:
         return q_BHLK @ self.between_KK.to(q_BHLK.dtype)
 

@@ -37,6 +37,9 @@ class Aligner(nn.Module):
         self.out = nn.Identity()  # where an attention has its output projection, and where some look for what was found
         self.probe: Probe | None = None
 
+    def extra_repr(self) -> str:
+        return type(self.mixer).__name__.lower()
+
     def remember(self, memory_BMD: Tensor) -> KeysValues:
         """What is looked at: made once for all words that will be written."""
         keys_BMD = memory_BMD if self.keys is None else self.keys(memory_BMD)

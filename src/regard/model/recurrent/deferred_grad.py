@@ -34,7 +34,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.model.linear import product
+from regard.model.linear import autocast_dtype, product
 from regard.model.mixers.scores import masked
 from regard.model.visibility import View
 
@@ -46,8 +46,7 @@ class Late:
     """W x + b for as many x_RK as come in one pass, with one weight_NK or each row's own weight_RNK; made anew for each pass."""
 
     def __init__(self, weight: Tensor, bias_N: Tensor | None = None) -> None:
-        device = weight.device.type
-        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        dtype = autocast_dtype(weight.device.type) or weight.dtype
         self.weight = weight.to(dtype)
         self.bias_N = None if bias_N is None else bias_N.to(dtype)
         self.left: list[tuple[Tensor, Tensor]] = []

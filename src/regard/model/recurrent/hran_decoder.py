@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.model.attention import KeysValues
-from regard.model.linear import Linear
+from regard.model.linear import Linear, without_autocast
 from regard.model.mixers.scores import FixedWeights
 from regard.model.probe import Seen, taken_apart
 from regard.model.recurrent.alignment import Aligner
@@ -75,7 +75,7 @@ class ByTurns(nn.Module):
         self.fused: Callable[[ByTurns, Looked, Tensor, list[Carried]], tuple[Tensor, list[Carried]]] | None = None
 
     def forward(self, y_BLD: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
-        with torch.autocast(y_BLD.device.type, enabled=False):  # between so many small products, as many would be conversions
+        with without_autocast(y_BLD.device.type):  # between so many small products, as many would be conversions
             h_BLD, c_BLD = self._words(y_BLD.to(dtype := self.deep.weight.dtype), begin_NPBD.to(dtype), source.to(dtype))
         return deepened(self.deep, h_BLD, y_BLD, c_BLD)
 

@@ -41,7 +41,9 @@ class View:
     blocks: Blocks | None = None  # for a kernel that leaves blocks out
 
     def rendered(self) -> View:
-        """With a dense mask, for a kernel that takes one."""
+        """With a dense mask, for a kernel that takes one; on the meta device no kernel does."""
+        if self.device.type == "meta":
+            return replace(self, blocks=None)
         sees = reduce(torch.mul if self.visibility.counts else torch.logical_and, map(self._whole, self.visibility.parts))
         mask = sees.log() if self.visibility.counts else sees
         if self.visibility.sees_itself or self.visibility.sees_first:

@@ -40,7 +40,7 @@ class Way:
 
 
 class Expected(NamedTuple):
-    """Of a test text: what each way makes of it."""
+    """Scores on a test text, for each direction."""
 
     ahead: Perplexity
     back: Perplexity
@@ -73,7 +73,7 @@ class BidirectionalLM:
 
     @property
     def end(self) -> int:
-        """What stands before and behind every text."""
+        """Return the token before and after every text."""
         return EOS if self.tokenizer.roles.eos is None else self.tokenizer.roles.eos
 
     def ahead(self, texts: Sequence[Ids], stride: int = 0) -> list[np.ndarray]:
@@ -81,7 +81,7 @@ class BidirectionalLM:
         return self._scored(self.model.ahead, texts, stride)
 
     def back(self, texts: Sequence[Ids], stride: int = 0) -> list[np.ndarray]:
-        """The same given those behind it, in the order of the text; the end is then the one before it."""
+        """Return log p of every token given those after it, in the order of the text."""
         turned = [np.append(np.asarray(ids)[-2::-1], ids[-1]) for ids in texts]
         return [np.append(scores[-2::-1], scores[-1]) for scores in self._scored(self.model.back, turned, stride)]
 

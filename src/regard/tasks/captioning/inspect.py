@@ -21,7 +21,7 @@ from regard.text.specials import EOS, SOS
 
 
 def of_image(writer: CaptionGenerator, image_YXC: np.ndarray, name: str, target: str | None) -> Subject:
-    """Of an image as the model reads it, with a caption that is given or the one it writes itself."""
+    """Return the subject of an image with a caption: the given one, or the model's own."""
     model, tokenizer = writer.model, writer.tokenizer
     if target is not None:
         side, told, finished = token_rows.typed(tokenizer, target), target, True

@@ -60,8 +60,10 @@ class CaptionGenerator:
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> CaptionGenerator:
         must_be_as_trained(run, recipe)
-        if recipe.decode.stop or recipe.decode.slide:
-            raise UserError("decode.stop and decode.slide are for language models; a caption ends by itself. Leave them out.")
+        if recipe.decode.stop or recipe.decode.sliding_window:
+            raise UserError(
+                "decode.stop and decode.sliding_window are for language models; a caption ends by itself. Leave them out."
+            )
         tokenizer = Tokenizer.load(run.folder / VOCABULARY)
         model = load_model(run, lambda: Captioner(recipe.model, len(tokenizer), recipe.train.seed))
         return cls(ready(model, recipe.decode.weights, device), tokenizer, recipe.decode)
@@ -119,7 +121,7 @@ class CaptionGenerator:
         return EvaluationResult(caption_scores(outputs, references, scenes if len(scenes) == len(test) else [], looks), outputs)
 
     def heat(self, name: str) -> Heat:
-        """What each word of an image's caption looked at."""
+        """Return a map for each word of an image's caption: where its attention was."""
         picture = open_image(name)
         image_YXC = self._pixels(picture)
         (caption, *_), *_ = self.write(image_YXC[None])
@@ -141,14 +143,14 @@ class CaptionGenerator:
             yield maps_LYX
 
     def _words(self, ids: Sequence[int]) -> np.ndarray:
-        """Of each token, the number of the word it is a piece of: the one that the text has come to with it."""
+        """Return for each token the number of its word in the caption."""
         return np.array([max(0, len(self.tokenizer.decode(ids[: n + 1]).split()) - 1) for n in range(len(ids))])
 
     def _cross(self) -> list[str]:
         return [name for name in self.model.config.attentions if name.endswith(".cross")]
 
     def _parts(self, images: int) -> Iterator[list[int]]:
-        """So many at a time that their cells are about as many as a batch may have tokens."""
+        """Yield batches of images whose cells are about as many as a batch may have tokens."""
         most = max(1, self.decode.batch_tokens // self.model.config.cells)
         return (list(range(begin, min(begin + most, images))) for begin in range(0, images, most))
 

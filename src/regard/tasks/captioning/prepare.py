@@ -1,53 +1,46 @@
-"""The task `captioning`: images with captions, a vocabulary, and a model that looks at the one and writes the other."""
+"""Prepare images with captions and a vocabulary for a model that writes about images."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any, cast
 
-import numpy as np
-import torch
 from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.captions import CaptionBatches, EncodedCaptions, encode_captions, in_order
 from regard.data.sources.captions import CaptionedImages, read_captions
-from regard.data.valid_fraction import hint, rows_held_out, told_held_out
+from regard.data.valid_fraction import rows_held_out, told_held_out
 from regard.decode.config import DecodeConfig
-from regard.families.captioner import Captioner, count
+from regard.families import family_of
+from regard.families.base import Sizes
+from regard.families.captioner import Captioner
 from regard.model.flops import Part
-from regard.objectives.base import Objective
 from regard.objectives.captioning import CaptioningLoss
 from regard.runs.folder import Say
 from regard.runs.recipe import Recipe
 from regard.tasks.captioning.predict import VOCABULARY, CaptionGenerator, longest
+from regard.tasks.prepared import Measured, PreparedTask, reading, with_perplexity
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 from regard.training.loop import Validation
 
 SAMPLES = 4
 
 
-@dataclass(frozen=True)
-class Pictures:
-    """Prepared images with captions (see `task.Prepared`)."""
+@dataclass(frozen=True, kw_only=True)
+class Pictures(PreparedTask):
+    """Images with captions."""
 
-    recipe: Recipe
-    tokenizer: Tokenizer
     train: EncodedCaptions
     valid: EncodedCaptions
     valid_images: CaptionedImages
     test: CaptionedImages | None
     unit = "target tokens"
-    metric = "nll"
 
-    @property
-    def vocabularies(self) -> Mapping[str, Tokenizer]:
-        return {VOCABULARY: self.tokenizer}
-
-    def model(self) -> Captioner:
-        return Captioner(self.recipe.model, len(self.tokenizer), self.recipe.train.seed)
+    def build(self, seed: int) -> Captioner:
+        return Captioner(self.recipe.model, len(self.tokenizer), seed)
 
     def objective(self) -> CaptioningLoss:
         return CaptioningLoss(self.recipe.objective)
@@ -55,12 +48,23 @@ class Pictures:
     def source(self, *, packed: bool) -> CaptionBatches:
         return CaptionBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed)
 
-    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
-        return validator(self, objective)
+    def valid_batches(self) -> list[Any]:
+        return in_order(self.valid, self.recipe.train.tokens_per_batch)
+
+    def report(self, model: nn.Module, measured: Measured) -> Validation:
+        """Report the loss on the validation captions, and caption the first few images."""
+        examples, images_NYXC = self.valid_images.examples[:SAMPLES], self.valid_images.images_NYXC[:SAMPLES]
+        found = CaptionGenerator(cast(Captioner, model), self.tokenizer, DecodeConfig(search="greedy")).write(images_NYXC)
+        lines = [
+            f"{example.name}\n  reference  {example.captions[0]}\n  model      {best[0].text}"
+            for example, best in zip(examples, found)
+        ]
+        return Validation(with_perplexity(measured.means), lines)
 
     def example(self) -> tuple[Part, int]:
         words = round(self.train.words.lengths.mean() + 1)
-        return count(self.recipe.model, len(self.tokenizer), words), words
+        sizes = Sizes(vocabulary=len(self.tokenizer))
+        return family_of(self.recipe.model).count(self.recipe.model, sizes, words), words
 
     def amounts(self) -> dict[str, str]:
         parts = {"train": self.train, "valid": self.valid}
@@ -72,24 +76,22 @@ class Pictures:
 
 def read_split(recipe: Recipe, split: str) -> CaptionedImages:
     limit = recipe.data.limit or None if split == "train" else None
-    try:
+    with reading(split):
         return read_captions(getattr(recipe.data, split), recipe.data.images, recipe.model.image_size, limit)
-    except UserError as error:
-        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
 
 
 def read_to_learn(recipe: Recipe) -> tuple[CaptionedImages, CaptionedImages]:
     """Training and validation; of a share that is held out, images that look the same are on one side."""
     train = read_split(recipe, "train")
-    if recipe.data.valid or not recipe.data.held_out:
+    if recipe.data.valid or not recipe.data.valid_fraction:
         return train, read_split(recipe, "valid")
     looks = [sha256(image_YXC.tobytes()).digest() for image_YXC in train.images_NYXC]
-    rows = rows_held_out(looks, recipe.data.held_out, "images")
+    rows = rows_held_out(looks, recipe.data.valid_fraction, "images")
     return train.take(rows.kept), train.take(rows.held)
 
 
 def read_listed(recipe: Recipe) -> CaptionedImages:
-    """Those it is tested on, or validated with where there are none."""
+    """Read the test images, or the validation images where there are none."""
     return read_test(recipe) if recipe.data.test else read_to_learn(recipe)[1]
 
 
@@ -116,7 +118,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pictures:
             raise UserError(f"data.{name}: all captions are longer than {room} tokens; raise data.maximum_tokens.")
         if numbered.dropped:
             say(f"{name}: {numbered.dropped:,} captions are longer than {room} tokens and are left out")
-    return Pictures(recipe, tokenizer, encoded, validation, valid, test)
+    return Pictures(recipe=recipe, tokenizer=tokenizer, train=encoded, valid=validation, valid_images=valid, test=test)
 
 
 def _warn_of_shared_images(train: CaptionedImages, test: CaptionedImages | None, say: Say) -> None:
@@ -131,26 +133,3 @@ def _tokenizer(recipe: Recipe, train: CaptionedImages, folder: Path | None) -> T
         return Tokenizer.load(folder / VOCABULARY)
     lines = [caption for example in train.examples for caption in example.captions]
     return train_tokenizer(text.tokenizer, lines, text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
-
-
-def validator(prepared: Pictures, objective: Objective) -> Callable[[nn.Module], Validation]:
-    """Loss on the validation captions, and the first few images described."""
-    batches = in_order(prepared.valid, prepared.recipe.train.tokens_per_batch)
-    examples, images_NYXC = prepared.valid_images.examples[:SAMPLES], prepared.valid_images.images_NYXC[:SAMPLES]
-    greedy = DecodeConfig(search="greedy")
-
-    @torch.no_grad()
-    def validate(model: nn.Module) -> Validation:
-        device = next(model.parameters()).device
-        words = sum(batch.tokens for batch in batches)
-        nll = sum(objective(model, batch.to(device)).parts["nll"].item() for batch in batches) / words
-        if not np.isfinite(nll):
-            return Validation({"nll": nll}, [])  # weights that broke cannot decode; the loop tells where the good ones are
-        found = CaptionGenerator(model, prepared.tokenizer, greedy).write(images_NYXC)  # type: ignore[arg-type]
-        lines = [
-            f"{example.name}\n  reference  {example.captions[0]}\n  model      {best[0].text}"
-            for example, best in zip(examples, found)
-        ]
-        return Validation({"nll": nll, "perplexity": float(np.exp(min(nll, 50.0)))}, lines)
-
-    return validate

@@ -34,7 +34,6 @@ from regard.runs.pretrained import recipe_of, start_of
 from regard.runs.recipe import Recipe
 from regard.tasks.classification.predict import LABELS, TextClassifier, filled
 from regard.tasks.classification.reader import EITHER, Parts, Reader, scores_of
-from regard.tasks.limits import context_of
 from regard.tasks.results import EvaluationResult
 
 BLOCK = re.compile(r"\.blocks\.(\d+)\.")  # in the name of a weight
@@ -55,20 +54,20 @@ class Teacher:
         if not classifies:
             raise UserError(
                 f"objective.teacher={name} does not sort texts into classes, so it cannot teach how to; train a classifier from "
-                f"it with 'regard train finetune-classify task.start={name} ...', and give that."
+                f"it with 'regard train finetune-classify task.init_from={name} ...', and give that."
             )
         recipe = recipe_of(start) if run is None else run.recipe
         labels = Labels(start.labels, EITHER) if run is None else Labels.load(run.folder / LABELS)
         return cls(name, recipe, filled(start, recipe, len(labels)), Reader.of(recipe, start.tokenizer), labels)
 
     def opened(self, device: torch.device) -> TextClassifier:
-        """As it answers people, in the form that it computes fastest in."""
+        """Open the teacher as a predictor, in the form that computes fastest."""
         if (run := _run(self.name)) is not None:
             return TextClassifier.of(run, self.recipe, device)
         return TextClassifier.of_start(start_of(self.name), self.recipe, device)
 
     def digest(self) -> str:
-        """Of its weights: another teacher teaches something else."""
+        """Return a hash of the teacher's weights."""
         found = hashlib.sha256()
         for name, weights in sorted(self.model.state_dict().items()):
             found.update(name.encode())
@@ -76,7 +75,7 @@ class Teacher:
         return found.hexdigest()
 
     def labels_of(self, examples: Sequence[Example]) -> Labels:
-        """Its own, in its own order, once they are those of the data."""
+        """Return the teacher's labels, in its order; labels of the data that it lacks are refused."""
         texts = len(examples[0].texts)
         if self.labels.texts not in (EITHER, texts):
             kinds = ("", "single texts", "pairs of texts")
@@ -97,9 +96,9 @@ class Teacher:
         if reader.tokenizer.fingerprint() != self.reader.tokenizer.fingerprint() or reader.marks != self.reader.marks:
             raise UserError(
                 f"objective.teacher={self.name} has another vocabulary than its student, or other marks around a text; leave "
-                "task.start out, or start from a model of the teacher's own kind."
+                "task.init_from out, or start from a model of the teacher's own kind."
             )
-        room, width = context_of(self.recipe.model), self.recipe.model.width
+        room, width = self.recipe.model.context, self.recipe.model.width
         if room is not None and longest > room:
             raise UserError(
                 f"a text is {longest:,} tokens long, its marks counted, but objective.teacher={self.name} has {room:,} positions;"
@@ -117,7 +116,7 @@ class Teacher:
             )
 
     def begin(self, student: Classifier) -> None:
-        """With its embeddings, some of its layers, and its head."""
+        """Copy the teacher's embeddings, some of its layers, and its head into a student."""
         chosen = layers(self.recipe.model.layers, student.body.config.layers)
         own = restored_weights(self.model.state_dict(), self.recipe.model)
         student.load_state_dict({name: own[_taken(name, chosen)] for name in student.state_dict()})
@@ -145,7 +144,7 @@ def _classifies(recipe: Recipe) -> bool:
 
 
 def layers(teacher: int, student: int) -> list[int]:
-    """Which of the teacher's layers a student of so many begins with: evenly spaced, first and last among them.
+    """Choose the teacher's layers that a student begins with: evenly spaced, first and last among them.
 
     Sanh et al. 2019 take 0, 2, 4, 7, 9 and 11 of BERT's twelve. A student of one layer takes the first.
     """
@@ -153,7 +152,7 @@ def layers(teacher: int, student: int) -> list[int]:
 
 
 def _taken(name: str, chosen: Sequence[int]) -> str:
-    """Of a student's weight, what it is called in the teacher."""
+    """Return the teacher's name of a student's weight."""
     return BLOCK.sub(lambda found: f".blocks.{chosen[int(found[1])]}.", name)
 
 
@@ -184,7 +183,7 @@ class Comparison(NamedTuple):
 
     @property
     def kept(self) -> float:
-        """Of the teacher's accuracy."""
+        """Return the share of the teacher's accuracy that the student reaches."""
         return self.student.accuracy / self.teacher.accuracy if self.teacher.accuracy else float("nan")
 
     @property
@@ -227,7 +226,7 @@ def beside(
     test: Sequence[Example],
     device: torch.device,
 ) -> Distilled:
-    """Where the student was trained and, if that is a GPU, on the CPU as well."""
+    """Compare a student with its teacher on the device of training and, if that is a GPU, on the CPU as well."""
     run = student.run
     assert run is not None  # it has just been trained
     taught, texts = _as_its_student(teacher.opened(device), student), some(test)

@@ -14,7 +14,7 @@ A text laid before a hierarchy: what it said, and how much it looked at every se
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from regard.data.batching.pairs import Ragged
 from regard.data.batching.qa import make_batch as span_batch
 from regard.families import family_of
 from regard.families.bert import BERT
-from regard.families.classifier import Body, Classifier
+from regard.families.classifier import Classifier
 from regard.families.vectors import text_vectors
 from regard.lens import token_rows
 from regard.lens.analyses.document import Document, Sentence, Word
@@ -76,7 +76,7 @@ def of_rater(rater: Regressor, text: str, target: str | None) -> Subject:
 
 
 def of_answerer(answerer: QuestionAnswerer, text: str, target: str | None) -> Subject:
-    """Of QUESTION<TAB>CONTEXT; `target` is an answer, as it stands in the context, where it stands first."""
+    """Return the subject of QUESTION<TAB>CONTEXT; `target` is an answer that the context contains."""
     question, context = question_and_context(text)
     best = answerer(question, context) if target is None else None
     span = (best.start, best.end) if best is not None else _span(context, target or "")
@@ -130,7 +130,7 @@ def of_embedder(embedder: Embedder, text: str, target: str | None) -> Subject:
 
 
 def _of_text(
-    body: Body,
+    body: Any,
     title: str,
     side: TokenRow,
     hidden: Callable[[int], Tensor],
@@ -158,7 +158,7 @@ Reads = tuple[TokenRow, Callable[[int], Tensor], Callable[[Tensor], Tensor]]
 
 
 def _classified(model: Classifier, reader: Reader, parts: Parts) -> Reads:
-    """The tokens, the vectors of so many copies of them, and the scores of these."""
+    """Return the tokens of a text, its hidden vectors for a number of copies, and their scores."""
     if reader.marks.apart and len(parts) > 1:
         raise UserError("this model reads the texts of a pair apart, where neither sees the other; lens looks into one text.")
     ids, seconds, _ = reader.encode([parts], [repr(parts[0][:40])])

@@ -66,12 +66,12 @@ class TextClassifier:
 
     @property
     def texts(self) -> int:
-        """At a time."""
+        """Return the number of texts in one input."""
         return self.labels.texts
 
     @property
     def tells(self) -> tuple[str, ...]:
-        """Of a row of a table."""
+        """Return the names of the columns that `fields` adds to a table."""
         return ("predicted", "probability")
 
     @property
@@ -108,7 +108,7 @@ class TextClassifier:
                 emit(f"{printable(answer.label)}\t{answer.probabilities[answer.label]:.4f}\n" if answer else "\n")
 
     def fields(self, asked: Sequence[Parts], first: int) -> list[dict[str, Any]]:
-        """What a row of a table is told, by column."""
+        """Return the new columns of each row of a table."""
         answers = self.classify([given[0] if len(given) == 1 else (given[0], given[1]) for given in asked])
         return [dict(zip((*self.tells, "probabilities"), (a.label, a.probabilities[a.label], a.probabilities))) for a in answers]
 
@@ -152,7 +152,7 @@ def probabilities(scores_NC: np.ndarray) -> np.ndarray:
 
 
 def opened(run: Run, recipe: Recipe, device: torch.device, outputs: int) -> tuple[Classifier, Reader]:
-    """The model of a run, with so many scores a text, and how it reads."""
+    """Open the model and the reader of a run with `outputs` scores for each text."""
     must_be_as_trained(run, recipe)
     tokenizer = Tokenizer.load(run.folder / VOCABULARY, foreign=True)
     model = load_model(run, lambda: classifier(recipe.model, vocabulary_of(recipe, tokenizer), outputs))
@@ -160,15 +160,17 @@ def opened(run: Run, recipe: Recipe, device: torch.device, outputs: int) -> tupl
 
 
 def adopted(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> tuple[Classifier, Reader]:
-    """The same of a public folder that came with a head for whole texts."""
+    """Open the model and the reader of a public folder that has a head for whole texts."""
     if not start.heads.classes:
-        raise UserError(f"{start.name} has no head that classifies texts; train one on top of it with task.start={start.name}.")
+        raise UserError(
+            f"{start.name} has no head that classifies texts; train one on top of it with task.init_from={start.name}."
+        )
     model = filled(start, recipe, start.heads.classes)
     return ready(model, recipe.decode.weights, device), Reader.of(recipe, start.tokenizer)
 
 
 def filled(start: InitCheckpoint, recipe: Recipe, outputs: int) -> Classifier:
-    """The weights of a classifier that somebody trained, head and all."""
+    """Return a classifier with the weights of a checkpoint, its head included."""
     model = classifier(recipe.model, start.vocabulary, outputs)
     start.fill(model.body)
     model.classes.load_state_dict({name.removeprefix("classes."): w for name, w in start.weights.items() if _in_head(name)})
@@ -202,12 +204,12 @@ class Regressor:
 
     @property
     def texts(self) -> int:
-        """At a time."""
+        """Return the number of texts in one input."""
         return self.scale.texts
 
     @property
     def tells(self) -> tuple[str, ...]:
-        """Of a row of a table."""
+        """Return the names of the columns that `fields` adds to a table."""
         return ("predicted",)
 
     @property
@@ -240,7 +242,7 @@ class Regressor:
                 emit("\n" if number is None else f"{number:.4f}\n")
 
     def fields(self, asked: Sequence[Parts], first: int) -> list[dict[str, float]]:
-        """What a row of a table is told, by column."""
+        """Return the new columns of each row of a table."""
         return [{"predicted": float(number)} for number in self._numbers(asked, [repr(given[0][:40]) for given in asked])]
 
     @property

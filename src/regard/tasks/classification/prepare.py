@@ -1,18 +1,16 @@
-"""The task `classification`: texts, or pairs of texts, with a label each, and a body that reads with a head that tells.
+"""Prepare texts, or pairs of texts, with a label each, for a body with a classification head.
 
-With objective.name=regression labels are numbers, and what is told is a number too. With objective.name=distillation a trained
+With objective.name=regression labels are numbers, and so are the outputs. With objective.name=distillation a trained
 classifier teaches a smaller one, with labels or without.
-
-Labelled texts, prepared: what a training of `classify` needs to know (see `task.Prepared`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -36,13 +34,13 @@ from regard.objectives.classification import ClassificationLoss
 from regard.objectives.distillation import DistillationConfig, DistillationLoss
 from regard.objectives.regression import RegressionLoss
 from regard.runs.folder import Run, Say
-from regard.runs.load import vocabulary_of
-from regard.runs.pretrained import InitCheckpoint, frozen, start_of, vocabulary
+from regard.runs.pretrained import vocabulary
 from regard.runs.protocols import Result, Vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.classification.distillation import Teacher, beside
 from regard.tasks.classification.predict import LABELS, VOCABULARY, Regressor, TextClassifier
 from regard.tasks.classification.reader import Reader
+from regard.tasks.prepared import Measured, PreparedTask, losses_of, mean_losses, start_to_train
 from regard.tasks.results import EvaluationResult
 from regard.tasks.streaming import shown
 from regard.training.loop import Validation
@@ -77,16 +75,16 @@ def read_to_learn(recipe: Recipe) -> tuple[Sequence[Example], Sequence[Example]]
     """Training and validation; where there is nothing to validate with, a share of training, picked by a seed of its own."""
     data = recipe.data
     train = read_split(recipe, "train") if data.train or not data.unlabelled else []
-    if data.valid or not data.held_out:
+    if data.valid or not data.valid_fraction:
         return train, read_split(recipe, "valid")
     if isinstance(train, Sequences):
-        rows = rows_held_out(range(len(train)), data.held_out, "texts")
+        rows = rows_held_out(range(len(train)), data.valid_fraction, "texts")
         return train.take(rows.kept), train.take(rows.held)
-    return held_out(train, lambda example: example.key, data.held_out, "texts")
+    return held_out(train, lambda example: example.key, data.valid_fraction, "texts")
 
 
 def words_of(examples: Sequence[Example]) -> list[str]:
-    """What a vocabulary is learned from: of symbols, one of each."""
+    """Return the texts that a vocabulary is learned from; of symbols, one of each."""
     if isinstance(examples, Sequences):
         return [" ".join(examples.symbols)]
     return [text for example in examples for text in example.texts]
@@ -98,8 +96,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
     Labels and vocabulary of a student are its teacher's.
     """
     _must_make_sense(recipe)
-    begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    start = start_to_train(recipe, folder)
     teacher = Teacher.of(recipe.objective.teacher) if isinstance(recipe.objective, DistillationConfig) else None
     train, valid = read_to_learn(recipe)
     unscored = lacks_labels(recipe.data.test, recipe.data.columns)
@@ -111,7 +108,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
         say(line)
     _tell(KINDS[recipe.objective.name], labels, {"train": train, "valid": valid, "test": test}, say)
     _show(recipe, train, say)
-    if teacher and not (start or begun):
+    if teacher and not start and not (folder is not None and (folder / VOCABULARY).exists()):
         tokenizer = teacher.reader.tokenizer
     else:
         tokenizer = vocabulary(recipe, folder, start, lambda: words_of(train))
@@ -122,7 +119,18 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
         _encoded(reader, labels, "test", test, say)  # refuses texts that will not fit
     if recipe.data.unlabelled:
         encoded["train"] += _unlabelled(recipe, reader, labels, say)
-    found = Labelled(recipe, reader, labels, encoded["train"], encoded["valid"], valid, test, start, teacher)
+    found = Labelled(
+        recipe=recipe,
+        tokenizer=tokenizer,
+        start=start,
+        reader=reader,
+        labels=labels,
+        train=encoded["train"],
+        valid=encoded["valid"],
+        valid_examples=valid,
+        test=test,
+        teacher=teacher,
+    )
     if teacher:
         longest = max(int(part.ids.lengths.max()) for part in (found.train, found.valid))
         teacher.must_suit(recipe, reader, longest, found.example()[0].parameters)
@@ -140,15 +148,15 @@ def _must_make_sense(recipe: Recipe) -> None:
         raise UserError(
             "data.unlabelled is for a student, who asks a teacher what they are; take recipe distil, or leave it out."
         )
-    if taught and recipe.task.start and recipe.objective.inherit:
+    if taught and recipe.task.init_from and recipe.objective.inherit:
         raise UserError(
-            f"task.start={recipe.task.start} and objective.inherit=true both say what the student begins with; leave task.start "
-            "out, or set objective.inherit=false."
+            f"task.init_from={recipe.task.init_from} and objective.inherit=true both say what the student begins with; leave "
+            "task.init_from out, or set objective.inherit=false."
         )
 
 
 def _tell(kind: Kind, labels: Labels | Scale, splits: Mapping[str, Sequence[Example]], say: Say) -> None:
-    """What the data is like; a label that training does not have is refused."""
+    """Report what the data is like; a label that training does not have is refused."""
     for split, examples in splits.items():
         if examples:
             labels.numbers(examples, split)
@@ -160,7 +168,7 @@ def _tell(kind: Kind, labels: Labels | Scale, splits: Mapping[str, Sequence[Exam
 
 
 def _show(recipe: Recipe, train: Sequence[Example], say: Say) -> None:
-    """What was read of the files that somebody brought: which columns, and the first few rows."""
+    """Report what was read of a person's own files: the columns, and the first few rows."""
     data = recipe.data
     for line in told_columns(data.train + data.valid, data.columns):
         say(line)
@@ -209,7 +217,7 @@ def compare(prepared: Labelled, answers: TextClassifier | Regressor, result: Res
 
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
-    """With a score for each of the run's own labels, and without those of words."""
+    """Count a run's model with a score for each of its labels, and without a head for words."""
     labels = KINDS[recipe.objective.name].labels.load(run.folder / LABELS)
     (vocabulary,) = run.vocabulary_sizes()
     return count(recipe.model, vocabulary, tokens, len(labels), bool(recipe.objective.language))
@@ -219,7 +227,7 @@ SAMPLES = 6
 
 
 class Kind(NamedTuple):
-    """What texts are told to be, by the objective's name."""
+    """Parts that depend on the objective: labels or numbers, and the metric."""
 
     labels: type[Labels] | type[Scale]
     described: Callable[[Sequence[Example]], list[str]]
@@ -233,18 +241,16 @@ IN_NUMBERS = Kind(Scale, described_numbers, Regressor, "pearson")
 KINDS = {"classification": IN_CLASSES, "distillation": IN_CLASSES, "regression": IN_NUMBERS}
 
 
-@dataclass(frozen=True)
-class Labelled:
-    """Texts with their labels, of a student without them too."""
+@dataclass(frozen=True, kw_only=True)
+class Labelled(PreparedTask):
+    """Texts with their labels; a student's training texts may have none."""
 
-    recipe: Recipe
     reader: Reader
     labels: Labels | Scale
     train: LabelledTexts
     valid: LabelledTexts
     valid_examples: Sequence[Example]
     test: Sequence[Example]
-    start: InitCheckpoint | None  # none too where the run has weights of its own by now
     teacher: Teacher | None = None
     unit = "texts"
 
@@ -253,24 +259,21 @@ class Labelled:
         return KINDS[self.recipe.objective.name]
 
     @property
-    def metric(self) -> str:
+    def metric(self) -> str:  # type: ignore[override]
         return self.kind.metric
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        return {VOCABULARY: self.reader.tokenizer, LABELS: self.labels}
+        return {VOCABULARY: self.tokenizer, LABELS: self.labels}
 
-    @property
-    def _vocabulary(self) -> int:
-        return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.reader.tokenizer)
+    def build(self, seed: int) -> Classifier:
+        return classifier(self.recipe.model, self.vocabulary_size, len(self.labels), seed)
 
-    def model(self) -> Classifier:
-        model = classifier(self.recipe.model, self._vocabulary, len(self.labels), self.recipe.train.seed)
+    def begin(self, model: nn.Module) -> None:
         if self.start is not None:
-            self.start.fill(model.body)
+            self.start.fill(model.get_submodule("body"))
         elif self.teacher is not None and self.recipe.objective.inherit:
-            self.teacher.begin(model)
-        return frozen(model, self.recipe.task)
+            self.teacher.begin(cast(Classifier, model))
 
     def objective(self) -> ClassificationLoss | RegressionLoss | DistillationLoss:
         if self.teacher is not None:
@@ -283,30 +286,23 @@ class Labelled:
     def source(self, *, packed: bool) -> LabelledBatches:
         return LabelledBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
 
-    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
-        """Loss, accuracy and MCC of the validation texts, or how far off and Pearson; the first few with what the model says."""
-        batches = LabelledBatches(self.valid, self.recipe.train.tokens_per_batch, seed=0).in_order()
-        true = np.concatenate([batch.labels_N.numpy() for batch in batches])
+    def valid_batches(self) -> list[Any]:
+        return LabelledBatches(self.valid, self.recipe.train.tokens_per_batch, seed=0).in_order()
+
+    def measure(self, model: nn.Module, objective: Objective, batches: Iterable[Any]) -> Measured:
+        losses, true = list(losses_of(model, objective, batches)), np.concatenate([b.labels_N.numpy() for b in batches])
+        said = [loss.said_N for loss in losses if loss.said_N is not None]
+        return Measured(mean_losses(losses), (true, torch.cat(said).cpu().numpy()))
+
+    def report(self, model: nn.Module, measured: Measured) -> Validation:
+        """Report accuracy and MCC of the validation texts, or how far off and Pearson; and the answers to the first few."""
         samples = self.valid_examples[:SAMPLES]
-
-        @torch.no_grad()
-        def validate(model: nn.Module) -> Validation:
-            device = next(model.parameters()).device
-            losses = [objective(model, batch.to(device)) for batch in batches]
-            means = {part: sum(loss.parts[part].item() for loss in losses) / len(self.valid) for part in losses[0].parts}
-            if not np.isfinite(means["nll"]):
-                return Validation({"nll": means["nll"]}, [])  # weights that broke say nothing
-            means |= self._beyond_means(
-                true, torch.cat([loss.said_N for loss in losses if loss.said_N is not None]).cpu().numpy()
-            )
-            answers = self.kind.answers(model, self.reader, self.labels, self.recipe.decode)  # type: ignore[arg-type]
-            said = answers([e.text if e.second is None else (e.text, e.second) for e in samples])
-            told = [label if isinstance(label, str) else f"{label:.2f}" for label in said]
-            texts = [" | ".join(e.texts)[:200] for e in samples]
-            lines = [f"{t}\n  label      {e.label}\n  model      {label}" for t, e, label in zip(texts, samples, told)]
-            return Validation(means, lines)
-
-        return validate
+        answers = self.kind.answers(model, self.reader, self.labels, self.recipe.decode)  # type: ignore[arg-type]
+        said = answers([e.text if e.second is None else (e.text, e.second) for e in samples])
+        told = [label if isinstance(label, str) else f"{label:.2f}" for label in said]
+        texts = [" | ".join(e.texts)[:200] for e in samples]
+        lines = [f"{t}\n  label      {e.label}\n  model      {label}" for t, e, label in zip(texts, samples, told)]
+        return Validation({**measured.means, **self._beyond_means(*measured.found)}, lines)
 
     def _beyond_means(self, true: np.ndarray, said: np.ndarray) -> dict[str, float]:
         """Figures of all validation texts together, which are no means over them."""
@@ -317,7 +313,7 @@ class Labelled:
     def example(self) -> tuple[Part, int]:
         """A text of average length."""
         length, language = round(self.train.ids.lengths.mean()), bool(self.recipe.objective.language)
-        whole = count(self.recipe.model, self._vocabulary, length, len(self.labels), language)
+        whole = count(self.recipe.model, self.vocabulary_size, length, len(self.labels), language)
         return (whole if self.teacher is None else self.teacher.beside(whole, length)), 1
 
     def amounts(self) -> dict[str, str]:
@@ -326,7 +322,7 @@ class Labelled:
         return {"train": f"{len(self.train):,} {what}, {told}", "valid": f"{len(self.valid):,} {what}"}
 
     def fingerprints(self) -> dict[str, str]:
-        """With what the labels mean: they are numbers in what was prepared."""
+        """Return hashes of the data and of the labels' meaning, which are numbers in the data."""
         means = hashlib.sha256(self.labels.meaning.encode()).hexdigest()
         taught = f":{self.teacher.digest()}" if self.teacher else ""
         return {"train": f"{self.train.digest()}:{means}{taught}", "valid": self.valid.digest()}

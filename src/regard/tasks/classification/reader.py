@@ -1,4 +1,4 @@
-"""How a classifier reads: a text or a pair becomes ids between marks, and many of them, in batches of like length, scores."""
+"""Reader of a classifier: texts or pairs become ids between special tokens, and scores in batches of similar length."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from regard.decode.batching import in_batches
 from regard.families import marks_of
 from regard.families.classifier import Classifier
 from regard.runs.recipe import Recipe
-from regard.tasks.limits import context_of
 from regard.text.sentences import sentences
 from regard.text.tokenizer import Tokenizer
 
@@ -32,7 +31,7 @@ CACHED = 1024  # tokens of a batch: with more, a CPU waits for its memory
 
 @dataclass(frozen=True)
 class Reader:
-    """How texts become the ids that a model was trained on."""
+    """Encoder of texts into the ids that a model was trained on."""
 
     tokenizer: Tokenizer
     marks: SpecialTokens
@@ -41,7 +40,7 @@ class Reader:
 
     @classmethod
     def of(cls, recipe: Recipe, tokenizer: Tokenizer) -> Reader:
-        cut, room = recipe.data.maximum_tokens, context_of(recipe.model)
+        cut, room = recipe.data.maximum_tokens, recipe.model.context
         if room is not None and cut > room:
             raise UserError(
                 f"data.maximum_tokens={cut} is more than model.maximum_length={room} positions; set it to {room} or less."
@@ -77,7 +76,7 @@ class Reader:
         return [[ids[:-1]] for ids in joined]
 
     def encode_examples(self, examples: Sequence[Example], split: str) -> tuple[Ragged, np.ndarray, int]:
-        """The same; of those that are numbers already, without spelling them first."""
+        """Encode examples; sequences of symbols are numbers already."""
         if isinstance(examples, Sequences):
             return self._renumbered(examples, split)
         return self.encode([e.texts for e in examples], [f"data.{split}: {e.place}" for e in examples])
@@ -124,7 +123,7 @@ def _scores(model: Classifier, reader: Reader, encoded: tuple[Ragged, np.ndarray
 
 @torch.no_grad()
 def scores_of(model: Classifier, data: LabelledTexts, budget: int) -> np.ndarray:
-    """The same of texts that have been read."""
+    """Score texts that are encoded already."""
     found, device = np.zeros((len(data), model.classes.project.weight.shape[0])), next(model.parameters()).device
     for rows in in_batches(data.ids.lengths.tolist(), min(budget, CACHED) if device.type == "cpu" else budget):
         batch = make_batch(data, np.array(rows)).to(device)

@@ -31,7 +31,7 @@ from regard.text.tokenizer import Tokenizer
 
 @dataclass
 class Denoiser:
-    """It fills in blanks, typed as <mask>, and can be scored on texts."""
+    """A model that fills in blanks, typed as <mask>, and can be scored on texts."""
 
     model: BERT | Encoder
     filler: FillMask
@@ -61,19 +61,19 @@ class Denoiser:
 
 
 def built(recipe: Recipe, size: int, seed: int = 0) -> BERT | Encoder:
-    """With a head for words, and no other."""
+    """Build the model with a head for words, and no other."""
     return cast(BERT | Encoder, family_of(recipe.model).build(recipe.model, Sizes(vocabulary=size), seed))
 
 
 def masked(recipe: Recipe, tokenizer: Tokenizer, ids: Ragged, seed: int, packed: bool = False) -> MaskedPassages:
     assert tokenizer.roles.mask is not None
     continues = tokenizer.continuing() if recipe.objective.whole_words else None
-    masking = Masking(seed, tokenizer.roles.mask, words(tokenizer), recipe.objective.share, continues=continues)
+    masking = Masking(seed, tokenizer.roles.mask, words(tokenizer), recipe.objective.mask_rate, continues=continues)
     return MaskedPassages(WholeTexts(ids, seed), recipe.train.tokens_per_batch, masking, packed)
 
 
 def alone(reader: Reader) -> Reader:
-    """For texts that stand alone, whatever they will be compared with."""
+    """Return a reader of single texts, also where the data set has pairs."""
     return replace(reader, marks=reader.marks._replace(apart=False))
 
 

@@ -1,17 +1,17 @@
-"""The task `denoising`: what a classifier will learn from, with symbols taken out, to be filled in; labels are not looked at.
+"""Prepare the texts of a labelled data set for masked language modelling; labels are ignored.
 
-Amos et al. 2024, Never train from scratch: before it is told any label, a model learns the task's own inputs by filling them in
-(they mask 50% of pixels, 15% of text, 10% of ListOps). Then `task.start` begins with it:
+Amos et al. 2024, Never train from scratch: before it is trained on labels, a model learns to fill in the task's own inputs
+(they mask 50% of pixels, 15% of text, 10% of ListOps). Then `task.init_from` begins with it:
 
-    regard train lra-listops task.name=denoising objective.share=0.1 --out runs/denoised
-    regard train lra-listops task.start=runs/denoised
+    regard train lra-listops task.name=denoising objective.mask_rate=0.1 --out runs/denoised
+    regard train lra-listops task.init_from=runs/denoised
 
 Where examples are pairs, each of the two texts is one to fill in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +22,8 @@ from regard.core.errors import UserError
 from regard.data.batching.masked import MaskedPassages
 from regard.data.batching.pairs import Ragged
 from regard.data.sources.labelled import Example
-from regard.families import bert, encoder, family_of
+from regard.families import family_of
+from regard.families.base import Sizes
 from regard.families.bert import BERT
 from regard.families.encoder import Encoder
 from regard.metrics.masked_lm import score_filling
@@ -30,60 +31,46 @@ from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.masked_lm import MaskedLMLoss
 from regard.runs.folder import Run, Say
-from regard.runs.load import vocabulary_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of, vocabulary
+from regard.runs.pretrained import VOCABULARY, vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.classification.prepare import read_split, read_to_learn, words_of
 from regard.tasks.classification.reader import Reader
 from regard.tasks.denoising.predict import alone, built, encoded, masked
 from regard.tasks.masked_lm.masking import SCORED
-from regard.text.tokenizer import Tokenizer
-from regard.training.loop import Validation
+from regard.tasks.prepared import Measured, PreparedTask, start_to_train
 
 
-@dataclass(frozen=True)
-class Denoised:
-    """Prepared texts (see `task.Prepared`)."""
+@dataclass(frozen=True, kw_only=True)
+class Denoised(PreparedTask):
+    """Single texts, some symbols of which are masked."""
 
-    recipe: Recipe
     reader: Reader
     train: Ragged
     valid: Ragged
     test: Sequence[Example]
-    start: InitCheckpoint | None
     unit = "masked words"
-    metric = "nll"
 
-    @property
-    def vocabularies(self) -> Mapping[str, Tokenizer]:
-        return {VOCABULARY: self.reader.tokenizer}
-
-    @property
-    def _vocabulary(self) -> int:
-        return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.reader.tokenizer)
-
-    def model(self) -> BERT | Encoder:
-        model = built(self.recipe, self._vocabulary, self.recipe.train.seed)
-        if self.start is not None:
-            self.start.fill(model)
-        return model
+    def build(self, seed: int) -> BERT | Encoder:
+        return built(self.recipe, self.vocabulary_size, seed)
 
     def objective(self) -> MaskedLMLoss:
         return MaskedLMLoss(self.recipe.objective)
 
     def source(self, *, packed: bool) -> MaskedPassages:
-        return masked(self.recipe, self.reader.tokenizer, self.train, self.recipe.train.seed, packed)
+        return masked(self.recipe, self.tokenizer, self.train, self.recipe.train.seed, packed)
 
-    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
-        """Scores on the validation texts, whose masks are always the same."""
-        source = masked(self.recipe, self.reader.tokenizer, self.valid, SCORED)
-        return lambda model: Validation(score_filling(model, objective, source.in_order()).metrics(), [])
+    def valid_batches(self) -> MaskedPassages:
+        """Return the validation texts, whose masks are always the same."""
+        return masked(self.recipe, self.tokenizer, self.valid, SCORED)
+
+    def measure(self, model: nn.Module, objective: Objective, batches: MaskedPassages) -> Measured:
+        return Measured(score_filling(model, objective, batches.in_order()).metrics())
 
     def example(self) -> tuple[Part, int]:
         """A text of average length, with its masked words."""
         length = round(self.train.lengths.mean())
-        scored = max(1, round(self.recipe.objective.share * length))
-        return _count(self.recipe, self._vocabulary, length, scored), scored
+        scored = max(1, round(self.recipe.objective.mask_rate * length))
+        return _count(self.recipe, self.vocabulary_size, length, scored), scored
 
     def amounts(self) -> dict[str, str]:
         return {split: f"{len(ids):,} texts" for split, ids in (("train", self.train), ("valid", self.valid))}
@@ -100,17 +87,19 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Denoised:
     if recipe.objective.next_sentence:
         raise UserError("objective.next_sentence=true is for running text, as in recipe bert; here every text stands alone.")
     begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    start = start_to_train(recipe, folder)
     train, valid = read_to_learn(recipe)
     test = read_split(recipe, "test") if recipe.data.test else []
     tokenizer = vocabulary(recipe, folder, start, lambda: words_of(train))
     tokenizer = tokenizer if begun or start else tokenizer.with_mask()
     if tokenizer.roles.mask is None:
-        raise UserError(f"task.start={recipe.task.start}: its vocabulary has no <mask>; start from a run that fills in, or none.")
+        raise UserError(
+            f"task.init_from={recipe.task.init_from}: its vocabulary has no <mask>; start from a run that fills in, or none."
+        )
     reader = alone(Reader.of(recipe, tokenizer))
     to_train, to_validate = encoded(reader, "train", train, say), encoded(reader, "valid", valid, say)
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary; labels are not looked at")
-    return Denoised(recipe, reader, to_train, to_validate, test, start)
+    return Denoised(recipe=recipe, tokenizer=tokenizer, start=start, reader=reader, train=to_train, valid=to_validate, test=test)
 
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
@@ -119,9 +108,8 @@ def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
 
 
 def _count(recipe: Recipe, vocabulary: int, tokens: int, scored: int | None = None) -> Part:
-    if family_of(recipe.model).has("token_heads"):
-        return bert.count(recipe.model, vocabulary, tokens, scored)
-    return encoder.count(replace(recipe.model, pairs="joined"), vocabulary, tokens, scored)
+    alone = replace(recipe.model, pairs="joined") if hasattr(recipe.model, "pairs") else recipe.model
+    return family_of(alone).count(alone, Sizes(vocabulary=vocabulary), tokens, scored=scored)
 
 
 def read_test(recipe: Recipe) -> Sequence[Example]:

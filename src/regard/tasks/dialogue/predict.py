@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +14,6 @@ from regard.core.terminal import Emit
 from regard.data.batching.pairs import EncodedPairs, Ragged
 from regard.data.pair import Pair
 from regard.data.sources.dialogues import BETWEEN, as_typed, recent
-from regard.families.encoder_decoder import EncoderDecoder
 from regard.metrics.dialogue import DialogueScores, candidates, log_likelihoods, perplexity, score_replies
 from regard.runs.folder import Run, Say
 from regard.runs.protocols import Predictor
@@ -49,7 +49,7 @@ class Fit:
 class Responder:
     translator: Translator  # of what was said into what to say
     fit: Fit
-    model: EncoderDecoder = field(init=False)
+    model: Any = field(init=False)
 
     def __post_init__(self) -> None:
         self.model = self.translator.model
@@ -101,6 +101,6 @@ class Responder:
 
 
 def as_writer(answers: Predictor) -> Predictor:
-    """For those who look inside: a replier reads and writes as a translator does."""
+    """Return the translator inside a model that replies; any other predictor as it is."""
     inner: Predictor = getattr(answers, "translator", answers)
     return inner

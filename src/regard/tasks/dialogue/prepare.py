@@ -39,10 +39,10 @@ def read_split(recipe: Recipe, split: str) -> list[Dialogue]:
 def read_splits(recipe: Recipe, say: Say) -> tuple[list[Dialogue], dict[str, list[Exchange]]]:
     """The training dialogues, and of every split, test included if there is one, who replied what to what."""
     train, data = read_split(recipe, "train"), recipe.data
-    if data.valid or not data.held_out:
+    if data.valid or not data.valid_fraction:
         valid = read_split(recipe, "valid")
     else:
-        train, valid = held_out(train, lambda dialogue: dialogue.turns, data.held_out, "dialogues")
+        train, valid = held_out(train, lambda dialogue: dialogue.turns, data.valid_fraction, "dialogues")
         _must_reply(valid)
     splits = {"train": train, "valid": valid} | ({"test": read_split(recipe, "test")} if data.test else {})
     for line in told_held_out(recipe.data):
@@ -60,7 +60,7 @@ def read_splits(recipe: Recipe, say: Say) -> tuple[list[Dialogue], dict[str, lis
 def _must_reply(held: Sequence[Dialogue]) -> None:
     if not any(len(dialogue.turns) > 1 for dialogue in held):
         raise UserError(
-            "data.held_out: nobody replies to anybody in what is held out of data.train; raise it, or give data.valid."
+            "data.valid_fraction: nobody replies to anybody in what is held out of data.train; raise it, or give data.valid."
         )
 
 
@@ -86,7 +86,15 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
     must_fit(recipe, "valid", np.maximum(valid.source.lengths, valid.target.lengths))
     if test := pairs.get("test", []):
         must_fit(recipe, "test", np.array([len(ids) for ids in encode([pair.source for pair in test])]))
-    return Pairs(recipe, tokenizers, training_pairs(recipe, pairs["train"], tokenizers, say), valid, pairs["valid"], test)
+    return Pairs(
+        recipe=recipe,
+        tokenizer=tokenizers.source,
+        tokenizers=tokenizers,
+        train=training_pairs(recipe, pairs["train"], tokenizers, say),
+        valid=valid,
+        valid_pairs=pairs["valid"],
+        test=test,
+    )
 
 
 def _tokenizers(recipe: Recipe, dialogues: Sequence[Dialogue], folder: Path | None) -> Tokenizers:

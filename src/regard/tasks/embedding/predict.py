@@ -16,8 +16,8 @@ from regard.core.terminal import Emit, aside
 from regard.data.batching.pairs import padded
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
-from regard.families.base import Heads
-from regard.families.bodies import Body, body_of
+from regard.families import family_of
+from regard.families.base import Heads, Sizes
 from regard.families.vectors import VectorsConfig, text_vectors
 from regard.interop.huggingface.sentence_transformers import written_sentences
 from regard.runs.folder import Run, Say
@@ -36,7 +36,7 @@ BODY = Heads(words=False)
 
 @dataclass
 class Embedder:
-    model: Body
+    model: Any
     reader: Reader
     vectors: VectorsConfig
     decode: DecodeConfig
@@ -52,7 +52,7 @@ class Embedder:
     @classmethod
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Embedder:
         """The body of a checkpoint or of any run, whatever its heads were trained for."""
-        model = start.open(lambda: body_of(recipe.model, start.vocabulary, heads=BODY))
+        model = start.open(lambda: family_of(recipe.model).build(recipe.model, Sizes(vocabulary=start.vocabulary, heads=BODY), 0))
         model = ready(model, recipe.decode.weights, device)
         return cls(model, Reader.of(recipe, start.tokenizer), recipe.objective, recipe.decode)
 

@@ -50,7 +50,7 @@ class Continuation:
         return not self.telling.waits and self.telling.add(ids)
 
     def take(self, found: Hypothesis) -> None:
-        """What a round has written; tokens behind a stop are not kept."""
+        """Add the tokens of a round; tokens behind a stop are dropped."""
         if self.telling.waits:
             self.telling.add(found.ids)
         kept = len(self.telling.ids) - len(self.ids) if self.telling.stopped else len(found.token_logprobs)
@@ -76,24 +76,24 @@ class BatchGenerator:
 
     def check(self, prompt: Sequence[int]) -> None:
         room = self.window + 1 - len(prompt)  # the last token written is not read again
-        limit = self.wanted if self.config.slide else min(self.wanted, room)
+        limit = self.wanted if self.config.sliding_window else min(self.wanted, room)
         if 0 < limit < len(self.prefix):
             raise UserError(
                 f"decode.prefix has {len(self.prefix):,} tokens, but after a prompt of {len(prompt):,} there is room for "
                 f"{limit:,}; shorten one of them{', or raise decode.maximum_length' if limit == self.wanted else ''}."
             )
-        if self.config.slide:
+        if self.config.sliding_window:
             return
         if room < 1:
             raise UserError(
                 f"the prompt has {len(prompt):,} tokens, but this model sees {self.window:,}; shorten it, or set "
-                f"decode.slide=true to go on from its last {self.window // 2:,}."
+                f"decode.sliding_window=true to go on from its last {self.window // 2:,}."
             )
         if self.config.maximum_length > room:
             raise UserError(
                 f"decode.maximum_length={self.config.maximum_length:,} after a prompt of {len(prompt):,} tokens goes beyond the "
-                f"{self.window:,} that this model sees; lower it to {room:,}, or set decode.slide=true to go on from the last "
-                f"{self.window // 2:,} whenever they are full."
+                f"{self.window:,} that this model sees; lower it to {room:,}, or set decode.sliding_window=true to go on from "
+                f"the last {self.window // 2:,} whenever they are full."
             )
 
     def write(self, groups: list[list[Continuation]]) -> None:
@@ -103,17 +103,17 @@ class BatchGenerator:
             for minimum, alike in self._by_minimum(groups).items():
                 self._round(alike, nth, minimum)
             going = [draft for group in groups for draft in group if not draft.done and len(draft.ids) < self.wanted]
-            groups, nth = [[draft] for draft in going] if self.config.slide else [], nth + 1
+            groups, nth = [[draft] for draft in going] if self.config.sliding_window else [], nth + 1
 
     def _by_minimum(self, groups: list[list[Continuation]]) -> dict[int, list[list[Continuation]]]:
-        """Where the window has ended, some have written more than others."""
+        """Group texts by how many tokens are missing to the minimum, which differs once a window has ended."""
         found: dict[int, list[list[Continuation]]] = {}
         for group in groups:
             found.setdefault(self._minimum(len(group[0].ids)), []).append(group)
         return found
 
     def rank(self, prompts: list[list[int]]) -> list[list[Hypothesis]]:
-        """By beam search, whose texts are whole when they are known."""
+        """Return the texts of a beam search, best first."""
         c, limits = self.config, [self._limit(prompt, 0) for prompt in prompts]
         reading, first_S = self._read(prompts)
         return beam_search(
@@ -145,8 +145,8 @@ class BatchGenerator:
 
     @cached_property
     def banned_words(self) -> tuple[tuple[int, ...], ...]:
-        """In all their spellings, with and without the space that comes before a word."""
-        forms = (form for word in self.config.banned for form in (word, f" {word}"))
+        """Return banned words in all their spellings, with and without a space before."""
+        forms = (form for word in self.config.banned_words for form in (word, f" {word}"))
         return tuple(dict.fromkeys(ids for form in forms for ids in spellings(self.tokenizer, form)))
 
     @cached_property
@@ -163,7 +163,7 @@ class BatchGenerator:
         """All of it while that leaves room to write, else the last half of the window."""
         text = [*draft.prompt, *draft.ids]
         full = len(text) > self.window or (draft.ids and len(text) >= self.window)
-        return text[-max(1, self.window // 2) :] if self.config.slide and full else text
+        return text[-max(1, self.window // 2) :] if self.config.sliding_window and full else text
 
     def _read(self, prompts: list[list[int]]) -> tuple[EncodedInput, torch.Tensor]:
         device = next(self.model.parameters()).device

@@ -1,4 +1,4 @@
-"""How well a language model predicts a test text: perplexity and bits per byte, beside compressors and trigrams."""
+"""Scores of a language model on a test text: perplexity and bits per byte, beside compressors and trigrams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Score = Callable[[Sequence[Ids], int], list[np.ndarray]]
 
 @dataclass(frozen=True)
 class TestText:
-    """Where the test text is, and the training text, which others may learn from too."""
+    """The places of the test text, and of the training text, from which baselines learn."""
 
     test: tuple[str, ...]
     train: tuple[str, ...]

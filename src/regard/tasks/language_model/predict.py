@@ -93,7 +93,7 @@ class TextGenerator:
 
     @property
     def start(self) -> int:
-        """What a text without a prompt starts from, and what the first token of a text is predicted from."""
+        """Return the token that a text without a prompt starts from, and that the first token of a text is predicted from."""
         roles = self.tokenizer.roles
         return next(i for i in (roles.eos, roles.sos, roles.unk, 0) if i is not None)
 
@@ -102,7 +102,7 @@ class TextGenerator:
     @overload
     def __call__(self, prompt: list[str]) -> list[str]: ...
     def __call__(self, prompt: str | list[str]) -> str | list[str]:
-        """What comes after one prompt or many. Under a probe the text is seen in one pass when it is written."""
+        """Continue one prompt or many. Under a probe the finished text is recorded in one pass."""
         prompts = [prompt] if isinstance(prompt, str) else prompt
         with not_recording(self.model) as looking:
             found = [texts[0] for texts in self.write(prompts)]
@@ -198,7 +198,7 @@ class TextGenerator:
         return of_writer(self, text, beam, forced)
 
     def choose(self, context: str, options: Sequence[str], aside: str = "") -> Choice:
-        """How likely each option is after the context; a space is put between them where neither has one."""
+        """Score each option after the context; a space is put between them where neither has one."""
         gap = "" if not context or context[-1].isspace() else " "
         spaced = [option if option[:1].isspace() else f"{gap}{option}" for option in options]
         encode, sizes = self.tokenizer.encode, [len(option.encode()) for option in spaced]
@@ -228,7 +228,7 @@ class TextGenerator:
         return ids
 
     def attention(self, text: str, part: str | None = None) -> tuple[str, Alignment]:
-        """What comes after the text, and what every token of both attended to."""
+        """Return the continuation of a text, and the attention weights of every token of both."""
         if part not in (None, "decoder"):
             raise UserError(f"--part {part}: a language model is a decoder alone; give --part decoder, or leave it out.")
         prompt = self._encode(text)
@@ -244,8 +244,8 @@ class TextGenerator:
 
     @classmethod
     def validating(cls, model: GPT, tokenizer: Tokenizer, window: int, tokens: int) -> TextGenerator:
-        """For a look at what a model writes while it is trained."""
-        decode = DecodeConfig(search="sample", top_p=0.95, maximum_length=min(tokens, max(1, window // 2)), slide=True)
+        """Return a generator for samples during training."""
+        decode = DecodeConfig(search="sample", top_p=0.95, maximum_length=min(tokens, max(1, window // 2)), sliding_window=True)
         return cls(model, tokenizer, decode, window)  # it slides: what is cut out of a text may be more tokens by itself
 
 

@@ -27,7 +27,6 @@ from regard.runs.folder import Run
 from regard.runs.load import load_model, ready, vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.recipe import Recipe
-from regard.tasks.limits import context_of
 from regard.tasks.masked_lm.masking import MaskedTest, masked_test_texts, scored
 from regard.text.blanks import TYPED
 from regard.text.offsets import Placed
@@ -88,7 +87,7 @@ class ReplacedTokenDetector:
         return found
 
     def _encode(self, texts: Sequence[str]) -> list[Placed]:
-        placed, room = self.tokenizer.encode_placed(texts), context_of(self.recipe.model)
+        placed, room = self.tokenizer.encode_placed(texts), self.recipe.model.context
         for text, each in zip(texts, placed):
             if TYPED.search(text):
                 raise UserError(f"{text[:40]!r} has a blank, but this model judges words and fills in none; give a whole text.")

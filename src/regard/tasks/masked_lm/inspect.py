@@ -21,7 +21,6 @@ from regard.families import marks_of
 from regard.families.bert import BERT
 from regard.lens import token_rows
 from regard.lens.subject import Subject, TokenRow
-from regard.tasks.limits import context_of
 from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 from regard.tasks.masked_lm.predict import FillMask
 from regard.tasks.tagging.predict import Tagger
@@ -34,7 +33,7 @@ JUDGED = ("own", "replaced")
 
 
 def of_filler(filler: FillMask, text: str, target: str | None) -> Subject:
-    """With blanks in the text, `target` has a word for each; by default the likeliest are meant."""
+    """Return the subject of a text; `target` has a word for each blank, by default the likeliest one."""
     side = _filled_in(filler, text) if TYPED.search(text) else token_rows.typed(filler.tokenizer, text)
     side = _between(side, filler.tokenizer, filler, text)
     hidden = _reads(filler.model, side)
@@ -124,7 +123,7 @@ def _reads(model: BERT, side: TokenRow) -> Callable[[int], Tensor]:
 
 def _between(side: TokenRow, tokenizer: Tokenizer, answers: FillMask | ReplacedTokenDetector, text: str) -> TokenRow:
     """The text between the marks of the family."""
-    around, room = marks_of(answers.recipe.model, tokenizer.roles), context_of(answers.recipe.model)
+    around, room = marks_of(answers.recipe.model, tokenizer.roles), answers.recipe.model.context
     if room is not None and len(side) + 2 > room:
         raise UserError(f"{text[:40]!r} is {len(side) + 2:,} tokens long, but the model has {room:,} positions; give less.")
     return token_rows.mark(tokenizer, around.start) + side + token_rows.mark(tokenizer, around.end)

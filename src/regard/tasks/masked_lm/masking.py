@@ -1,4 +1,4 @@
-"""What training to fill in words and scoring it share: the masked text, the model, and what the model is asked."""
+"""Masked text, model and objective, for training and for scoring of masked language models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from regard.objectives.replaced_token import ReplacedTokenConfig, ReplacedTokenL
 from regard.runs.load import window_of
 from regard.runs.recipe import Recipe
 from regard.tasks.corpus import PIECE, Text, text_pieces
-from regard.tasks.limits import context_of
 from regard.text.tokenizer import Tokenizer
 
 SCORED = 0  # the seed of masks that are always the same
@@ -69,17 +68,17 @@ def masked(recipe: Recipe, tokenizer: Tokenizer, text: Text, seed: int, *, packe
     objective, replaced = recipe.objective, isinstance(recipe.objective, ReplacedTokenConfig)
     if tokenizer.roles.mask is None:
         raise UserError(
-            f"task.start={recipe.task.start}: its vocabulary has no piece that hides a word, such as [MASK]; start from a model "
-            "that was trained to fill in words, or from none."
+            f"task.init_from={recipe.task.init_from}: its vocabulary has no piece that hides a word, such as [MASK]; start from "
+            "a model that was trained to fill in words, or from none."
         )
-    starts = text.starts if recipe.data.apart else np.zeros(1, np.int64)
+    starts = text.starts if recipe.data.document_mask else np.zeros(1, np.int64)
     around = marks_of(recipe.model, tokenizer.roles)
     passages = Passages(text.ids, starts, window_of(recipe), around, seed, objective.next_sentence)
     masking = Masking(
         seed,
         tokenizer.roles.mask,
         words(tokenizer),
-        objective.share,
+        objective.mask_rate,
         masked=1.0 if replaced else MASKED,
         replaced=0.0 if replaced else REPLACED,
         continues=tokenizer.continuing() if objective.whole_words else None,
@@ -93,7 +92,7 @@ def words(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def scored(model: nn.Module, recipe: Recipe, tokenizer: Tokenizer, test: MaskedTest) -> FillScores:
-    """On a test text, whose masks are always the same."""
+    """Score a model on a test text, whose masks are always the same."""
     tokens = tokenise(test.where, test.column, tokenizer, eos=None, say=lambda line: None)
     text = Text.of(tokens, 0, len(tokens.ids))
     return score_filling(model, objective_of(recipe), masked(recipe, tokenizer, text, SCORED).in_order())
@@ -101,5 +100,5 @@ def scored(model: nn.Module, recipe: Recipe, tokenizer: Tokenizer, test: MaskedT
 
 def masked_test_texts(test: MaskedTest, recipe: Recipe, tokenizer: Tokenizer) -> Iterator[tuple[str, None]]:
     """Yield a test text in pieces that a model can read, its special tokens counted."""
-    room = min(PIECE, context_of(recipe.model) or PIECE) - 2
+    room = min(PIECE, recipe.model.context or PIECE) - 2
     return ((piece, None) for piece in text_pieces(documents(test.where, test.column), tokenizer, room))

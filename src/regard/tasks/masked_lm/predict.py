@@ -21,7 +21,6 @@ from regard.runs.folder import Run
 from regard.runs.load import must_be_as_trained, ready
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of_run
 from regard.runs.recipe import Recipe, Tables
-from regard.tasks.limits import context_of
 from regard.tasks.masked_lm.electra import ReplacedTokenDetector
 from regard.tasks.masked_lm.masking import MaskedTest, asked, masked_test_texts, scored
 from regard.text.blanks import TYPED, Blanks
@@ -61,7 +60,7 @@ class FillMask:
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> FillMask:
         """A run, or a public checkpoint as it is."""
         if not any(name.startswith("head.") for name in start.weights):
-            raise UserError(f"{start.name} has no head for words; train one with task.start={start.name}.")
+            raise UserError(f"{start.name} has no head for words; train one with task.init_from={start.name}.")
         model = start.open(lambda: BERT(recipe.model, start.vocabulary, heads=asked(recipe)))
         return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe)
 
@@ -94,7 +93,7 @@ class FillMask:
         return [self._completed(filled) for filled in found]
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        around, room = marks_of(self.recipe.model, self.tokenizer.roles), context_of(self.recipe.model)
+        around, room = marks_of(self.recipe.model, self.tokenizer.roles), self.recipe.model.context
         rows = [around.around([ids], len(ids) + 2)[0] for ids in self.blanks.encode(texts)]
         for text, ids in zip(texts, rows):
             if self.blanks.mask not in ids:
@@ -104,7 +103,7 @@ class FillMask:
         return rows
 
     def _word(self, number: int) -> str:
-        """As text where it is text by itself, else as a piece."""
+        """Return a token as text; a token that is no text by itself, as a piece."""
         word = self.tokenizer.decode([number]).strip()
         return word if word and "\N{REPLACEMENT CHARACTER}" not in word else self.tokenizer.tokens([number])[0]
 

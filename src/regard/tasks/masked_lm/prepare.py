@@ -6,7 +6,6 @@ objective.name=replaced    ELECTRA: a small network fills in, and a larger one f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,19 +14,19 @@ import torch
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.data.batching.masked import MaskedBatch
+from regard.data.batching.masked import MaskedBatch, MaskedPassages
 from regard.data.loader import Source
-from regard.families import bert, electra
+from regard.families import family_of
+from regard.families.base import Sizes
 from regard.families.bert import BERT
 from regard.families.electra import ELECTRA
 from regard.metrics.masked_lm import score_filling
 from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.runs.folder import Run, Say
-from regard.runs.load import vocabulary_of, window_of
-from regard.runs.pretrained import VOCABULARY
+from regard.runs.load import window_of
 from regard.runs.recipe import Recipe
-from regard.tasks.corpus import Running, Text, must_be_there, read_running
+from regard.tasks.corpus import Text, must_be_there, read_running
 from regard.tasks.masked_lm.masking import (
     SCORED,
     MaskedTest,
@@ -38,6 +37,7 @@ from regard.tasks.masked_lm.masking import (
     objective_of,
     words,
 )
+from regard.tasks.prepared import Measured, RunningText
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Validation
 
@@ -45,57 +45,41 @@ LOOKED_AT = 1_000_000  # tokens, to see that a text is more than unknown pieces
 SHOWN = 2  # passages of the validation text
 
 
-@dataclass(frozen=True)
-class Masked:
-    """Prepared text (see `task.Prepared`)."""
+@dataclass(frozen=True, kw_only=True)
+class Masked(RunningText):
+    """Running text, some words of which are masked."""
 
-    recipe: Recipe
-    running: Running
-    test: MaskedTest | None
     unit = "masked words"
-    metric = "nll"
 
-    @property
-    def vocabularies(self) -> Mapping[str, Tokenizer]:
-        return {VOCABULARY: self.running.tokenizer}
-
-    @property
-    def _vocabulary(self) -> int:
-        start = self.running.start
-        return start.vocabulary if start else vocabulary_of(self.recipe, self.running.tokenizer)
-
-    def model(self) -> BERT | ELECTRA:
-        model = built(self.recipe, self._vocabulary, self.recipe.train.seed)
-        if self.running.start is not None:
-            self.running.start.fill(model)
-        return model
+    def build(self, seed: int) -> BERT | ELECTRA:
+        return built(self.recipe, self.vocabulary_size, seed)
 
     def objective(self) -> Objective:
         return objective_of(self.recipe)
 
     def source(self, *, packed: bool) -> Source:
-        return masked(self.recipe, self.running.tokenizer, self.running.train, self.recipe.train.seed, packed=packed)
+        return masked(self.recipe, self.tokenizer, self.train, self.recipe.train.seed, packed=packed)
 
-    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
-        """Scores on the validation text, whose masks are always the same, and a passage or two with what a BERT makes of them."""
-        source = masked(self.recipe, self.running.tokenizer, self.running.valid, SCORED)
+    def valid_batches(self) -> MaskedPassages:
+        """Return the validation text, whose masks are always the same."""
+        return masked(self.recipe, self.tokenizer, self.valid, SCORED)
 
-        def validate(model: nn.Module) -> Validation:
-            metrics = score_filling(model, objective, source.in_order()).metrics()
-            if not np.isfinite(metrics["nll"]) or self.recipe.objective.name == "replaced":
-                return Validation(metrics, [])
-            return Validation(metrics, self._samples(model, next(source.in_order())))
+    def measure(self, model: nn.Module, objective: Objective, batches: MaskedPassages) -> Measured:
+        return Measured(score_filling(model, objective, batches.in_order()).metrics(), batches)
 
-        return validate
+    def report(self, model: nn.Module, measured: Measured) -> Validation:
+        """Report the scores, and of a BERT a passage or two with the words that it fills in."""
+        replaced = self.recipe.objective.name == "replaced"
+        return Validation(measured.means, [] if replaced else self._samples(model, next(measured.found.in_order())))
 
     @torch.no_grad()
     def _samples(self, model: nn.Module, batch: MaskedBatch) -> list[str]:
         batch = batch.to(next(model.parameters()).device)
         said_M = model(batch.ids_BL, batch.words, batch.segments_BL).argmax(-1).flatten()[batch.masked_M]
         own_BL = batch.ids_BL.flatten().scatter(0, batch.masked_M, batch.targets_M).view_as(batch.ids_BL)
-        rows_M, tokens = batch.masked_M // batch.ids_BL.shape[1], self.running.tokenizer.tokens
+        rows_M, tokens = batch.masked_M // batch.ids_BL.shape[1], self.tokenizer.tokens
         return [
-            f"{self.running.tokenizer.decode(own_BL[row].tolist())}\n"
+            f"{self.tokenizer.decode(own_BL[row].tolist())}\n"
             f"  masked     {' '.join(tokens(batch.targets_M[rows_M == row].tolist()))}\n"
             f"  model      {' '.join(tokens(said_M[rows_M == row].tolist()))}"
             for row in range(min(SHOWN, len(own_BL)))
@@ -103,17 +87,9 @@ class Masked:
 
     def example(self) -> tuple[Part, int]:
         """A full passage, with its masked words."""
-        model, window = self.recipe.model, window_of(self.recipe)
-        scored = max(1, round(self.recipe.objective.share * window))
-        if self.recipe.objective.name == "replaced":
-            return electra.count(model, self._vocabulary, window, scored), scored
-        return bert.count(model, self._vocabulary, window, scored, asked(self.recipe)), scored
-
-    def amounts(self) -> dict[str, str]:
-        return {"train": self.running.train.amount, "valid": self.running.valid.amount}
-
-    def fingerprints(self) -> dict[str, str]:
-        return {"train": self.running.train.sha256, "valid": self.running.valid.sha256}
+        window = window_of(self.recipe)
+        scored = max(1, round(self.recipe.objective.mask_rate * window))
+        return _count(self.recipe, self.vocabulary_size, window, scored), scored
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Masked:
@@ -124,7 +100,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Masked:
     running = read_running(recipe, folder, say, ended=False, complete=Tokenizer.with_mask)
     for split, text in (("train", running.train), ("valid", running.valid)):
         _must_be_enough(recipe, running.tokenizer, split, text)
-    return Masked(recipe, running, test)
+    return Masked.of(recipe, running, test)
 
 
 def read_test(recipe: Recipe) -> MaskedTest:
@@ -134,7 +110,7 @@ def read_test(recipe: Recipe) -> MaskedTest:
 
 def _must_be_enough(recipe: Recipe, tokenizer: Tokenizer, split: str, text: Text) -> None:
     """Passages can be cut, and some of what is in them is words."""
-    cure = "" if split == "train" or recipe.data.valid else " Raise data.held_out, or give data.valid."
+    cure = "" if split == "train" or recipe.data.valid else " Raise data.valid_fraction, or give data.valid."
     try:
         passages = masked(recipe, tokenizer, text, SCORED).passages
     except UserError as error:
@@ -149,6 +125,9 @@ def _must_be_enough(recipe: Recipe, tokenizer: Tokenizer, split: str, text: Text
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
-    if recipe.objective.name == "replaced":
-        return electra.count(recipe.model, vocabulary, tokens)
-    return bert.count(recipe.model, vocabulary, tokens, heads=asked(recipe))
+    return _count(recipe, vocabulary, tokens)
+
+
+def _count(recipe: Recipe, vocabulary: int, tokens: int, scored: int | None = None) -> Part:
+    sizes = Sizes(vocabulary=vocabulary, heads=asked(recipe))
+    return family_of(recipe.model).count(recipe.model, sizes, tokens, scored=scored)

@@ -120,7 +120,7 @@ class QuestionAnswerer:
         return EvaluationResult(scores, [on_one_line(one.text) for one in best], self._list_mistakes(test, best, references))
 
     def _list_mistakes(self, test: Sequence[Question], best: Sequence[Found], references: Sequence[Sequence[str]]) -> str:
-        """Those that have nothing right first, and of these the surest."""
+        """List wrong answers: first those without a right word, the surest first."""
         marks = [mark(one.text, true) for one, true in zip(best, references)]
         wrong = sorted((m.f1, -one.probability, n) for n, (m, one) in enumerate(zip(marks, best)) if m.exact < 1)
         rows = [

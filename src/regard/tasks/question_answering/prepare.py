@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-import numpy as np
 from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.qa import SpanBatches, Windows
 from regard.data.sources.qa import Question, read_questions
 from regard.data.valid_fraction import held_out, hint, told_held_out
-from regard.families.bert import BERT, count
+from regard.families import family_of
+from regard.families.base import Sizes
+from regard.families.bert import BERT
 from regard.metrics.question_answering import AnswerScores
 from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.span import SpanLoss
 from regard.runs.folder import Run, Say
-from regard.runs.load import vocabulary_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of, vocabulary
-from regard.runs.protocols import Vocabulary
+from regard.runs.pretrained import vocabulary
 from regard.runs.recipe import Recipe
+from regard.tasks.prepared import Measured, PreparedTask, reading, start_to_train
 from regard.tasks.question_answering.predict import SPAN
 from regard.tasks.question_answering.reader import Asked, Reader, answers_of, scores_of
 from regard.training.loop import Validation
@@ -31,34 +32,21 @@ SAMPLES = 6
 WHERE = "give SQuAD's .json, a .jsonl file with questions, contexts and answers, or hf:NAME"
 
 
-@dataclass(frozen=True)
-class Questions:
-    """Prepared questions with their contexts (see `task.Prepared`)."""
+@dataclass(frozen=True, kw_only=True)
+class Questions(PreparedTask):
+    """Questions with their contexts, in windows."""
 
-    recipe: Recipe
     reader: Reader
     train: Windows
     train_questions: int
     valid: Asked
     valid_questions: list[Question]
     test: list[Question]
-    start: InitCheckpoint | None  # none too where the run has weights of its own by now
     unit = "windows"
     metric = "f1"
 
-    @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
-        return {VOCABULARY: self.reader.tokenizer}
-
-    @property
-    def _vocabulary(self) -> int:
-        return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.reader.tokenizer)
-
-    def model(self) -> BERT:
-        model = BERT(self.recipe.model, self._vocabulary, self.recipe.train.seed, SPAN)
-        if self.start is not None:
-            self.start.fill(model)
-        return model
+    def build(self, seed: int) -> BERT:
+        return BERT(self.recipe.model, self.vocabulary_size, seed, SPAN)
 
     def objective(self) -> SpanLoss:
         return SpanLoss(self.recipe.objective)
@@ -66,27 +54,27 @@ class Questions:
     def source(self, *, packed: bool) -> SpanBatches:
         return SpanBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
 
-    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
-        """Loss, exact match and F1 on the validation questions, and the first few of them with what the model says."""
+    def valid_batches(self) -> Windows:
+        return self.valid.windows
+
+    def measure(self, model: nn.Module, objective: Objective, batches: Windows) -> Measured:
+        scores = scores_of(cast(BERT, model), batches, self.recipe.train.tokens_per_batch)
+        return Measured({"nll": scores.nll}, scores)
+
+    def report(self, model: nn.Module, measured: Measured) -> Validation:
+        """Report exact match and F1 on the validation questions, and the answers to the first few of them."""
         references = [[answer.text for answer in question.answers] for question in self.valid_questions]
-
-        def validate(model: nn.Module) -> Validation:
-            scores = scores_of(model, self.valid.windows, self.recipe.train.tokens_per_batch)  # type: ignore[arg-type]
-            if not np.isfinite(scores.nll):
-                return Validation({"nll": scores.nll}, [])  # weights that broke point nowhere
-            said = [best[0].text for best in answers_of(self.valid, scores.windows, self.recipe.data)]
-            found = AnswerScores.of(said, references).all
-            lines = [
-                f"{question.text}\n  answer     {' | '.join(dict.fromkeys(true)) or '(none)'}\n  model      {answer or '(none)'}"
-                for question, true, answer in zip(self.valid_questions[:SAMPLES], references, said)
-            ]
-            return Validation({"nll": scores.nll, "exact": found.exact, "f1": found.f1}, lines)
-
-        return validate
+        said = [best[0].text for best in answers_of(self.valid, measured.found.windows, self.recipe.data)]
+        found = AnswerScores.of(said, references).all
+        lines = [
+            f"{question.text}\n  answer     {' | '.join(dict.fromkeys(true)) or '(none)'}\n  model      {answer or '(none)'}"
+            for question, true, answer in zip(self.valid_questions[:SAMPLES], references, said)
+        ]
+        return Validation({"nll": measured.means["nll"], "exact": found.exact, "f1": found.f1}, lines)
 
     def example(self) -> tuple[Part, int]:
         """A window of average length."""
-        return count(self.recipe.model, self._vocabulary, round(self.train.ids.lengths.mean()), heads=SPAN), 1
+        return self.count(round(self.train.ids.lengths.mean()), SPAN), 1
 
     def amounts(self) -> dict[str, str]:
         counts = {"train": (self.train_questions, self.train), "valid": (len(self.valid_questions), self.valid.windows)}
@@ -100,10 +88,8 @@ def read_split(recipe: Recipe, split: str) -> list[Question]:
     data, where = recipe.data, getattr(recipe.data, split)
     if not where:
         raise UserError(f"data.{split} is empty; {WHERE}.{hint(split)}")
-    try:
+    with reading(split):
         found = read_questions(where, data.columns, data.limit or None if split == "train" else None, data.first)
-    except UserError as error:
-        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
     if not data.unanswerable and (silent := [question for question in found if not question.answers]):
         raise UserError(
             f"data.{split}: {silent[0].place} has no answer, nor have {len(silent) - 1:,} more. Set data.unanswerable=true if "
@@ -115,9 +101,9 @@ def read_split(recipe: Recipe, split: str) -> list[Question]:
 def read_to_learn(recipe: Recipe) -> tuple[list[Question], list[Question]]:
     """Training and validation; where a share of training is held out, all questions about a text are on one side."""
     train = read_split(recipe, "train")
-    if recipe.data.valid or not recipe.data.held_out:
+    if recipe.data.valid or not recipe.data.valid_fraction:
         return train, read_split(recipe, "valid")
-    return held_out(train, lambda question: question.context, recipe.data.held_out, "questions")
+    return held_out(train, lambda question: question.context, recipe.data.valid_fraction, "questions")
 
 
 def read_test(recipe: Recipe) -> list[Question]:
@@ -126,8 +112,7 @@ def read_test(recipe: Recipe) -> list[Question]:
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Questions:
     """Read and check the data, and take the vocabulary of the run, of the start, or of the training texts."""
-    begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    start = start_to_train(recipe, folder)
     train, valid = read_to_learn(recipe)
     test = read_split(recipe, "test") if recipe.data.test else []
     for line in told_held_out(recipe.data):
@@ -141,11 +126,21 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Questions:
     reader = Reader.of(recipe, tokenizer)
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")
     read = {split: _read(reader, split, found, say) for split, found in (("train", train), ("valid", valid))}
-    return Questions(recipe, reader, read["train"].windows, len(train), read["valid"], valid, test, start)
+    return Questions(
+        recipe=recipe,
+        tokenizer=tokenizer,
+        start=start,
+        reader=reader,
+        train=read["train"].windows,
+        train_questions=len(train),
+        valid=read["valid"],
+        valid_questions=valid,
+        test=test,
+    )
 
 
 def _described(questions: Sequence[Question]) -> list[str]:
-    """How many there are, and what looks odd."""
+    """Return how many questions there are, and what looks odd about them."""
     if not questions:
         return []
     contexts, silent = len({question.context for question in questions}), sum(not question.answers for question in questions)
@@ -158,7 +153,7 @@ def _described(questions: Sequence[Question]) -> list[str]:
 
 
 def _texts(questions: Sequence[Question]) -> list[str]:
-    """What a vocabulary is learned from: every context once."""
+    """Return the texts that a vocabulary is learned from: every context once."""
     return [*dict.fromkeys(question.context for question in questions), *(question.text for question in questions)]
 
 
@@ -184,4 +179,4 @@ def _overlap(train: Sequence[Question], test: Sequence[Question]) -> int:
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
-    return count(recipe.model, vocabulary, tokens, heads=SPAN)
+    return family_of(recipe.model).count(recipe.model, Sizes(vocabulary=vocabulary, heads=SPAN), tokens)

@@ -1,4 +1,4 @@
-"""How questions and contexts become the windows of ids that a model was trained on, and its scores become answers again."""
+"""Reader of a question answerer: questions and contexts become windows of ids, and scores become answers."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Scores(NamedTuple):
 
 @torch.no_grad()
 def scores_of(model: BERT, data: Windows, budget: int) -> Scores:
-    """In batches of like length, of at most `budget` tokens."""
+    """Score windows in batches of similar length, of at most `budget` tokens."""
     device, lengths = next(model.parameters()).device, data.ids.lengths
     found, total = [np.empty(0)] * len(data), 0.0
     for rows in in_batches(lengths.tolist(), budget):

@@ -1,7 +1,7 @@
-"""A bot that says what was said before: of all replies it keeps, those nearest to what it hears, by cosine.
+"""A bot that replies with a reply of its training data: the one whose vector is nearest to the context's, by cosine.
 
 What it keeps is `replies.jsonl` of its run, in the format of any dialogue: whoever edits that file changes what it can say. The
-vectors of it all are `index.safetensors`, made when the run is first opened, and anew when weights or replies have changed.
+vectors of it all are `index.safetensors`, made when the run is first opened, and again when weights or replies have changed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Retriever:
 
     @cached_property
     def entries(self) -> list[Exchange]:
-        """What a context is compared with: every reply once, or every context that somebody replied to."""
+        """Return what a context is compared with: every reply once, or every context of the training data."""
         if self.data.compare == "contexts":
             return [exchange for exchange in self.kept.exchanges if exchange.context]
         return list({exchange.reply: exchange for exchange in reversed(self.kept.exchanges)}.values())[::-1]
@@ -101,7 +101,7 @@ class Retriever:
         return self.nearest([context], 1)[0][0].reply
 
     def nearest(self, contexts: Sequence[Sequence[str]], count: int) -> list[list[Found]]:
-        """For each of them so many replies, or as many as there are, that say different things; the nearest first."""
+        """Return the `count` nearest replies to each context, all different, the nearest first."""
         found = []
         for x_D in self.vectors("contexts", contexts):
             cosines_N = self.index @ x_D
@@ -145,14 +145,14 @@ class Retriever:
         return EvaluationResult(score_replies(outputs, replies, self.cosines(contexts, replies)), outputs)
 
     def cosines(self, contexts: Sequence[Sequence[str]], replies: Sequence[str]) -> np.ndarray:
-        """Of each context and its candidates, the true reply first."""
+        """Return the cosines of each context and its candidates, the true reply first."""
         x_ND, y_ND = self.vectors("contexts", contexts), self.vectors("replies", [(reply,) for reply in replies])
         return np.einsum("nd,ncd->nc", x_ND, y_ND[candidates(replies)])
 
 
 @torch.no_grad()
 def begin(model: TwoTower, start: InitCheckpoint) -> None:
-    """With the body of what was trained before; of word vectors, with those it has, and nothing for other words and for marks."""
+    """Load the body of a checkpoint; from word vectors, the vectors of known words, and zeros for the others."""
     if not family_of(model).has("word_vectors"):
         start.fill(model.body)
         return

@@ -6,11 +6,11 @@ asked without any training.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -22,14 +22,13 @@ from regard.families import family_of
 from regard.families.two_tower import TwoTower, count, towers
 from regard.metrics.dialogue import recalls
 from regard.model.flops import Part
-from regard.objectives.base import Objective
 from regard.objectives.contrastive import ContrastiveLoss
 from regard.runs.folder import Say
-from regard.runs.load import vocabulary_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, pooled_settings, start_of, vocabulary
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, pooled_settings, vocabulary
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe, Tables
 from regard.tasks.dialogue.prepare import exchanges_of, read_split, read_splits
+from regard.tasks.prepared import Measured, PreparedTask, start_to_train
 from regard.tasks.retrieval.predict import Retriever, begin
 from regard.tasks.retrieval.reader import TurnReader
 from regard.tasks.retrieval.reply_index import REPLIES, ReplyIndex
@@ -38,34 +37,29 @@ from regard.training.loop import Validation
 SAMPLES = 4
 
 
-@dataclass(frozen=True)
-class Exchanges:
-    """Prepared dialogues (see `task.Prepared`)."""
+@dataclass(frozen=True, kw_only=True)
+class Exchanges(PreparedTask):
+    """Contexts and their replies."""
 
-    recipe: Recipe
     reader: TurnReader
     kept: ReplyIndex
     train: EncodedExchanges
     valid: EncodedExchanges
     valid_exchanges: list[Exchange]
     test: list[Pair]
-    start: InitCheckpoint | None  # none too where the run has weights of its own by now
     unit = "replies"
     metric = "accuracy"
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        return {VOCABULARY: self.reader.tokenizer, REPLIES: self.kept}
+        return {VOCABULARY: self.tokenizer, REPLIES: self.kept}
 
-    @property
-    def _vocabulary(self) -> int:
-        return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.reader.tokenizer)
+    def build(self, seed: int) -> TwoTower:
+        return towers(self.recipe.model, self.vocabulary_size, self.recipe.objective.pooling, seed)
 
-    def model(self) -> TwoTower:
-        model = towers(self.recipe.model, self._vocabulary, self.recipe.objective.pooling, self.recipe.train.seed)
+    def begin(self, model: nn.Module) -> None:
         if self.start is not None:
-            begin(model, self.start)
-        return model
+            begin(cast(TwoTower, model), self.start)
 
     def objective(self) -> ContrastiveLoss:
         return ContrastiveLoss(self.recipe.objective)
@@ -74,31 +68,24 @@ class Exchanges:
         """Padded always: what is compared comes a row each."""
         return ExchangeBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed)
 
-    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
-        """Loss, and how often the true reply is the best of ten; and to the first few, what the model would say."""
-        batches = ExchangeBatches(self.valid, self.recipe.train.tokens_per_batch, seed=0).in_order()
+    def valid_batches(self) -> list[Any]:
+        return ExchangeBatches(self.valid, self.recipe.train.tokens_per_batch, seed=0).in_order()
+
+    def report(self, model: nn.Module, measured: Measured) -> Validation:
+        """Report how often the true reply is the best of ten, and the nearest reply to the first few contexts."""
         contexts, replies = zip(*self.valid_exchanges)
-        samples = ReplyIndex.of(self.valid_exchanges)  # few enough to be read at every validation
-
-        @torch.no_grad()
-        def validate(model: nn.Module) -> Validation:
-            device = next(model.parameters()).device
-            nll = sum(objective(model, batch.to(device)).total.item() for batch in batches) / len(self.valid)
-            if not np.isfinite(nll):
-                return Validation({"nll": nll}, [])  # weights that broke say nothing
-            bot = Retriever(model, self.reader, samples, self.recipe.data, self.recipe.decode)  # type: ignore[arg-type]
-            found = bot.nearest(contexts[:SAMPLES], 1)
-            lines = [
-                f"{context[-1]}\n  reference  {reply}\n  model      {near[0].reply}"
-                for context, reply, near in zip(contexts, replies, found)
-            ]
-            return Validation({"nll": nll, "accuracy": recalls(bot.cosines(contexts, replies)).get(1, 1.0)}, lines)
-
-        return validate
+        index = ReplyIndex.of(self.valid_exchanges)  # few enough to be encoded at every validation
+        bot = Retriever(cast(TwoTower, model), self.reader, index, self.recipe.data, self.recipe.decode)
+        lines = [
+            f"{context[-1]}\n  reference  {reply}\n  model      {near[0].reply}"
+            for context, reply, near in zip(contexts, replies, bot.nearest(contexts[:SAMPLES], 1))
+        ]
+        accuracy = recalls(bot.cosines(contexts, replies)).get(1, 1.0)
+        return Validation({"nll": measured.means["nll"], "accuracy": accuracy}, lines)
 
     def example(self) -> tuple[Part, int]:
         context, reply = (round(side.lengths.mean()) for side in (self.train.contexts, self.train.replies))
-        return count(self.recipe.model, self._vocabulary, context, reply), 1
+        return count(self.recipe.model, self.vocabulary_size, context, reply), 1
 
     def amounts(self) -> dict[str, str]:
         return {"train": f"{len(self.train):,} replies", "valid": f"{len(self.valid):,} replies"}
@@ -111,17 +98,26 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Exchanges:
     """Read and check the data, then take the vocabulary of the run, of the start, or of the training dialogues."""
     if recipe.text.vectors and family_of(recipe.model).has("word_vectors"):
         raise UserError(
-            f"text.vectors={recipe.text.vectors} is for models that read; a table of words begins with task.start=RUN."
+            f"text.vectors={recipe.text.vectors} is for models that read; a table of words begins with task.init_from=RUN."
         )
-    begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    start = start_to_train(recipe, folder)
     dialogues, splits = read_splits(recipe, say)
     tokenizer = vocabulary(recipe, folder, start, lambda: [turn for dialogue in dialogues for turn in dialogue.turns])
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")
     reader = TurnReader.of(recipe, tokenizer)
     test = [exchange.pair for exchange in splits.get("test", [])]
     train, valid = (reader.exchanges(splits[split]) for split in ("train", "valid"))
-    return Exchanges(recipe, reader, ReplyIndex.of(splits["train"]), train, valid, splits["valid"], test, start)
+    return Exchanges(
+        recipe=recipe,
+        tokenizer=tokenizer,
+        start=start,
+        reader=reader,
+        kept=ReplyIndex.of(splits["train"]),
+        train=train,
+        valid=valid,
+        valid_exchanges=splits["valid"],
+        test=test,
+    )
 
 
 def adopt(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Retriever:

@@ -1,4 +1,4 @@
-"""How a retriever reads: the last turns between marks, and many of them, in batches of like length, as vectors."""
+"""Reader of a retriever: the last turns between special tokens, and vectors of many of them, in batches of similar length."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from regard.decode.batching import in_batches
 from regard.families import marks_of
 from regard.families.two_tower import Side, TwoTower
 from regard.runs.recipe import Recipe
-from regard.tasks.limits import context_of
 from regard.text.tokenizer import Tokenizer
 
 
@@ -33,7 +32,7 @@ class TurnReader:
 
     @classmethod
     def of(cls, recipe: Recipe, tokenizer: Tokenizer) -> TurnReader:
-        room, most = recipe.data.maximum_tokens, context_of(recipe.model)
+        room, most = recipe.data.maximum_tokens, recipe.model.context
         if most is not None and room > most:
             raise UserError(
                 f"data.maximum_tokens={room} is more than model.maximum_length={most} positions; set it to {most} or less."

@@ -1,4 +1,4 @@
-"""What a retriever keeps: replies and what they were said to (`replies.jsonl`), and their vectors (`index.safetensors`)."""
+"""The index of a retriever: replies with their contexts (`replies.jsonl`), and their vectors (`index.safetensors`)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ReplyIndex:
         return cls.of([Exchange(dialogue.turns[:-1], dialogue.turns[-1]) for dialogue in read_dialogues([str(path)])])
 
     def save(self, path: Path) -> None:
-        """As dialogues, one on each line, whose last turn is the reply."""
+        """Write dialogues, one on each line, whose last turn is the reply."""
         lines = (json.dumps({"turns": [*e.context, e.reply]}, ensure_ascii=False) for e in self.exchanges)
         write_whole(path, "".join(f"{line}\n" for line in lines))
 

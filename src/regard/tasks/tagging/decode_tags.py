@@ -1,4 +1,4 @@
-"""From words to tags: what a model says of every word, and the best row of tags for each sentence that their scheme allows.
+"""Decode tags: log-probabilities of every word's tags, and the best sequence that the tagging scheme allows.
 
 Dims: W words, C tags.
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,17 +21,15 @@ from regard.data.sources.tagged import TaggedSentence
 from regard.decode.batching import in_batches
 from regard.decode.viterbi import best_path
 from regard.families import marks_of
-from regard.families.bodies import Body
 from regard.objectives.tagging import tag_scores
 from regard.runs.recipe import Recipe
-from regard.tasks.limits import context_of
 from regard.text.tokenizer import Tokenizer
 
 WINDOW = 512  # tokens, where positions do not end
 
 
 class Marked(NamedTuple):
-    """What was said of a sentence: a tag of every word, how probable it is, and the entities that the tags mean."""
+    """A tagged sentence: a tag of every word, its probability, and the entities that the tags mark."""
 
     tags: list[str]
     probabilities: list[float]
@@ -43,7 +41,7 @@ class Marked(NamedTuple):
 
 
 def word_reader(recipe: Recipe, tokenizer: Tokenizer) -> WordReader:
-    window, room = recipe.data.window, context_of(recipe.model)
+    window, room = recipe.data.window, recipe.model.context
     if room is not None and window > room:
         raise UserError(f"data.window={window} is more than model.maximum_length={room} positions; set it to {room} or less.")
     window = window or room or WINDOW
@@ -53,7 +51,7 @@ def word_reader(recipe: Recipe, tokenizer: Tokenizer) -> WordReader:
 
 
 @torch.no_grad()
-def log_probabilities(model: Body, data: TaggedTexts, budget: int) -> np.ndarray:
+def log_probabilities(model: Any, data: TaggedTexts, budget: int) -> np.ndarray:
     """logs_WC of all words in their order, computed in batches of windows of like length."""
     found, device = np.zeros((data.words, model.tags.project.weight.shape[0])), next(model.parameters()).device
     for rows in in_batches(data.ids.lengths.tolist(), budget):
@@ -64,7 +62,7 @@ def log_probabilities(model: Body, data: TaggedTexts, budget: int) -> np.ndarray
 
 
 def marked(logs_WC: np.ndarray, lengths: Sequence[int], tags: Tags) -> list[Marked]:
-    """Of sentences of so many words, that come one after the other."""
+    """Decode the tags of sentences whose words come one after the other."""
     may_CC, ends = transitions(tags.names, tags.scheme), np.cumsum(lengths)
     return [_marked(logs_WC[end - length : end], may_CC, tags) for end, length in zip(ends, lengths)]
 
@@ -77,7 +75,7 @@ def _marked(logs_WC: np.ndarray, may_CC: np.ndarray, tags: Tags) -> Marked:
 
 
 def entities(tags: Sequence[str], scheme: Scheme) -> list[Span]:
-    """What tags mean; of plain ones each stands for itself."""
+    """Return the entities that tags mark; in a plain scheme, each word is one."""
     return [Span(n, n + 1, tag) for n, tag in enumerate(tags)] if scheme == "plain" else spans(tags)
 
 
@@ -86,7 +84,7 @@ NONE = "-"
 
 
 class Mistake(NamedTuple):
-    """What there is and what was said, one of them perhaps none, and how probable the model found that."""
+    """A wrong entity: the true one and the predicted one, one of them perhaps none, and its probability."""
 
     true: Span | None
     said: Span | None
@@ -99,7 +97,7 @@ def mistakes(test: Sequence[TaggedSentence], said: Sequence[Marked], tags: Tags)
 
 
 def _of_sentence(true: Sequence[Span], said: Marked) -> list[Mistake]:
-    """What was said wrongly, beside the missed entity that it shares most words with; and what was missed besides."""
+    """Return wrong entities, each beside the missed one that shares most words with it; and the other missed ones."""
     missed = [span for span in true if span not in said.entities]
     found = []
     for span in said.entities:

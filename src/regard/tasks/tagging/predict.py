@@ -16,8 +16,8 @@ from regard.data.batching.tagged import TaggedTexts, WordReader
 from regard.data.labels.tagset import Tags
 from regard.data.sources.tagged import TaggedSentence
 from regard.decode.config import DecodeConfig
-from regard.families.base import Heads
-from regard.families.bodies import Body, body_of
+from regard.families import family_of
+from regard.families.base import Heads, Sizes
 from regard.metrics.classification import ClassificationScores
 from regard.metrics.entities import EntityScores
 from regard.runs.folder import Run
@@ -62,7 +62,7 @@ class Tagged(NamedTuple):
 
 @dataclass
 class Tagger:
-    model: Body
+    model: Any
     reader: WordReader
     tags: Tags
     decode: DecodeConfig
@@ -75,26 +75,26 @@ class Tagger:
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Tagger:
         must_be_as_trained(run, recipe)
         tokenizer, tags = Tokenizer.load(run.folder / VOCABULARY, foreign=True), Tags.load(run.folder / LABELS)
-        model = load_model(run, lambda: body_of(recipe.model, vocabulary_of(recipe, tokenizer), heads=only_tags(tags)))
+        model = load_model(run, lambda: _build(recipe, vocabulary_of(recipe, tokenizer), tags))
         return cls(ready(model, recipe.decode.weights, device), word_reader(recipe, tokenizer), tags, recipe.decode, run)
 
     @classmethod
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Tagger:
         """A public folder that came with a head for tags; unless data.scheme is set, their names tell what scheme they are in."""
         if not start.heads.tags:
-            raise UserError(f"{start.name} has no head that tags words; train one on top of it with task.start={start.name}.")
+            raise UserError(f"{start.name} has no head that tags words; train one on top of it with task.init_from={start.name}.")
         tags = Tags.of_names(start.labels, None if recipe.data.scheme == "auto" else recipe.data.scheme)
-        model = start.open(lambda: body_of(recipe.model, start.vocabulary, heads=only_tags(tags)))
+        model = start.open(lambda: _build(recipe, start.vocabulary, tags))
         return cls(ready(model, recipe.decode.weights, device), word_reader(recipe, start.tokenizer), tags, recipe.decode)
 
     @property
     def texts(self) -> int:
-        """At a time."""
+        """Return the number of texts in one input."""
         return 1
 
     @property
     def tells(self) -> tuple[str, ...]:
-        """Of a row of a table."""
+        """Return the names of the columns that `fields` adds to a table."""
         return ("words", "predicted")
 
     @property
@@ -118,7 +118,7 @@ class Tagger:
         return [_placed(text, words, said) for text, words, said in zip(texts, places, found)]
 
     def tag_words(self, sentences: Sequence[Sequence[str]]) -> list[Marked]:
-        """Of sentences whose words are known."""
+        """Tag sentences that are split into words already."""
         logs_WC = self._logs(sentences)
         return marked(logs_WC, [len(words) for words in sentences], self.tags) if len(logs_WC) else [NOTHING for _ in sentences]
 
@@ -141,7 +141,7 @@ class Tagger:
                 emit("".join(lines) + "\n")
 
     def fields(self, asked: Sequence[tuple[str, ...]], first: int) -> list[dict[str, Any]]:
-        """What a row of a table is told, by column: its words and their tags with spaces between; and for machines, entities."""
+        """Return the new columns of each row of a table: words and tags, space-separated; and in JSON, entities."""
         found = self.tag([text for (text,) in asked])
         return [
             {
@@ -177,6 +177,10 @@ class Tagger:
         return EvaluationResult(scores, [" ".join(sentence.tags) for sentence in said], listed)
 
 
+def _build(recipe: Recipe, vocabulary: int, tags: Tags) -> Any:
+    return family_of(recipe.model).build(recipe.model, Sizes(vocabulary=vocabulary, heads=only_tags(tags)), 0)
+
+
 def only_tags(tags: Tags) -> Heads:
     return Heads(words=False, tags=len(tags))
 
@@ -184,7 +188,7 @@ def only_tags(tags: Tags) -> Heads:
 def scores_of(
     tags: Tags, true: np.ndarray, logs_WC: np.ndarray, sentences: Sequence[TaggedSentence], said: Sequence[Marked]
 ) -> EntityScores | ClassificationScores:
-    """Of entities, or of single words where tags mark none; `true` are the numbers of all words' tags."""
+    """Return scores of entities, or of single words in a plain scheme; `true` are the numbers of all words' tags."""
     nll = float(-logs_WC[np.arange(len(true)), true].mean())
     if tags.scheme == "plain":
         number = {name: n for n, name in enumerate(tags.names)}

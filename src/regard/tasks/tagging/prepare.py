@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -17,16 +17,17 @@ from regard.data.checks import described, obeying
 from regard.data.labels.tagset import Scheme, Tags, recognised
 from regard.data.sources.tagged import TaggedSentence, read_tagged
 from regard.data.valid_fraction import held_out, hint, told_held_out
-from regard.families.bodies import Body, body_of, count
+from regard.families import family_of
+from regard.families.base import Sizes
 from regard.metrics.entities import EntityScores
 from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.tagging import TaggingLoss
 from regard.runs.folder import Run, Say
-from regard.runs.load import vocabulary_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, frozen, start_of, vocabulary
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, vocabulary
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
+from regard.tasks.prepared import Measured, PreparedTask, reading, start_to_train
 from regard.tasks.tagging.decode_tags import Marked, log_probabilities, marked, word_reader
 from regard.tasks.tagging.predict import LABELS, only_tags, scores_of
 from regard.training.loop import Validation
@@ -41,11 +42,10 @@ class Split(NamedTuple):
     mended: int  # tags that broke it
 
 
-@dataclass(frozen=True)
-class Sentences:
-    """Prepared sentences with their tags (see `task.Prepared`)."""
+@dataclass(frozen=True, kw_only=True)
+class Sentences(PreparedTask):
+    """Sentences with their tags."""
 
-    recipe: Recipe
     reader: WordReader
     tags: Tags
     train: TaggedTexts
@@ -53,27 +53,24 @@ class Sentences:
     valid: TaggedTexts
     valid_sentences: list[TaggedSentence]
     test: list[TaggedSentence]
-    start: InitCheckpoint | None  # none too where the run has weights of its own by now
     unit = "words"
 
     @property
-    def metric(self) -> str:
+    def metric(self) -> str:  # type: ignore[override]
         """Entities are judged by F1, single words by accuracy."""
         return "accuracy" if self.tags.scheme == "plain" else "f1"
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        return {VOCABULARY: self.reader.tokenizer, LABELS: self.tags}
+        return {VOCABULARY: self.tokenizer, LABELS: self.tags}
 
-    @property
-    def _vocabulary(self) -> int:
-        return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.reader.tokenizer)
+    def build(self, seed: int) -> nn.Module:
+        sizes = Sizes(vocabulary=self.vocabulary_size, heads=only_tags(self.tags))
+        return family_of(self.recipe.model).build(self.recipe.model, sizes, seed)
 
-    def model(self) -> Body:
-        model = body_of(self.recipe.model, self._vocabulary, self.recipe.train.seed, only_tags(self.tags))
+    def begin(self, model: nn.Module) -> None:
         if self.start is not None:
             _with_same_tags(self.start, self.tags).fill(model)
-        return frozen(model, self.recipe.task)
 
     def objective(self) -> TaggingLoss:
         return TaggingLoss(self.recipe.objective)
@@ -81,26 +78,26 @@ class Sentences:
     def source(self, *, packed: bool) -> TaggedBatches:
         return TaggedBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
 
-    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
-        """Loss and scores on the validation sentences, and the first few of them with what the model says."""
-        lengths, true = [len(sentence.words) for sentence in self.valid_sentences], self.valid.tags.flat
+    def valid_batches(self) -> TaggedTexts:
+        return self.valid
 
-        def validate(model: nn.Module) -> Validation:
-            logs_WC = log_probabilities(model, self.valid, self.recipe.train.tokens_per_batch)  # type: ignore[arg-type]
-            if not np.isfinite(logs_WC).all():
-                return Validation({"nll": float("nan")}, [])  # weights that broke say nothing
-            said = marked(logs_WC, lengths, self.tags)
-            scores = scores_of(self.tags, true, logs_WC, self.valid_sentences, said)
-            metrics = {"nll": scores.nll, "accuracy": scores.accuracy}
-            metrics |= {"f1": scores.f1} if isinstance(scores, EntityScores) else {"macro_f1": scores.macro_f1}
-            return Validation(metrics, [_sample(*both) for both in zip(self.valid_sentences[:SAMPLES], said)])
+    def measure(self, model: nn.Module, objective: Objective, batches: TaggedTexts) -> Measured:
+        logs_WC = log_probabilities(model, batches, self.recipe.train.tokens_per_batch)
+        nll = -logs_WC[np.arange(len(logs_WC)), batches.tags.flat].mean()
+        return Measured({"nll": float(nll) if np.isfinite(logs_WC).all() else float("nan")}, logs_WC)
 
-        return validate
+    def report(self, model: nn.Module, measured: Measured) -> Validation:
+        """Report the scores on the validation sentences, and the tags of the first few of them."""
+        said = marked(measured.found, [len(sentence.words) for sentence in self.valid_sentences], self.tags)
+        scores = scores_of(self.tags, self.valid.tags.flat, measured.found, self.valid_sentences, said)
+        metrics = {"nll": scores.nll, "accuracy": scores.accuracy}
+        metrics |= {"f1": scores.f1} if isinstance(scores, EntityScores) else {"macro_f1": scores.macro_f1}
+        return Validation(metrics, [_sample(*both) for both in zip(self.valid_sentences[:SAMPLES], said)])
 
     def example(self) -> tuple[Part, int]:
         """A window of average length, and the words that are asked of it."""
         length, words = self.train.ids.lengths.mean(), self.train.places.lengths.mean()
-        return count(self.recipe.model, self._vocabulary, round(length), heads=only_tags(self.tags)), max(1, round(words))
+        return self.count(round(length), only_tags(self.tags)), max(1, round(words))
 
     def amounts(self) -> dict[str, str]:
         counts = {"train": (self.train_sentences, self.train), "valid": (len(self.valid_sentences), self.valid)}
@@ -108,7 +105,7 @@ class Sentences:
         return found | {"train": f"{found['train']}, {len(self.tags)} tags"}
 
     def fingerprints(self) -> dict[str, str]:
-        """With the tags' names: they are numbers in what was prepared."""
+        """Return hashes of the data and of the tags' names, which are numbers in the data."""
         names = hashlib.sha256("\0".join((self.tags.scheme, *self.tags.names)).encode()).hexdigest()
         return {"train": f"{self.train.digest()}:{names}", "valid": self.valid.digest()}
 
@@ -119,24 +116,22 @@ def read_split(recipe: Recipe, split: str) -> Split:
         raise UserError(
             f"data.{split} is empty; give a file with a word and its tag on each line, a .jsonl file, or hf:NAME.{hint(split)}"
         )
-    try:
+    with reading(split):
         found = read_tagged(where, data.columns, data.limit or None if split == "train" else None)
         scheme = recognised([sentence.tags for sentence in found]) if data.scheme == "auto" else data.scheme
         sentences, mended = obeying(found, scheme, data.repair)
-    except UserError as error:
-        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
     return Split(sentences, scheme, mended)
 
 
 def read_splits(recipe: Recipe) -> dict[str, Split]:
     """Training, validation and, where there is any, the test; of a share that is held out, whole documents if files name them."""
     train, data = read_split(recipe, "train"), recipe.data
-    if data.valid or not data.held_out:
+    if data.valid or not data.valid_fraction:
         valid = read_split(recipe, "valid")
     else:
         documents = len({sentence.group for sentence in train.sentences}) > 1  # of one alone, sentences are picked
         kept, held = held_out(
-            train.sentences, lambda sentence: sentence.group if documents else sentence.words, data.held_out, "sentences"
+            train.sentences, lambda sentence: sentence.group if documents else sentence.words, data.valid_fraction, "sentences"
         )
         train, valid = train._replace(sentences=kept), Split(held, train.scheme, 0)
     test = read_split(recipe, "test") if data.test else None
@@ -161,8 +156,7 @@ def read_test(recipe: Recipe) -> list[TaggedSentence]:
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Sentences:
     """Read and check the data, learn its tags, and take the vocabulary of the run, of the start, or of the training sentences."""
-    begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.start) if recipe.task.start and not begun else None
+    start = start_to_train(recipe, folder)
     splits = read_splits(recipe)
     train, valid = splits["train"].sentences, splits["valid"].sentences
     test = splits["test"].sentences if "test" in splits else []
@@ -177,7 +171,18 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Sentences:
     reader = word_reader(recipe, tokenizer)
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")
     encoded = {split: _encoded(reader, split, splits[split].sentences, numbers[split], say) for split in ("train", "valid")}
-    return Sentences(recipe, reader, tags, encoded["train"], len(train), encoded["valid"], valid, test, start)
+    return Sentences(
+        recipe=recipe,
+        tokenizer=tokenizer,
+        start=start,
+        reader=reader,
+        tags=tags,
+        train=encoded["train"],
+        train_sentences=len(train),
+        valid=encoded["valid"],
+        valid_sentences=valid,
+        test=test,
+    )
 
 
 def _tell(splits: Mapping[str, Split], say: Say) -> None:
@@ -216,4 +221,5 @@ def _sample(sentence: TaggedSentence, said: Marked) -> str:
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     (vocabulary,) = run.vocabulary_sizes()
-    return count(recipe.model, vocabulary, tokens, heads=only_tags(Tags.load(run.folder / LABELS)))
+    sizes = Sizes(vocabulary=vocabulary, heads=only_tags(Tags.load(run.folder / LABELS)))
+    return family_of(recipe.model).count(recipe.model, sizes, tokens)

@@ -29,7 +29,7 @@ from regard.text.specials import EOS, SOS
 
 
 def of_translator(translator: Translator, text: str, target: str | None, hypothesis: int | None) -> Subject:
-    """Of a translation that is given, or that is number `hypothesis` of those a search found, the best if None."""
+    """Return the subject of a translation: the given one, or number `hypothesis` of a search, the best if None."""
     source, aim = translator.tokenizers
     if target is not None:
         side, told, finished = token_rows.typed(aim, target), target, True
@@ -68,7 +68,7 @@ def of_translator(translator: Translator, text: str, target: str | None, hypothe
 
 
 def of_writer(writer: TextGenerator, text: str, target: str | None, hypothesis: int | None) -> Subject:
-    """Of a text, with what is given or what it writes itself, number `hypothesis` of its search, behind it."""
+    """Return the subject of a text with a continuation: the given one, number `hypothesis` of a search, or none."""
     tokenizer, model = writer.tokenizer, writer.model
     begun = token_rows.typed(tokenizer, text)
     begun = begun if len(begun) else token_rows.mark(tokenizer, writer.start)
@@ -105,7 +105,7 @@ def of_writer(writer: TextGenerator, text: str, target: str | None, hypothesis: 
 
 
 def words_of(stack: Stack, head: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """What a head would make of the vectors that any block leaves: a pre-norm stack's own last norm comes between."""
+    """Return the function from a block's output to logits: a pre-norm stack's final norm comes before the head."""
     norm = stack.norm
     return head if norm is None else lambda x_BLD: head(norm(x_BLD))
 

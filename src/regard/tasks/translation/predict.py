@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -27,13 +27,12 @@ from regard.runs.folder import Run, choose_device
 from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
-from regard.tasks.limits import LONGEST_SOURCE, context_of
+from regard.tasks.limits import LONGEST_SOURCE
 from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from regard.decode.beam_trace import SearchTree
-    from regard.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
     from regard.lens.subject import Subject
 
 ROOM = 50  # an output may be so many tokens longer than its source (Vaswani et al. 2017, section 6.1)
@@ -74,7 +73,7 @@ class Translated(NamedTuple):
 
 @dataclass
 class Translator:
-    model: EncoderDecoder
+    model: Any
     tokenizers: Tokenizers
     decode: DecodeConfig
     columns: tuple[str, ...] = ()  # source and target of a table, as in training
@@ -87,12 +86,12 @@ class Translator:
 
     @property
     def texts(self) -> int:
-        """At a time."""
+        """Return the number of texts in one input."""
         return 1
 
     @property
     def tells(self) -> tuple[str, ...]:
-        """Of a row of a table."""
+        """Return the names of the columns that `fields` adds to a table."""
         return ("predicted",)
 
     @classmethod
@@ -102,10 +101,12 @@ class Translator:
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Translator:
-        """The run's translator; of its recipe, the search and the data may have been set anew."""
+        """Open a run's translator; the search and the data of its recipe may differ from training."""
         must_be_as_trained(run, recipe)
-        if recipe.decode.stop or recipe.decode.slide:
-            raise UserError("decode.stop and decode.slide are for language models; a translation ends by itself. Leave them out.")
+        if recipe.decode.stop or recipe.decode.sliding_window:
+            raise UserError(
+                "decode.stop and decode.sliding_window are for language models; a translation ends by itself. Leave them out."
+            )
         tokenizers = Tokenizers.load(run.folder, recipe.text.joint)
         model = load_model(run, lambda: build_model(recipe, tokenizers))
         return cls(ready(model, recipe.decode.weights, device), tokenizers, recipe.decode, getattr(recipe.data, "columns", ()))
@@ -148,7 +149,7 @@ class Translator:
             tell({"source": source}, found, self.decode, as_json, emit)
 
     def fields(self, asked: Sequence[tuple[str, ...]], first: int) -> list[dict[str, str]]:
-        """What a row of a table is told, by column: the best translation."""
+        """Return the new columns of each row of a table: the best translation."""
         return [{"predicted": found[0].text} for found in self.translate([text for (text,) in asked], first)]
 
     def evaluate(self, test: Sequence[Pair]) -> Translated:
@@ -232,11 +233,11 @@ class Translator:
         return found
 
 
-def longest(config: EncoderDecoderConfig) -> int:
+def longest(config: Any) -> int:
     """Tokens a sequence may have, <sos> or <eos> counted: learned positions end, others go on."""
-    return context_of(config) or sys.maxsize
+    return config.context or sys.maxsize
 
 
-def build_model(recipe: Recipe, tokenizers: Tokenizers) -> EncoderDecoder:
+def build_model(recipe: Recipe, tokenizers: Tokenizers) -> Any:
     sizes = Sizes(vocabulary=len(tokenizers.source), target_vocabulary=len(tokenizers.target))
-    return cast("EncoderDecoder", family_of(recipe.model).build(recipe.model, sizes, recipe.train.seed))
+    return family_of(recipe.model).build(recipe.model, sizes, recipe.train.seed)

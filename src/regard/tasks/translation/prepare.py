@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from regard.core.errors import UserError
@@ -16,14 +16,15 @@ from regard.data.batching.pairs import EncodedPairs, PairBatches, cuts, encode_p
 from regard.data.checks import check_pairs, overlap
 from regard.data.pair import Pair
 from regard.data.sources.parallel import Columns, read_pairs, told_columns
-from regard.data.valid_fraction import held_out, hint, told_held_out
+from regard.data.valid_fraction import held_out, told_held_out
 from regard.decode.config import DecodeConfig
-from regard.families.encoder_decoder import EncoderDecoder, count
+from regard.families import family_of
+from regard.families.base import Sizes
 from regard.model.flops import Part
-from regard.objectives.base import Objective
 from regard.objectives.seq2seq import Seq2SeqLoss
 from regard.runs.folder import Say
 from regard.runs.recipe import Recipe
+from regard.tasks.prepared import Measured, PreparedTask, reading, with_perplexity
 from regard.tasks.streaming import shown
 from regard.tasks.translation.predict import Tokenizers, Translator, build_model, longest
 from regard.text.tokenizer import Tokenizer, train_tokenizer
@@ -33,24 +34,22 @@ SAMPLES = 4
 SHOWN = 3  # pairs, as they are read
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Prepared pairs (see `task.Prepared`)."""
+@dataclass(frozen=True, kw_only=True)
+class Pairs(PreparedTask):
+    """Sentence pairs."""
 
-    recipe: Recipe
     tokenizers: Tokenizers
     train: EncodedPairs
     valid: EncodedPairs
     valid_pairs: list[Pair]
     test: list[Pair]
     unit = "target tokens"
-    metric = "nll"
 
     @property
     def vocabularies(self) -> Mapping[str, Tokenizer]:
         return dict(zip(Tokenizers.files(self.recipe.text.joint), self.tokenizers))
 
-    def model(self) -> EncoderDecoder:
+    def build(self, seed: int) -> nn.Module:
         return build_model(self.recipe, self.tokenizers)
 
     def objective(self) -> Seq2SeqLoss:
@@ -59,13 +58,22 @@ class Pairs:
     def source(self, *, packed: bool) -> PairBatches:
         return PairBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
 
-    def validator(self, objective: Objective) -> Callable[[nn.Module], Validation]:
-        return validator(self, objective)
+    def valid_batches(self) -> list[Any]:
+        longest = np.maximum(self.valid.source.lengths, self.valid.target.lengths) + 1
+        order = np.argsort(longest, kind="stable")
+        return [make_batch(self.valid, order[a:b]) for a, b in cuts(longest[order], self.recipe.train.tokens_per_batch)]
+
+    def report(self, model: nn.Module, measured: Measured) -> Validation:
+        """Report the loss on the validation pairs, and translate the first few of them."""
+        samples, greedy = self.valid_pairs[:SAMPLES], DecodeConfig(search="greedy", maximum_length=128)
+        outputs = Translator(model, self.tokenizers, greedy)([pair.source for pair in samples])
+        lines = [f"{pair.source}\n  reference  {pair.target}\n  model      {out}" for pair, out in zip(samples, outputs)]
+        return Validation(with_perplexity(measured.means), lines)
 
     def example(self) -> tuple[Part, int]:
         source, target = (round(side.lengths.mean() + 1) for side in (self.train.source, self.train.target))
-        sizes = [len(tokenizer) for tokenizer in self.tokenizers]
-        return count(self.recipe.model, sizes[0], sizes[1], source, target), target
+        pieces = Sizes(vocabulary=len(self.tokenizers.source), target_vocabulary=len(self.tokenizers.target))
+        return family_of(self.recipe.model).count(self.recipe.model, pieces, target, source), target
 
     def amounts(self) -> dict[str, str]:
         return {"train": f"{len(self.train):,} pairs", "valid": f"{len(self.valid):,} pairs"}
@@ -89,18 +97,16 @@ def _columns(recipe: Recipe) -> Columns | None:
 def read_split(recipe: Recipe, split: str) -> list[Pair]:
     where = getattr(recipe.data, split)
     limit = recipe.data.limit or None if split == "train" else None
-    try:
+    with reading(split):
         return read_pairs(where, _columns(recipe), limit)
-    except UserError as error:
-        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
 
 
 def read_to_learn(recipe: Recipe) -> tuple[list[Pair], list[Pair]]:
     """Training and validation; of a share that is held out, all translations of a sentence are on one side."""
     train = read_split(recipe, "train")
-    if recipe.data.valid or not recipe.data.held_out:
+    if recipe.data.valid or not recipe.data.valid_fraction:
         return train, read_split(recipe, "valid")
-    return held_out(train, lambda pair: pair.source, recipe.data.held_out, "pairs")
+    return held_out(train, lambda pair: pair.source, recipe.data.valid_fraction, "pairs")
 
 
 def read_test(recipe: Recipe) -> list[Pair]:
@@ -128,11 +134,19 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
     must_fit(recipe, "valid", np.maximum(validation.source.lengths, validation.target.lengths))
     if test:
         must_fit(recipe, "test", np.array([len(ids) for ids in encode[0]([pair.source for pair in test])]))
-    return Pairs(recipe, tokenizers, training_pairs(recipe, train, tokenizers, say), validation, valid, test)
+    return Pairs(
+        recipe=recipe,
+        tokenizer=tokenizers.source,
+        tokenizers=tokenizers,
+        train=training_pairs(recipe, train, tokenizers, say),
+        valid=validation,
+        valid_pairs=valid,
+        test=test,
+    )
 
 
 def _show(recipe: Recipe, train: Sequence[Pair], say: Say) -> None:
-    """What was read of files that somebody brought: which columns, and the first few pairs."""
+    """Report what was read of a person's own files: the columns, and the first few pairs."""
     for line in told_columns(recipe.data.train, _columns(recipe)):
         say(line)
     for pair in train[:SHOWN] if not recipe.data.train[0].startswith("builtin:") else ():
@@ -140,7 +154,7 @@ def _show(recipe: Recipe, train: Sequence[Pair], say: Say) -> None:
 
 
 def training_pairs(recipe: Recipe, train: Sequence[Pair], tokenizers: Tokenizers, say: Say) -> EncodedPairs:
-    """Those that are not too long to train on, their <eos> counted."""
+    """Return the pairs that are not too long to train on, their <eos> counted."""
     room, setting = min(
         (recipe.data.maximum_tokens, f"data.maximum_tokens={recipe.data.maximum_tokens}"),
         (longest(recipe.model), f"model.maximum_length={longest(recipe.model)}"),
@@ -176,26 +190,3 @@ def _tokenizers(recipe: Recipe, train: Sequence[Pair], folder: Path | None) -> T
 
     made = [learn(lines) for lines in corpora]
     return Tokenizers(made[0], made[-1])
-
-
-def validator(prepared: Pairs, objective: Objective) -> Callable[[nn.Module], Validation]:
-    """Loss on the validation pairs, and the first few of them translated."""
-    data = prepared.valid
-    longest = np.maximum(data.source.lengths, data.target.lengths) + 1
-    order = np.argsort(longest, kind="stable")
-    batches = [make_batch(data, order[a:b]) for a, b in cuts(longest[order], prepared.recipe.train.tokens_per_batch)]
-    samples = prepared.valid_pairs[:SAMPLES]
-
-    @torch.no_grad()
-    def validate(model: nn.Module) -> Validation:
-        device = next(model.parameters()).device
-        count = sum(batch.tokens for batch in batches)
-        nll = sum(objective(model, batch.to(device)).parts["nll"].item() for batch in batches) / count
-        if not np.isfinite(nll):
-            return Validation({"nll": nll}, [])  # weights that broke cannot decode; the loop tells where the good ones are
-        greedy = DecodeConfig(search="greedy", maximum_length=128)
-        outputs = Translator(model, prepared.tokenizers, greedy)([pair.source for pair in samples])  # type: ignore[arg-type]
-        lines = [f"{pair.source}\n  reference  {pair.target}\n  model      {out}" for pair, out in zip(samples, outputs)]
-        return Validation({"nll": nll, "perplexity": float(np.exp(min(nll, 50.0)))}, lines)
-
-    return validate

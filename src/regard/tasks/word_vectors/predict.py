@@ -29,7 +29,7 @@ from regard.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class WordScores:
-    """Of one test file or several."""
+    """Scores on one test file or several."""
 
     scores: tuple[AnalogyScores | PairScores, ...]
     outputs: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class WordVectorModel:
         return self.vectors.vectors_VD[self.number(word)]
 
     def number(self, word: str) -> int:
-        """Of its row; refused, with the nearest that there is, where it has none."""
+        """Return the row of a word; an unknown word is refused, with the nearest spelling."""
         return self.space.number(self._written(word))
 
     def __call__(self, text: str) -> list[Near]:
@@ -123,7 +123,7 @@ def vectors_of_run(run: Run) -> WordVectors:
 
 
 def vectors_of(name: str) -> WordVectors:
-    """Of a run of word vectors, or of a file that other programs wrote."""
+    """Read the vectors of a run, or of a file in word2vec or GloVe format."""
     if is_vector_file(name):
         return read_vectors(Path(name))
     path = Path(name)
@@ -136,7 +136,7 @@ def vectors_of(name: str) -> WordVectors:
 
 
 def file_recipe(path: Path, assignments: Sequence[str]) -> Recipe:
-    """What a run of these vectors would say about itself; only how it is asked can be set."""
+    """Return the recipe that a run of these vectors would have; only settings of its use can be set."""
     for assignment in assignments:
         if not assignment.strip().startswith("data."):
             raise UserError(f"{assignment}: {path} is a file of vectors, of which only data.KEY=VALUE can be set.")

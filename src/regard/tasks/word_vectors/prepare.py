@@ -17,7 +17,9 @@ from regard.data.batching.skipgram import BlockSource, WordText, word_text
 from regard.data.batching.token_cache import tokenise
 from regard.data.sources.text import parts
 from regard.data.sources.word_benchmarks import Pairs, Questions, read_word_test
-from regard.families.word2vec import Word2Vec, count
+from regard.families import family_of
+from regard.families.base import Sizes
+from regard.families.word2vec import Word2Vec
 from regard.metrics.word_analogies import crowding
 from regard.model.flops import Part
 from regard.objectives.glove import GloVe, GloVeConfig
@@ -85,8 +87,8 @@ class Words:
         )
 
     def example(self) -> tuple[Part, int]:
-        o = self.recipe.objective
-        return count(self.recipe.model, len(self.text.words), products=o.products, counted=self.counted), 1
+        sizes = Sizes(vocabulary=len(self.text.words), word_biases=self.counted)
+        return family_of(self.recipe.model).count(self.recipe.model, sizes, round(self.recipe.objective.products)), 1
 
     def amounts(self) -> dict[str, str]:
         return {"train": f"{self.text.amount}, {len(self.text.words):,} different"}
@@ -98,8 +100,8 @@ class Words:
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Any:
     """Learn or take the vocabulary, number the text. Nothing is written but the cache of numbers."""
     data, text = recipe.data, recipe.text
-    if recipe.task.start:
-        raise UserError(f"task.start={recipe.task.start}: word vectors begin with chance; leave it out.")
+    if recipe.task.init_from:
+        raise UserError(f"task.init_from={recipe.task.init_from}: word vectors begin with chance; leave it out.")
     if text.vectors:
         raise UserError(f"text.vectors={text.vectors} is for models that read; word vectors begin with chance. Leave it out.")
     if text.tokenizer not in WHOLE:
@@ -119,7 +121,7 @@ def read_test(recipe: Recipe) -> tuple[Questions | Pairs, ...]:
 
 
 def train(prepared: Words, run: Run, say: Say, interrupt: Interrupt) -> Progress:
-    """By a loop of its own (see `train/static`)."""
+    """Train by a loop of its own (see `training/word_vectors.py`)."""
     config, store, method = prepared.recipe.train, run.store(say), prepared.method()
     progress, steps = word_vectors.resume(store, method), config.epochs * prepared.source.per_epoch
     if progress.step >= steps:
@@ -144,7 +146,7 @@ def _warn_if_crowded(vectors_VD: np.ndarray, epochs: int, say: Say) -> None:
 
 
 def estimate(prepared: Words) -> list[str]:
-    """What a training would hold and how long it would take, from a few steps on this machine."""
+    """Estimate memory and time of a training from a few steps on this machine."""
     config, source, method = prepared.recipe.train, prepared.source, prepared.method()
     steps, part = config.epochs * source.per_epoch, prepared.example()[0]
     tried = min(TRIED, steps)
