@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from regard.commands.lens import look
 from regard.core.errors import UserError
 from regard.lens.alignment import Alignment
 from regard.lens.analyses import weights as merged
 from regard.lens.analyses.weights import STEPS, Aggregation, aggregate, attention_page
 from regard.lens.analyses.weights import alignment_page as html
-from tests.lens.some_subjects import subject
+from tests.lens.some_subjects import answers, subject, text_of
 
 HOSTILE = (
     "</script><img/src=x/onerror=window.stolen=1>",
@@ -124,6 +125,15 @@ def test_every_setting_of_the_switches_is_what_lens_aggregates(name: str) -> Non
             atol = 0.51 / STEPS * max(1.0, float(expected.max()))
             np.testing.assert_allclose([held[str(head)] for head in range(len(expected))], expected, atol=atol)
             np.testing.assert_allclose(held["mean"], expected.mean(0), atol=atol)
+
+
+def test_lens_writes_the_whole_pass_as_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.commands.lens.open_run", lambda *_: answers("translator"))
+    list(look("run", text_of("translator"), "encoder", tmp_path / "a.html", None))
+    data = json.loads(Parts((tmp_path / "a.html").read_bytes()).raw[1])
+    assert data["switches"] == ["merge", "hide", "values"]
+    assert data["first"] == "encoder.0.self"
+    assert {"encoder.0.self 000", "decoder.0.self 111", "decoder.0.cross 010"} <= data["matrices"].keys()
 
 
 def test_a_page_without_room_leaves_switches_out_and_a_larger_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

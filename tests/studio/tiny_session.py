@@ -18,7 +18,7 @@ from regard.decode.config import BeamSettings
 from regard.decode.request import SearchRequest
 from regard.families.transformer import Transformer
 from regard.lens.analyses.document import Document
-from regard.lens.analyses.roles import Roles, tallied
+from regard.lens.analyses.roles import Roles, tally_roles
 from regard.lens.analyses.word_senses import Use, WordUses
 from regard.lens.subject import Subject, TokenRow
 from regard.studio.app import create
@@ -101,7 +101,7 @@ class TinySession:
         return [self.number(word)]
 
     def roles(self, text: str, target: str | None) -> Roles:
-        tallies = tallied([self.subject(text, target)])
+        tallies = tally_roles([self.subject(text, target)])
         return Roles(text, tallies, tallies)
 
     def piece_of(self, token: int) -> str:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.lens.output.page import digest, inert
 from regard.lens.output.save import check_suffix, store
-from regard.lens.plots.render import rendered
+from regard.lens.plots.render import render_figure
 
 __all__ = ["LensResult", "NotebookView", "check_suffix", "fragment", "html", "save"]
 
@@ -89,7 +89,7 @@ def html(shown: LensResult) -> str:
 
 def fragment(shown: LensResult) -> str:
     """Picture and lines, for a page or a notebook."""
-    picture = base64.b64encode(rendered(shown.figure, "svg")).decode("ascii")
+    picture = base64.b64encode(render_figure(shown.figure, "svg")).decode("ascii")
     first, *rest = shown.lines()
     image = f'<img alt="{escape(first)}" src="data:image/svg+xml;base64,{picture}">'
     return f"<figure>{image}</figure>\n<pre>{escape(chr(10).join([first, *rest]))}</pre>"
@@ -107,8 +107,8 @@ def _plain(value: object) -> Any:
 
 
 _RENDERERS: dict[str, Callable[[LensResult], bytes]] = {
-    ".png": lambda shown: rendered(shown.figure, "png"),
-    ".svg": lambda shown: rendered(shown.figure, "svg"),
+    ".png": lambda shown: render_figure(shown.figure, "png"),
+    ".svg": lambda shown: render_figure(shown.figure, "svg"),
     ".html": lambda shown: shown.page() if hasattr(shown, "page") else html(shown).encode("utf-8", "backslashreplace"),
     ".json": _numbers,
 }

@@ -21,7 +21,7 @@ from regard.lens.output.page import page
 from regard.lens.output.save import store
 from regard.lens.output.text import TOKEN_COLUMNS, bar, cut
 from regard.lens.plots import image_heat
-from regard.lens.plots.render import rendered
+from regard.lens.plots.render import render_figure
 
 FORMAT = "regard.heat.1"
 TOLERANCE = 1e-3
@@ -94,8 +94,8 @@ def _page(heat: Heat) -> bytes:
 
 
 RENDERERS: dict[str, Callable[[Heat], bytes]] = {
-    ".png": lambda heat: rendered(lambda: _sheet(heat), "png"),
-    ".svg": lambda heat: rendered(lambda: _sheet(heat), "svg"),
+    ".png": lambda heat: render_figure(lambda: _sheet(heat), "png"),
+    ".svg": lambda heat: render_figure(lambda: _sheet(heat), "svg"),
     ".html": _page,
     ".json": as_json,
 }

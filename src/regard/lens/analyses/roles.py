@@ -127,7 +127,7 @@ class Tally:
 Tallies = Mapping[str, Mapping[Head, Tally]]  # by role
 
 
-def tallied(subjects: Iterable[Subject], repeated: Iterable[Subject] = ()) -> Tallies:
+def tally_roles(subjects: Iterable[Subject], repeated: Iterable[Subject] = ()) -> Tallies:
     """Every role of every head, over texts, and over random tokens that are said twice."""
     found: dict[str, dict[Head, Tally]] = defaultdict(lambda: defaultdict(Tally))
     for subject in subjects:

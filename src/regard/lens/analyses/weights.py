@@ -115,7 +115,7 @@ class Aggregated(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Attended(NotebookView):
+class AttentionWeights(NotebookView):
     """The weights of the chosen heads."""
 
     alignment: Alignment
@@ -213,7 +213,7 @@ def aggregate(subject: Subject, seen: Probe, names: Sequence[str], heads: Sequen
     return Aggregated(rows, columns, weights_HQW, tuple(note for note in (joined, how.note, MERGED * how.words) if note))
 
 
-def attended(subject: Subject, choice: Choice) -> Attended:
+def attention_weights(subject: Subject, choice: Choice) -> AttentionWeights:
     """Return the weights of the chosen part, layers and heads, every head by itself."""
     seen = subject.record()
     names = _chosen(seen, choice)
@@ -229,7 +229,7 @@ def attended(subject: Subject, choice: Choice) -> Attended:
     note = choice.note or ("" if np.allclose(np.stack(weights).sum(-1), 1, atol=TOLERANCE) else UNEVEN)
     rows, columns = (tuple(label.text for label in side) for side in (found[0].rows, found[0].columns))
     alignment = Alignment(subject.title, rows, columns, np.stack(weights), tuple(layers), note)
-    return Attended(alignment, tuple(map(tuple, heads)), choice)
+    return AttentionWeights(alignment, tuple(map(tuple, heads)), choice)
 
 
 def token_rows(subject: Subject, name: str) -> tuple[TokenRow, TokenRow]:

@@ -25,15 +25,15 @@ from regard.lens.plots.layout import (
     draw_lines,
     planned,
 )
-from regard.lens.plots.render import INK, MUTED, SMALL, Box, blank, draw_matrix, name_strongest, pooled, rendered, write
+from regard.lens.plots.render import INK, MUTED, SMALL, Box, blank, draw_matrix, name_strongest, pooled, render_figure, write
 
 
 def png(alignment: Alignment) -> bytes:
-    return rendered(lambda: drawn(alignment), "png")
+    return render_figure(lambda: drawn(alignment), "png")
 
 
 def svg(alignment: Alignment) -> bytes:
-    return rendered(lambda: drawn(alignment), "svg")
+    return render_figure(lambda: drawn(alignment), "svg")
 
 
 def drawn(alignment: Alignment) -> Figure:

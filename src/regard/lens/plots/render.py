@@ -24,7 +24,7 @@ _DRAWING = Lock()  # matplotlib's settings belong to the process, so two threads
 _METADATA: dict[str, dict[str, None]] = {"png": {"Software": None}, "svg": {"Date": None}}  # left out: the same file every time
 
 
-def rendered(drawn: Callable[[], Figure], kind: Literal["png", "svg"]) -> bytes:
+def render_figure(drawn: Callable[[], Figure], kind: Literal["png", "svg"]) -> bytes:
     file = BytesIO()
     with _DRAWING, matplotlib.rc_context():
         matplotlib.rcdefaults()  # a person's own style must not restyle the sheet; the context gives it back

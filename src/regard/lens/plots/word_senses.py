@@ -24,15 +24,15 @@ from regard.lens.output.text import Line, line
 from regard.lens.plots import word_senses
 from regard.lens.plots.alignment import draw_heading
 from regard.lens.plots.layout import CAPTION_POINTS, CAPTION_STEP, MARGIN, TITLE_POINTS, TITLE_STEP, colours, wrapped
-from regard.lens.plots.render import FRAME, INK, MUTED, SMALL, Box, blank, draw_matrix, rendered, write
+from regard.lens.plots.render import FRAME, INK, MUTED, SMALL, Box, blank, draw_matrix, render_figure, write
 
 
 def png(found: WordUses, layer: int) -> bytes:
-    return rendered(lambda: drawn(found, layer), "png")
+    return render_figure(lambda: drawn(found, layer), "png")
 
 
 def svg(found: WordUses, layer: int) -> bytes:
-    return rendered(lambda: drawn(found, layer), "svg")
+    return render_figure(lambda: drawn(found, layer), "svg")
 
 
 def drawn(found: WordUses, layer: int) -> Figure:
