@@ -151,5 +151,5 @@ class Verbs(TyperGroup):
                 what = parameter.metavar or str(parameter.name).upper()
                 if given.get(str(parameter.name)) == "" and what not in MAY_BE_EMPTY:
                     called = parameter.opts[0] if parameter.param_type_name == "option" else what
-                    raise UserError(f"{called} is empty. See 'regard {name} --help'.")
+                    raise UserError(f"{called} is an empty text; give a name or a path. See 'regard {name} --help'.")
         return name, verb, rest
