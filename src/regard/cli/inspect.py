@@ -61,10 +61,7 @@ def lens(
     views |= {"--words": words or None, "--values": values or None}
     if word is not None:
         _only("is not for --word; leave one of them", {"--show": show, "--part": part, **views})
-        if settings:
-            raise UserError(
-                f"{settings[0]} is not for --word, which only reads; leave it out, or put it after -- if it is a text."
-            )
+        _only("is not for --word, which only reads; as a text it goes after --; leave it", dict.fromkeys(settings[:1], True))
         from regard.commands.lens import look_at_word
 
         lines = look_at_word(run, word, text or [], file, layer, out, device, beside)
