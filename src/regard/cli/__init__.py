@@ -1,6 +1,6 @@
-"""The command line: parse, call, print. Every verb is a few lines; what they do lives in `tasks`, `lens` and `recipe`.
+"""The command line: parse, call a function of `commands`, print.
 
-A verb imports what it calls when it is called: help should not wait for torch.
+A verb imports what it calls when it is called, so that help does not wait for torch.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Regard: the whole Transformer family on one attention core. Train, decode, look inside.",
-    epilog="Start with 'regard demo'. 'regard VERB --help' tells more about each.",
+    epilog="Start with 'regard demo'. 'regard VERB --help' explains each.",
 )
 for group in (train, predict, convert, inspect, info):  # the order of help
     app.add_typer(group.verbs)
 
 
-def _told(asked: bool) -> None:
-    if asked:
+def _print_version(given: bool) -> None:
+    if given:
         print(f"regard {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def _any_verb(
-    version: Annotated[bool, typer.Option("--version", callback=_told, is_eager=True, help="print the version")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version")] = False,
 ) -> None:
-    """Options that stand before any verb."""
+    """Take the options before a verb."""
 
 
 Mistyped: type[typer.BadParameter] = typer.BadParameter.__bases__[0]
-"""What typer raises for every wrong command line; this is the one way to say it that all its versions share."""
+"""The class that every error of typer's parser extends, in all versions of typer."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command; mistakes end as one sentence and exit code 2."""
+    """Run a command; a user's mistake is printed as one sentence and ends with exit code 2."""
     try:
         _open_closed_streams()
         code: Any = app(args=arguments or sys.argv[1:] or ["--help"], standalone_mode=False, prog_name="regard")
@@ -54,30 +54,30 @@ def main(arguments: list[str] | None = None) -> None:
     except UserError as error:
         code = _refuse(str(error))
     except Mistyped as error:
-        code = _refuse(_where_to_look(error))
+        code = _refuse(_with_help(error))
     except (KeyboardInterrupt, typer.Abort):
         say("regard: stopped.")
         code = 130
     except (ReaderLeft, BrokenPipeError):
-        for stream in (sys.stdout, sys.stderr):  # what they still hold is written when Python ends, and must go somewhere
+        for stream in (sys.stdout, sys.stderr):  # their buffers are flushed when Python exits, and must go somewhere
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         code = 0
-    except OSError as error:  # a disk that is full, a folder that went away
+    except OSError as error:  # such as a full disk or a deleted folder
         what = quoted(str(error.filename or "the output"), 300)
-        code = _refuse(f"{what} cannot be read or written: {error.strerror}. Mend that and run the same command again.")
+        code = _refuse(f"{what} cannot be read or written: {error.strerror}. Correct that and run the same command again.")
     except MemoryError:
         code = _refuse("this takes more memory than there is. Give less text, or a smaller model, file or batch.")
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of a library written in Rust; `except Exception` does not see it
+        if type(error).__name__ != "PanicException":  # raised by libraries written in Rust; not an Exception
             raise
-        code = _refuse(f"a library gave up ({quoted(str(error), 200)}). Check the files that were given, and report it.")
+        code = _refuse(f"a library failed ({quoted(str(error), 200)}). Check the files that were given, and report it.")
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _open_closed_streams() -> None:
-    """Python has None for a stream that was closed, as 2>&- does; the next file that is opened would take its number.
+    """Open /dev/null for standard streams that are closed (as by 2>&-): the next opened file would take their numbers.
 
-    Nothing is said where nobody listens. Results are refused: somebody should have them. Whoever reads input refuses it there.
+    A closed standard output is refused, since results would be lost. Commands that read standard input refuse a closed one.
     """
     for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
         if stream is None and (opened := os.open(os.devnull, os.O_RDWR)) != number:
@@ -93,8 +93,9 @@ def _refuse(sentence: str) -> int:
     return 2
 
 
-def _where_to_look(error: typer.BadParameter) -> str:
+def _with_help(error: typer.BadParameter) -> str:
     if getattr(error, "option_name", None) == "--set":
         return "a setting is typed by itself, without --set: for instance decode.beam=8."
-    told = error.format_message()
-    return f"{told}{'' if told.endswith(('.', '?')) else '.'} See '{error.ctx.command_path if error.ctx else 'regard'} --help'."
+    message = error.format_message()
+    command = error.ctx.command_path if error.ctx else "regard"
+    return f"{message}{'' if message.endswith(('.', '?')) else '.'} See '{command} --help'."

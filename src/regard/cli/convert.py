@@ -1,4 +1,4 @@
-"""Verbs that make one run of another: from public checkpoints and to them, and with fewer heads."""
+"""Verbs that convert runs: import and export of public checkpoints, and pruning."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ verbs = typer.Typer(rich_markup_mode=None)
 )
 def import_(
     source: Annotated[str, typer.Argument(metavar="FOLDER|HUB_ID", help="a Hugging Face folder, or a name on its hub")],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="where the run goes")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder of the new run")],
     settings: Settings = None,
 ) -> None:
     """Make a run of a public checkpoint (GPT or BERT).
 
-    GPT-1, GPT-2, BERT, RoBERTa, CamemBERT, DistilBERT and ELECTRA, with the heads that they come with.
+    GPT-1, GPT-2, BERT, RoBERTa, CamemBERT, DistilBERT and ELECTRA, with their heads.
     """
     from regard.commands.convert import import_public
 
@@ -42,7 +42,7 @@ def export(
         str, typer.Option("--to", metavar="FORMAT", help="hf, for transformers; word2vec, word2vec-binary or glove")
     ] = "hf",
 ) -> None:
-    """Write a run as a folder that other programs open."""
+    """Write a run in a format of other programs."""
     from regard.commands.convert import export_run
 
     export_run(run, folder, to, say)
@@ -59,18 +59,18 @@ def prune(
     run: RunFolder,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="a new folder, for the pruned run")],
     settings: Settings = None,
-    keep: Annotated[float, typer.Option(metavar="SHARE", help="of all heads")] = 0.5,
+    keep: Annotated[float, typer.Option(metavar="SHARE", help="fraction of the heads to keep")] = 0.5,
     by: Annotated[str, typer.Option(metavar="WAY", help="importance, normalised, ablation, random or L0")] = "importance",
-    data: Annotated[Path | None, typer.Option(metavar="FILE", help="to measure on; by default the validation data")] = None,
+    data: Annotated[Path | None, typer.Option(metavar="FILE", help="data to measure on; by default the validation data")] = None,
     curve: Annotated[Path | None, typer.Option(metavar="FILE", help="a picture: .png, .svg, .html or .json")] = None,
-    penalty: Annotated[float, typer.Option(metavar="NUMBER", help="of --by L0: for each open gate")] = 0.01,
-    steps: Annotated[int, typer.Option(metavar="N", help="of --by L0: how long gates are trained")] = 300,
+    penalty: Annotated[float, typer.Option(metavar="NUMBER", help="of --by L0: penalty for each open gate")] = 0.01,
+    steps: Annotated[int, typer.Option(metavar="N", help="of --by L0: steps to train the gates for")] = 300,
     device: Device = None,
     plugin: Plugins = None,
 ) -> None:
-    """Remove heads: a smaller, faster run, and what it costs.
+    """Remove attention heads: a smaller run, with its scores.
 
-    Heads go from the least important on, one at least stays in every attention; the score is printed for every so many of them.
+    Heads are removed from the least important on; each attention keeps at least one. The score is printed as heads are removed.
     """
     from regard.commands.prune import Wish, prune_run
 

@@ -1,4 +1,4 @@
-"""Verbs that tell: what a model is made of, how fast it all is, and what a bug report needs."""
+"""Verbs that inform: what a model or a setting is, how fast Regard is, and what a bug report needs."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def explain(
 
 @verbs.command(epilog=examples("regard bench attention", "regard bench lra listops seeds=1", "regard bench --render"))
 def bench(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="what to measure; by default, all are listed")] = None,
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARGUMENT]...", help="for a subject that takes any")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="benchmark to run; without one, all are listed")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARGUMENT]...", help="arguments of the benchmark")] = None,
     render: Annotated[bool, typer.Option("--render", help="write docs/performance.md from all results")] = False,
 ) -> None:
-    """Speed against peers: list, measure, document.
+    """Measure speed against peers, and document it.
 
-    Measuring replaces what was recorded for this subject in benchmarks/results.
+    A measurement replaces the one recorded in benchmarks/results.
     """
     from regard.commands.bench import listing, measure, write_document
 
@@ -73,7 +73,7 @@ def bench(
 
 @verbs.command()
 def doctor(as_json: Json = False) -> None:
-    """Versions, devices, disk: what a bug report needs."""
+    """Print versions, devices and disk space for a bug report."""
     from regard.commands.doctor import examine, report
 
     findings = examine()

@@ -1,4 +1,4 @@
-"""Verbs that look inside a run: a picture of what it attended to, or a page to look around in."""
+"""Verbs that inspect a run: pictures and tables of attention, and the web page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.cli.shared import Device, Plugins, RunName, TextsAndSettings, exampl
 from regard.core.errors import UserError
 
 verbs = typer.Typer(rich_markup_mode=None)
-VIEWS = "heads, weights, roles, ..."  # a name that is none lists all; help should not wait for torch, which their table needs
+VIEWS = "heads, weights, roles, ..."  # an unknown name lists all; the registry itself would import torch
 
 
 @verbs.command(
@@ -29,39 +29,39 @@ def lens(
     context: typer.Context,
     run: RunName,
     text: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT|KEY=VALUE", help="to look into", callback=_one_text_without_a_word)
+        list[str] | None, typer.Argument(metavar="TEXT|KEY=VALUE", help="text to inspect", callback=_one_text_without_a_word)
     ] = None,
-    show: Annotated[str | None, typer.Option(metavar="VIEW", is_eager=True, help=f"another view: {VIEWS}")] = None,
+    show: Annotated[str | None, typer.Option(metavar="VIEW", is_eager=True, help=f"a view: {VIEWS}")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="a picture: .png, .svg, .html or .json")] = None,
     part: Annotated[str | None, typer.Option(metavar="PART", help="cross, decoder or encoder")] = None,
-    target: Annotated[str | None, typer.Option(metavar="TEXT", help="of --show: what the model is to say")] = None,
-    hypothesis: Annotated[int | None, typer.Option(metavar="N", help="of --show: which of its own outputs, from 0")] = None,
-    data: Annotated[Path | None, typer.Option(metavar="FILE", help="of --show: many texts instead of one")] = None,
+    target: Annotated[str | None, typer.Option(metavar="TEXT", help="of --show: the output to score")] = None,
+    hypothesis: Annotated[int | None, typer.Option(metavar="N", help="of --show: which hypothesis, from 0")] = None,
+    data: Annotated[Path | None, typer.Option(metavar="FILE", help="of --show: a file of texts")] = None,
     head: Annotated[int | None, typer.Option(metavar="N", help="of --show: one head")] = None,
-    words: Annotated[bool, typer.Option("--words", help="of --show: take pieces of a word together")] = False,
-    values: Annotated[bool, typer.Option("--values", help="of --show: weights times the length of what they bring")] = False,
+    words: Annotated[bool, typer.Option("--words", help="of --show: merge the tokens of a word")] = False,
+    values: Annotated[bool, typer.Option("--values", help="of --show: weights times the norm of the value vectors")] = False,
     specials: Annotated[str | None, typer.Option(metavar="HOW", help="of --show: keep, hide or renormalise")] = None,
-    word: Annotated[str | None, typer.Option(metavar="WORD", is_eager=True, help="how its vector follows its context")] = None,
-    file: Annotated[Path | None, typer.Option(metavar="FILE", help="sentences for --word, one on each line")] = None,
-    layer: Annotated[int | None, typer.Option(metavar="N", help="of --show, or whose matrix --word draws")] = None,
+    word: Annotated[
+        str | None, typer.Option(metavar="WORD", is_eager=True, help="compare its vectors in several sentences")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(metavar="FILE", help="of --word: sentences, one a line")] = None,
+    layer: Annotated[int | None, typer.Option(metavar="N", help="of --show or --word: one layer")] = None,
     beside: Annotated[str | None, typer.Option(metavar="RUN|FILE", help="of --word: word vectors to compare with")] = None,
     device: Device = None,
     plugin: Plugins = None,
 ) -> None:
-    """Draw what each written word attended to, or look otherwise.
+    """Show what a model attends to, as text or a picture.
 
-    With --show: another view of the model and the text, or of a file of them. With --word: the distance between a word's uses,
-    layer by layer; a sentence may end in a tab and the word's sense there. Several runs, RUN,RUN,..., then stand side by side.
+    Without options: what each output token attended to. With --show: one of many views of a text or of a file of texts. With
+    --word: the distance between the vectors of a word in several sentences, layer by layer; a sentence may end in a tab and the
+    sense of the word. Several runs, RUN,RUN,..., are then compared.
     """
     settings = settings_of(context)
     views = {"--target": target, "--hypothesis": hypothesis, "--data": data, "--head": head, "--specials": specials}
     views |= {"--words": words or None, "--values": values or None}
     if word is not None:
         _only("is not for --word; leave one of them", {"--show": show, "--part": part, **views})
-        if settings:
-            raise UserError(
-                f"{settings[0]} is not for --word, which only reads; leave it out, or put it after -- if it is a text."
-            )
+        _only("is not for --word, which only reads; as a text it goes after --; leave it", dict.fromkeys(settings[:1], True))
         from regard.commands.lens import look_at_word
 
         lines = look_at_word(run, word, text or [], file, layer, out, device, beside)
@@ -86,7 +86,7 @@ def lens(
 
 
 def _one_text_without_a_word(context: typer.Context, texts: list[str] | None) -> list[str] | None:
-    """Attention is drawn of one text; a word is looked at in several, or in a file; a view says itself what it needs."""
+    """Check the number of texts: one to draw, any number with --word, at most one with --show."""
     texts = only_texts(context, texts)
     expected = (0, 1) if context.params.get("show") is not None else (1,)
     if context.params.get("word") is None and len(texts or []) not in expected:
@@ -95,17 +95,17 @@ def _one_text_without_a_word(context: typer.Context, texts: list[str] | None) ->
     return texts
 
 
-def _only(told: str, options: Mapping[str, object]) -> None:
-    """Options that were given where they mean nothing."""
+def _only(sentence: str, options: Mapping[str, object]) -> None:
+    """Refuse options that were given where they have no meaning."""
     for option, given in options.items():
         if given is not None:
-            raise UserError(f"{option}{'' if given is True else f' {given}'} {told} out.")
+            raise UserError(f"{option}{'' if given is True else f' {given}'} {sentence} out.")
 
 
 def _no_key_in_the_process_list(given: str | None) -> None:
     if given is not None:
         raise typer.BadParameter(
-            "a key on the command line can be read by everybody on this machine; write it into a file and give --key-file FILE, "
+            "a key on the command line can be read by all users of this machine; write it into a file and give --key-file FILE, "
             "or set REGARD_STUDIO_KEY."
         )
 
@@ -123,22 +123,22 @@ def studio(
     context: typer.Context,
     run: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN|KEY=VALUE", help="runs to look into; by default all in runs/", callback=only_texts),
+        typer.Argument(metavar="RUN|KEY=VALUE", help="runs to open; by default all in runs/", callback=only_texts),
     ] = None,
-    port: Annotated[int, typer.Option(metavar="N", help="0 is any that is free")] = 8417,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="a public one has a key")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", help="port; 0 takes a free one")] = 8417,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="address to listen on; other machines need a key")] = "127.0.0.1",
     key_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="the key; or REGARD_STUDIO_KEY; else a public address has a new one")
+        Path | None, typer.Option(metavar="FILE", help="file with the access key; or set REGARD_STUDIO_KEY")
     ] = None,
-    allow_host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="another name it may be called by")] = None,
+    allow_host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="another host name to answer to")] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="only print the address")] = False,
     device: Device = None,
     plugin: Plugins = None,
     key: Annotated[str | None, typer.Option(hidden=True, callback=_no_key_in_the_process_list)] = None,
 ) -> None:
-    """A page in your browser to look inside: heads, searches, sums.
+    """Explore runs in the browser: heads, searches, arithmetic.
 
-    It runs on this machine, for this machine, and needs no network.
+    It listens on this machine alone, unless --host says otherwise, and needs no network.
     """
     from regard.studio.launch import Served, serve
 

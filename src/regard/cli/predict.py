@@ -1,4 +1,4 @@
-"""Verbs that use a run: score it, let it do what it was trained for, converse with it, ask how likely it finds a text."""
+"""Verbs that use a run: evaluate, predict, generate, chat and score."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ def predict(
     plugin: Plugins = None,
     as_json: Json = False,
 ) -> None:
-    """Do what the run was trained for, on texts or a file.
+    """Apply a run to texts or to a file.
 
-    Results come as they are ready, one for each text in its order; an empty line gives an empty line. An argument such as
-    decode.beam=8 is a setting; a text that looks so, or begins with -, goes after --. On a terminal, control characters in
-    generated text are shown as escapes; a pipe gets them raw. One text may have 1,000,000 characters.
+    Results are printed as they are ready, in the order of the texts; an empty line gives an empty line. An argument such as
+    decode.beam=8 is a setting; a text of that form, or one that begins with -, goes after --. On a terminal, control characters
+    in generated text are shown as escapes; a pipe gets them raw. One text may have 1,000,000 characters.
     """
     from regard.runs.early_checks import check_run
 
@@ -119,16 +119,16 @@ def predict(
 def chat(
     run: RunName,
     settings: Settings = None,
-    you: Annotated[str, typer.Option(metavar="NAME", help="what you are called in the transcript")] = "You",
-    it: Annotated[str, typer.Option(metavar="NAME", help="what the model is called")] = "Model",
-    before: Annotated[str, typer.Option(metavar="TEXT", help="what stands above the transcript")] = "",
+    you: Annotated[str, typer.Option(metavar="NAME", help="your name in the transcript")] = "You",
+    it: Annotated[str, typer.Option(metavar="NAME", help="the model's name in the transcript")] = "Model",
+    before: Annotated[str, typer.Option(metavar="TEXT", help="text above the transcript")] = "",
     device: Device = None,
     plugin: Plugins = None,
 ) -> None:
-    """Converse with a bot or a language model in the terminal.
+    """Chat with a bot or a language model in the terminal.
 
-    A language model continues the transcript of your talk; what no longer fits what it sees is forgotten, oldest first. A bot
-    that was trained on dialogues hears as many turns as it was trained with. Lines may be piped in, one turn on each.
+    A language model continues the transcript; its oldest turns are dropped when they no longer fit the window. A bot trained on
+    dialogues reads as many turns as in training. Lines may be piped in, one turn a line.
     """
     from regard.runs.early_checks import check_run
 
@@ -136,12 +136,12 @@ def chat(
     from regard.commands.chat import chat as converse
 
     if sys.stdin is None:
-        raise UserError("standard input is closed, so there is nobody to talk with; leave <&- out, or pipe lines in.")
+        raise UserError("standard input is closed, so there are no turns to reply to; leave <&- out, or pipe lines in.")
     converse(run, you, it, before, settings or [], device, _typed_lines(f"{you}: "), show, say)
 
 
 def _typed_lines(prompt: str) -> Iterator[str]:
-    """What a person types, asked for by name; what a program pipes, as it comes."""
+    """Yield lines of standard input, with a prompt on a terminal."""
     number = 0
     while True:
         number += 1
@@ -173,7 +173,7 @@ def score(
     plugin: Plugins = None,
     as_json: Json = False,
 ) -> None:
-    """How likely a language model finds a text, or which answer.
+    """Score texts or answers by a language model's likelihood.
 
     A line of questions is {"context": "The sky is", "options": ["blue", "a fish"], "answer": 0}; the answer may be left out.
     """

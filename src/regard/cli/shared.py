@@ -1,7 +1,4 @@
-"""What verbs share: arguments that mean the same everywhere, the examples of a help page, and where lines go.
-
-What all verbs share before they begin: no empty names, and an end of output that is no mistake.
-"""
+"""What verbs share: arguments with one meaning everywhere, texts mixed with settings, examples of help pages, and printing."""
 
 from __future__ import annotations
 
@@ -28,6 +25,7 @@ Weights = Annotated[
 
 
 def _load_plugins(given: list[Path] | None) -> list[Path] | None:
+    """Load the files given as --plugin, before anything else is parsed."""
     for path in given or ():
         from regard.runs.plugins import load_plugin
 
@@ -49,14 +47,14 @@ Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
 def examples(*lines: str) -> str:
-    """For the end of a help page; after \\b typer keeps line breaks."""
+    """Return the examples at the end of a help page; after \\b typer keeps line breaks."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 class TextsAndSettings(TyperCommand):
-    """A verb that is given texts: among them, an argument such as decode.beam=8 is a setting. Behind -- all are texts.
+    """A verb whose arguments are texts and settings such as decode.beam=8; after -- all are texts.
 
-    The verb's texts are parsed with the callback `only_texts`, and `settings_of` has the others.
+    `only_texts` is the callback of its argument, and `settings_of` returns the settings.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -64,11 +62,11 @@ class TextsAndSettings(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-BEHIND_DASHES, SETTINGS = "regard.behind_dashes", "regard.settings"  # in what a context carries along
+BEHIND_DASHES, SETTINGS = "regard.behind_dashes", "regard.settings"  # keys of a context's meta data
 
 
 def only_texts(context: typer.Context, given: list[str] | None) -> list[str] | None:
-    """The texts among what was given; settings are put aside for `settings_of`."""
+    """Return the texts among the arguments, and keep the settings for `settings_of`."""
     given = given or []
     open_to_both = len(given) - min(len(given), context.meta[BEHIND_DASHES])
     settings = [text for text in given[:open_to_both] if _is_setting(text)]
@@ -77,12 +75,12 @@ def only_texts(context: typer.Context, given: list[str] | None) -> list[str] | N
 
 
 def settings_of(context: typer.Context) -> list[str]:
-    """The settings that stood among the texts."""
+    """Return the settings among the texts."""
     return list(context.meta[SETTINGS])
 
 
 def _is_setting(text: str) -> bool:
-    """Does it begin with the section of a recipe, a dot, a name and =? If that is a mistyped section, it is refused."""
+    """Return whether an argument is section.key=...; a section that is nearly one of a recipe's is refused."""
     key, equals, _ = text.partition("=")
     section, dot, name = key.partition(".")
     if not (equals and dot and name.isidentifier()):
@@ -98,32 +96,39 @@ def _is_setting(text: str) -> bool:
 
 
 def show(piece: str) -> None:
-    """Print output as it is where it is piped; on a terminal, what that would obey is shown as an escape."""
+    """Print output: as it is into a pipe, with control characters escaped on a terminal."""
     print(printable(piece, keep="\n\t") if sys.stdout.isatty() else piece, end="", flush=True)
 
 
 def show_line(line: str) -> None:
-    """Print a line with names and labels in it, which are escaped wherever they go."""
+    """Print a line of results, with control characters escaped."""
     print(printable(line, keep="\n\t"))
 
 
 def say(line: str) -> None:
-    """Print a line for people, beside the output."""
+    """Print a message to standard error."""
     print(printable(line, keep="\n\t"), file=sys.stderr, flush=True)
 
 
 def say_nothing(line: str) -> None:
-    """Of several processes that train together one speaks."""
+    """Print nothing: of several training processes only the first prints."""
 
 
-MAY_BE_EMPTY = ("TEXT", "TEXT|KEY=VALUE", "KEY=VALUE", "NAME")  # by their metavar: texts, or refused by a sentence of their own
+MAY_BE_EMPTY = (
+    "TEXT",
+    "TEXT|KEY=VALUE",
+    "KEY=VALUE",
+    "NAME",
+)  # metavars: texts, or refused elsewhere
 
 
 class ReaderLeft(Exception):
-    """Who read our output has gone, as `head` does. Typer would end with 1 for it, so that it must not see the error itself."""
+    """The reader of our output has closed it, as `head` does. Typer would exit with 1 for a BrokenPipeError."""
 
 
 class Verbs(TyperGroup):
+    """All verbs; refuses empty names and ends quietly when the reader of the output is gone."""
+
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         try:
             return super().make_context(*arguments, **options)
@@ -137,7 +142,7 @@ class Verbs(TyperGroup):
             raise ReaderLeft from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the verb, and refuse what is given to it as an empty text: as a path that would be this folder."""
+        """Find the verb, and refuse empty arguments: as a path, an empty text would mean the current folder."""
         name, verb, rest = super().resolve_command(ctx, args)
         if verb is not None and any(not word or word.endswith("=") for word in rest):
             alone = verb.context_class(verb, info_name=name, parent=ctx)
@@ -146,5 +151,5 @@ class Verbs(TyperGroup):
                 what = parameter.metavar or str(parameter.name).upper()
                 if given.get(str(parameter.name)) == "" and what not in MAY_BE_EMPTY:
                     called = parameter.opts[0] if parameter.param_type_name == "option" else what
-                    raise UserError(f"{called} is an empty text, which names nothing. See 'regard {name} --help'.")
+                    raise UserError(f"{called} is an empty text; give a name or a path. See 'regard {name} --help'.")
         return name, verb, rest

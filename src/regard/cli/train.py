@@ -1,4 +1,4 @@
-"""Verbs that make runs: the demonstration, what can be trained, and training."""
+"""Verbs that make runs: demo, recipes and train."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ verbs = typer.Typer(rich_markup_mode=None)
 
 @verbs.command()
 def demo(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="where the run goes")] = Path("runs/demo"), device: Device = None
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="folder of the run")] = Path("runs/demo"), device: Device = None
 ) -> None:
-    """One minute: train a translator, score it, look inside."""
+    """Train a translator in a minute, score it, draw its attention."""
     from regard.commands.demo import run_demo
 
     run_demo(out, device, say)
@@ -28,7 +28,7 @@ def demo(
 
 @verbs.command()
 def recipes(as_json: Json = False) -> None:
-    """What can be trained, how long, which score."""
+    """List the recipes: model, time, score."""
     from regard.commands.recipes import recipe_rows, recipe_table
 
     show_line(json.dumps(recipe_rows(), indent=2, ensure_ascii=False) if as_json else recipe_table())
@@ -44,11 +44,11 @@ def recipes(as_json: Json = False) -> None:
 def train(
     recipe: RecipeName,
     settings: Settings = None,
-    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="where the run goes; by default runs/RECIPE")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="folder of the run; by default runs/RECIPE")] = None,
     device: Device = None,
     plugin: Plugins = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="check everything, estimate the cost, train nothing")] = False,
-    full: Annotated[bool, typer.Option("--full", help="of --dry-run: all settings too, as a recipe")] = False,
+    full: Annotated[bool, typer.Option("--full", help="of --dry-run: print all settings as a recipe")] = False,
 ) -> None:
     """Train a recipe; the same command again continues it.
 
