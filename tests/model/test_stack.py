@@ -7,9 +7,8 @@ import torch
 
 from regard.core.errors import UserError
 from regard.families.gpt import GPTConfig
-from regard.model.block import BlockConfig
-from regard.model.norm import Norm, RMSNorm
-from regard.model.stack import Stack
+from regard.model.block import BlockConfig, Stack
+from regard.model.layers import Norm, RMSNorm
 from regard.model.visibility import causal, full
 
 CPU = torch.device("cpu")

@@ -25,16 +25,16 @@ from regard.core.packing import Words
 from regard.data.batching.labelled import SpecialTokens
 from regard.families.base import MASKED_WORDS, Family, Heads, first_role
 from regard.families.bert import text_inputs
+from regard.model.block import BodyConfig, Stack
 from regard.model.embedding import Embed
-from regard.model.feedforward import Activation
 from regard.model.flops import Part, embedding, learned_positions, linear, stack, vocabulary_head
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
+from regard.model.layers import Activation
 from regard.model.pooling import Pooled, PooledNorm, Summary
 from regard.model.position import attention_position
-from regard.model.stack import BodyConfig, Stack
+from regard.model.visibility import only_words, positions
 from regard.model.visibility.parse import parse_visibility
-from regard.model.visibility.token_mask import only_words, positions
 from regard.text.specials import Roles
 
 
@@ -106,7 +106,7 @@ def count(config: EncoderConfig, vocabulary: int, tokens: int, scored: int | Non
     read = stack("encoder", c, c.layers, tokens // 2 if apart else tokens)
     parts += [read]
     if apart:
-        parts += [Part("encoder, once more", "the second text", "model/stack.py", own_flops=read.flops)]
+        parts += [Part("encoder, once more", "the second text", "model/block.py", own_flops=read.flops)]
     if heads.words:
         parts += [vocabulary_head(c.width, vocabulary, asked, tied=True, bias=True)]
     if heads.pooled:

@@ -33,7 +33,7 @@ from regard.model.embedding import Embed
 from regard.model.flops import Part, embedding, linear, score_parameters, vocabulary_head
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
-from regard.model.linear import Linear
+from regard.model.layers import Linear
 from regard.model.mixers import SCORES
 from regard.model.recurrent.decoders import Bahdanau, Decoder, Kind, Luong, Source, WithoutAttention
 from regard.model.recurrent.encoder import GATES, PARTS, CellKind, RecurrentEncoder

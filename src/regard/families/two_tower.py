@@ -24,7 +24,7 @@ from regard.families.vectors import Pooling, VectorsConfig, text_vectors
 from regard.families.word2vec import Word2VecConfig
 from regard.model.flops import Part, embedding
 from regard.model.init import initialise
-from regard.model.linear import Linear
+from regard.model.layers import Linear
 
 Config = BERTConfig | EncoderConfig | Word2VecConfig
 Side = Literal["contexts", "replies"]

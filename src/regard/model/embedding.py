@@ -13,8 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.model.linear import Linear
-from regard.model.norm import Norm
+from regard.model.layers import Linear, Norm
 from regard.model.position.absolute import InputPositions
 
 Join = Literal["add", "concat"]

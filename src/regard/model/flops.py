@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from regard.model.block import BlockConfig
+from regard.model.block import BlockConfig, BodyConfig
 from regard.model.mixers.convolution import CYCLE
 from regard.model.pruning import kept_heads
 from regard.model.sparse.dispatch import computed
-from regard.model.stack import BodyConfig
 from regard.model.visibility.parse import parse_visibility
 
 
@@ -82,7 +81,7 @@ def learned_positions(name: str, maximum: int, width: int) -> Part:
 
 
 def norm(width: int, kind: str = "layer") -> Part:
-    return Part("norm", f"D={width}", "model/norm.py", width if kind == "rms" else 2 * width)
+    return Part("norm", f"D={width}", "model/layers.py", width if kind == "rms" else 2 * width)
 
 
 def attention(name: str, config: BlockConfig, heads: int, queries: int, keys: int, share: float = 1.0) -> Part:
@@ -134,7 +133,7 @@ def feedforward(width: int, inner: int, tokens: int, gated: bool = False, bias: 
     wide = 2 if gated else 1
     parameters = wide * linear(width, inner, bias) + linear(inner, width, bias)
     shape = f"D={width} F={inner}" + (" gated" if gated else "")
-    return Part("feedforward", shape, "model/feedforward.py", parameters, 2 * tokens * width * inner * (wide + 1))
+    return Part("feedforward", shape, "model/layers.py", parameters, 2 * tokens * width * inner * (wide + 1))
 
 
 def vocabulary_head(width: int, vocabulary: int, tokens: int, tied: bool, bias: bool = False) -> Part:
@@ -153,7 +152,7 @@ def stack(name: str, config: BlockConfig, layers: int, tokens: int, memory: int 
         blocks += [Part(f"{times} x block", f"B,L,D={c.width} -> B,L,D", "model/block.py", children=parts, times=times)]
     last = (norm(c.width, c.norm),) if c.norm_placement == "pre" else ()
     return Part(
-        name, f"{layers} layers, {c.norm_placement}-norm", "model/stack.py", children=(*blocks, *last, *_position(c, layers))
+        name, f"{layers} layers, {c.norm_placement}-norm", "model/block.py", children=(*blocks, *last, *_position(c, layers))
     )
 
 

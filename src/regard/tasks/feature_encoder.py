@@ -25,8 +25,8 @@ from regard.families.elmo import ELMo, ELMoConfig
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.published_sizes import context
 from regard.families.transformer import Transformer
+from regard.model.block import Stack
 from regard.model.probe import layers
-from regard.model.stack import Stack
 from regard.runs.folder import Run, choose_device
 from regard.runs.pretrained import InitCheckpoint, start_of
 from regard.tasks.registry import is_public

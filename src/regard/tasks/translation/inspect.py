@@ -22,7 +22,7 @@ from regard.core.packing import IGNORED
 from regard.families.transformer import Transformer
 from regard.lens import token_rows
 from regard.lens.subject import Subject
-from regard.model.stack import Stack
+from regard.model.block import Stack
 from regard.tasks.generated_text import GeneratedText
 from regard.tasks.language_model.predict import LOOKED_AT, TextGenerator
 from regard.tasks.translation.predict import Translator, longest
