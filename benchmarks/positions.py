@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import get_args
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from benchmarks.measure import write
 from regard.families.gpt import GPT, GPTConfig
-from regard.model.position import PositionKind
+from regard.model.position import ABSOLUTE, SCHEMES
 
 TRAINED, READ, BATCH, STEPS = 128, 512, 16, 600
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -79,7 +78,7 @@ def loss_by_place(model: GPT, text: Tensor) -> list[float]:
 def main(steps: int = STEPS) -> None:
     trained, held = texts()
     lines = []
-    for position in get_args(PositionKind):
+    for position in (*ABSOLUTE, *SCHEMES):
         began = time.perf_counter()
         quarters = loss_by_place(train(position, trained, steps), held)
         lines.append([position, *(f"{loss:.3f}" for loss in quarters), f"{time.perf_counter() - began:.0f} s"])

@@ -16,10 +16,9 @@ from torch import Tensor
 from benchmarks.measure import alternate, summary, write
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model import attention
-from regard.model.block import BlockConfig
+from regard.model.block import BlockConfig, Stack
 from regard.model.mixers import Mixer
 from regard.model.probe import Probe, probe
-from regard.model.stack import Stack
 from regard.model.visibility import View, full
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.lines import IMAGES, draw
 from benchmarks.measure import alternate, write
-from regard.commands.prune import METRICS, Wish, pruned_answers, pruning_curve, ranked
+from regard.commands.prune import Wish, pruned_answers, pruning_curve, ranked
 from regard.core.errors import UserError
 from regard.lens.analyses.importance import Importance
 from regard.lens.analyses.pruning_curve import PruningCurve, order_of_removal, without_first
@@ -50,7 +50,7 @@ def measured(folder: Path, settings: list[str], ways: tuple[str, ...] = WAYS, de
     on_valid = replace(recipe, data=replace(recipe.data, test=recipe.data.valid))
     valid, test = task.read_test(on_valid)[:SCORED], task.read_test(recipe)
     heads = sum(one.heads for one in attentions(answers.model).values())
-    metric = METRICS[recipe.task.name][0]
+    metric = task.metrics[0]
     result: dict[str, Any] = {"recipe": recipe.recipe.name, "heads": heads, "metric": metric, "ways": {}}
     result["whole"] = {"valid": _score(answers, valid, metric), "test": _score(answers, test, metric)}
     for way in ways:

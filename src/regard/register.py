@@ -17,9 +17,9 @@ from regard.runs.plugins import REGISTERED
 
 if TYPE_CHECKING:
     from regard.families.base import Family
+    from regard.model.block import BodyConfig
     from regard.model.mixers import Mixer
     from regard.model.position.base import Position
-    from regard.model.stack import BodyConfig
     from regard.model.visibility import Visibility
     from regard.objectives.base import Objective
     from regard.runs.task import Task
@@ -39,7 +39,7 @@ def mixer(name: str, build: Callable[[int], Mixer]) -> None:
 
 def visibility(name: str, pattern: Visibility | Callable[..., Visibility]) -> None:
     """Add an attention pattern, for `model.visibility=name`, or `name(8)` where `pattern` is a function of whole numbers."""
-    from regard.model.visibility.base import Visibility
+    from regard.model.visibility import Visibility
     from regard.model.visibility.parse import PATTERNS, PATTERNS_WITH_NUMBERS
 
     key = name.replace("-", "_")

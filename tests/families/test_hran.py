@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.decode.cuda_graphs import sessions_on
 from regard.families.hran import HRAN, HRANConfig
+from regard.model.block import Stack
 from regard.model.probe import attentions, not_recording, probe
-from regard.model.stack import Stack
 from regard.model.visibility import full
 from regard.text.specials import EOS, SOS
 from regard.training.compile import compile_stacks

@@ -15,8 +15,8 @@ from regard.core.errors import UserError
 from regard.core.packing import IGNORED
 from regard.lens import token_rows
 from regard.lens.subject import TokenRow
+from regard.model.block import Stack
 from regard.model.probe import attentions, layers, probe
-from regard.model.stack import Stack
 from regard.text.config import KINDS, Kind
 from tests.lens.some_subjects import EVERY, PUBLIC, RUNS, answers, side, subject, text_of
 from tests.tasks.adopted_folder import folder_of, their_answers

@@ -103,8 +103,7 @@ def test_probe_leaves_bf16_results_alone(model, inputs):
 
 
 def test_probe_on_4096_tokens_costs_at_most_160_megabytes():
-    from regard.model.block import BlockConfig
-    from regard.model.stack import Stack
+    from regard.model.block import BlockConfig, Stack
 
     stack = Stack(BlockConfig(width=512, heads=8, feedforward=2048, dropout=0.0), 6, "encoder").cuda().eval()
     x = torch.randn(1, 4096, 512, device="cuda")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from regard.core.packing import Packing, Pieces
-from regard.model.norm import BatchNorm
+from regard.model.layers import BatchNorm
 from regard.model.pooling import Summary, compared, mean_tokens
 
 lengths = st.lists(st.integers(1, 7), min_size=1, max_size=5)

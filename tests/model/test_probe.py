@@ -5,9 +5,8 @@ import torch
 
 import regard
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.model.block import BlockConfig
+from regard.model.block import BlockConfig, Stack
 from regard.model.probe import attentions, not_recording, probe
-from regard.model.stack import Stack
 from regard.model.visibility import causal, dense, full
 
 

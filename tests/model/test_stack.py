@@ -7,9 +7,8 @@ import torch
 
 from regard.core.errors import UserError
 from regard.families.gpt import GPTConfig
-from regard.model.block import BlockConfig
-from regard.model.norm import Norm, RMSNorm
-from regard.model.stack import Stack
+from regard.model.block import BlockConfig, Stack
+from regard.model.layers import Norm, RMSNorm
 from regard.model.visibility import causal, full
 
 CPU = torch.device("cpu")
@@ -29,6 +28,14 @@ def test_names_of_sublayers_are_those_of_the_state_dict() -> None:
     assert {name.split(".")[2] for name in stack.state_dict()} == {"self", "cross", "ffn"}
     convolution = Stack(BlockConfig(width=8, heads=2, feedforward=12, mixer="conv"), 1, "encoder").blocks[0]
     assert "kernel_HW" in dict(convolution["self"].layer.named_parameters())
+
+
+def test_fused_decoding_steps_serve_plain_parts_only() -> None:
+    from regard.model.kernels.decode_step import _plain_parts
+
+    parts = [{}, dict(norm="rms"), dict(feedforward_kind="gated"), dict(kv_heads=1), dict(scaled=False), dict(bias=False)]
+    stacks = [Stack(BlockConfig(width=8, heads=2, feedforward=12, **each), 1, "decoder") for each in parts]
+    assert [_plain_parts(stack.blocks[0]) for stack in stacks] == [True, False, False, False, False, True]
 
 
 def test_a_memory_may_have_another_width() -> None:

@@ -45,7 +45,7 @@ def test_compiled_training_is_the_same_training(tmp_path, monkeypatch):
         return original(model, backend="eager", **options)
 
     monkeypatch.setattr(torch, "compile", traced)
-    monkeypatch.setattr("regard.model.linear.ONEDNN", False)  # compiled products are PyTorch's; Adam amplifies rounding
+    monkeypatch.setattr("regard.model.layers.ONEDNN", False)  # compiled products are PyTorch's; Adam amplifies rounding
     found = []
     for setting in ("false", "true"):
         recipe = load_recipe("translate", [*TINY, *SHORT, f"train.compile={setting}"])

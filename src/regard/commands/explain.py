@@ -22,7 +22,8 @@ from regard.model.mixers import SCORES
 from regard.model.mixers.causal_scan import CHUNK
 from regard.model.position import is_biased
 from regard.model.sparse.dispatch import DENSE, describe
-from regard.model.visibility import Both, Either, Visibility, causal, full
+from regard.model.visibility import Visibility, causal, full
+from regard.model.visibility.combine import Both, Either
 from regard.model.visibility.parse import parse_visibility
 from regard.runs.cost import TYPICAL, model_tree, typical
 from regard.runs.folder import Run

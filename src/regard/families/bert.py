@@ -26,14 +26,14 @@ from regard.core.errors import UserError
 from regard.core.packing import Words
 from regard.data.batching.labelled import SpecialTokens
 from regard.families.base import MASKED_WORDS, Family, Heads, Sizes, all_words, first_role, head_outputs, random_ids
+from regard.model.block import BodyConfig, Stack
 from regard.model.embedding import Embed
-from regard.model.feedforward import Activation
 from regard.model.heads import LinearHead, Pooler, Pooling, ReplacedHead, VocabularyHead, before_words
 from regard.model.init import initialise
+from regard.model.layers import Activation
 from regard.model.position import attention_position
-from regard.model.stack import BodyConfig, Stack
+from regard.model.visibility import only_words, positions
 from regard.model.visibility.parse import parse_visibility
-from regard.model.visibility.token_mask import only_words, positions
 from regard.text.specials import Roles
 
 

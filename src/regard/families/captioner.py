@@ -26,17 +26,16 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.families.base import Family, Sizes, random_ids
 from regard.families.recurrent import beginning
-from regard.model.block import BlockConfig
+from regard.model.block import BlockConfig, BodyConfig, Stack
 from regard.model.embedding import Embed
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
-from regard.model.linear import Linear
+from regard.model.layers import Linear
 from regard.model.mixers import SCORES
 from regard.model.position import ABSOLUTE
 from regard.model.recurrent.decoders import Bahdanau, Source
 from regard.model.recurrent.encoder import PARTS
-from regard.model.stack import BodyConfig, Stack
 from regard.model.state.decoder import DecoderState, EncodedPrompt
 from regard.model.state.recurrent import RecurrentPrompt
 from regard.model.visibility import Visibility, causal, full

@@ -19,18 +19,17 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.core.packing import Packing, Pieces
 from regard.families.base import Family, Sizes, random_ids
+from regard.model.block import BodyConfig, Stack
 from regard.model.embedding import Embed
-from regard.model.feedforward import Activation
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
+from regard.model.layers import Activation
 from regard.model.position import attention_position
-from regard.model.stack import BodyConfig, Stack
 from regard.model.state.decoder import DecoderState, EncodedPrompt
 from regard.model.state.kv_cache import Prompt
-from regard.model.visibility import causal, full
+from regard.model.visibility import causal, full, only_words, positions
 from regard.model.visibility.parse import parse_visibility
-from regard.model.visibility.token_mask import only_words, positions
 
 
 @dataclass(frozen=True, kw_only=True)

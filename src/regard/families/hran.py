@@ -25,7 +25,7 @@ from regard.model.block import BlockConfig
 from regard.model.heads import VocabularyHead
 from regard.model.hierarchy import Encoder, Level, Nested, blocks_of, check_levels
 from regard.model.init import initialise
-from regard.model.linear import Linear
+from regard.model.layers import Linear
 from regard.model.probe import taken_apart
 from regard.model.recurrent.decoders import Source, Turns
 from regard.model.recurrent.encoder import PARTS, CellKind

@@ -22,7 +22,7 @@ from regard.families.bert import BERTConfig
 from regard.families.electra import ELECTRAConfig
 from regard.families.gpt import GPTConfig
 from regard.families.transformer import TransformerConfig
-from regard.model.stack import BodyConfig
+from regard.model.block import BodyConfig
 
 ROBERTA = "Liu et al. 2019, RoBERTa: a robustly optimized BERT pretraining approach"
 CAMEMBERT = "Martin et al. 2020, CamemBERT: a tasty French language model"

@@ -32,7 +32,7 @@ from regard.families.base import CellConfig, Family, Sizes, all_words, random_id
 from regard.model.embedding import Embed
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
-from regard.model.linear import Linear, autocast_dtype
+from regard.model.layers import Linear, autocast_dtype
 from regard.model.mixers import SCORES
 from regard.model.recurrent.decoders import Bahdanau, Decoder, Kind, Luong, Source, WithoutAttention
 from regard.model.recurrent.encoder import PARTS, CellKind, RecurrentEncoder

@@ -23,7 +23,7 @@ from regard.families.word2vec import Word2VecConfig
 from regard.model.flops import Part, on_meta
 from regard.model.flops import count as counted
 from regard.model.init import initialise
-from regard.model.linear import Linear
+from regard.model.layers import Linear
 
 Side = Literal["contexts", "replies"]
 BODY = Heads(words=False)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn, stack
 
-from regard.model.linear import Linear
+from regard.model.layers import Linear
 from regard.model.mixers import Mixer
 from regard.model.mixers.causal_scan import Sums
 from regard.model.position.base import Bias, Placement

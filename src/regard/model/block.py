@@ -1,4 +1,4 @@
-"""The block of the whole family: a list of named residual sublayers.
+"""The block of the whole family, a list of named residual sublayers, and the stack of blocks.
 
     encoder, GPT          self, ffn
     decoder that reads    self, cross, ffn
@@ -11,24 +11,29 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from regard.core.errors import UserError
 from regard.model.attention import Attention, KeysValues
-from regard.model.feedforward import Activation, FeedForward, FeedForwardKind
-from regard.model.mixers import MIXERS, SCORES, check_mixer
+from regard.model.layers import NORMS, Activation, FeedForward, FeedForwardKind, NormKind
+from regard.model.mixers import LINEAR, MIXERS, SCORES, check_mixer, check_visibility
 from regard.model.mixers.causal_scan import Sums
 from regard.model.mixers.convolution import Convolution, ConvolutionSettings
 from regard.model.mixers.linear import FavorSettings
-from regard.model.norm import NORMS, NormKind
-from regard.model.position.base import Placement
+from regard.model.position import check_position
+from regard.model.position.base import Placement, Position
+from regard.model.position.relative_bias import RelativeSettings
+from regard.model.position.rotary import RotarySettings
 from regard.model.pruning import kept_heads, parse_pruned
 from regard.model.state.kv_cache import Cache
 from regard.model.visibility import View
+from regard.model.visibility.parse import parse_visibility
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,3 +178,97 @@ def sublayers(config: BlockConfig, name: str, cross: bool, layer: int = 0, memor
     first = attention("self") if c.mixer in MIXERS else Convolution.build(c, f"{name}.self", layer)
     ffn = FeedForward(c.width, c.feedforward, c.activation, gated=c.feedforward_kind == "gated", bias=c.bias)
     return {"self": first} | ({"cross": attention("cross")} if cross else {}) | {"ffn": ffn}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BodyConfig(BlockConfig, RotarySettings, RelativeSettings):
+    """Settings of every family made of blocks."""
+
+    layers: int = 6
+    visibility: str = "full"
+    position: str = "sinusoidal"
+    maximum_length: int = 1024  # of learned positions
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("layers", "maximum_length"):
+            if getattr(self, key) < 1:
+                raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
+        check_visibility(self, parse_visibility(self.visibility))
+        self.check_rotary()
+        self.check_relative()
+        check_position(self, linear=self.mixer in LINEAR, scores=self.compares)
+        if self.pruned:
+            parse_pruned(self.pruned, self.heads, self.attentions)
+
+    @property
+    def attentions(self) -> list[str]:
+        """By the names that a probe knows them by. A body reads, unless its family says otherwise."""
+        return [f"encoder.{n}.self" for n in range(self.layers)]
+
+    @property
+    def depth(self) -> tuple[int, int]:
+        """Encoder layers and decoder layers."""
+        return self.layers, 0
+
+    @property
+    def context(self) -> int | None:
+        """The most tokens of a text; None where positions have no end."""
+        return self.maximum_length if self.position == "learned" else None
+
+    @property
+    def summary(self) -> str:
+        layers = "+".join(str(number) for number in self.depth if number)
+        return f"width {self.width}, {self.heads} heads, {layers} layers, feed-forward {self.feedforward}"
+
+    @property
+    def packable(self) -> bool:
+        """Is there a kernel for sequences packed without padding?"""
+        softmax = self.mixer == "softmax" and not self.attention_dropout
+        return softmax and parse_visibility(self.visibility).reach is not None
+
+
+class Stack(nn.Module):
+    """Blocks in a row, one position scheme for the self-attention of all of them, and in a pre-norm stack a norm at the end."""
+
+    def __init__(
+        self,
+        config: BlockConfig,
+        layers: int,
+        name: str,
+        cross: bool = False,
+        *,
+        position: Position | None = None,
+        memory_width: int = 0,
+    ) -> None:
+        super().__init__()
+        self.blocks: Sequence[Block] = nn.ModuleList(  # type: ignore[assignment]
+            Block(config, sublayers(config, f"{name}.{n}", cross, n, memory_width)) for n in range(layers)
+        )
+        self.recompute = False  # keep a block's input alone, and compute the rest again when its gradient is asked for
+        # A pre-norm stack leaves its sum unnormalised, so it ends with a norm of its own; a post-norm block has done so.
+        ends = config.norm_placement == "pre"
+        self.norm = NORMS[config.norm](config.width, eps=config.norm_epsilon) if ends else None
+        self.position = position
+
+    def forward(
+        self,
+        x_BLD: Tensor,
+        view: View,
+        memories: Sequence[KeysValues | Sums] | None = None,
+        memory_view: View | None = None,
+        caches: Sequence[Cache] | None = None,
+    ) -> Tensor:
+        position = None if self.position is None else self.position.over(view)
+        for n, block in enumerate(self.blocks):
+            memory, cache = memories[n] if memories else None, caches[n] if caches else None
+            rest = (view, memory, memory_view, cache, None if position is None else position.layer(n))
+            if self.recompute and torch.is_grad_enabled():
+                x_BLD = checkpoint(block, x_BLD, *rest, use_reentrant=False)
+            else:
+                x_BLD = block(x_BLD, *rest)
+        return x_BLD if self.norm is None else self.norm(x_BLD)
+
+    def project_kv(self, memory_BMD: Tensor) -> list[KeysValues]:
+        """Return the keys and values of a memory for the cross-attention of each block."""
+        return [block.cross_attention.project_kv(memory_BMD) for block in self.blocks if block.cross_attention is not None]

@@ -13,8 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.model.linear import Linear, autocast_dtype
-from regard.model.norm import Norm
+from regard.model.layers import Linear, Norm, autocast_dtype
 from regard.model.position.absolute import InputPositions
 
 Join = Literal["add", "concat"]

@@ -17,9 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.packing import Packing, Words
-from regard.model.feedforward import ACTIVATIONS, Activation
-from regard.model.linear import Linear
-from regard.model.norm import Norm
+from regard.model.layers import ACTIVATIONS, Activation, Linear, Norm
 
 Pooling = Literal["tanh", "relu", "gelu", "gelu_tanh", "silu", "mean"]
 POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": F.relu, "gelu": F.gelu, "silu": F.silu}

@@ -1,16 +1,10 @@
-"""One level of a hierarchy: what reads the words of each sentence, or the sentences of each document, each in its own context.
+"""Texts within texts: a row of tokens is cut at its separators into sentences or turns, which are encoded side by side.
 
-Cells that read both ways, or blocks of a Transformer in their place. Cells wait for every word of the longest sentence, so
-sentences of like length go together; blocks do not wait.
-
-Dims: S rows (sentences), M vectors of a row (words), D width.
-
-Texts within texts: a row of tokens is cut at its marks into sentences, or turns, which are read side by side.
-
-A document travels as any text does, as one row of tokens, with a mark between its sentences: EOS, or of a dialogue the piece that
-ends a turn. Here it is taken apart: sentences of all rows become rows of their own, and what becomes of them comes together again
-by document. Marks are not read, and of nothing between two of them nothing is made. Where a row is all marks, its first is read,
-for a document has at least one sentence and a sentence at least one word.
+A document is one row of tokens with a separator between its sentences: EOS, or the piece that ends a turn of a dialogue. `Nested`
+makes every sentence a row of its own and puts the results back by document. Separators are not encoded; a row of separators only
+keeps its first token, since a document has at least one sentence and a sentence at least one word. `Level` encodes the words of
+each sentence, or the sentences of each document, with recurrent cells in both directions or with Transformer blocks. Cells wait
+for the longest sentence, so sentences of similar length go together.
 
 Dims: B documents, L tokens of a row, S sentences of all documents, M words of a sentence, N sentences of a document, D width.
 """
@@ -25,10 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
-from regard.model.block import BlockConfig
+from regard.model.block import BlockConfig, Stack
 from regard.model.position.absolute import InputPositions
 from regard.model.recurrent.encoder import RecurrentEncoder
-from regard.model.stack import Stack
 from regard.model.visibility import padding
 from regard.text.specials import EOS
 

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from regard.model.attention import Attention
-from regard.model.feedforward import FeedForward
+from regard.model.layers import FeedForward
 from regard.model.learned_query import LearnedQuery
 from regard.model.mixers.convolution import Convolution
 from regard.model.mixers.feature_maps import PositiveFeatures

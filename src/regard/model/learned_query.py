@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.model.attention import attend
-from regard.model.linear import Linear
+from regard.model.layers import Linear
 from regard.model.mixers.scores import Dot
 from regard.model.probe import Probe
 from regard.model.visibility import padding

@@ -1,21 +1,13 @@
-"""One vector for a whole text: its first token's, or the mean of all; and of two texts that were read apart, one for both.
+"""One vector for a whole text, for a pair of texts, or for each word out of all layers.
 
-Tay et al. 2021 compare two texts by their vectors, the product and the difference of these (their section 2.2.3, after Conneau et
-al. 2017): (x, y, x * y, x - y). A layer as wide as the body comes behind, and behind it, elsewhere, the scores.
+`Summary`: the first token's vector, or the mean of all. Tay et al. 2021 (section 2.2.3, after Conneau et al. 2017) compare two
+texts by (x, y, x * y, x - y); a layer as wide as the body follows. It has GELU where the paper has ReLU: at the start the mean
+of a thousand tokens is about the same for every text, so a ReLU unit is on or off for all of them, and once off it never learns.
+For the same reason the vector may be normalised over the batch.
+`LayerSum`: gamma * sum over layers j of s_j h_kj, s = softmax(w) (Peters et al. 2018, equation 1). Weights and scale belong to
+the task; both start where the sum is a plain mean.
 
-Differs from the paper in: gelu in that layer, not relu. While nothing is learned yet, the mean of a thousand tokens is about the
-same for every text, so a unit of relu is on for all of them or off for all, and once off it never learns again. For the same
-reason that vector may be normalised over the batch: what texts differ in is then as large as what they have in common was.
-
-Dims: N texts or pairs of texts, D width, T tokens of all texts in a row.
-
-One vector of each word out of all layers: their sum, weighted by what a task has learned (Peters et al. 2018, equation 1).
-
-    ELMo_k = gamma * sum over layers j of s_j h_kj,    s = softmax(w)
-
-Weights and scale are the task's own: the layers themselves may stay as they are. Both start where the sum is a plain mean.
-
-Dims: N layers.
+Dims: N texts, pairs of texts or layers, D width, T tokens of all texts in a row.
 """
 
 from __future__ import annotations
@@ -28,8 +20,7 @@ from torch import Tensor, nn
 
 from regard.core.packing import Packing, Words
 from regard.model.heads import first_tokens
-from regard.model.linear import Linear, without_autocast
-from regard.model.norm import BatchNorm
+from regard.model.layers import BatchNorm, Linear, without_autocast
 
 Pooled = Literal["first", "mean"]
 PooledNorm = Literal["none", "batch"]

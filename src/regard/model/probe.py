@@ -27,10 +27,10 @@ from regard.model.visibility import View
 
 if TYPE_CHECKING:
     from regard.model.attention import Attention
+    from regard.model.block import Stack
     from regard.model.learned_query import LearnedQuery
     from regard.model.mixers.convolution import Convolution
     from regard.model.recurrent.alignment import Aligner
-    from regard.model.stack import Stack
 
 
 @dataclass(frozen=True)

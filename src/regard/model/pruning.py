@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from regard.core.errors import UserError, nearest
-from regard.model.linear import Linear
+from regard.model.layers import Linear
 
 if TYPE_CHECKING:
     from regard.model.attention import Attention

@@ -1,20 +1,14 @@
-"""An image becomes a grid of cells, each a vector: what attention looks at in place of words.
+"""An image as a grid of cells, each a vector: the memory that attention reads in place of words.
 
     Patches         a square of pixels, flattened, times a matrix           Dosovitskiy et al. 2021 (ViT), section 3.1
-    Convolutions    stages that halve the image, each seeing further        LeCun et al. 1998; as encoder of Xu et al. 2015
-    GridPositions   what is added to say where a cell is
+    Convolutions    stages that halve the image                             LeCun et al. 1998; as encoder of Xu et al. 2015
+    GridPositions   vectors added for the place of a cell
 
-Cells are read row by row, as text is. A convolution's cell has seen what lies around it, a patch nothing but itself: blocks that
-look at all patches follow it. Each stage's numbers are normalised in groups (Wu & He 2018), which no other image has a say in.
+Cells are in row order, as text is. Patches know only their own pixels, so a stack of blocks follows them; a cell of a convolution
+knows its surroundings, so one feed-forward layer joins what it holds with where it is. Stages are normalised in groups of
+channels (Wu & He 2018), independent of the other images of a batch.
 
 Dims: B batch, Y X rows and columns of pixels, C colours or channels, M cells, P numbers of a patch, D width.
-
-An image read: its cells, each told where it is, and then looked at all together or thought over one by one.
-
-Patches have seen nothing but themselves, so blocks that look at all of them follow, as in a text (Dosovitskiy et al. 2021). Cells
-of convolutions have seen what lies around them; one layer takes what a cell holds and where it is together.
-
-Dims: B batch, Y X rows and columns of pixels, C colours, M cells, D width.
 """
 
 from __future__ import annotations
@@ -27,12 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.model.block import BlockConfig
-from regard.model.feedforward import FeedForward
-from regard.model.linear import Linear
-from regard.model.norm import Norm
+from regard.model.block import BlockConfig, Stack
+from regard.model.layers import FeedForward, Linear, Norm
 from regard.model.position.absolute import Sinusoidal, by_row_and_column
-from regard.model.stack import Stack
 from regard.model.visibility.parse import parse_visibility
 
 COLOURS = 3

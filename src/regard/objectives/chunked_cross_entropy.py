@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.model.heads import VocabularyHead
-from regard.model.linear import product
+from regard.model.layers import product
 
 LogitsLoss = Callable[[Tensor, Tensor], Tensor]
 """(logits_NV, targets_N) -> the loss summed over tokens. Logits may have more dimensions before N."""

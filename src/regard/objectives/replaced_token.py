@@ -25,7 +25,7 @@ from regard.core.errors import UserError
 from regard.data.batching.masked import MaskedBatch
 from regard.families.electra import ELECTRA
 from regard.model.heads import VocabularyHead
-from regard.model.linear import product
+from regard.model.layers import product
 from regard.objectives.base import Loss
 from regard.objectives.chunked_cross_entropy import chunked_loss, chunks, cross_entropy
 from regard.objectives.masked_lm import check_mask_rate

@@ -21,8 +21,8 @@ from regard.core.errors import UserError
 from regard.families import FAMILIES, build_model, family_of, marks_of
 from regard.families.base import Heads
 from regard.families.gpt import GPT
+from regard.model.block import Stack
 from regard.model.probe import layers
-from regard.model.stack import Stack
 from regard.runs.folder import Run, choose_device
 from regard.runs.pretrained import InitCheckpoint, start_of
 from regard.tasks.registry import is_public

@@ -10,10 +10,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from regard.model.block import Stack
 from regard.model.embedding import Embed
 from regard.model.recurrent.hran_decoder import ByTurns
 from regard.model.sparse import flex
-from regard.model.stack import Stack
 from regard.model.visibility import Visibility
 from regard.training.config import TrainConfig
 

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.atomic import explain_os_errors
+from regard.model.block import Stack
 from regard.model.mixers.feature_maps import is_drawn
-from regard.model.stack import Stack
 from regard.objectives.base import Objective
 from regard.training.checkpoint import Checkpoint, Store, require_finite_tensors
 from regard.training.distributed import SINGLE_PROCESS, World

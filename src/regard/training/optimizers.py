@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.model.stack import Stack
+from regard.model.block import Stack
 from regard.training.config import TrainConfig
 
 

@@ -18,7 +18,7 @@ from regard.lens.analyses.head_statistics import MEASURES, head_statistics
 from regard.lens.analyses.roles import tally_roles
 from regard.lens.analyses.weights import Choice, attention_weights
 from regard.lens.subject import Subject
-from regard.model.mixers import NAMES
+from regard.model.mixers import MIXERS
 from regard.tasks.registry import open_run
 from tests.families.public_folder import shaken as shake
 from tests.lens.some_subjects import RUNS, folder_of, side, subject, text_of
@@ -120,7 +120,7 @@ def test_a_long_text_costs_no_matrix_of_weights(family: str) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        *({"mixer": mixer} for mixer in NAMES),
+        *({"mixer": mixer} for mixer in (*MIXERS, "conv")),
         *({"visibility": pattern} for pattern in ("window(2)", "strided(3)", "bigbird")),
         {"pruned": "self:0"},
     ],

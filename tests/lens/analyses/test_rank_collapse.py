@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from regard.lens.analyses.rank_collapse import distance, rank_collapse, switched
 from regard.lens.result import html
-from regard.model.block import BlockConfig
-from regard.model.stack import Stack
+from regard.model.block import BlockConfig, Stack
 from regard.model.visibility import causal, full
 from tests.lens.some_subjects import SOME, subject
 

@@ -18,8 +18,8 @@ from regard.decode.constraints import Constraints
 from regard.decode.cuda_graphs import sessions_on
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.model.feedforward import ACTIVATIONS
 from regard.model.kernels import decode_step
+from regard.model.layers import ACTIVATIONS
 from regard.model.mixers.softmax import Softmax
 from regard.model.probe import probe
 from regard.model.state.decoder import DecoderState

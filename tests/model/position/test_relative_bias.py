@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.families.gpt import GPTConfig
-from regard.model.block import BlockConfig
+from regard.model.block import BlockConfig, Stack
 from regard.model.position.relative_bias import ALiBi, RelativeBias, alibi_slopes, relative_bucket
-from regard.model.stack import Stack
 from regard.model.visibility import causal, full
 from tests.model.position.schemes import shared_data
 

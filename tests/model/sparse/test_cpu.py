@@ -8,16 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.measure import peak_bytes
-from regard.model.block import BlockConfig
+from regard.model.block import BlockConfig, Stack
 from regard.model.mixers.softmax import Softmax
 from regard.model.probe import probe
 from regard.model.sparse import cpu as blocked
 from regard.model.sparse import dispatch
 from regard.model.sparse.blocks import blocks_of
-from regard.model.sparse.dispatch import choose, describe
-from regard.model.stack import Stack
-from regard.model.visibility import Visibility, causal, documents, full, padding, window
-from regard.model.visibility.mask import View
+from regard.model.visibility import View, Visibility, causal, documents, padding, window
 from regard.model.visibility.parse import parse_visibility
 
 CPU = torch.device("cpu")
@@ -176,44 +173,11 @@ def test_blocks_are_taken_where_they_are_worth_it(monkeypatch):
     assert parse_visibility("bigbird(64)").over(2048, 2048, device=CPU).blocks is None
 
 
-@pytest.mark.parametrize(
-    ("text", "cpu", "cuda"),
-    [
-        ("window(32)", 32, 128),
-        ("window(64)", 64, 128),
-        ("window(256)", 128, 128),
-        ("bigbird(32)", 32, 64),
-        ("bigbird(64)", 64, 64),
-        ("bigbird(128)", 128, 128),
-        ("causal & bigbird(32)", 32, 64),
-        ("causal & bigbird(64)", 64, 64),  # the border of what is before lies in blocks of any size
-        ("causal & bigbird(128)", 128, 128),
-        ("sparse-transformer(128, 32)", 32, 0),
-        ("strided(3)", 0, 0),
-    ],
-)
-def test_blocks_have_the_size_that_costs_least(text, cpu, cuda):
-    """As measured at 4,096 tokens on a CPU; on a GPU that of the pattern's own blocks."""
-    sizes = [choose(parse_visibility(text), 4096, 4096, 0, device).size for device in ("cpu", "cuda")]
-    assert sizes == [cpu, cuda]
-
-
 def test_what_comes_later_in_padded_texts_is_left_out_by_blocks():
     view = (causal & padding(torch.tensor([2048, 1300]))).over(2048, 2048, batch=2, device=CPU)
     assert view.blocks is not None
     assert view.blocks.some_BQN.float().mean() < 0.55
     assert_equal_to_all_pairs(view)
-
-
-def test_it_is_said_which_kernel_and_why():
-    assert describe(full, 4096) == "all pairs at once (everybody is seen)"
-    assert describe(causal, 4096).startswith("all pairs at once (all before it")
-    assert describe(window(8), 100) == "all pairs at once (fewer than 512 tokens)"
-    said = describe(parse_visibility("bigbird(64)"), 4096)
-    assert "on a CPU blocks by the fused kernel (15% of blocks of 64 needed, 1.8 times the time a pair)" in said
-    assert "on a GPU blocks by FlexAttention" in said
-    assert "plain products" in describe(parse_visibility("bigbird(64)"), 4096, dropout=0.1)
-    assert choose(window(8), 4096, 4096, 0, "mps").size == 0
 
 
 def test_a_probe_sees_what_blocks_computed():

@@ -11,8 +11,7 @@ from regard.model.kernels.cuda_graph import CudaRecorder
 from regard.model.mixers.softmax import Softmax
 from regard.model.sparse import dispatch, flex
 from regard.model.sparse.blocks import blocks_of
-from regard.model.visibility import Visibility, causal, documents, padding, window
-from regard.model.visibility.mask import View
+from regard.model.visibility import View, Visibility, causal, documents, padding, window
 from regard.model.visibility.parse import parse_visibility
 from regard.training.compile import compile_stacks
 from tests.families.harness import begin, stepped

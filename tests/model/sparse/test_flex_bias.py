@@ -13,9 +13,8 @@ from regard.model.mixers.softmax import Softmax
 from regard.model.position import SCHEMES, Position, attention_position
 from regard.model.sparse import flex
 from regard.model.sparse.blocks import between_blocks, block_mask
-from regard.model.visibility import padding
+from regard.model.visibility import only_words, padding
 from regard.model.visibility.parse import parse_visibility
-from regard.model.visibility.token_mask import only_words
 from tests.model.position.schemes import cached
 
 BIASED = [name for name, scheme in SCHEMES.items() if scheme.does == "biases"]

@@ -18,9 +18,8 @@ from regard.model.sparse import split_global as sharing
 from regard.model.sparse.blocks import between_blocks, block_mask
 from regard.model.sparse.dispatch import choose
 from regard.model.sparse.split_global import SplitGlobal, wide_of
-from regard.model.visibility import Visibility, causal, full, padding, window
+from regard.model.visibility import Visibility, causal, dense, full, padding, window
 from regard.model.visibility.bigbird import bigbird
-from regard.model.visibility.mask import dense
 from regard.model.visibility.parse import parse_visibility
 from regard.model.visibility.patterns import Global, Last
 from tests.decode.tape import TapeRecorder

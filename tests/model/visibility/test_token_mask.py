@@ -10,8 +10,7 @@ from torch import Tensor
 
 from regard.core.packing import Packing, Pieces, to_device
 from regard.families.gpt import GPT, GPTConfig
-from regard.model.visibility import causal, dense
-from regard.model.visibility.token_mask import only_words, positions
+from regard.model.visibility import causal, dense, only_words, positions
 
 VOCABULARY = 53
 

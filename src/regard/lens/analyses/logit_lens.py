@@ -26,7 +26,7 @@ from regard.lens.plots import charts
 from regard.lens.plots.charts import Grid
 from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow
-from regard.model.stack import Stack
+from regard.model.block import Stack
 
 ROWS = 2**24  # logits that are made at a time
 

@@ -20,15 +20,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.model.attention import Attention, KeysValues
-from regard.model.block import Block, Residual
-from regard.model.feedforward import ACTIVATIONS, FeedForward
+from regard.model.block import Block, Residual, Stack
 from regard.model.heads import VocabularyHead
-from regard.model.linear import Linear
+from regard.model.layers import ACTIVATIONS, FeedForward, Linear, Norm
 from regard.model.mixers.causal_scan import Sums
 from regard.model.mixers.softmax import Softmax
-from regard.model.norm import Norm
 from regard.model.probe import attentions
-from regard.model.stack import Stack
 from regard.model.state.kv_cache import Cache, Slots
 from regard.model.visibility import View
 

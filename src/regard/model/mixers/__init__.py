@@ -1,7 +1,7 @@
-"""Mixers: how what is seen becomes an answer. Each has an explicit form that yields weights and a fast form tested against it.
+"""Mixers: attention weights from queries and keys, and values mixed by them. Each has a fast form tested against an explicit one.
 
-Every attention builds its own from the settings of its model, since some hold tensors. `conv` compares nothing: it is a sublayer
-in the place of self-attention (`convolution.py`).
+Every attention builds its own mixer from the settings of its model, since some hold tensors. `conv` compares no pairs: it is a
+sublayer in the place of self-attention (`convolution.py`).
 """
 
 from __future__ import annotations

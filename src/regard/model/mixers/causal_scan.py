@@ -1,22 +1,15 @@
-"""What attention by features keeps of any number of keys: a matrix and a vector, whatever their number.
+"""Linear attention: running sums of keys and values, and the causal scan over them.
 
-For a query, the sum of phi(q) . phi(k) v over keys is phi(q) times the sum of phi(k) v^T, which no query is needed for. The
-features of a key are exp(scale) phi(k) and may be too large or too small for any number, so sums are kept relative to exp(peak),
-the largest of their scales; they are joined as logarithms of sums are (Milakov & Gimelshein 2018).
+The sum of phi(q) . phi(k) v over keys is phi(q) times the sum of phi(k) v^T, which does not depend on the query: a matrix and a
+vector for any number of keys. The features of a key are exp(scale) phi(k) and may overflow, so sums are kept relative to
+exp(peak), the largest of their scales, and joined as log-sum-exps are (Milakov & Gimelshein 2018).
 
-Dims: B batch, H heads, L query length, M memory length, N items, F features, K head width; "..." any number of dimensions.
+Causal attention would need these sums for every position, L matrices of F x K. So a sequence is cut into chunks: inside one,
+queries meet keys in a small triangle; everything before it is one matrix a chunk, summed in groups of chunks first. A query's sum
+is relative to the largest scale that this query sees, so later keys never change a bit of earlier results. Where several
+documents share a row, sums start again with each of them.
 
-Attention by features to everything before: chunk by chunk, in products of matrices, at a cost that grows with the length.
-
-Kept for every place, the sums of phi(k) v over all before it would be L matrices of F x K. So a sequence is cut into chunks:
-within one, queries meet keys in a small triangle; what lies before it comes as one matrix a chunk, and those are summed in turn,
-in groups of chunks first.
-
-A query's sum is kept relative to the largest scale that *it* sees, so nothing that comes later changes a bit of what came before;
-one largest scale for a whole sequence, as elsewhere, lets the future be felt. Where several documents lie in a row, a sum begins
-anew with each.
-
-Dims: B batch, H heads, L length, N chunks, C places of a chunk, F features, K head width; "..." any number of dimensions.
+Dims: B batch, H heads, L length, M memory length, N items or chunks, C positions of a chunk, F features, K head width.
 """
 
 from __future__ import annotations

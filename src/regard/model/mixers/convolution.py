@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from regard.core.config import refuse_unused
 from regard.core.errors import UserError
 from regard.model.attention import KeysValues, gate_heads
-from regard.model.linear import Linear
+from regard.model.layers import Linear
 from regard.model.probe import Probe, Seen
 from regard.model.state.constant import ConvState
 from regard.model.state.kv_cache import BeamAncestry, Cache, LayerCache

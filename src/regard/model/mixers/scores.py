@@ -1,22 +1,15 @@
-"""Two scores of Luong et al. 2015, equation 8: `dot`, s^T h, and `bilinear`, s^T W h, which the paper calls general.
+"""Other scores than the scaled dot product, each with the mixers' two forms.
 
-Neither divides by sqrt(K) as `softmax` does. So queries are multiplied by what it will divide by, and every kernel and every
-visibility that serves it serves these.
+    dot        q . k, not divided by sqrt(K)        Luong et al. 2015, equation 8
+    bilinear   q^T W k, the paper's "general"       the same
+    additive   w^T tanh(q + k)                      Bahdanau et al. 2015, section A.1.2
 
-Differs from the paper in nothing for one head; several share a W, since what a head has of its own are its projections.
-
-The score of Bahdanau et al. 2015, section A.1.2: w^T tanh(W s + U h), a network with one hidden layer.
-
-W and U are projections of queries and of keys, which are made outside, once for each of them; here they meet. Where the other
-scores multiply two vectors this adds them, so no product of matrices does the work: every pair costs K tangents.
-
-Differs from the paper in nothing for one head; several share a w, since what a head has of its own are its projections.
+`dot` and `bilinear` multiply queries by sqrt(K), by which the softmax kernels divide, so every kernel and visibility serves them.
+`additive` needs K tangents a pair and no matrix product; the paper's W and U are the projections of queries and keys. W and w are
+shared by all heads; for one head nothing differs from the papers. `FixedWeights` are weights that are known already, for
+attention that was computed piece by piece: a query is a row of them.
 
 Dims: B batch, H heads, L query length, M memory length, K head width.
-
-Weights that are known already: a query is a row of them.
-
-For attention that was computed piece by piece, of which no query and key would say in one product what was looked at.
 """
 
 from __future__ import annotations

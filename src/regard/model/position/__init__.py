@@ -22,7 +22,7 @@ from regard.model.position.rotary import Rotary
 from regard.model.position.transformer_xl import TransformerXL
 
 if TYPE_CHECKING:
-    from regard.model.stack import BodyConfig
+    from regard.model.block import BodyConfig
 
 ABSOLUTE = ("sinusoidal", "learned", "none")  # kinds that attention itself does not know of
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from regard.core.config import refuse_unused
 from regard.core.errors import UserError
 from regard.model.position.base import Bias, Placement, Position
-from regard.model.visibility.mask import View
+from regard.model.visibility import View
 
 BUCKETS, FARTHEST = 32, 128
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.core.config import refuse_unused
 from regard.core.errors import UserError
 from regard.model.position.base import Placement, Position
-from regard.model.visibility.mask import View
+from regard.model.visibility import View
 
 BASE = 10_000.0
 

@@ -16,9 +16,9 @@ from copy import copy
 import torch
 from torch import Tensor, nn
 
-from regard.model.linear import Linear
+from regard.model.layers import Linear
 from regard.model.position.base import Bias, Placement, Position
-from regard.model.visibility.mask import View
+from regard.model.visibility import View
 
 
 class DistanceScores(nn.Module):

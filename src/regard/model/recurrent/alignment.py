@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.model.attention import KeysValues, attend
-from regard.model.linear import Linear
+from regard.model.layers import Linear
 from regard.model.mixers import SCORES, Mixer
 from regard.model.mixers.scores import Additive, Dot
 from regard.model.mixers.softmax import Softmax

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.model.attention import KeysValues
-from regard.model.linear import Linear
+from regard.model.layers import Linear
 from regard.model.recurrent.alignment import Aligner, of_word
 from regard.model.recurrent.cells import Carried, Cells
 from regard.model.recurrent.deferred_grad import Late

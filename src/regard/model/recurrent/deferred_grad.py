@@ -34,7 +34,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.model.linear import autocast_dtype, product
+from regard.model.layers import autocast_dtype, product
 from regard.model.mixers.scores import masked
 from regard.model.visibility import View
 

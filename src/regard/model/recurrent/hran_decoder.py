@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.model.attention import KeysValues
-from regard.model.linear import Linear, without_autocast
+from regard.model.layers import Linear, without_autocast
 from regard.model.mixers.scores import FixedWeights
 from regard.model.probe import Seen, taken_apart
 from regard.model.recurrent.alignment import Aligner

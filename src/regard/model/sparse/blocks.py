@@ -24,7 +24,7 @@ from torch import Tensor
 from regard.model.sparse.split_global import Sees, SplitGlobal, asked, shared_out, wide_of
 
 if TYPE_CHECKING:
-    from regard.model.visibility.base import Visibility
+    from regard.model.visibility import Visibility
 
 AT_ONCE = 2**22  # pairs that are asked about together
 

@@ -17,8 +17,7 @@ from torch import Tensor
 from regard.model.sparse.blocks import between_blocks
 
 if TYPE_CHECKING:
-    from regard.model.visibility.base import Visibility
-    from regard.model.visibility.mask import View
+    from regard.model.visibility import View, Visibility
 
 # How long a pair takes in blocks of a size, in times that of all pairs at once under a mask. Smaller blocks leave out more. On a
 # GPU only the border was measured, at half of all blocks.

@@ -31,7 +31,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 if TYPE_CHECKING:
-    from regard.model.visibility.base import Visibility
+    from regard.model.visibility import Visibility
 
 CHUNK = 2048  # tokens: of the longest row and column, and few enough copies (6% of BigBird's keys)
 TILE = 128  # FlexAttention asks about the end of a sequence in every tile, unless all lengths are multiples of this

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.model.attention import Attention, KeysValues
+from regard.model.block import Stack
 from regard.model.mixers.causal_scan import Sums
 from regard.model.position.absolute import InputPositions
 from regard.model.probe import attentions
 from regard.model.recurrent.alignment import Aligner
-from regard.model.stack import Stack
 from regard.model.state.constant import FoldedMemory
 from regard.model.state.kv_cache import BeamAncestry, roomy
 from regard.model.state.protocol import RowCompaction

@@ -4,26 +4,232 @@ A pattern answers one question, `sees(b, h, i, j)`: in sequence b and head h, ma
 position j? The arguments are index tensors of any shapes that broadcast, so the same line of code answers for one pair,
 renders a dense mask, and is the mask function FlexAttention asks for. Masking adds 0 or minus infinity to the scores
 (Vaswani et al. 2017, section 3.2.3). Of whole blocks of positions a pattern answers at once (`between`), which is all that a
-sparse kernel needs to leave blocks out; patterns that leave most of them out are in `patterns/`.
+sparse kernel needs to leave blocks out; patterns that leave most of them out are in `patterns.py`.
+
+A `View` is a pattern laid over real lengths, with what kernels need of it: made once a pass, shared by all layers of a stack.
+Here are the patterns that every model uses; sparse ones are in `patterns.py`, conjunctions and alternatives in `combine.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import NamedTuple
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.model.sparse.blocks import Between, Span, at_most
-from regard.model.visibility.base import Both, Causal, Either, End, Full, Visibility, causal, full
-from regard.model.visibility.mask import Packed, Reach, View, dense
+from regard.core.packing import Packing, Pieces, Words
+from regard.model.sparse.blocks import Between, Blocks, Span, at_most, blocks_of, unsure
+from regard.model.sparse.dispatch import choose
 
-if TYPE_CHECKING:
-    from regard.core.packing import Packing
+Reach = tuple[int, int]  # how many positions before and after its own a query sees; -1 is any number
 
-__all__ = ["Both", "Causal", "Documents", "Either", "End", "Full", "Given", "Packed", "Padding", "Reach", "View", "Visibility"]
-__all__ += ["Window", "causal", "dense", "documents", "full", "given", "padding", "window"]
+
+class Packed(NamedTuple):
+    """What a kernel for variable lengths needs of a pattern: where sequences start, and how far each query reaches in its own."""
+
+    queries: Packing
+    keys: Packing
+    reach: Reach
+
+
+@dataclass(frozen=True)
+class View:
+    visibility: Visibility
+    batch: int
+    length: int
+    memory: int
+    offset: int | Tensor
+    device: torch.device
+    mask: Tensor | None = None  # for the kernel: True where a query sees; broadcasts with scores_BHLM; None where none is needed
+    fully_masked_rows: Tensor | None = None  # True for a query that sees no key: its mask row is True, its context set to zero
+    causal: bool = False  # the kernel's own triangle is the whole mask
+    packed: Packed | None = None  # for a kernel of variable lengths, which needs no mask
+    blocks: Blocks | None = None  # for a kernel that leaves blocks out
+    places: Callable[[], tuple[Tensor, Tensor]] | None = None  # positions of queries and keys, where they are not those of rows
+
+    @property
+    def by_blocks(self) -> bool:
+        """Is attention computed block by block, so that no matrix of all pairs is made?"""
+        return self.blocks is not None or self.packed is not None
+
+    def positions(self) -> tuple[Tensor, Tensor]:
+        """Return positions_BL of the queries and positions_BM of the keys; B is 1 where all rows are alike.
+
+        They count from the start of a row, or of a document where several share a row, or of a text that is being decoded.
+        """
+        if self.places is not None:
+            return self.places()
+        if (own := next((part.places for part in self.visibility.parts if part.places is not None), None)) is not None:
+            return own
+        queries_L, keys_M = (torch.arange(n, device=self.device) for n in (self.length, self.memory))
+        return (queries_L + self.offset)[None], keys_M[None]
+
+    def farthest(self) -> int:
+        """Return a bound, known to the host, of how far apart a query and a key can be."""
+        return max(self.length + (self.offset if isinstance(self.offset, int) else self.memory), self.memory)
+
+    def rendered(self) -> View:
+        """With a dense mask, for a kernel that takes one; on the meta device no kernel does."""
+        if self.device.type == "meta":
+            return replace(self, blocks=None)
+        sees = reduce(torch.mul if self.visibility.counts else torch.logical_and, map(self._whole, self.visibility.parts))
+        mask = sees.log() if self.visibility.counts else sees
+        if self.visibility.sees_itself or self.visibility.sees_first:
+            return replace(self, mask=mask, blocks=None)
+        blind = ~sees.any(-1, keepdim=True)
+        mask = mask.masked_fill(blind, 0.0) if self.visibility.counts else mask | blind
+        return replace(self, mask=mask, fully_masked_rows=blind, blocks=None)
+
+    def _whole(self, part: Visibility) -> Tensor:
+        """sees_BHLM of one of those that must agree. What has no border inside blocks is asked once for each of them."""
+        size = part.block_size if isinstance(self.offset, int) and part.block_size and self.offset % part.block_size == 0 else 1
+        i_Q, j_N = (torch.arange(0, n, size, device=self.device) for n in (self.length, self.memory))
+        sees = asked(part, i_Q + self.offset, j_N, self.batch)
+        for dim, places in ((2, self.length), (3, self.memory)):
+            if size > 1 and sees.shape[dim] > 1:  # what is alike for all stays 1
+                sees = sees.repeat_interleave(size, dim).narrow(dim, 0, places)
+        return sees
+
+    def rows(self, rows_R: Tensor) -> Tensor:
+        """sees_BHRM for some of the queries: what the probe asks for, without rendering the rest. Where some keys are seen more
+        than once, how many times."""
+        rows_R = rows_R.to(self.device)
+        return dense(self.visibility, rows_R, self.memory, batch=self.batch, offset=self.offset)
+
+
+def dense(visibility: Visibility, queries_L: Tensor, memory: int, *, batch: int = 1, offset: int | Tensor = 0) -> Tensor:
+    """The pattern as booleans that broadcast with scores_BHLM; dimensions it does not depend on stay 1."""
+    return asked(visibility, queries_L + offset, torch.arange(memory, device=queries_L.device), batch)
+
+
+def asked(visibility: Visibility, i_L: Tensor, j_M: Tensor, batch: int) -> Tensor:
+    """sees_BHLM of these positions."""
+    b = torch.arange(batch, device=i_L.device)[:, None, None, None]
+    h = torch.zeros(1, dtype=torch.long, device=i_L.device)[:, None, None]
+    sees = visibility.sees(b, h, i_L[:, None], j_M)
+    return sees.reshape((1,) * (4 - sees.dim()) + tuple(sees.shape))
+
+
+End = int | Tensor | None  # where sequences end: all alike, each at its own end_B, or not known yet
+
+
+class Visibility:
+    """The combinators every pattern shares. `full` disappears from a conjunction, so it never costs a mask."""
+
+    # What a pattern promises of every query: that it sees its own position, or the first key. Either keeps it from seeing nobody.
+    sees_itself: bool = False
+    sees_first: bool = False
+    reach: Reach | None = None  # where the pattern is that simple
+    packing: tuple[Packing, Packing] | None = None  # of queries and keys, where sequences are packed into rows
+    lengths_B: Tensor | None = None  # of padded sequences
+    places: tuple[Tensor, Tensor] | None = None  # of queries and keys in documents of their own, where several share a row
+    looks_back: bool = False  # never ahead of its own position
+    relative: bool = False  # asks only how far apart two positions are
+    varies: bool = False  # from one sequence of a batch to the next
+    counts: bool = False  # `sees` says how many times a key is seen, not only whether
+    block_size: int = 1  # borders lie at multiples of this only, and between two of them `between` is exact; 0: there are none
+
+    def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def between(self, b: Tensor, queries: Span, keys: Span) -> Between:
+        return unsure(queries, keys)
+
+    def wide(self, b_B1: Tensor, size: int) -> Tensor | None:
+        """number_BW of the blocks of this size in which someone sees everybody, or is seen by everybody, for kernels that share
+        them out. One may be named twice, or not be there."""
+        return None
+
+    @property
+    def parts(self) -> tuple[Visibility, ...]:
+        """All of which must agree."""
+        return (self,)
+
+    @property
+    def data_independent(self) -> Visibility:
+        """What of it holds for every batch: at least all that is seen here."""
+        return self
+
+    def with_length(self, end: End) -> Visibility:
+        """Told where sequences end. A pattern that depends on it, and was not told, sees what is certain whatever follows."""
+        return self
+
+    def __and__(self, other: Visibility) -> Visibility:
+        if isinstance(self, Full):
+            return other
+        from regard.model.visibility.combine import Both, Placed
+
+        if other.places is not None and not self.relative:
+            return Both(Placed(self, *other.places), other)
+        if self.places is not None and not other.relative:
+            return Both(self, Placed(other, *self.places))
+        return self if isinstance(other, Full) else Both(self, other)
+
+    def __or__(self, other: Visibility) -> Visibility:
+        from regard.model.visibility.combine import Either
+
+        return full if isinstance(self, Full) or isinstance(other, Full) else Either(self, other)
+
+    def over(
+        self, length: int, memory: int, *, batch: int = 1, offset: int | Tensor = 0, device: torch.device, mask: bool = True
+    ) -> View:
+        """Lay the pattern over `length` queries, the first at position `offset`, and `memory` keys from position 0.
+
+        Without a mask, for a mixer that never compares them.
+        """
+        settled = self.with_length(memory if self.lengths_B is None else self.lengths_B)
+        if not mask:
+            return View(settled, batch, length, memory, offset, device)
+        return settled._over(length, memory, batch, offset, device)
+
+    def _over(self, length: int, memory: int, batch: int, offset: int | Tensor, device: torch.device) -> View:
+        if isinstance(self, Full):
+            return View(self, batch, length, memory, offset, device)
+        if isinstance(self, Causal) and length == memory and isinstance(offset, int) and offset == 0:
+            return View(self, batch, length, memory, offset, device, causal=True)
+        if self.packing is not None and self.reach is not None and device.type == "cuda":
+            return View(self, batch, length, memory, offset, device, packed=Packed(*self.packing, self.reach))
+        if isinstance(offset, int) and (choice := choose(self.data_independent, length, memory, offset, device.type)).size:
+            sizes = length, memory, choice.size
+            blocks = blocks_of(self, *sizes, batch=batch, offset=offset, device=device, shared=choice.shared)
+            return View(self, batch, length, memory, offset, device, blocks=blocks)
+        return View(self, batch, length, memory, offset, device).rendered()
+
+
+@dataclass(frozen=True)
+class Full(Visibility):
+    sees_itself = sees_first = relative = True
+    reach = (-1, -1)
+    block_size = 0
+
+    def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return j >= 0
+
+    def between(self, b: Tensor, queries: Span, keys: Span) -> Between:
+        some = keys.first >= 0
+        return Between(some, some)
+
+    def __str__(self) -> str:
+        return "full"
+
+
+@dataclass(frozen=True)
+class Causal(Visibility):
+    sees_itself = sees_first = relative = looks_back = True
+    reach = (-1, 0)
+
+    def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return j <= i
+
+    def between(self, b: Tensor, queries: Span, keys: Span) -> Between:
+        return Between(keys.first <= queries.last, keys.last <= queries.first)
+
+    def __str__(self) -> str:
+        return "causal"
 
 
 @dataclass(frozen=True)
@@ -128,6 +334,32 @@ def documents(ids_BM: Tensor) -> Documents:
     return Documents(ids_BM, ids_BM)
 
 
+def only_words(keys: Words, queries: Packing | None = None) -> Visibility:
+    """What may be looked at of these keys; by the keys themselves, where no other queries are named."""
+    match keys:
+        case Packing():
+            queries = queries or keys
+            places = queries.positions_T[None], keys.positions_T[None]
+            return Documents(queries.ids_T[None], keys.ids_T[None], (queries, keys), places)
+        case Pieces():
+            return Documents(keys.ids_BL, keys.ids_BL, places=(keys.positions_BL, keys.positions_BL))
+        case _:
+            return padding(keys)
+
+
+def positions(words: Words | None) -> Tensor | None:
+    """None where every row starts at 0."""
+    match words:
+        case Packing():
+            return words.positions_T
+        case Pieces():
+            return words.positions_BL
+        case _:
+            return None
+
+
+full = Full()
+causal = Causal()
 window = Window
 padding = Padding
 given = Given

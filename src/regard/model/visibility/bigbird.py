@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.core.errors import UserError
 from regard.model.sparse.blocks import Between, Span
-from regard.model.visibility.base import End, Visibility
+from regard.model.visibility import End, Visibility
 from regard.model.visibility.patterns import Block, Global, Last, NeedsLength
 from regard.model.visibility.random import Random
 

@@ -14,7 +14,7 @@ from math import gcd
 from torch import Tensor
 
 from regard.model.sparse.blocks import Between, Span
-from regard.model.visibility.base import Visibility
+from regard.model.visibility import Visibility
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.model.sparse.blocks import Between, Span, at_most, within
-from regard.model.visibility.base import End, Visibility
+from regard.model.visibility import End, Visibility
 
 
 class NeedsLength(Visibility):

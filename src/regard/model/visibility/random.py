@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.core.rng import derive_seed
 from regard.model.sparse.blocks import Between, Span
-from regard.model.visibility.base import End
+from regard.model.visibility import End
 from regard.model.visibility.patterns import NeedsLength
 
 WORD = 2**32 - 1

@@ -1,15 +1,19 @@
-"""The visibilities that need no matrix: everything, or everything before; without padding, and each document by itself.
+"""Visibilities that need no mask: everything, or everything before, without padding and each document by itself.
 
-A mixer that never compares queries with keys one by one cannot leave out single pairs. What it can do is said here once.
+A mixer that never compares single pairs can serve these alone. `whole_up_to` says how long a text may be until a sparse pattern
+leaves out a pair: up to there it is `full` or `causal`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
+import torch
 from torch import Tensor
 
-from regard.model.visibility import Both, Causal, Documents, Full, Padding, Visibility
+from regard.model.visibility import Causal, Documents, Full, Padding, Visibility, causal, dense, full
+from regard.model.visibility.combine import Both
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,3 +59,25 @@ def must_be_plain(visibility: Visibility, mixer: str) -> UnmaskedPattern:
     if found is None:
         raise ValueError(f"{mixer} sees everything or everything before, with padding or documents; it cannot see {visibility}")
     return found
+
+
+LONGEST = 2048  # tokens that are asked about
+
+
+@lru_cache(maxsize=64)
+def whole_up_to(pattern: Visibility, *, back: bool = False) -> int:
+    """The most tokens of a text whose every pair is seen, `LONGEST` for more; `back`: every pair that looks back.
+
+    Found by halving: what is seen whole is seen whole in shorter texts.
+    """
+    least, most = 0, LONGEST + 1
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if _is_whole(pattern, middle, back) else (least, middle)
+    return least
+
+
+def _is_whole(pattern: Visibility, tokens: int, back: bool) -> bool:
+    queries_L = torch.arange(tokens)
+    seen, wanted = (dense(each.with_length(tokens), queries_L, tokens) > 0 for each in (pattern, causal if back else full))
+    return bool((seen | ~wanted).all())

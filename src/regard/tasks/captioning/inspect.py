@@ -14,7 +14,7 @@ from regard.core.errors import UserError
 from regard.core.packing import IGNORED
 from regard.lens import token_rows
 from regard.lens.subject import Subject, TokenRow
-from regard.model.stack import Stack
+from regard.model.block import Stack
 from regard.tasks.captioning.predict import CaptionGenerator, longest
 from regard.tasks.translation.inspect import words_of
 from regard.text.specials import EOS, SOS

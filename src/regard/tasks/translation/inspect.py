@@ -21,7 +21,7 @@ from regard.core.errors import UserError
 from regard.core.packing import IGNORED
 from regard.lens import token_rows
 from regard.lens.subject import Subject
-from regard.model.stack import Stack
+from regard.model.block import Stack
 from regard.tasks.generated_text import GeneratedText
 from regard.tasks.language_model.predict import LOOKED_AT, TextGenerator
 from regard.tasks.translation.predict import Translator, longest
