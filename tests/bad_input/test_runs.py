@@ -170,7 +170,7 @@ def test_checkpoints_that_are_all_damaged(tmp_path: Path) -> None:
 
 def test_a_disk_that_is_full_when_the_run_is_begun(tmp_path: Path) -> None:
     with patch(
-        "regard.core.files.create", side_effect=OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "o" / "x"))
+        "regard.core.files.create_file", side_effect=OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "o" / "x"))
     ):
         refused(regard("train", tiny(), "--out", tmp_path / "o"), "No space left on device", "run the same command again")
     assert regard("train", tiny(), "train.steps=1", "--out", tmp_path / "o").code == 0

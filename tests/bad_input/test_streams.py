@@ -190,7 +190,7 @@ def test_nothing_is_left_where_nothing_was_ready(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_with_the_file_of_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.core.atomic.create", lambda path: Path("/dev/full").open("wb"))  # noqa: SIM115
+    monkeypatch.setattr("regard.core.atomic.create_file", lambda path: Path("/dev/full").open("wb"))  # noqa: SIM115
     refused(regard("predict", trained(), "the cat", "--output", tmp_path / "out.txt"), "out.txt", "No space left on device")
 
 
@@ -198,7 +198,7 @@ def test_a_full_disk_is_told_with_the_file_of_metrics(tmp_path: Path, monkeypatc
     def full(path: Path) -> Any:
         return Path("/dev/full").open("wb")
 
-    monkeypatch.setattr(logging, "open_lasting", full)
+    monkeypatch.setattr(logging, "open_append", full)
     result = regard("train", tiny(), "--out", tmp_path / "run", "train.steps=2", "train.warmup=1")
     refused(result, str(tmp_path / "run" / "metrics.jsonl"), "No space left on device")
 

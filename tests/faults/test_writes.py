@@ -69,7 +69,7 @@ def test_a_careless_store_is_seen(place: Path, monkeypatch: pytest.MonkeyPatch) 
 
     faults = [Fault(number, what) for number, what in ((20, "kill"), (30, "EIO"), (60, "kill"))]
     with monkeypatch.context() as careless:
-        careless.setattr("regard.training.checkpoint.building", in_place)
+        careless.setattr("regard.training.checkpoint.atomic_folder", in_place)
         assert writes.campaign("save", place / "a", faults).lost == 3
     with monkeypatch.context() as careless:
         careless.setattr("regard.training.checkpoint.explained", _swallowed)
