@@ -196,7 +196,7 @@ def sliding_window(scale: Scale) -> Table:
     pattern, few, many = causal & window(SLIDING), 4096, max(scale.lengths)
     q, k, v = heads_of(scale, 1, few)
     with torch.no_grad():
-        expected = attend(None, "benchmark", SOFTMAX, q, k, v, pattern.over(few, few, device=scale.device), 0.0)
+        expected = attend(None, "benchmark", SOFTMAX, q, k, v, pattern.over(few, few, device=scale.device), None, 0.0)
         agree([expected, block_sparse(pattern, q, k, v)()], scale.tolerance)
     q, k, v = inputs = heads_of(scale, 1, many)
     everybody = causal.over(many, many, device=scale.device)

@@ -23,7 +23,9 @@ from regard.model.stack import Stack
 from regard.model.visibility import View, full
 
 
-def bare(_: Probe | None, name: str, mixer: Mixer, q: Tensor, k: Tensor, v: Tensor, view: View, dropout: float) -> Tensor:
+def bare(
+    _: Probe | None, name: str, mixer: Mixer, q: Tensor, k: Tensor, v: Tensor, view: View, bias: None, dropout: float
+) -> Tensor:
     """The seam without a probe in it."""
     return mixer.mix(q, k, v, view, dropout)
 

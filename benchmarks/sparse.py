@@ -25,7 +25,8 @@ from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAtt
 
 from benchmarks.attention import SOFTMAX, agree, as_trained, passes
 from benchmarks.measure import Bar, Curves, Row, Table, alternate, peak_bytes, row, versions, write
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.interop.huggingface import read_public
 from regard.model.attention import attend
 from regard.model.visibility.parse import parse_visibility
@@ -90,8 +91,8 @@ def seen(visibility: str, scale: Scale, batch: int, length: int, q: Tensor, k: T
     """By our seam, which chooses the kernel."""
     view = parse_visibility(visibility).over(length, length, batch=batch, device=scale.device)
     if length <= scale.checked:  # by the kernels that will be timed, gradients and all: FlexAttention compiles others without
-        agree([attend(None, "", SOFTMAX, q, k, v, each, 0.0).detach() for each in (view.rendered(), view)], scale.tolerance)
-    return partial(attend, None, "", SOFTMAX, q, k, v, view, 0.0)
+        agree([attend(None, "", SOFTMAX, q, k, v, each, None, 0.0).detach() for each in (view.rendered(), view)], scale.tolerance)
+    return partial(attend, None, "", SOFTMAX, q, k, v, view, None, 0.0)
 
 
 def grown(scale: Scale, known: Callable[[list[Row]], None]) -> list[Row]:

@@ -38,10 +38,10 @@ def bert(ours: BERT) -> BertForMaskedLM:
             part.weight.copy_(weight)
             part.bias.copy_(bias)
         _same(layer.attention.output.dense, block.self_attention.out)
-        _same(layer.attention.output.LayerNorm, block.look.norm)
+        _same(layer.attention.output.LayerNorm, block["self"].norm)
         _same(layer.intermediate.dense, block.feedforward.expand)
         _same(layer.output.dense, block.feedforward.contract)
-        _same(layer.output.LayerNorm, block.think.norm)
+        _same(layer.output.LayerNorm, block["ffn"].norm)
     transform, before = theirs.cls.predictions.transform, ours.head.before
     _same(transform.dense, before[0])
     _same(transform.LayerNorm, before[2])

@@ -17,7 +17,7 @@ from regard.model.block import Block
 def save(ours: Transformer, folder: Path, quantization: str | None = None) -> list[str]:
     """Write the model; tokens are named by their numbers. Returns the vocabulary."""
     c = ours.config
-    spec = ctranslate2.specs.TransformerSpec.from_config(c.depth, c.heads, pre_norm=c.norm == "pre")
+    spec = ctranslate2.specs.TransformerSpec.from_config(c.depth, c.heads, pre_norm=c.norm_placement == "pre")
     vocabulary = [f"w{n}" for n in range(ours.source.tokens.num_embeddings)]
     vocabulary[:4] = ["<pad>", "<s>", "</s>", "<unk>"]
     positions = ours.source.positions(torch.arange(512))
@@ -42,13 +42,13 @@ def save(ours: Transformer, folder: Path, quantization: str | None = None) -> li
 
 def _block(layer: object, block: Block) -> None:
     _attention(layer.self_attention, block.self_attention)
-    _norm(layer.self_attention.layer_norm, block.look.norm)
-    if block.cross_attention is not None and block.look_back is not None:
+    _norm(layer.self_attention.layer_norm, block["self"].norm)
+    if block.cross_attention is not None:
         _attention(layer.attention, block.cross_attention)
-        _norm(layer.attention.layer_norm, block.look_back.norm)
+        _norm(layer.attention.layer_norm, block["cross"].norm)
     _linear(layer.ffn.linear_0, block.feedforward.expand)
     _linear(layer.ffn.linear_1, block.feedforward.contract)
-    _norm(layer.ffn.layer_norm, block.think.norm)
+    _norm(layer.ffn.layer_norm, block["ffn"].norm)
 
 
 def _attention(spec: object, ours: Attention) -> None:

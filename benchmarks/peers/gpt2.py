@@ -32,8 +32,8 @@ def gpt2(ours: GPT) -> GPT2LMHeadModel:
     body.wpe.weight.copy_(ours.embed.positions.scheme.table.weight)
     body.ln_f.load_state_dict(ours.decoder.norm.state_dict())
     for layer, block in zip(body.h, ours.decoder.blocks):
-        layer.ln_1.load_state_dict(block.look.norm.state_dict())
-        layer.ln_2.load_state_dict(block.think.norm.state_dict())
+        layer.ln_1.load_state_dict(block["self"].norm.state_dict())
+        layer.ln_2.load_state_dict(block["ffn"].norm.state_dict())
         pairs = [
             (layer.attn.c_attn, block.self_attention.project),
             (layer.attn.c_proj, block.self_attention.out),

@@ -80,7 +80,7 @@ def _told(ours: EncoderDecoder) -> tuple[dict[str, object], dict[str, Tensor]]:
 
 def _settings(ours: Transformer) -> dict[str, object]:
     c, (encoder_layers, decoder_layers) = ours.config, ours.config.depth
-    assert (c.norm, c.tie, c.join, c.activation) == ("post", "all", "add", "relu")
+    assert (c.norm_placement, c.tie, c.join, c.activation) == ("post", "all", "add", "relu")
     layer = {"hidden_size": c.width, "ff_size": c.feedforward, "num_heads": c.heads, "layer_norm": "post"}
     layer |= {"dropout": c.dropout, "emb_dropout": c.dropout}
     return {
@@ -103,15 +103,15 @@ def _weights(ours: Transformer) -> Named:
 
 
 def _block(name: str, block: Block) -> Named:
-    if block.cross_attention is None or block.look_back is None:
+    if block.cross_attention is None:
         yield from _attention(f"{name}.src_src_att", block.self_attention)
-        yield from _layer(f"{name}.layer_norm", block.look.norm)
+        yield from _layer(f"{name}.layer_norm", block["self"].norm)
     else:
         yield from _attention(f"{name}.trg_trg_att", block.self_attention)
-        yield from _layer(f"{name}.x_layer_norm", block.look.norm)
+        yield from _layer(f"{name}.x_layer_norm", block["self"].norm)
         yield from _attention(f"{name}.src_trg_att", block.cross_attention)
-        yield from _layer(f"{name}.dec_layer_norm", block.look_back.norm)
-    yield from _layer(f"{name}.feed_forward.layer_norm", block.think.norm)
+        yield from _layer(f"{name}.dec_layer_norm", block["cross"].norm)
+    yield from _layer(f"{name}.feed_forward.layer_norm", block["ffn"].norm)
     yield from _layer(f"{name}.feed_forward.pwff_layer.0", block.feedforward.expand)
     yield from _layer(f"{name}.feed_forward.pwff_layer.3", block.feedforward.contract)
 

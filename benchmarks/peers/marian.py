@@ -16,7 +16,7 @@ LONGEST = 512
 
 def marian(ours: Transformer) -> MarianMTModel:
     c, vocabulary = ours.config, ours.source.tokens.num_embeddings
-    assert c.norm == "post"
+    assert c.norm_placement == "post"
     assert c.tie == "all"
     encoder_layers, decoder_layers = c.depth
     config = MarianConfig(
@@ -55,13 +55,13 @@ def marian(ours: Transformer) -> MarianMTModel:
 
 def _copy_block(layer: nn.Module, block: Block) -> None:
     _copy_attention(layer.self_attn, block.self_attention)
-    layer.self_attn_layer_norm.load_state_dict(block.look.norm.state_dict())
-    if block.cross_attention is not None and block.look_back is not None:
+    layer.self_attn_layer_norm.load_state_dict(block["self"].norm.state_dict())
+    if block.cross_attention is not None:
         _copy_attention(layer.encoder_attn, block.cross_attention)
-        layer.encoder_attn_layer_norm.load_state_dict(block.look_back.norm.state_dict())
+        layer.encoder_attn_layer_norm.load_state_dict(block["cross"].norm.state_dict())
     layer.fc1.load_state_dict(block.feedforward.expand.state_dict())
     layer.fc2.load_state_dict(block.feedforward.contract.state_dict())
-    layer.final_layer_norm.load_state_dict(block.think.norm.state_dict())
+    layer.final_layer_norm.load_state_dict(block["ffn"].norm.state_dict())
 
 
 def _copy_attention(theirs: nn.Module, ours: Attention) -> None:

@@ -46,14 +46,14 @@ class TorchTransformer(nn.Module):
 @torch.no_grad()
 def _copy_block(layer: nn.Module, block: Block) -> None:
     _copy_attention(layer.self_attn, block.self_attention)
-    if block.cross_attention is not None and block.look_back is not None:
+    if block.cross_attention is not None:
         _copy_attention(layer.multihead_attn, block.cross_attention)
-        layer.norm1.load_state_dict(block.look.norm.state_dict())
-        layer.norm2.load_state_dict(block.look_back.norm.state_dict())
-        layer.norm3.load_state_dict(block.think.norm.state_dict())
+        layer.norm1.load_state_dict(block["self"].norm.state_dict())
+        layer.norm2.load_state_dict(block["cross"].norm.state_dict())
+        layer.norm3.load_state_dict(block["ffn"].norm.state_dict())
     else:
-        layer.norm1.load_state_dict(block.look.norm.state_dict())
-        layer.norm2.load_state_dict(block.think.norm.state_dict())
+        layer.norm1.load_state_dict(block["self"].norm.state_dict())
+        layer.norm2.load_state_dict(block["ffn"].norm.state_dict())
     layer.linear1.load_state_dict(block.feedforward.expand.state_dict())
     layer.linear2.load_state_dict(block.feedforward.contract.state_dict())
 

@@ -45,7 +45,7 @@ SETTINGS: list[tuple[list[str], tuple[str, ...]]] = [
     (["model.layers=3"], ("model.layers=3", "has 2 there", "objective.inherit=false")),
     (["model.layers=0"], ("model.layers=0",)),
     (["model.width=48"], ("model.width=48", "has 24 there", "objective.inherit=false")),
-    (["model.norm=pre"], ("model.norm=pre", "objective.inherit=false")),
+    (["model.norm_placement=pre"], ("model.norm_placement=pre", "objective.inherit=false")),
     (["model.family=gpt"], ("a gpt is to learn", "is a bert")),
     (["text.size=99"], ("text.size=99", "vocabulary of its teacher")),
     (["text.tokenizer=bpe"], ("text.tokenizer=bpe", "vocabulary of its teacher")),

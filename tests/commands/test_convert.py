@@ -12,8 +12,8 @@ import torch
 import transformers
 
 from regard.commands.convert import export_run, import_public
-from regard.families.bert import Heads
-from regard.families.classifier import marks
+from regard.families import marks_of
+from regard.families.base import Heads
 from regard.runs.folder import Run
 from regard.runs.recipe import load_recipe
 from regard.tasks.classification.predict import Regressor, TextClassifier
@@ -184,7 +184,7 @@ def test_a_run_of_every_task_opens_there_with_its_answers(task: str, tmp_path: P
         assert tuple(peer.config.id2label.values()) == answers.tags.names
     same_answers(answers.model, heads, peer.eval(), peer.config.vocab_size)
     tokenizer = Tokenizer.load(run / "tokenizer.json", foreign=True)
-    around = marks(answers.model.config, tokenizer.roles)
+    around = marks_of(answers.model.config, tokenizer.roles)
     given = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")("the cat", "sees it")
     first, second = tokenizer.encode("the cat"), tokenizer.encode("sees it")
     assert given["input_ids"] == [around.start, *first, around.between, *second, around.end]

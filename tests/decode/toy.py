@@ -127,8 +127,8 @@ VOCABULARY = 40
 
 def lively(visibility: str = "full") -> Transformer:
     """With plain random weights a Transformer says one word again and again. This one ends early, late, or not at all."""
-    parts = dict(width=32, heads=2, feedforward=48, layers=2, dropout=0.0, norm="pre", tie="none", visibility=visibility)
-    model = Transformer(TransformerConfig(**parts), VOCABULARY, VOCABULARY, seed=3).eval()
+    parts = dict(width=32, heads=2, feedforward=48, layers=2, dropout=0.0, norm_placement="pre", tie="none")
+    model = Transformer(TransformerConfig(**parts, visibility=visibility), VOCABULARY, VOCABULARY, seed=3).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() == 2:

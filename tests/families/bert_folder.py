@@ -12,7 +12,8 @@ import torch
 import transformers
 from torch import Tensor
 
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.interop.huggingface import Public, read_public, write_public
 from regard.interop.huggingface.registry import LAYOUTS
 from tests.families.public_folder import TOKENIZER, VOCABULARY, shaken

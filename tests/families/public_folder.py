@@ -52,7 +52,7 @@ def export(folder: Path, model: GPT) -> Path:
 
 
 def small_gpt(norm: str = "pre", **settings: Any) -> GPT:
-    return shaken(GPT(GPTConfig(**{**SMALL, "norm": norm, **settings}), VOCABULARY))
+    return shaken(GPT(GPTConfig(**{**SMALL, "norm_placement": norm, **settings}), VOCABULARY))
 
 
 def change_config(folder: Path, **keys: Any) -> None:

@@ -14,8 +14,9 @@ from torch import Tensor
 from regard.core.errors import UserError
 from regard.data.batching.labelled import LabelledBatch, LabelledTexts, SpecialTokens, make_batch
 from regard.data.batching.pairs import Ragged
+from regard.families import marks_of
 from regard.families.bert import BERTConfig
-from regard.families.classifier import Classifier, classifier, count, marks
+from regard.families.classifier import Classifier, classifier, count
 from regard.families.gpt import GPTConfig
 from regard.text.specials import EOS, SOS, Roles
 from regard.training.checkpoint import Store
@@ -24,7 +25,7 @@ SMALL: dict[str, Any] = dict(width=24, heads=3, layers=2, feedforward=40, dropou
 VOCABULARY, CLASSES = 61, 3
 CONFIGS: dict[str, Any] = {
     "gpt": GPTConfig(**SMALL),
-    "gpt, post-norm, window": GPTConfig(**SMALL, norm="post", visibility="window(4)", position="sinusoidal"),
+    "gpt, post-norm, window": GPTConfig(**SMALL, norm_placement="post", visibility="window(4)", position="sinusoidal"),
     "bert": BERTConfig(**SMALL),
     "bert without segments": BERTConfig(**SMALL, segments=0),
     "roberta": BERTConfig(**SMALL, segments=1, first_position=2),
@@ -161,9 +162,9 @@ def test_a_bert_is_hugging_faces() -> None:
 )
 def test_marks_are_the_vocabularys_own(roles: Roles, gpt: tuple[int, ...] | None, bert: tuple[int, ...] | None) -> None:
     if gpt:
-        assert marks(CONFIGS["gpt"], roles) == SpecialTokens(*gpt)
+        assert marks_of(CONFIGS["gpt"], roles) == SpecialTokens(*gpt)
     if bert:
-        assert marks(CONFIGS["bert"], roles) == SpecialTokens(*bert)
-        assert marks(replace(CONFIGS["bert"], first_position=2), roles) == SpecialTokens(*bert, twice=True)  # RoBERTa's
+        assert marks_of(CONFIGS["bert"], roles) == SpecialTokens(*bert)
+        assert marks_of(replace(CONFIGS["bert"], first_position=2), roles) == SpecialTokens(*bert, twice=True)  # RoBERTa's
     with pytest.raises(UserError, match="no piece that could start or end a text"):
-        marks(CONFIGS["bert"], Roles(unk=3))
+        marks_of(CONFIGS["bert"], Roles(unk=3))

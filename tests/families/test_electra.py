@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from regard.core.errors import UserError
 from regard.core.packing import Packing
-from regard.families.bert import Heads
+from regard.families.base import Heads
 from regard.families.electra import ELECTRA, REPLACED, ELECTRAConfig, count
 from regard.interop.huggingface import read_public
 from tests.families.public_folder import VOCABULARY, shaken

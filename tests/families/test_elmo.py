@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.core.errors import UserError
 from regard.core.packing import Packing
-from regard.families.bert import Heads
+from regard.families.base import Heads
 from regard.families.elmo import ELMo, ELMoConfig, count
 from regard.model.pooling import LayerSum
 

@@ -13,7 +13,7 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.labelled import LabelledTexts, SpecialTokens, make_batch
 from regard.data.batching.pairs import Ragged
-from regard.families.bert import Heads
+from regard.families.base import Heads
 from regard.families.classifier import Classifier, classifier, count
 from regard.families.encoder import Encoder, EncoderConfig
 from regard.families.encoder import count as count_body
@@ -40,8 +40,8 @@ def theirs(model: Encoder) -> nn.TransformerEncoder:
         )
         other.linear1.load_state_dict(block.feedforward.expand.state_dict())
         other.linear2.load_state_dict(block.feedforward.contract.state_dict())
-        other.norm1.load_state_dict(block.look.norm.state_dict())
-        other.norm2.load_state_dict(block.think.norm.state_dict())
+        other.norm1.load_state_dict(block["self"].norm.state_dict())
+        other.norm2.load_state_dict(block["ffn"].norm.state_dict())
     return made
 
 

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.packing import Packing
-from regard.families.classifier import Classifier, classifier, count, marks
+from regard.families import marks_of
+from regard.families.classifier import Classifier, classifier, count
 from regard.families.han import HAN, HANConfig
 from regard.model.learned_query import LearnedQuery
 from regard.model.probe import attentions, probe
@@ -164,7 +165,7 @@ def test_parts_have_the_parameters_of_the_model(choice: dict[str, Any]) -> None:
 
 
 def test_every_sentence_has_a_mark_around_it() -> None:
-    found = marks(HANConfig(), Roles(sos=1, eos=EOS))
+    found = marks_of(HANConfig(), Roles(sos=1, eos=EOS))
     assert (found.start, found.between, found.end, found.sentences) == (EOS, EOS, EOS, True)
 
 

@@ -178,14 +178,14 @@ def recurrent(name: str, **choices) -> Family:
 # Compiled backwards: one of each shape of stack and of each mixer.
 FAMILIES = [
     transformer("transformer", backwards=True),
-    transformer("transformer, pre-norm, gelu", norm="pre", activation="gelu"),
+    transformer("transformer, pre-norm, gelu", norm_placement="pre", activation="gelu"),
     transformer("transformer, learned positions", position="learned", maximum_length=80),
     transformer("transformer, concatenated positions", join="concat", position_width=8, tie="none"),
     transformer("transformer, window", visibility="window(2)", tie="output"),
     gpt("gpt", backwards=True),
-    gpt("gpt, post-norm, sinusoidal, window", norm="post", position="sinusoidal", visibility="window(3)"),
+    gpt("gpt, post-norm, sinusoidal, window", norm_placement="post", position="sinusoidal", visibility="window(3)"),
     bert("bert", backwards=True),
-    bert("bert, pre-norm, window", norm="pre", visibility="window(3)"),
+    bert("bert, pre-norm, window", norm_placement="pre", visibility="window(3)"),
     bert("roberta", segments=1, first_position=2),
     bert("distilbert", segments=0),
     bert("bert, narrow words", embedding_width=10),
@@ -209,7 +209,7 @@ FAMILIES = [
     recurrent("luong, window, additive", mixer="additive", visibility="window(3)", cell="gru", tie="output"),
     recurrent("luong, input feeding, dot, window", mixer="dot", visibility="window(2)", input_feeding=True, layers=2),
     captioner("captioner, cnn and lstm", mixer="additive"),
-    captioner("captioner, patches", encoder="patches", decoder="transformer", heads=3, feedforward=40, norm="pre"),
+    captioner("captioner, patches", encoder="patches", decoder="transformer", heads=3, feedforward=40, norm_placement="pre"),
 ]
 SPARSE = [
     transformer("transformer, bigbird", backwards=True, visibility="bigbird(2, 3, 2, 1)", layers=1),

@@ -297,7 +297,7 @@ def test_a_missing_key_means_what_it_means_to_transformers(kind: str) -> None:
         dropout=standard.resid_pdrop,
         attention_dropout=standard.attn_pdrop,
         norm_epsilon=standard.layer_norm_epsilon,
-        norm=NORMS[kind],
+        norm_placement=NORMS[kind],
     )
 
 

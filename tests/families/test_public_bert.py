@@ -12,7 +12,8 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.interop.huggingface import read_public
 from regard.interop.huggingface.config import understand
 from regard.interop.huggingface.registry import layout_of

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.interop.huggingface import read_public, write_public
 from regard.interop.huggingface.heads import find_heads, read_labels
 from regard.interop.huggingface.registry import LAYOUTS
@@ -183,7 +184,7 @@ def test_weights_of_another_kind_are_converted_with_their_heads(tmp_path: Path) 
 WRITTEN: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (dict(segments=0), {}, "it would have type_vocab_size=0, and 1 is the least"),
     (dict(embedding_width=10), {}, "model.embedding_width=10 cannot be written as bert"),
-    (dict(norm="pre"), {}, "model.norm=pre cannot be written"),
+    (dict(norm_placement="pre"), {}, "model.norm_placement=pre cannot be written"),
     (dict(pooler="relu"), {}, "model.segments=2 cannot be written as distilbert"),
     (dict(visibility="window(4)"), {}, "model.visibility=window(4)"),
     (dict(first_position=2), {"model_type": "bert"}, "model.first_position=2 cannot be written as bert"),

@@ -12,7 +12,8 @@ import transformers
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.interop.huggingface import read_public
 from regard.model.sparse import dispatch
 from regard.model.visibility import View

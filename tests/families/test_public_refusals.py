@@ -224,8 +224,8 @@ def test_an_index_that_does_not_fit(folder: Path, index: str, named: str) -> Non
     [
         ({"visibility": "window(4)"}, "model.visibility=window(4)"),
         ({"position": "sinusoidal"}, "model.position=sinusoidal"),
-        ({"norm": "post", "feedforward": 40}, "model.feedforward=40"),
-        ({"norm": "post", "activation": "gelu"}, "model.activation=gelu "),
+        ({"norm_placement": "post", "feedforward": 40}, "model.feedforward=40"),
+        ({"norm_placement": "post", "activation": "gelu"}, "model.activation=gelu "),
     ],
 )
 def test_what_has_no_key_there_is_not_written(tmp_path: Path, changed: dict[str, Any], named: str) -> None:
@@ -238,7 +238,7 @@ def test_every_setting_of_ours_is_written_or_checked() -> None:
     """A setting that comes to GPT later can be exported at its default only, until the tables know it."""
     for layout in (GPT2, GPT1):
         said = {getattr(meaning, "setting", None) for meaning in layout.keys.values()}
-        assert {"mixer", "visibility", "position", "norm", "feedforward"} <= said | set(layout.implied({"width": 8}))
+        assert {"mixer", "visibility", "position", "norm_placement", "feedforward"} <= said | set(layout.implied({"width": 8}))
         assert {
             "width",
             "heads",
@@ -258,8 +258,8 @@ def test_every_setting_of_ours_is_written_or_checked() -> None:
         ({"roles": {"eos": "<end>"}}, "'<end>' (eos) is not in the tokenizer"),
         ({"roles": {"end": "<eos>"}}, "the role 'end'"),
         ({"vocabulary": VOCABULARY - 1}, "is of shape"),
-        ({"config": GPTConfig(**{**SMALL, "layers": 1})}, "decoder.blocks.1.look.norm.weight has no place"),
-        ({"config": GPTConfig(**{**SMALL, "layers": 3})}, "decoder.blocks.2.look.norm.weight is missing"),
+        ({"config": GPTConfig(**{**SMALL, "layers": 1})}, "decoder.blocks.1.self.norm.weight has no place"),
+        ({"config": GPTConfig(**{**SMALL, "layers": 3})}, "decoder.blocks.2.self.norm.weight is missing"),
     ],
 )
 def test_parts_that_do_not_belong_together_are_not_written(tmp_path: Path, changes: dict[str, Any], named: str) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 
 import tokenizers
 
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.interop.huggingface import write_public
 from tests.command import regard
 from tests.families.public_folder import export, shaken, small_gpt

@@ -102,7 +102,7 @@ KINDS: dict[str, Train] = {
     "translation": command(),
     "translation with R-Drop": command("objective.r_drop=5"),
     "translation, post-norm, accumulate 2, learned positions": command(
-        "model.norm=post", "train.accumulate=2", "model.position=learned", "model.maximum_length=64"
+        "model.norm_placement=post", "train.accumulate=2", "model.position=learned", "model.maximum_length=64"
     ),
     "next token (GPT)": loop(next_token),
     "masked words (BERT)": loop(masked),

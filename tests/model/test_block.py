@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.model.block import Block, BlockConfig
+from regard.model.block import Block, BlockConfig, sublayers
 from regard.model.visibility import causal, full, padding
 
 D, H, F, B, L, M = 32, 4, 64, 3, 7, 5
@@ -28,14 +28,15 @@ def pair(norm, activation, cross):
     theirs = layer(D, H, F, dropout=0.0, activation=activation, batch_first=True, norm_first=norm == "pre")
     for p in theirs.parameters():
         nn.init.normal_(p, std=0.3)
-    ours = Block(BlockConfig(width=D, heads=H, feedforward=F, dropout=0.0, norm=norm, activation=activation), "x.0", cross)
+    config = BlockConfig(width=D, heads=H, feedforward=F, dropout=0.0, norm_placement=norm, activation=activation)
+    ours = Block(config, sublayers(config, "x.0", cross))
     copy_attention(ours.self_attention, theirs.self_attn)
     norms = [theirs.norm1, theirs.norm2, theirs.norm3] if cross else [theirs.norm1, theirs.norm2]
-    ours.look.norm.load_state_dict(norms[0].state_dict())
-    ours.think.norm.load_state_dict(norms[-1].state_dict())
+    ours["self"].norm.load_state_dict(norms[0].state_dict())
+    ours["ffn"].norm.load_state_dict(norms[-1].state_dict())
     if cross:
         copy_attention(ours.cross_attention, theirs.multihead_attn)
-        ours.look_back.norm.load_state_dict(norms[1].state_dict())
+        ours["cross"].norm.load_state_dict(norms[1].state_dict())
     ours.feedforward.expand.load_state_dict(theirs.linear1.state_dict())
     ours.feedforward.contract.load_state_dict(theirs.linear2.state_dict())
     return ours, theirs
@@ -53,7 +54,7 @@ def assert_same(ours, theirs, inputs_ours, inputs_theirs, out, expected):
     )
     torch.testing.assert_close(ours.feedforward.expand.weight.grad, theirs.linear1.weight.grad, atol=2e-5, rtol=1e-4)
     torch.testing.assert_close(
-        ours.think.norm.weight.grad, getattr(theirs, f"norm{3 if ours.look_back else 2}").weight.grad, atol=2e-5, rtol=1e-4
+        ours["ffn"].norm.weight.grad, getattr(theirs, f"norm{3 if 'cross' in ours else 2}").weight.grad, atol=2e-5, rtol=1e-4
     )
 
 
@@ -79,7 +80,7 @@ def test_decoder_layer(norm, activation):
     mine, its = x.clone().requires_grad_(), x.clone().requires_grad_()
     memory_mine, memory_its = memory.clone().requires_grad_(), memory.clone().requires_grad_()
     view = padding(lengths).over(L, M, batch=B, device=CPU)
-    out = ours(mine, causal.over(L, L, device=CPU), ours.cross_attention.remember(memory_mine), view)
+    out = ours(mine, causal.over(L, L, device=CPU), ours.cross_attention.project_kv(memory_mine), view)
     expected = theirs(
         its,
         memory_its,
@@ -94,14 +95,16 @@ def test_decoder_layer(norm, activation):
 
 def test_heads_do_not_change_the_size():
     """T2: H heads of K = D / H."""
-    sizes = {sum(p.numel() for p in Block(BlockConfig(width=512, heads=h), "x", False).parameters()) for h in (1, 2, 8, 64)}
+    configs = [BlockConfig(width=512, heads=h) for h in (1, 2, 8, 64)]
+    sizes = {sum(p.numel() for p in Block(c, sublayers(c, "x", False)).parameters()) for c in configs}
     assert len(sizes) == 1
 
 
 def test_without_positions_a_permuted_input_permutes_the_output():
     """T10: exact up to the order of summation."""
     torch.manual_seed(0)
-    block = Block(BlockConfig(width=D, heads=H, feedforward=F, dropout=0.0), "x.0", False).double()
+    config = BlockConfig(width=D, heads=H, feedforward=F, dropout=0.0)
+    block = Block(config, sublayers(config, "x.0", False)).double()
     x, order = torch.randn(1, L, D, dtype=torch.double), torch.randperm(L)
     view = full.over(L, L, device=CPU)
     torch.testing.assert_close(block(x[:, order], view), block(x, view)[:, order], atol=1e-12, rtol=0)

@@ -24,7 +24,7 @@ CONFIGS = st.builds(
         feedforward=f,
         encoder_layers=e,
         decoder_layers=d,
-        norm=norm,
+        norm_placement=norm,
         tie="none" if concat and position != "none" else tie,
         position=position,
         join="concat" if concat and position != "none" else "add",
@@ -54,7 +54,8 @@ def test_parameters_are_those_of_the_module(config, source, target):
 @given(st.integers(1, 12), st.integers(1, 12))
 @settings(max_examples=10)
 def test_operations_are_those_torch_counts(source, target):
-    config = TransformerConfig(width=24, heads=4, feedforward=40, encoder_layers=1, decoder_layers=2, norm="pre", tie="output")
+    layers = dict(encoder_layers=1, decoder_layers=2)
+    config = TransformerConfig(width=24, heads=4, feedforward=40, norm_placement="pre", tie="output", **layers)
     module = Transformer(config, 11, 13)
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         module(torch.zeros(1, source, dtype=torch.long), torch.tensor([source]), torch.zeros(1, target, dtype=torch.long))

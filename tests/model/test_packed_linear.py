@@ -8,8 +8,9 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.model.mixers.softmax import SHORT, Softmax
+from regard.model.mixers.softmax import Softmax
 from regard.model.packed_linear import PackedLinear, pack
+from regard.model.sparse.dispatch import SHORT
 from regard.model.visibility import causal, padding, window
 from tests.decode.searches import beam_search
 

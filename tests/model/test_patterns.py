@@ -116,11 +116,11 @@ def test_documents_in_one_row_are_seen_as_if_alone():
 
     for words in (Packing.of([7, 12, 5]), Pieces.of([7, 12, 5], 1)):
         pattern = causal & bigbird(3) & only_words(words)
-        together = dense(pattern.settled(24), torch.arange(24), 24)[0, 0]
+        together = dense(pattern.with_length(24), torch.arange(24), 24)[0, 0]
         for start, end in pairwise((0, 7, 19, 24)):
             assert torch.equal(together[start:end, start:end], seen(causal & bigbird(3), end - start)[0])
             assert not together[start:end, :start].any()
-        turned = dense((only_words(words) & (causal & bigbird(3))).settled(24), torch.arange(24), 24)[0, 0]
+        turned = dense((only_words(words) & (causal & bigbird(3))).with_length(24), torch.arange(24), 24)[0, 0]
         assert torch.equal(turned, together)
         with pytest.raises(TypeError, match="padded, not packed"):
             (bigbird(3) & only_words(words)).over(24, 24, device=CPU)
@@ -152,7 +152,7 @@ def over_three(pattern: Visibility, memory: int, padded: bool) -> Visibility:
     """Told where three sequences end."""
     if padded:
         pattern = pattern & padding(torch.tensor([memory, 1, (memory + 1) // 2]))
-    return pattern.settled(memory if pattern.lengths_B is None else pattern.lengths_B)
+    return pattern.with_length(memory if pattern.lengths_B is None else pattern.lengths_B)
 
 
 @settings(max_examples=150)
@@ -175,9 +175,10 @@ def test_a_mask_that_is_asked_for_by_blocks_is_that_of_all_pairs(pattern, length
     view = View(pattern, 3, length, memory, offset, CPU).rendered()
     pairs = dense(pattern, torch.arange(length), memory, batch=3, offset=offset)
     expected = pairs.log() if pattern.counts else pairs
-    if view.blind is not None:
-        assert torch.equal(view.blind.expand(3, 1, length, 1), ~(pairs > 0).any(-1, keepdim=True).expand(3, 1, length, 1))
-        expected = expected.masked_fill(view.blind, 0.0 if pattern.counts else True)
+    if view.fully_masked_rows is not None:
+        hidden = ~(pairs > 0).any(-1, keepdim=True).expand(3, 1, length, 1)
+        assert torch.equal(view.fully_masked_rows.expand(3, 1, length, 1), hidden)
+        expected = expected.masked_fill(view.fully_masked_rows, 0.0 if pattern.counts else True)
     assert torch.equal(view.mask.expand(3, 1, length, memory), expected.expand(3, 1, length, memory))
 
 
@@ -187,7 +188,7 @@ def test_a_mask_that_is_asked_for_by_blocks_is_that_of_all_pairs(pattern, length
 @pytest.mark.parametrize("padded", [False, True])
 def test_of_patterns_in_blocks_the_map_is_exact(text, padded):
     pattern = parse_visibility(text) & (padding(torch.tensor([60, 21, 44])) if padded else full)
-    pattern = pattern.settled(60 if pattern.lengths_B is None else pattern.lengths_B)
+    pattern = pattern.with_length(60 if pattern.lengths_B is None else pattern.lengths_B)
     some, _ = between_blocks(pattern, 60, 60, 4, batch=3, offset=0, device=CPU)
     pairs = dense(pattern, torch.arange(60), 60, batch=3).expand(3, 1, 60, 60)[:, 0] > 0
     assert torch.equal(some.expand(3, -1, -1), pairs.unflatten(1, (15, 4)).unflatten(3, (15, 4)).any(4).any(2))
@@ -209,7 +210,7 @@ def test_what_a_gpu_asks_inside_blocks_leaves_what_is_seen(pattern, size, length
 
 def test_the_map_of_a_gpu_lists_the_same_blocks():
     """Built here on a CPU, from the same numbers; what FlexAttention does with it a GPU tests."""
-    pattern = (causal & bigbird(16) & padding(torch.tensor([200, 77]))).settled(None)
+    pattern = (causal & bigbird(16) & padding(torch.tensor([200, 77]))).with_length(None)
     blocks = blocks_of(pattern, 200, 200, 16, batch=2, offset=0, device=CPU)
     mask = block_mask(pattern, blocks.some_BQN, blocks.every_BQN, (200, 200), 16, 0)
     assert torch.equal(mask.to_dense()[:, 0].bool(), blocks.some_BQN)
@@ -291,7 +292,7 @@ def test_a_map_for_a_gpu_is_flex_attentions_own_and_asks_the_host_for_nothing(te
     """So that a step with it can be recorded. Dense masks, too."""
     lengths_B, tokens, size = torch.tensor([512, 300]), 512, 64
     pattern = (causal if looks_back else full) & parse_visibility(text) & padding(lengths_B)
-    settled = pattern.settled(lengths_B)
+    settled = pattern.with_length(lengths_B)
     with Tape():
         some, every = between_blocks(settled, tokens, tokens, size, batch=2, offset=0, device=CPU)
         wide = wide_of(settled, tokens, size, batch=2, device=CPU, chunk=2 * size)

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.families.classifier import classifier
 from regard.families.electra import ELECTRA, ELECTRAConfig
 from regard.families.gpt import GPT, GPTConfig

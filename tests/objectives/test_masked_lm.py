@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from regard.core.errors import UserError
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.objectives.masked_lm import MaskedLMConfig, MaskedLMLoss
 from tests.families.public_folder import shaken
 from tests.objectives.masked_batches import WINDOW, is_packed, labels, rows, seen, source

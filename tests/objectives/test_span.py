@@ -9,7 +9,8 @@ import torch.nn.functional as F
 
 from regard.core.packing import Packing
 from regard.data.batching.qa import Layout, SpanBatch, Windows, make_batch, windows
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.objectives.span import SpanConfig, SpanLoss, span_loss, span_scores
 from regard.text.offsets import Placed
 from tests.families.bert_folder import opened, theirs

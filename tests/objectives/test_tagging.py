@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from regard.core.errors import UserError
 from regard.data.batching.pairs import Ragged
 from regard.data.batching.tagged import TaggedTexts, make_batch
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.objectives.tagging import TaggingConfig, TaggingLoss
 
 VOCABULARY, TAGS, ROWS = 61, 5, np.arange(4)

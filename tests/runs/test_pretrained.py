@@ -162,7 +162,7 @@ def test_dropout_and_what_is_seen_may_be_set_anew(tmp_path: Path) -> None:
             "model.layers=3",
             "model.heads=4",
         ),
-        *("model.maximum_length=8", "model.norm=post", "model.activation=relu", "model.position=sinusoidal"),
+        *("model.maximum_length=8", "model.norm_placement=post", "model.activation=relu", "model.position=sinusoidal"),
     ],
 )
 def test_what_would_make_other_weights_is_refused_by_name(setting: str, tmp_path: Path) -> None:

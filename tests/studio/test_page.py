@@ -64,7 +64,7 @@ def test_numbers_of_the_arithmetic_are_the_models(page: Page, studio: str) -> No
     until(page, "document.querySelector('.source h2').textContent.startsWith('q[1]')")
     assert f"{found['q'][1]:.4f}".replace("-", "−")[:5] in page.inner_text(".source h2")
     page.wait_for_selector(".source table")
-    assert "cross_attention.query.weight, row 17" in page.inner_text(".source")
+    assert "cross.layer.query.weight, row 17" in page.inner_text(".source")
 
 
 def test_a_keyboard_is_enough(page: Page, studio: str) -> None:

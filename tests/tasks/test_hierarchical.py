@@ -131,6 +131,6 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
     pairs.write_text("a b\tc d\tx\nc d\ta b\ty\n")
     given = ["train", "classify-han", f"data.train={pairs}", f"data.valid={pairs}", "--out", tmp_path / "run"]
     refused(regard(*given), "reads one text, sentence by sentence, but here are two")
-    refused(regard(*given, "train.compile=true"), "model.family=hierarchical is not")
+    refused(regard(*given, "train.compile=true"), "model.family=han is not")
     refused(regard(*given, "model.encoder=rnn"), "model.encoder")
     refused(regard("prune", trained(), tmp_path / "pruned", "--keep", "1"), "whose attention has one head")

@@ -45,7 +45,7 @@ def test_a_run_that_draws_anew_goes_on_as_if_never_stopped(data: Path, tmp_path:
     train(tmp_path / "run", data, *settings)
     again = saved(tmp_path / "run")
     assert all(torch.equal(whole[name], again[name]) for name in whole)
-    name = "decoder.blocks.0.self_attention.mixer.features.directions_FK"
+    name = "decoder.blocks.0.self.layer.mixer.features.directions_FK"
     seed = load_recipe(str(tmp_path / "run" / "recipe.toml")).train.seed
     drawn = torch.from_numpy(directions(12, 8, seed, "decoder.0.self", 3)).float()  # step 7 is the first of the fourth draw
     assert torch.equal(whole[name], drawn)
@@ -76,7 +76,7 @@ def test_weights_of_a_softmax_go_on_under_features(data: Path, tmp_path: Path) -
 
 def test_features_of_a_start_are_kept_where_there_are_as_many(data: Path, tmp_path: Path) -> None:
     train(tmp_path / "run", data, *FAVOR)
-    name, start = "decoder.blocks.0.self_attention.mixer.features.directions_FK", f"task.init_from={tmp_path / 'run'}"
+    name, start = "decoder.blocks.0.self.layer.mixer.features.directions_FK", f"task.init_from={tmp_path / 'run'}"
     settings = [start, f"data.train={data}", *SHORT]
     kept = prepare(load_recipe_to_train("gpt", settings), None, quiet).model().state_dict()[name]
     assert torch.equal(kept, saved(tmp_path / "run")[name])

@@ -32,7 +32,7 @@ def test_up_to_there_every_pair_is_seen_and_then_one_is_not(pattern: str, back: 
 
     def left_out(tokens: int) -> int:
         queries = torch.arange(tokens)
-        both = (dense(each.settled(tokens), queries, tokens)[0, 0].expand(tokens, tokens) > 0 for each in (base, seen))
+        both = (dense(each.with_length(tokens), queries, tokens)[0, 0].expand(tokens, tokens) > 0 for each in (base, seen))
         wanted, found = both
         return int((wanted & ~found).sum())
 

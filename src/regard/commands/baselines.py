@@ -22,8 +22,10 @@ from torch import Tensor, nn
 from regard.commands.subjects import subject_of
 from regard.core.errors import UserError
 from regard.data.sources.conllu import Parsed
-from regard.families.bert import BERT, Heads
-from regard.families.classifier import Body, Classifier, classifier, marks
+from regard.families import marks_of
+from regard.families.base import Heads
+from regard.families.bert import BERT
+from regard.families.classifier import Body, Classifier, classifier
 from regard.families.encoder import Encoder
 from regard.families.encoder_decoder import EncoderDecoder, encoder_decoder
 from regard.families.gpt import GPT
@@ -101,7 +103,7 @@ def _subject(model: EncoderDecoder | Body, tokenizer: Tokenizer, ids: Sequence[i
     elif isinstance(model, GPT):
         found = {"decoder": text}
     else:
-        around = marks(model.config, tokenizer.roles)
+        around = marks_of(model.config, tokenizer.roles)
         found = {"encoder": token_rows.mark(tokenizer, around.start) + text + token_rows.mark(tokenizer, around.end)}
     rows = {stack: torch.tensor([side.ids], device=device) for stack, side in found.items()}
 

@@ -67,7 +67,7 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
     _must_be_public(folder, recipe)
     start = start_of(str(folder)).whole()
     settings = start.settings["model"]
-    config = FAMILIES[settings["family"]](**settings)
+    config = FAMILIES[settings["family"]].config(**settings)
     tokenizer_json, roles = public_tokenizer(start.tokenizer, config)
     labels = (run.read_json(LABELS) or {}).get("labels", ())
     beside = {}

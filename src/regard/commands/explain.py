@@ -19,9 +19,10 @@ from regard.lens.output.save import store
 from regard.lens.plots.mask_pattern import Panel, drawn
 from regard.lens.plots.render import rendered
 from regard.model.flops import Part
-from regard.model.mixers import CONVOLUTION, KERNEL_WIDTH, SCORES
+from regard.model.mixers import SCORES
 from regard.model.mixers.causal_scan import CHUNK
-from regard.model.sparse.dispatch import DENSE, told
+from regard.model.position import is_biased
+from regard.model.sparse.dispatch import DENSE, describe
 from regard.model.visibility import Both, Either, Visibility, causal, full
 from regard.model.visibility.parse import parse_visibility
 from regard.runs.cost import TYPICAL, model_tree, typical
@@ -150,7 +151,7 @@ def draw_looks(title: str, footprint: Footprint, out: Path) -> None:
     kind, config = out.suffix.lower().removeprefix("."), footprint.config
     if kind not in ("png", "svg"):
         raise UserError(f"--out {out} must end in .png or .svg, which say what kind of picture to draw.")
-    if isinstance(config, Cells | Word2VecConfig | CaptionerConfig) or config.mixer == CONVOLUTION:
+    if isinstance(config, Cells | Word2VecConfig | CaptionerConfig) or config.mixer == "conv":
         raise UserError(f"--out {out}: {title!r} has no pattern of tokens that look at tokens; leave out --out.")
     names, tokens = _names(config), _tokens(footprint)
     panels = [Panel(f"{side} {names[side]}", pattern, tokens) for side, pattern in _sides(config).items()]
@@ -181,10 +182,10 @@ def _tokens(footprint: Footprint) -> int:
 
 
 def _by(config: Bodies, side: Visibility, tokens: int) -> str:
-    if config.mixer == CONVOLUTION:
-        return f"one convolution, over {config.kernel_width or KERNEL_WIDTH} tokens (nobody is compared)"
+    if config.mixer == "conv":
+        return f"one convolution, over {config.kernel_size} tokens (no pairs are compared)"
     if config.mixer == "softmax":
-        return told(side.static, tokens, config.attention_dropout)
+        return describe(side.data_independent, tokens, config.attention_dropout, is_biased(config))
     if config.mixer in SCORES:
         return f"{DENSE} ({config.mixer} has no kernel that leaves out blocks)"
     parts = f"chunks of {CHUNK} tokens, each with the sums of all before it" if side.looks_back else "sums of all tokens, once"

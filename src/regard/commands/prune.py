@@ -35,7 +35,6 @@ from regard.lens.analyses.pruning_curve import (
     without_first,
 )
 from regard.lens.result import check_suffix, save
-from regard.model.mixers import CONVOLUTION
 from regard.model.packed_linear import pack
 from regard.model.probe import attentions
 from regard.model.pruning import prune, pruned_weights, with_fewer
@@ -86,7 +85,7 @@ def prune_run(
     run, recipe = Run.open(folder), recipe_with_data(str(folder), wish.data, split="valid")
     test = _bounded(TASKS[recipe.task.name].read_test(recipe))
     searched = run.recipe_with(settings)
-    if recipe.model.mixer == CONVOLUTION:
+    if recipe.model.mixer == "conv":
         raise UserError(f"{folder} has convolutions in place of attention (model.mixer=conv), whose heads stay together.")
     if recipe.model.family in WITHOUT_BLOCKS:
         raise UserError(

@@ -210,7 +210,7 @@ def to_look(recipe: Recipe, folder: Path) -> str | None:
     task, look = recipe.task.name, f"regard lens {folder} {_asked(recipe)}"
     if getattr(recipe.model, "attention", None) == "none" or recipe.model.family == "elmo":
         return None
-    if task in WRITES or recipe.model.family == "hierarchical":
+    if task in WRITES or recipe.model.family == "han":
         return look
     return f"{look} --show weights" if task in READS else None
 

@@ -125,3 +125,13 @@ def _toml(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # the one character JSON allows and TOML does not
     return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def refuse_unused(config: Any, settings: type[Any], key: str, owner: str) -> None:
+    """Refuse settings that belong to one choice, model.KEY=OWNER, where another is chosen and they would do nothing."""
+    if (chosen := getattr(config, key)) != owner:
+        for field in dataclasses.fields(settings):
+            if (value := getattr(config, field.name)) != field.default:
+                raise UserError(
+                    f"model.{field.name}={value} is for model.{key}={owner}; with {chosen} it does nothing: leave it out."
+                )

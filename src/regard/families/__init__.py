@@ -1,23 +1,33 @@
-"""Families only choose parts. Their settings, by the name a recipe uses; each is imported with its model, when it is used."""
+"""The families of models. Each is a file of this folder that ends with `FAMILY = Family(...)`, found by its name when it is used.
+
+FAMILIES["gpt"]           the value, imported now; KeyError for an unknown name, without any import
+family_of(model)          the family of a model, or of its config
+list(FAMILIES)            all names, without importing any
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from regard.core.registry import LazyRegistry
 
-FAMILIES = LazyRegistry[type[Any]](
-    {
-        "transformer": "regard.families.transformer:TransformerConfig",
-        "gpt": "regard.families.gpt:GPTConfig",
-        "bert": "regard.families.bert:BERTConfig",
-        "electra": "regard.families.electra:ELECTRAConfig",
-        "elmo": "regard.families.elmo:ELMoConfig",
-        "encoder": "regard.families.encoder:EncoderConfig",
-        "recurrent": "regard.families.recurrent:RecurrentConfig",
-        "hierarchical": "regard.families.han:HANConfig",
-        "hran": "regard.families.hran:HRANConfig",
-        "words": "regard.families.word2vec:Word2VecConfig",
-        "captioner": "regard.families.captioner:CaptionerConfig",
-    }
-)
+if TYPE_CHECKING:
+    from regard.data.batching.labelled import SpecialTokens
+    from regard.families.base import Family
+    from regard.text.specials import Roles
+
+_files = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.py"))}
+_names = [name for name, path in _files.items() if "\nFAMILY = Family(" in path.read_text("utf-8")]
+FAMILIES: LazyRegistry[Family] = LazyRegistry({name: f"regard.families.{name}:FAMILY" for name in _names})
+
+
+def family_of(model: Any) -> Family:
+    """Return the family of a config, or of a model that has a config; of a classifier or a two-tower model, its body's."""
+    inner = getattr(model, "body", model)
+    return FAMILIES[getattr(inner, "config", inner).family]
+
+
+def marks_of(config: Any, roles: Roles) -> SpecialTokens:
+    """Return the special tokens that this family puts before, between and after texts, from this vocabulary."""
+    return family_of(config).marks(config, roles)

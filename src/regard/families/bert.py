@@ -18,21 +18,24 @@ Differs from the papers in: no dropout inside attention by default.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.packing import Words
+from regard.data.batching.labelled import SpecialTokens
+from regard.families.base import MASKED_WORDS, Family, Heads, Sizes, all_words, first_role, random_ids
 from regard.model.embedding import Embed
 from regard.model.feedforward import Activation
 from regard.model.flops import Part, embedding, learned_positions, linear, norm, stack, vocabulary_head
 from regard.model.heads import LinearHead, Pooler, Pooling, ReplacedHead, VocabularyHead, before_words
 from regard.model.init import initialise
-from regard.model.position.absolute import PositionKind
+from regard.model.position import PositionKind, attention_position
 from regard.model.stack import BodyConfig, Stack
 from regard.model.visibility.parse import parse_visibility
 from regard.model.visibility.token_mask import only_words, positions
+from regard.text.specials import Roles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,26 +72,6 @@ class BERTConfig(BodyConfig):
         return self.embedding_width or self.width
 
 
-@dataclass(frozen=True, kw_only=True)
-class Heads:
-    """What a body is asked for. Of classes and tags there are so many; 0 is none."""
-
-    words: bool = True  # that were masked
-    pooler: bool = False  # a vector for the whole text; what next_sentence and classes are asked of
-    next_sentence: bool = False  # does the second text follow the first? two scores: yes, no
-    classes: int = 0  # of a whole text
-    tags: int = 0  # of each token
-    span: bool = False  # two scores a token: an answer starts here, it ends here
-    replaced: bool = False  # one score a token: is it the text's own?
-
-    @property
-    def pooled(self) -> bool:
-        return self.pooler or self.next_sentence or self.classes > 0
-
-
-MASKED_WORDS = Heads()
-
-
 class BERT(nn.Module):
     head: VocabularyHead
     pooler: Pooler
@@ -114,7 +97,7 @@ class BERT(nn.Module):
             first_position=c.first_position,
             body_width=c.width,
         )
-        self.encoder = Stack(c, c.layers, "encoder")
+        self.encoder = Stack(c, c.layers, "encoder", position=attention_position(c, c.layers, causal=False))
         self._add(heads, vocabulary)
         initialise(self, seed, deviation=c.deviation)
 
@@ -176,3 +159,25 @@ def count(config: BERTConfig, vocabulary: int, tokens: int, scored: int | None =
 
 def _linear(name: str, inputs: int, outputs: int, vectors: int, file: str = "model/heads.py") -> Part:
     return Part(name, f"D={inputs} -> {outputs:,}", file, linear(inputs, outputs), 2 * vectors * inputs * outputs)
+
+
+def text_inputs(config: Any, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor]:
+    """Return (ids_BL, lengths_B)."""
+    return random_ids(sizes.vocabulary, batch, length), all_words(batch, length)
+
+
+def bert_marks(config: BERTConfig, roles: Roles) -> SpecialTokens:
+    """Return [CLS] and [SEP], or what the vocabulary has in their place; RoBERTa has two separators between two texts."""
+    start, end = first_role(roles.cls, roles.sos), first_role(roles.sep, roles.eos)
+    return SpecialTokens(start, end, end, twice=config.first_position > 0)  # only RoBERTa's positions begin later
+
+
+READS = frozenset({"token_vectors", "token_heads", "span_head", "pooled_vector", "tower", "attention", "blocks"})
+FAMILY = Family(
+    name="bert",
+    config=BERTConfig,
+    build=lambda config, sizes, seed: BERT(config, sizes.vocabulary, seed, sizes.heads),
+    inputs=text_inputs,
+    capabilities=READS | {"masked_lm"},
+    marks=bert_marks,
+)

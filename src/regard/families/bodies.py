@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from regard.families import bert, elmo
-from regard.families.bert import BERT, MASKED_WORDS, BERTConfig, Heads
+from regard.families.base import MASKED_WORDS, Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.families.elmo import ELMo, ELMoConfig
 from regard.model.flops import Part
 

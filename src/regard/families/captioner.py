@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
+from regard.families.base import Family, Sizes, random_ids
 from regard.families.recurrent import beginning
 from regard.model.block import BlockConfig
 from regard.model.embedding import Embed
@@ -43,6 +44,7 @@ from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
 from regard.model.linear import Linear
 from regard.model.mixers import SCORES
+from regard.model.position import ABSOLUTE
 from regard.model.recurrent.decoders import Bahdanau, Source
 from regard.model.recurrent.encoder import GATES, PARTS
 from regard.model.stack import BodyConfig, Stack
@@ -80,6 +82,8 @@ class CaptionerConfig(BodyConfig):
             raise UserError("model.visibility and model.encoder_layers are for model.encoder=patches; with cnn leave them out.")
         if self.decoder == "lstm" and self.mixer not in SCORES:
             raise UserError(f"model.mixer={self.mixer} does not score single cells; give one of: {', '.join(SCORES)}.")
+        if self.position not in ABSOLUTE:
+            raise UserError(f"model.position={self.position} is not for images; choose one of: {', '.join(ABSOLUTE)}.")
         if self.width % 4:
             raise UserError(f"model.width={self.width} must be a multiple of 4: a row and a column share it in waves.")
         for key in ("encoder_layers", "decoder_layers"):
@@ -143,7 +147,7 @@ class LSTMWriter(nn.Module):
     def hidden(self, memory_BMD: Tensor, target_BL: Tensor) -> Tensor:
         (batch, cells, _), length = memory_BMD.shape, target_BL.shape[1]
         view, y_BLD = full.over(length, cells, batch=batch, device=target_BL.device), self.target(target_BL)
-        source = Source(self.decoder.aligner.remember(memory_BMD), view)
+        source = Source(self.decoder.aligner.project_kv(memory_BMD), view)
         return self.dropout(self.decoder(y_BLD, self._begin(memory_BMD), source).to(y_BLD.dtype))
 
     def _begin(self, memory_BMD: Tensor) -> Tensor:
@@ -151,7 +155,7 @@ class LSTMWriter(nn.Module):
         return beginning(self.begin, memory_BMD.mean(1), self.layers)
 
     def start(self, memory_BMD: Tensor) -> RecurrentPrompt:
-        memory, cells_S = self.decoder.aligner.remember(memory_BMD), _all_cells(memory_BMD)
+        memory, cells_S = self.decoder.aligner.project_kv(memory_BMD), _all_cells(memory_BMD)
         return RecurrentPrompt(self, self._begin(memory_BMD), cells_S, memory)
 
 
@@ -168,11 +172,11 @@ class TransformerWriter(nn.Module):
     def hidden(self, memory_BMD: Tensor, target_BL: Tensor) -> Tensor:
         (batch, cells, _), length, device = memory_BMD.shape, target_BL.shape[1], target_BL.device
         view, memory_view = causal.over(length, length, device=device), full.over(length, cells, batch=batch, device=device)
-        return self.decoder(self.target(target_BL), view, self.decoder.remember(memory_BMD), memory_view)
+        return self.decoder(self.target(target_BL), view, self.decoder.project_kv(memory_BMD), memory_view)
 
     def start(self, memory_BMD: Tensor) -> EncodedPrompt:
-        memories, cells_S = self.decoder.remember(memory_BMD), _all_cells(memory_BMD)
-        no_prompt = [block.self_attention.no_words(memory) for block, memory in zip(self.decoder.blocks, memories)]
+        memories, cells_S = self.decoder.project_kv(memory_BMD), _all_cells(memory_BMD)
+        no_prompt = [block.self_attention.empty_kv(memory) for block, memory in zip(self.decoder.blocks, memories)]
         return EncodedPrompt(self, self.target.positions, no_prompt, torch.zeros_like(cells_S), memories, cells_S)
 
     def step(self, ids_SW: Tensor, past: DecoderState) -> Tensor:
@@ -270,3 +274,18 @@ def _lstm(config: CaptionerConfig, words: int) -> list[Part]:
         Part("begin", f"D={width} -> {begin}", "families/captioner.py", linear(width, begin), 2 * width * begin),
         Part("decoder", f"{layers} x lstm", "model/recurrent/decoders.py", children=tuple(parts)),
     ]
+
+
+def _inputs(config: CaptionerConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor]:
+    """Return (image_BYXC, target_BL)."""
+    image_BYXC = torch.randint(256, (batch, config.image_size, config.image_size, COLOURS), dtype=torch.uint8)
+    return image_BYXC, random_ids(sizes.vocabulary, batch, length)
+
+
+FAMILY = Family(
+    name="captioner",
+    config=CaptionerConfig,
+    build=lambda config, sizes, seed: Captioner(config, sizes.vocabulary, seed),
+    inputs=_inputs,
+    capabilities=frozenset({"captioning", "attention"}),
+)

@@ -20,11 +20,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from regard.core.errors import UserError
 from regard.core.packing import Packing, Words
-from regard.data.batching.labelled import SpecialTokens
 from regard.families import bert, elmo, encoder, gpt, han
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.families.elmo import ELMo, ELMoConfig
 from regard.families.encoder import Encoder, EncoderConfig
 from regard.families.gpt import GPT, GPTConfig
@@ -32,7 +31,6 @@ from regard.families.han import HAN, HANConfig
 from regard.model.flops import Part, linear
 from regard.model.heads import LinearHead
 from regard.model.init import initialise
-from regard.text.specials import EOS, Roles
 
 Config = GPTConfig | BERTConfig | EncoderConfig | HANConfig | ELMoConfig
 Body = GPT | BERT | Encoder | HAN | ELMo
@@ -87,31 +85,6 @@ def _body(config: Config, vocabulary: int, seed: int) -> Body:
     if isinstance(config, ELMoConfig):
         return ELMo(config, vocabulary, seed, POOLED)
     return BERT(config, vocabulary, seed, POOLED)
-
-
-def marks(config: Config, roles: Roles) -> SpecialTokens:
-    """What stands before, between and after texts for this family, in this vocabulary."""
-    if isinstance(config, BERTConfig):
-        start, end = _first(roles.cls, roles.sos), _first(roles.sep, roles.eos)
-        return SpecialTokens(start, end, end, twice=config.first_position > 0)  # only RoBERTa's positions begin later
-    if isinstance(config, EncoderConfig):
-        start, end = _first(roles.sos, roles.cls), _first(roles.eos, roles.sep)
-        return SpecialTokens(start, end, end, apart=config.pairs == "apart")
-    if isinstance(config, HANConfig):
-        return SpecialTokens(EOS, EOS, EOS, sentences=True)
-    end = _first(roles.eos, roles.sos, roles.unk)
-    if isinstance(config, ELMoConfig):
-        return SpecialTokens(end, end, end)
-    return SpecialTokens(end, _first(roles.sos, end), end)
-
-
-def _first(*choices: int | None) -> int:
-    found = next((choice for choice in choices if choice is not None), None)
-    if found is None:
-        raise UserError(
-            "this vocabulary has no piece that could start or end a text; start from a model whose tokenizer has one."
-        )
-    return found
 
 
 def count(config: Config, vocabulary: int, tokens: int, classes: int, language: bool = False) -> Part:

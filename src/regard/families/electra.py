@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.packing import Words
-from regard.families.bert import BERT, MASKED_WORDS, BERTConfig, Heads
+from regard.families.base import MASKED_WORDS, Family, Heads
+from regard.families.bert import BERT, BERTConfig, bert_marks, text_inputs
 from regard.families.bert import count as count_bert
 from regard.model.flops import Part
 from regard.model.heads import Pooling, ReplacedHead
@@ -104,3 +105,13 @@ def count(config: ELECTRAConfig, vocabulary: int, tokens: int, scored: int | Non
 def _shared(part: Part) -> Part:
     """Counted once, with the discriminator's."""
     return replace(part, own_parameters=0, shape=f"{part.shape} (shared)") if part.name in SHARED else part
+
+
+FAMILY = Family(
+    name="electra",
+    config=ELECTRAConfig,
+    build=lambda config, sizes, seed: ELECTRA(config, sizes.vocabulary, seed),
+    inputs=text_inputs,
+    capabilities=frozenset({"replaced_token", "token_vectors", "attention", "blocks"}),
+    marks=bert_marks,
+)

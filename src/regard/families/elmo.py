@@ -23,7 +23,9 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.packing import Words
-from regard.families.bert import MASKED_WORDS, Heads
+from regard.data.batching.labelled import SpecialTokens
+from regard.families.base import MASKED_WORDS, Family, Heads, first_role
+from regard.families.bert import text_inputs
 from regard.families.recurrent import cells
 from regard.model.embedding import Embed
 from regard.model.flops import Part, embedding, linear, vocabulary_head
@@ -31,6 +33,7 @@ from regard.model.heads import LinearHead, Pooler, VocabularyHead
 from regard.model.init import initialise
 from regard.model.pooling import LayerSum
 from regard.model.recurrent.encoder import at_places, read, turned_places
+from regard.text.specials import Roles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,3 +158,19 @@ def count(config: ELMoConfig, vocabulary: int, tokens: int, heads: Heads = MASKE
             size = f"D={c.width} -> {scores:,}"
             parts += [Part(name, size, "model/heads.py", linear(c.width, scores), 2 * of * c.width * scores)]
     return Part("elmo", f"B,L -> B,L,V={vocabulary:,}", "families/elmo.py", children=tuple(parts))
+
+
+def _marks(config: ELMoConfig, roles: Roles) -> SpecialTokens:
+    """Return the one mark between texts where an ELMo is trained, before and after a text."""
+    end = first_role(roles.eos, roles.sos, roles.unk)
+    return SpecialTokens(end, end, end)
+
+
+FAMILY = Family(
+    name="elmo",
+    config=ELMoConfig,
+    build=lambda config, sizes, seed: ELMo(config, sizes.vocabulary, seed, sizes.heads),
+    inputs=text_inputs,
+    capabilities=frozenset({"bidirectional_lm", "token_vectors", "token_heads", "pooled_vector"}),
+    marks=_marks,
+)

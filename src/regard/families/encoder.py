@@ -22,16 +22,20 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.packing import Words
-from regard.families.bert import MASKED_WORDS, Heads
+from regard.data.batching.labelled import SpecialTokens
+from regard.families.base import MASKED_WORDS, Family, Heads, first_role
+from regard.families.bert import text_inputs
 from regard.model.embedding import Embed
 from regard.model.feedforward import Activation
 from regard.model.flops import Part, embedding, learned_positions, linear, stack, vocabulary_head
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.pooling import Pooled, PooledNorm, Summary
+from regard.model.position import attention_position
 from regard.model.stack import BodyConfig, Stack
 from regard.model.visibility.parse import parse_visibility
 from regard.model.visibility.token_mask import only_words, positions
+from regard.text.specials import Roles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +44,7 @@ class EncoderConfig(BodyConfig):
     layers: int = 4
     feedforward: int = 1024
     activation: Activation = "gelu"
-    norm: Literal["pre", "post"] = "pre"
+    norm_placement: Literal["pre", "post"] = "pre"
     maximum_length: int = 2048
     pooling: Pooled = "first"  # which vector stands for a text
     pooled_norm: PooledNorm = "none"  # over the batch: helps where most of every text is the same
@@ -74,7 +78,7 @@ class Encoder(nn.Module):
         self.embed = Embed(
             vocabulary, c.width, position=c.position, maximum_length=c.maximum_length, dropout=c.dropout, columns=c.columns
         )
-        self.encoder = Stack(c, c.layers, "encoder")
+        self.encoder = Stack(c, c.layers, "encoder", position=attention_position(c, c.layers, causal=False))
         if heads.words:
             self.head = VocabularyHead(c.width, vocabulary, self.embed.tokens, bias=True)
         if heads.pooled:
@@ -113,3 +117,18 @@ def count(config: EncoderConfig, vocabulary: int, tokens: int, scored: int | Non
         size, parameters = f"D={c.width} -> {heads.classes:,}", linear(c.width, heads.classes)
         parts += [Part("classes", size, "model/heads.py", parameters, 2 * c.width * heads.classes)]
     return Part("encoder", f"B,L -> B,L,V={vocabulary:,}", "families/encoder.py", children=tuple(parts))
+
+
+def _marks(config: EncoderConfig, roles: Roles) -> SpecialTokens:
+    start, end = first_role(roles.sos, roles.cls), first_role(roles.eos, roles.sep)
+    return SpecialTokens(start, end, end, apart=config.pairs == "apart")
+
+
+FAMILY = Family(
+    name="encoder",
+    config=EncoderConfig,
+    build=lambda config, sizes, seed: Encoder(config, sizes.vocabulary, seed, sizes.heads),
+    inputs=text_inputs,
+    capabilities=frozenset({"masked_lm", "token_vectors", "pooled_vector", "tower", "attention", "blocks"}),
+    marks=_marks,
+)

@@ -18,13 +18,14 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.packing import Packing, Pieces
+from regard.families.base import Family, Sizes, random_ids
 from regard.model.embedding import Embed
 from regard.model.feedforward import Activation
 from regard.model.flops import Part, embedding, learned_positions, stack, vocabulary_head
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
-from regard.model.position.absolute import PositionKind
+from regard.model.position import PositionKind, attention_position
 from regard.model.stack import BodyConfig, Stack
 from regard.model.state.decoder import DecoderState, EncodedPrompt
 from regard.model.state.kv_cache import Prompt
@@ -41,7 +42,7 @@ class GPTConfig(BodyConfig):
     layers: int = 12
     feedforward: int = 3072
     activation: Activation = "gelu_tanh"
-    norm: Literal["pre", "post"] = "pre"
+    norm_placement: Literal["pre", "post"] = "pre"
     position: PositionKind = "learned"
     word_dropout: float = 0.0  # of whole words at the input, for little text
     output_dropout: float = 0.0  # of the vectors that the next token is read from
@@ -71,7 +72,7 @@ class GPT(nn.Module):
             scaled=False,
             word_dropout=c.word_dropout,
         )
-        self.decoder = Stack(c, c.layers, "decoder")
+        self.decoder = Stack(c, c.layers, "decoder", position=attention_position(c, c.layers, causal=True))
         self.output_dropout = nn.Dropout(c.output_dropout)
         self.head = VocabularyHead(c.width, vocabulary, self.embed.tokens)
         initialise(self, seed, deviation=0.02, residual_layers=2 * c.layers)
@@ -110,3 +111,17 @@ def count(config: GPTConfig, vocabulary: int, tokens: int) -> Part:
         parts += [learned_positions("positions", c.maximum_length, c.width)]
     parts += [stack("decoder", c, c.layers, tokens), vocabulary_head(c.width, vocabulary, tokens, tied=True)]
     return Part("gpt", f"B,L -> B,L,V={vocabulary:,}", "families/gpt.py", children=tuple(parts))
+
+
+def _inputs(config: GPTConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor]:
+    """Return (ids_BL,)."""
+    return (random_ids(sizes.vocabulary, batch, length),)
+
+
+FAMILY = Family(
+    name="gpt",
+    config=GPTConfig,
+    build=lambda config, sizes, seed: GPT(config, sizes.vocabulary, seed),
+    inputs=_inputs,
+    capabilities=frozenset({"causal_lm", "pooled_vector", "attention", "blocks"}),
+)

@@ -22,6 +22,9 @@ from typing import Literal
 from torch import Tensor, nn
 
 from regard.core.packing import Words
+from regard.data.batching.labelled import SpecialTokens
+from regard.families.base import Family
+from regard.families.bert import text_inputs
 from regard.model.block import BlockConfig
 from regard.model.embedding import Embed
 from regard.model.flops import Part, embedding, linear
@@ -29,13 +32,14 @@ from regard.model.hierarchy import Encoder, Level, Nested, blocks_of, check_leve
 from regard.model.init import initialise
 from regard.model.learned_query import LearnedQuery
 from regard.model.probe import taken_apart
+from regard.text.specials import EOS
 
 TYPICAL_SENTENCE = 20  # words, where operations are counted
 
 
 @dataclass(frozen=True, kw_only=True)
 class HANConfig:
-    family: Literal["hierarchical"] = "hierarchical"
+    family: Literal["han"] = "han"
     encoder: Encoder = "gru"
     width: int = 100
     layers: int = 1  # at each level
@@ -121,3 +125,13 @@ def count(config: HANConfig, vocabulary: int, tokens: int, classes: int = 0) -> 
 def _asked(name: str, width: int, tokens: int) -> Part:
     own, flops = linear(width, width) + width, 2 * tokens * width * (width + 2)
     return Part(name, f"D={width}", "model/learned_query.py", own, flops)
+
+
+FAMILY = Family(
+    name="han",
+    config=HANConfig,
+    build=lambda config, sizes, seed: HAN(config, sizes.vocabulary, seed),
+    inputs=text_inputs,
+    capabilities=frozenset({"pooled_vector", "nested_documents", "attention"}),
+    marks=lambda config, roles: SpecialTokens(EOS, EOS, EOS, sentences=True),
+)

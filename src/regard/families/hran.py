@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.packing import Packing, Words
-from regard.families.recurrent import beginning, cells, embeddings, side_by_side, tree
+from regard.families.base import Family
+from regard.families.recurrent import beginning, cells, embeddings, pair_inputs, side_by_side, tree
 from regard.model.block import BlockConfig
 from regard.model.flops import Part, linear
 from regard.model.heads import VocabularyHead
@@ -112,7 +113,7 @@ class HRAN(nn.Module):
         begin_NPBD = beginning(self.begin, mean_BD, self.config.layers)
         batch, words = source_BM.shape
         view = padding(lengths_B).over(length, words, batch=batch, device=source_BM.device)
-        return begin_NPBD, Source(self.decoder.aligner.remember(h_BMD), view, turns)
+        return begin_NPBD, Source(self.decoder.aligner.project_kv(h_BMD), view, turns)
 
     def _nested(self, source_BM: Tensor, lengths_B: Tensor) -> Nested:
         return Nested.of(source_BM, lengths_B, self.turn_end)
@@ -154,3 +155,12 @@ def count(config: HRANConfig, source_vocabulary: int, target_vocabulary: int, so
     reads = count_level("encoder", c.encoder, c.blocks, c.layers, source)
     writes = Part("decoder", f"{c.layers} x {c.cell}", "model/recurrent/hran_decoder.py", children=tuple(decoder))
     return tree("hran", c, source_vocabulary, target_vocabulary, target, reads, writes)
+
+
+FAMILY = Family(
+    name="hran",
+    config=HRANConfig,
+    build=lambda config, sizes, seed: HRAN(config, sizes.vocabulary, sizes.written, seed),
+    inputs=pair_inputs,
+    capabilities=frozenset({"seq2seq", "dialogue_context", "attention", "compiles_steps"}),
+)

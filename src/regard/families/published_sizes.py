@@ -133,7 +133,7 @@ _ALL = (
         name="gpt1",
         title="GPT",
         paper="Radford et al. 2018, Improving language understanding by generative pre-training",
-        config=GPTConfig(norm="post", maximum_length=512),
+        config=GPTConfig(norm_placement="post", maximum_length=512),
         vocabulary=40_478,
         stated=117e6,
     ),

@@ -21,13 +21,14 @@ Dims: B batch, D width, N layers, P parts of what a cell carries, C = N P D.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError, nearest
 from regard.core.packing import Packing, Words
+from regard.families.base import Family, Sizes, all_words, random_ids
 from regard.model.embedding import Embed
 from regard.model.flops import Part, embedding, linear, score_parameters, vocabulary_head
 from regard.model.heads import VocabularyHead
@@ -140,7 +141,7 @@ class Recurrent(nn.Module):
             return begin_NPBD, Source(None, None)
         batch, words = source_BM.shape
         view = (self.visibility & padding(lengths_B)).over(length, words, batch=batch, device=source_BM.device)
-        return begin_NPBD, Source(self.decoder.aligner.remember(memory_BMD), view if view.blocks is None else view.rendered())
+        return begin_NPBD, Source(self.decoder.aligner.project_kv(memory_BMD), view if view.blocks is None else view.rendered())
 
     def _written(self, target_BL: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
         y_BLD = self.target(target_BL)
@@ -272,3 +273,17 @@ def tree(
         vocabulary_head(c.width, target_vocabulary, target, tied=c.tie != "none"),
     )
     return Part(family, f"B,M and B,L -> B,L,V={target_vocabulary:,}", file, children=parts)
+
+
+def pair_inputs(config: Any, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (source_BM, lengths_B, target_BL)."""
+    return random_ids(sizes.vocabulary, batch, source), all_words(batch, source), random_ids(sizes.written, batch, length)
+
+
+FAMILY = Family(
+    name="recurrent",
+    config=RecurrentConfig,
+    build=lambda config, sizes, seed: Recurrent(config, sizes.vocabulary, sizes.written, seed),
+    inputs=pair_inputs,
+    capabilities=frozenset({"seq2seq", "attention"}),
+)

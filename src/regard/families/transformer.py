@@ -19,11 +19,13 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.packing import Packing, Words
+from regard.families.base import Family, Sizes, all_words, random_ids
 from regard.model.embedding import Embed, Join
 from regard.model.flops import Part, embedding, learned_positions, stack, vocabulary_head
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
+from regard.model.position import attention_position
 from regard.model.stack import BodyConfig, Stack
 from regard.model.state.decoder import DecoderState, EncodedPrompt
 from regard.model.visibility import causal, full
@@ -51,8 +53,10 @@ class TransformerConfig(BodyConfig):
                 f"model.join=concat needs model.position_width between 1 and {self.width - 1} (of the width {self.width}); "
                 f"it is {self.position_width}."
             )
-        if concat and self.position == "none":
-            raise UserError("model.join=concat has nothing to join with model.position=none; choose sinusoidal or learned.")
+        if concat and self.position not in ("sinusoidal", "learned"):
+            raise UserError(
+                f"model.join=concat has nothing to join with model.position={self.position}; choose sinusoidal or learned."
+            )
         if not concat and self.position_width:
             raise UserError(
                 f"model.position_width={self.position_width} needs model.join=concat; added positions have the whole width."
@@ -81,8 +85,9 @@ class Transformer(nn.Module):
         self.target = self._embed(target_vocabulary)
         if config.tie == "all":
             self.target.tokens = self.source.tokens
-        self.encoder = Stack(config, encoder_layers, "encoder")
-        self.decoder = Stack(config, decoder_layers, "decoder", cross=True)
+        self.encoder = Stack(config, encoder_layers, "encoder", position=attention_position(config, encoder_layers, causal=False))
+        written = attention_position(config, decoder_layers, causal=True)
+        self.decoder = Stack(config, decoder_layers, "decoder", cross=True, position=written)
         self.head = VocabularyHead(config.width, target_vocabulary, None if config.tie == "none" else self.target.tokens)
         initialise(self, seed)
 
@@ -112,7 +117,7 @@ class Transformer(nn.Module):
         pattern = causal & self.visibility & (full if target is None else only_words(target))
         view = pattern.over(length, length, device=device)
         memory_view = only_words(source, target).over(length, memory, batch=batch, device=device)
-        return self.decoder(self.target(target_BL, positions(target)), view, self.decoder.remember(memory_BMD), memory_view)
+        return self.decoder(self.target(target_BL, positions(target)), view, self.decoder.project_kv(memory_BMD), memory_view)
 
     def encode(self, source_BM: Tensor, source: Words) -> Tensor:
         batch, length = source_BM.shape
@@ -121,8 +126,8 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def start(self, source_BM: Tensor, lengths_B: Tensor) -> EncodedPrompt:
-        memories = self.decoder.remember(self.encode(source_BM, lengths_B))
-        no_prompt = [block.self_attention.no_words(memory) for block, memory in zip(self.decoder.blocks, memories)]
+        memories = self.decoder.project_kv(self.encode(source_BM, lengths_B))
+        no_prompt = [block.self_attention.empty_kv(memory) for block, memory in zip(self.decoder.blocks, memories)]
         return EncodedPrompt(self, self.target.positions, no_prompt, torch.zeros_like(lengths_B), memories, lengths_B)
 
     def step(self, ids_SW: Tensor, past: DecoderState) -> Tensor:
@@ -144,3 +149,17 @@ def count(config: TransformerConfig, source_vocabulary: int, target_vocabulary: 
     parts += [stack("encoder", c, encoder_layers, source), stack("decoder", c, decoder_layers, target, source)]
     head = vocabulary_head(c.width, target_vocabulary, target, tied=c.tie != "none")
     return Part("transformer", f"B,M and B,L -> B,L,V={target_vocabulary:,}", "families/transformer.py", children=(*parts, head))
+
+
+def _inputs(config: TransformerConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (source_BM, lengths_B, target_BL)."""
+    return random_ids(sizes.vocabulary, batch, source), all_words(batch, source), random_ids(sizes.written, batch, length)
+
+
+FAMILY = Family(
+    name="transformer",
+    config=TransformerConfig,
+    build=lambda config, sizes, seed: Transformer(config, sizes.vocabulary, sizes.written, seed),
+    inputs=_inputs,
+    capabilities=frozenset({"seq2seq", "attention", "blocks"}),
+)

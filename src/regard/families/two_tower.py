@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from regard.core.packing import Words
 from regard.families import bert, encoder
-from regard.families.bert import BERT, BERTConfig, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig
 from regard.families.encoder import Encoder, EncoderConfig
 from regard.families.vectors import Pooling, VectorsConfig, text_vectors
 from regard.families.word2vec import Word2VecConfig

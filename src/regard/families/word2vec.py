@@ -15,12 +15,13 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.rng import generator
+from regard.families.base import Family, Sizes, random_ids
 from regard.model.flops import Part
 
 
 @dataclass(frozen=True, kw_only=True)
 class Word2VecConfig:
-    family: Literal["words"] = "words"
+    family: Literal["word2vec"] = "word2vec"
     width: int = 100
 
     packable = False
@@ -44,6 +45,11 @@ class Word2Vec(nn.Module):
             nn.init.zeros_(self.contexts.weight)
         self.requires_grad_(False)  # steps are taken by hand
 
+    def forward(self, words_B: Tensor, contexts_BL: Tensor) -> Tensor:
+        """Return scores_BL of each word with its contexts: products of their vectors, and both biases."""
+        scores_BL = (self.contexts(contexts_BL) @ self.words(words_B)[..., None])[..., 0]
+        return scores_BL + self.word_bias_V[words_B, None] + self.context_bias_V[contexts_BL] if self.counted else scores_BL
+
     def vectors(self) -> Tensor:
         """vectors_VD, as they are used."""
         return self.words.weight + self.contexts.weight if self.counted else self.words.weight
@@ -60,3 +66,17 @@ def count(config: Word2VecConfig, vocabulary: int, *, products: float = 1, count
     tables = [Part(name, shape, "families/word2vec.py", numbers) for name in ("words", "contexts")]
     flops = round(2 * config.width * products)
     return Part("words", "word, neighbour -> 1", "families/word2vec.py", own_flops=flops, children=tuple(tables))
+
+
+def _inputs(config: Word2VecConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, Tensor]:
+    """Return (words_B, contexts_BL)."""
+    return random_ids(sizes.vocabulary, batch, 1)[:, 0], random_ids(sizes.vocabulary, batch, length)
+
+
+FAMILY = Family(
+    name="word2vec",
+    config=Word2VecConfig,
+    build=lambda config, sizes, seed: Word2Vec(config, sizes.vocabulary, seed, counted=sizes.word_biases),
+    inputs=_inputs,
+    capabilities=frozenset({"word_vectors", "tower"}),
+)

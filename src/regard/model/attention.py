@@ -1,22 +1,24 @@
 """Multi-head attention and the one seam that every attention of every family passes through.
 
-Vaswani et al. 2017, section 3.2.2: concat(head_1 .. head_H) W_O, head_i = attention(Q W_i^Q, K W_i^K, V W_i^V). What is
-projected from the same vectors shares a matrix: queries, keys and values in self-attention; keys and values in cross-attention,
-whose queries come from elsewhere. The number of heads does not change the size: H heads of K = D / H. Heads that were pruned are
-gone from every matrix; those that stay keep their width.
+Vaswani et al. 2017, section 3.2.2: concat(head_1 .. head_H) W_O, head_i = attention(Q W_i^Q, K W_i^K, V W_i^V). Projections of
+the same vectors share a matrix: queries, keys and values in self-attention; keys and values in cross-attention, whose queries
+come from other vectors. H heads of K = D / H, or of any other width. With fewer key/value heads than heads (grouped-query
+attention, Ainslie et al. 2023), groups of H / G heads share keys and values, and a decoding cache holds G heads. Pruned heads are
+gone from every matrix; the others keep their width.
 
-Dims: B batch, L query length, M memory length, D width, H heads, K head width, I = H K all heads side by side, E twice that.
+Dims: B batch, L query length, M memory length, D width, H heads, G key/value heads, K head width, I = H K.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from torch import Tensor, nn
+from torch import Tensor, nn, stack
 
 from regard.model.linear import Linear
 from regard.model.mixers import Mixer
 from regard.model.mixers.causal_scan import Sums
+from regard.model.position.base import Bias, Placement
 from regard.model.probe import Probe, Seen
 from regard.model.state.constant import RunningSums
 from regard.model.state.kv_cache import BeamAncestry, Cache, LayerCache, Slots
@@ -24,22 +26,34 @@ from regard.model.visibility import View
 
 
 def attend(
-    looking: Probe | None, name: str, mixer: Mixer, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float
+    probe: Probe | None,
+    name: str,
+    mixer: Mixer,
+    q_BHLK: Tensor,
+    k_BHMK: Tensor,
+    v_BHMK: Tensor,
+    view: View,
+    bias: Bias | None,
+    dropout: float,
 ) -> Tensor:
-    """The seam: the kernel runs whether or not somebody looks; a probe keeps references and may gate heads."""
-    context_BHLK = mixer.mix(q_BHLK, k_BHMK, v_BHMK, view, dropout)
-    if looking is not None and looking.recording:
-        looking.seen[name] = Seen(mixer, q_BHLK, k_BHMK, v_BHMK, view)
-    return gated(looking, name, context_BHLK)
+    """Return context_BHLK: values mixed by attention. Kernels are chosen below this line; a probe records and gates here.
+
+    With a probe the same kernel runs: it keeps references, from which weights are rebuilt on request, and may gate heads.
+    """
+    more = () if bias is None else (bias,)  # a mixer without scores takes no bias, and settings have seen to it
+    context_BHLK = mixer.mix(q_BHLK, k_BHMK, v_BHMK, view, dropout, *more)
+    if probe is not None and probe.recording:
+        probe.seen[name] = Seen(mixer, q_BHLK, k_BHMK, v_BHMK, view, bias)
+    return gate_heads(probe, name, context_BHLK)
 
 
-def gated(looking: Probe | None, name: str, context_BHLK: Tensor) -> Tensor:
-    """With every head as open as the probe has its gate: for all sequences alike, or for each of them."""
-    if looking is None or (gate := looking.gates.get(name)) is None:
+def gate_heads(probe: Probe | None, name: str, context_BHLK: Tensor) -> Tensor:
+    """Multiply every head's context by the probe's gate: one number a head for all sequences, or for each of them."""
+    if probe is None or (gate := probe.gates.get(name)) is None:
         return context_BHLK
     gate = gate.to(context_BHLK)
     if gate.dim() == 2 and len(gate) > 1:
-        rows = looking.rows
+        rows = probe.rows
         sequences = len(context_BHLK) // rows if isinstance(rows, int) else len(rows)
         if len(gate) != sequences:
             raise ValueError(f"the gate of {name} has {len(gate)} rows; it needs one, or one for each of {sequences} sequences")
@@ -53,7 +67,7 @@ class KeysValues(NamedTuple):
 
 
 class Attention(nn.Module):
-    """Self-attention, or with `cross` attention from x to a memory. `heads` are those left of as many as fill the width."""
+    """Self-attention, or with `cross` attention from x to a memory of `memory_width`. `heads` counts those not pruned."""
 
     def __init__(
         self,
@@ -65,56 +79,89 @@ class Attention(nn.Module):
         name: str,
         cross: bool = False,
         head_width: int | None = None,
+        kv_heads: int | None = None,
+        memory_width: int | None = None,
+        bias: bool = True,
+        scaled: bool = True,
     ) -> None:
         super().__init__()
         self.name, self.width, self.heads, self.head_width = name, width, heads, head_width or width // heads
+        self.kv_heads = kv_heads or heads
         self.mixer = mixer
         self.dropout = dropout
-        self.query = Linear(width, self.inner) if cross else None
-        self.project = Linear(width, (2 if cross else 3) * self.inner)
-        self.out = Linear(self.inner, width)
+        self.scaled = scaled
+        self.query = Linear(width, self.inner, bias=bias) if cross else None
+        given = (memory_width or width) if cross else width
+        self.project = Linear(given, sum(self.projections), bias=bias)
+        self.out = Linear(self.inner, width, bias=bias)
         self.probe: Probe | None = None
 
     @property
     def inner(self) -> int:
-        """The width of all heads side by side: that of the model, until heads are pruned."""
+        """Width of all heads side by side."""
         return self.heads * self.head_width
 
-    def forward(self, x_BLD: Tensor, view: View, memory: KeysValues | Sums | None = None, cache: Cache | None = None) -> Tensor:
+    @property
+    def projections(self) -> tuple[int, ...]:
+        """Sizes of the parts of `project`: queries (in self-attention), keys, values."""
+        kv = self.kv_heads * self.head_width
+        return (kv, kv) if self.query is not None else (self.inner, kv, kv)
+
+    def forward(
+        self,
+        x_BLD: Tensor,
+        view: View,
+        memory: KeysValues | Sums | None = None,
+        cache: Cache | None = None,
+        position: Placement | None = None,
+    ) -> Tensor:
         if self.query is not None:
             assert memory is not None
             q_BHLK, seen = self._split(self.query(x_BLD)), memory
         else:
-            q_BLI, kv_BLE = self.project(x_BLD).split([self.inner, 2 * self.inner], -1)
-            q_BHLK, kv_2BHLK = self._split(q_BLI), kv_BLE.unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
-            found = kv_2BHLK if cache is None else cache.append(kv_2BHLK)
+            kv = self.kv_heads * self.head_width
+            q_BLI, kv_BLE = self.project(x_BLD).split([self.inner, 2 * kv], -1)
+            q_BHLK, kv_2BGLK = self._split(q_BLI), kv_BLE.unflatten(-1, (2, self.kv_heads, -1)).permute(2, 0, 3, 1, 4)
+            if position is not None and position.rotates:
+                q_BHLK = position.rotate(q_BHLK)
+                kv_2BGLK = stack([position.rotate(kv_2BGLK[0]), kv_2BGLK[1]])
+            found = kv_2BGLK if cache is None else cache.append(kv_2BGLK)
             seen = found if isinstance(found, Sums) else KeysValues(*found)
-        return self.out(self._context(q_BHLK, seen, view).transpose(1, 2).flatten(2))
+        return self.out(self._context(q_BHLK, seen, view, position).transpose(1, 2).flatten(2))
 
-    def _context(self, q_BHLK: Tensor, seen: KeysValues | Sums, view: View) -> Tensor:
-        if isinstance(seen, Sums):  # in a decoding step; of the keys themselves nothing is left to look at
-            assert self.mixer.folds is not None
-            return gated(self.probe, self.name, self.mixer.folds.recall(q_BHLK, seen))
+    def _context(self, q_BHLK: Tensor, seen: KeysValues | Sums, view: View, position: Placement | None) -> Tensor:
+        if isinstance(seen, Sums):  # in a decoding step: the keys themselves were not kept, so a probe has nothing to record
+            assert self.mixer.recurrent_form is not None
+            return gate_heads(self.probe, self.name, self.mixer.recurrent_form.query(q_BHLK, seen))
+        k_BHMK, v_BHMK = seen
+        if self.kv_heads != self.heads:
+            k_BHMK, v_BHMK = (part.repeat_interleave(self.heads // self.kv_heads, 1) for part in seen)
+        bias = None if position is None or self.query is not None else position.bias(q_BHLK, k_BHMK)
+        if not self.scaled:  # mixers divide by the root of the head width
+            q_BHLK = q_BHLK * self.head_width**0.5
         dropout = self.dropout if self.training else 0.0
-        return attend(self.probe, self.name, self.mixer, q_BHLK, *seen, view, dropout)
+        return attend(self.probe, self.name, self.mixer, q_BHLK, k_BHMK, v_BHMK, view, bias, dropout)
 
-    def remember(self, memory_BMD: Tensor) -> KeysValues:
-        """Keys and values of a memory: once per pass in training, once per sentence in decoding."""
-        return KeysValues(*map(self._split, self.project(memory_BMD).split(self.inner, -1)))
+    def project_kv(self, memory_BMD: Tensor) -> KeysValues:
+        """Return keys and values of a memory: once per pass in training, once per sentence in decoding."""
+        kv = self.kv_heads * self.head_width
+        parts = self.project(memory_BMD).split(kv, -1)
+        return KeysValues(*(part.unflatten(-1, (self.kv_heads, -1)).transpose(1, 2) for part in parts))
 
-    def no_words(self, like: KeysValues) -> KeysValues:
-        """What is looked at where nothing was read yet."""
-        none_BH0K = like.k_BHMK.new_zeros(len(like.k_BHMK), self.heads, 0, self.head_width)
-        return KeysValues(none_BH0K, none_BH0K)
+    def empty_kv(self, like: KeysValues) -> KeysValues:
+        """Return keys and values of length 0: the prompt of a decoder that has none."""
+        none_BG0K = like.k_BHMK.new_zeros(len(like.k_BHMK), self.kv_heads, 0, self.head_width)
+        return KeysValues(none_BG0K, none_BG0K)
 
     @property
     def keeps_slots(self) -> bool:
-        """Does decoding look at every token that was written?"""
-        return self.mixer.folds is None
+        """Does decoding keep the keys and values of every token?"""
+        return self.mixer.recurrent_form is None
 
-    def room(self, lineage: BeamAncestry, like_SHPK: Tensor) -> LayerCache:
-        """For what decoding keeps."""
-        return Slots(lineage, like_SHPK) if self.mixer.folds is None else RunningSums(self.mixer.folds, lineage, like_SHPK)
+    def make_cache(self, ancestry: BeamAncestry, like_SGPK: Tensor) -> LayerCache:
+        """Create this layer's decoding cache: key/value slots, or running sums for linear attention."""
+        form = self.mixer.recurrent_form
+        return Slots(ancestry, like_SGPK) if form is None else RunningSums(form, ancestry, like_SGPK)
 
     def _split(self, x_BLI: Tensor) -> Tensor:
         return x_BLI.unflatten(-1, (self.heads, -1)).transpose(1, 2)

@@ -1,50 +1,64 @@
-"""The block of the whole family: look (self-attention), look back (cross-attention, in decoders), think (feed-forward).
+"""The block of the whole family: a list of named residual sublayers.
 
-Vaswani et al. 2017, section 3.1. An encoder block has no cross-attention; a decoder's visibility is causal; nothing else differs.
+    encoder, GPT          self, ffn
+    decoder that reads    self, cross, ffn
+    model.mixer=conv      the same with a convolution as `self`
+
+Vaswani et al. 2017, section 3.1. Visibility is what makes a decoder causal; nothing else differs. A sublayer named `self` is
+given the view, the cache and the positions of its own tokens, one named `cross` the memory and its view, any other vectors
+alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.model.attention import Attention, KeysValues
-from regard.model.feedforward import Activation, FeedForward
-from regard.model.mixers import CONVOLUTION, CYCLE, FEATURES, KERNEL_WIDTH, MIXERS, SCORES, check_mixer
+from regard.model.feedforward import Activation, FeedForward, FeedForwardKind
+from regard.model.mixers import MIXERS, SCORES, check_mixer
 from regard.model.mixers.causal_scan import Sums
-from regard.model.mixers.convolution import Convolution
-from regard.model.norm import Norm
+from regard.model.mixers.convolution import Convolution, ConvolutionSettings
+from regard.model.mixers.linear import FavorSettings
+from regard.model.norm import NORMS, NormKind
+from regard.model.position.base import Placement
 from regard.model.pruning import kept_heads, parse_pruned
 from regard.model.state.kv_cache import Cache
 from regard.model.visibility import View
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockConfig:
+class BlockConfig(FavorSettings, ConvolutionSettings):
+    """Settings of a block. Those of one mixer alone are declared, and checked, beside that mixer."""
+
     width: int = 512
     heads: int = 8
+    kv_heads: int = 0  # heads of keys and values, shared by groups of heads; 0: as many as heads
+    head_width: int = 0  # 0: width / heads
     feedforward: int = 2048
+    feedforward_kind: FeedForwardKind = "plain"
+    activation: Activation = "relu"
+    bias: bool = True  # of the linear layers of blocks
     dropout: float = 0.1
     attention_dropout: float = 0.0
-    activation: Activation = "relu"
-    norm: Literal["pre", "post"] = "post"
+    norm: NormKind = "layer"
+    norm_placement: Literal["pre", "post"] = "post"
     norm_epsilon: float = 1e-5
     mixer: str = "softmax"
-    features: int = 0  # of favor; 0: 256
-    redraw_every: int = 0  # steps of training, of favor; 0: never
-    kernel_width: int = 0  # of conv; 0: 7
-    dilation: int = 0  # of conv: how many times as far apart neighbours are as in the layer below; 0: once
+    scaled: bool = True  # scores of softmax are divided by the root of the head width
     pruned: tuple[str, ...] = ()  # heads that are gone, such as encoder.0.self:1+3
 
     def __post_init__(self) -> None:
         for key in ("width", "heads", "feedforward"):
             if getattr(self, key) < 1:
                 raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
-        if self.width % self.heads:
+        if self.head_width < 0:
+            raise UserError(f"model.head_width={self.head_width} must be 0 (model.width / model.heads) or more.")
+        if self.width % self.heads and not self.head_width:
             raise UserError(
                 f"model.width={self.width} does not divide by model.heads={self.heads}; "
                 f"the nearest width that does is {max(1, round(self.width / self.heads)) * self.heads}."
@@ -54,67 +68,72 @@ class BlockConfig:
                 raise UserError(f"model.{key}={getattr(self, key)} must be at least 0 and less than 1.")
         if not 0 < self.norm_epsilon < 1:
             raise UserError(f"model.norm_epsilon={self.norm_epsilon} must be between 0 and 1, such as 1e-5.")
+        if self.kv_heads < 0 or self.heads % (self.kv_heads or 1):
+            raise UserError(
+                f"model.kv_heads={self.kv_heads} must divide model.heads={self.heads}, such as 1 or {self.heads}; 0 is as many."
+            )
+        if self.pruned and self.kv_heads not in (0, self.heads):
+            raise UserError(
+                f"model.pruned={self.pruned[0]} removes a head with its keys and values, and with model.kv_heads={self.kv_heads} "
+                "heads share them; leave one of the two out."
+            )
+        if not self.scaled and self.mixer != "softmax":
+            raise UserError(f"model.scaled=false is for model.mixer=softmax; with {self.mixer} it does nothing: leave it out.")
         parse_pruned(self.pruned, self.heads)
         check_mixer(self)
 
     @property
-    def head_width(self) -> int:
-        return self.width // self.heads
+    def key_width(self) -> int:
+        """Width of a head."""
+        return self.head_width or self.width // self.heads
 
     @property
     def compares(self) -> bool:
-        """Queries with keys, so that a mask may be needed?"""
+        """Does the mixer compare queries with keys, so that a mask may be needed?"""
         return self.mixer in SCORES
-
-    @property
-    def feature_count(self) -> int:
-        return self.features or FEATURES
-
-    def apart(self, layer: int) -> int:
-        """How far the neighbours of a convolution are from each other: in each layer further, then anew, as in ByteNet."""
-        return max(1, self.dilation) ** (layer % CYCLE)
 
 
 class Residual(nn.Module):
-    """x + f(norm x), or norm(x + f x): the one expression that differs between GPT-2 and the 2017 paper."""
+    """A sublayer with its norm and skip connection: x + f(norm x), or norm(x + f x) as in the 2017 paper."""
 
-    def __init__(self, config: BlockConfig) -> None:
+    def __init__(self, config: BlockConfig, layer: nn.Module) -> None:
         super().__init__()
-        self.norm = Norm(config.width, eps=config.norm_epsilon)
+        self.norm = NORMS[config.norm](config.width, eps=config.norm_epsilon)
+        self.layer = layer
         self.dropout = nn.Dropout(config.dropout)
-        self.pre = config.norm == "pre"
+        self.pre = config.norm_placement == "pre"
 
-    def forward(self, x_BLD: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(self, x_BLD: Tensor, *rest: Any) -> Tensor:
         if self.pre:
-            return x_BLD + self.dropout(sublayer(self.norm(x_BLD)))
-        return self.norm(x_BLD + self.dropout(sublayer(x_BLD)))
+            return x_BLD + self.dropout(self.layer(self.norm(x_BLD), *rest))
+        return self.norm(x_BLD + self.dropout(self.layer(x_BLD, *rest)))
 
 
 class Block(nn.Module):
-    def __init__(self, config: BlockConfig, name: str, cross: bool, layer: int = 0) -> None:
+    """Residual sublayers in a row, each by its name: block["self"].layer is its self-attention."""
+
+    def __init__(self, config: BlockConfig, sublayers: Mapping[str, nn.Module]) -> None:
         super().__init__()
-        self.look = Residual(config)
-        self.self_attention = (
-            self._convolution(config, f"{name}.self", layer)
-            if config.mixer == CONVOLUTION
-            else self._attention(config, f"{name}.self", cross=False)
-        )
-        self.look_back = Residual(config) if cross else None
-        self.cross_attention = self._attention(config, f"{name}.cross", cross=True) if cross else None
-        self.think = Residual(config)
-        self.feedforward = FeedForward(config.width, config.feedforward, config.activation)
+        for name, layer in sublayers.items():
+            self.add_module(name, Residual(config, layer))
 
-    @staticmethod
-    def _attention(config: BlockConfig, name: str, cross: bool) -> Attention:
-        c, heads = config, len(kept_heads(config, name))
-        build = MIXERS["softmax" if c.mixer == CONVOLUTION else c.mixer]  # a convolution cannot look back at a source
-        mixer, dropout = build(c, name), c.attention_dropout
-        return Attention(c.width, heads, mixer=mixer, dropout=dropout, name=name, cross=cross, head_width=c.head_width)
+    def __getitem__(self, name: str) -> Residual:
+        return cast(Residual, self._modules[name])
 
-    @staticmethod
-    def _convolution(config: BlockConfig, name: str, layer: int) -> Convolution:
-        c = config
-        return Convolution(c.width, c.heads, kernel_width=c.kernel_width or KERNEL_WIDTH, dilation=c.apart(layer), name=name)
+    def __contains__(self, name: str) -> bool:
+        return name in self._modules
+
+    @property
+    def self_attention(self) -> Attention | Convolution:
+        return cast(Attention, self["self"].layer)
+
+    @property
+    def cross_attention(self) -> Attention | None:
+        return cast(Attention, self["cross"].layer) if "cross" in self else None
+
+    @property
+    def feedforward(self) -> FeedForward:
+        return cast(FeedForward, self["ffn"].layer)
 
     def forward(
         self,
@@ -123,9 +142,34 @@ class Block(nn.Module):
         memory: KeysValues | Sums | None = None,
         memory_view: View | None = None,
         cache: Cache | None = None,
+        position: Placement | None = None,
     ) -> Tensor:
-        x_BLD = self.look(x_BLD, lambda h: self.self_attention(h, view, cache=cache))
-        if self.look_back is not None and self.cross_attention is not None:
-            cross = self.cross_attention
-            x_BLD = self.look_back(x_BLD, lambda h: cross(h, memory_view, memory))
-        return self.think(x_BLD, self.feedforward)
+        given = {"self": (view, None, cache, position), "cross": (memory_view, memory)}
+        for name, residual in self.named_children():
+            x_BLD = residual(x_BLD, *given.get(name, ()))
+        return x_BLD
+
+
+def sublayers(config: BlockConfig, name: str, cross: bool, layer: int = 0, memory_width: int = 0) -> dict[str, nn.Module]:
+    """Build the sublayers of the block of this name, the `layer`-th of its stack."""
+    c = config
+
+    def attention(kind: str) -> Attention:
+        mixer = MIXERS.get(c.mixer, MIXERS["softmax"])(c, f"{name}.{kind}")  # what takes the place of `self` cannot read a source
+        return Attention(
+            c.width,
+            heads := len(kept_heads(c, f"{name}.{kind}")),
+            mixer=mixer,
+            dropout=c.attention_dropout,
+            name=f"{name}.{kind}",
+            cross=kind == "cross",
+            head_width=c.key_width,
+            kv_heads=c.kv_heads or heads,
+            memory_width=memory_width,
+            bias=c.bias,
+            scaled=c.scaled,
+        )
+
+    first = attention("self") if c.mixer in MIXERS else Convolution.build(c, f"{name}.self", layer)
+    ffn = FeedForward(c.width, c.feedforward, c.activation, gated=c.feedforward_kind == "gated", bias=c.bias)
+    return {"self": first} | ({"cross": attention("cross")} if cross else {}) | {"ffn": ffn}

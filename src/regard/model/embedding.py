@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.model.linear import Linear
 from regard.model.norm import Norm
-from regard.model.position.absolute import PositionKind, Positions
+from regard.model.position.absolute import InputPositions
 
 Join = Literal["add", "concat"]
 
@@ -26,7 +26,7 @@ class Embed(nn.Module):
         vocabulary: int,
         width: int,
         *,
-        position: PositionKind,
+        position: str,
         maximum_length: int,
         dropout: float,
         join: Join = "add",
@@ -43,9 +43,11 @@ class Embed(nn.Module):
 
         Tokens with `columns` are the pixels of an image, row by row."""
         super().__init__()
-        self.concat = join == "concat" and position != "none"
+        self.concat = join == "concat"
         self.tokens = nn.Embedding(vocabulary, width - position_width if self.concat else width)
-        self.positions = Positions(position, position_width if self.concat else width, maximum_length, first_position, columns)
+        self.positions = InputPositions(
+            position, position_width if self.concat else width, maximum_length, first_position, columns
+        )
         self.scale = self.tokens.embedding_dim**0.5 if scaled else 1.0
         self.segments = nn.Embedding(segments, width) if segments else None
         self.norm = Norm(width, eps=norm_epsilon) if norm_epsilon else None
@@ -61,7 +63,7 @@ class Embed(nn.Module):
         if self.training and self.word_dropout:
             kept_V = torch.rand(self.tokens.num_embeddings, device=ids_BL.device) >= self.word_dropout
             x_BLD = x_BLD * (kept_V[ids_BL] / (1 - self.word_dropout))[..., None]
-        if (where_LD := self.positions(positions_L)) is not None:
+        if (where_LD := self.positions.embed(positions_L)) is not None:
             if self.concat:
                 x_BLD = torch.cat([x_BLD, where_LD.to(x_BLD).expand(ids_BL.shape[0], -1, -1)], -1)
             else:

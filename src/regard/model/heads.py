@@ -21,10 +21,15 @@ from regard.model.feedforward import ACTIVATIONS, Activation
 from regard.model.linear import Linear
 from regard.model.norm import Norm
 
-Pooling = Literal["tanh", "relu", "gelu", "gelu_tanh", "mean"]
-POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": F.relu, "gelu": F.gelu}
+Pooling = Literal["tanh", "relu", "gelu", "gelu_tanh", "silu", "mean"]
+POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 POOLINGS["gelu_tanh"] = partial(F.gelu, approximate="tanh")
-LAYERS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "gelu_tanh": partial(nn.GELU, approximate="tanh")}
+LAYERS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "gelu_tanh": partial(nn.GELU, approximate="tanh"),
+}
 
 
 class VocabularyHead(nn.Module):

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.model.block import BlockConfig
 from regard.model.flops import Part, stack
-from regard.model.position.absolute import Positions
+from regard.model.position.absolute import InputPositions
 from regard.model.recurrent.encoder import GATES, RecurrentEncoder
 from regard.model.stack import Stack
 from regard.model.visibility import padding
@@ -43,9 +43,9 @@ class Level(nn.Module):
         super().__init__()
         width, dropout = blocks.width, blocks.dropout
         self.encoder: RecurrentEncoder | Stack
-        self.positions: Positions | None = None
+        self.positions: InputPositions | None = None
         if encoder == "transformer":
-            self.positions, self.encoder = Positions("sinusoidal", width, 1), Stack(blocks, layers, name)
+            self.positions, self.encoder = InputPositions("sinusoidal", width, 1), Stack(blocks, layers, name)
         else:
             self.encoder = RecurrentEncoder(encoder, width, layers, bidirectional=True, dropout=dropout)
 
@@ -54,7 +54,7 @@ class Level(nn.Module):
         rows, length, _ = x_SMD.shape
         if isinstance(self.encoder, Stack):
             assert self.positions is not None
-            where_MD = self.positions(torch.arange(length, device=x_SMD.device))
+            where_MD = self.positions.embed(torch.arange(length, device=x_SMD.device))
             view = padding(lengths_S).over(length, length, batch=rows, device=x_SMD.device)
             return self.encoder(x_SMD if where_MD is None else x_SMD + where_MD.to(x_SMD.dtype), view)
         groups = list(alike(lengths))
@@ -85,7 +85,8 @@ def blocks_of(encoder: Encoder, width: int, heads: int, feedforward: int, dropou
     if encoder != "transformer" and width % 2:
         raise UserError(f"model.width={width} cannot be halved between two ways of reading; give an even number.")
     heads = heads or (HEADS if encoder == "transformer" else 1)
-    return BlockConfig(width=width, heads=heads, feedforward=feedforward or WIDER * max(1, width), dropout=dropout, norm="pre")
+    inner = feedforward or WIDER * max(1, width)
+    return BlockConfig(width=width, heads=heads, feedforward=inner, dropout=dropout, norm_placement="pre")
 
 
 def check_levels(encoder: Encoder, width: int, layers: int, heads: int, feedforward: int, dropout: float) -> None:

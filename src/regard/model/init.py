@@ -24,8 +24,8 @@ from regard.model.mixers.scores import Additive, Bilinear
 def initialise(model: nn.Module, seed: int, deviation: float | None = None, residual_layers: int = 1) -> None:
     """Xavier where no deviation is given; with one, it is divided by sqrt(residual_layers) for what residuals add."""
     generator = torch.Generator().manual_seed(seed)
-    fused = {id(module.project): module.inner for module in model.modules() if isinstance(module, Attention)}
-    fused |= {id(module.project): module.width for module in model.modules() if isinstance(module, Convolution)}
+    fused = {id(module.project): module.projections for module in model.modules() if isinstance(module, Attention)}
+    fused |= {id(module.project): (module.width, module.width) for module in model.modules() if isinstance(module, Convolution)}
     residual = {
         id(m.contract if isinstance(m, FeedForward) else m.out)
         for m in model.modules()
@@ -62,7 +62,7 @@ def initialise(model: nn.Module, seed: int, deviation: float | None = None, resi
             share = residual_layers**-0.5 if id(module) in residual else 1.0
             nn.init.normal_(module.weight, std=deviation * share, generator=generator)
         else:
-            for part in module.weight.split(fused.get(id(module), module.out_features)):
+            for part in module.weight.split(fused.get(id(module), (module.out_features,))):
                 nn.init.xavier_uniform_(part, generator=generator)
 
 

@@ -36,5 +36,5 @@ class LearnedQuery(nn.Module):
         keys_BMD = self.keys(x_BMD).tanh()
         view = padding(lengths_B).over(1, length, batch=batch, device=x_BMD.device)
         q_B11D = self.query_D.to(keys_BMD.dtype).expand(batch, 1, 1, -1)
-        context_B11D = attend(self.probe, self.name, self.mixer, q_B11D, keys_BMD[:, None], x_BMD[:, None], view, 0.0)
+        context_B11D = attend(self.probe, self.name, self.mixer, q_B11D, keys_BMD[:, None], x_BMD[:, None], view, None, 0.0)
         return self.out(context_B11D[:, 0, 0])

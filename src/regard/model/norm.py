@@ -7,13 +7,28 @@ Summed in float32 whatever the vectors are, and answered in their own type: a bf
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
 class Norm(nn.LayerNorm):
     def forward(self, x_BLD: Tensor) -> Tensor:
         return super().forward(x_BLD).to(x_BLD.dtype)
+
+
+class RMSNorm(nn.RMSNorm):
+    """Each vector divided by its root mean square, then scaled by what is learned (Zhang & Sennrich 2019): no mean, no shift."""
+
+    def forward(self, x_BLD: Tensor) -> Tensor:
+        normed_BLD = F.rms_norm(x_BLD.float(), self.normalized_shape, None, self.eps)
+        return self.weight.to(x_BLD.dtype) * normed_BLD.to(x_BLD.dtype)
+
+
+NormKind = Literal["layer", "rms"]
+NORMS: dict[NormKind, type[Norm] | type[RMSNorm]] = {"layer": Norm, "rms": RMSNorm}
 
 
 class BatchNorm(nn.Module):

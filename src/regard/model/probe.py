@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import nearest
 from regard.model.mixers import Mixer
+from regard.model.position.base import Bias
 from regard.model.visibility import View
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Seen:
     k_BHMK: Tensor
     v_BHMK: Tensor
     view: View
+    bias: Bias | None = None
 
     def weights(self, heads: Sequence[int] | None = None, rows: Sequence[int] | None = None) -> Tensor:
         """weights_BHLM for these heads and query rows (all where not given), by the mixer's reference form."""
@@ -52,7 +54,11 @@ class Seen:
         if heads is not None and sees.shape[1] > 1:
             sees = sees[:, list(heads)]
         with torch.set_grad_enabled(torch.is_grad_enabled() and q.requires_grad):  # not what a mixer has learned
-            return self.mixer.weights(q[:, :, rows_R].float(), k.float(), sees)
+            if self.bias is None:
+                return self.mixer.weights(q[:, :, rows_R].float(), k.float(), sees)
+            heads_H = torch.arange(self.bias.shape[1], device=q.device) if heads is None else torch.tensor(heads, device=q.device)
+            bias_BHRM = self.bias.rows(rows_R, heads_H).float()
+            return self.mixer.weights(q[:, :, rows_R].float(), k.float(), sees, bias_BHRM)  # type: ignore[call-arg]
 
 
 @dataclass

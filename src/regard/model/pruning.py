@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Heads = Mapping[str, Collection[int]]  # by the name of their attention
 WEIGHT = re.compile(  # what has a place for each head; the bias of the output belongs to all, a generator is another network
-    r"^(?!generator\.).*?(?P<stack>encoder|decoder)\.blocks\.(?P<layer>\d+)\.(?P<kind>self|cross)_attention\."
+    r"^(?!generator\.).*?(?P<stack>encoder|decoder)\.blocks\.(?P<layer>\d+)\.(?P<kind>self|cross)\.layer\."
     r"(query\.weight|query\.bias|project\.weight|project\.bias|out\.weight)$"
 )
 ENTRY = re.compile(r"([a-z]+\.\d+\.[a-z]+):(\d+(?:\+\d+)*)")
@@ -98,7 +98,7 @@ def _by_head(
         found = WEIGHT.search(part)
         if found and (name := f"{found['stack']}.{found['layer']}.{found['kind']}") in names:
             left, side = kept_heads(config, name), 1 if part.endswith("out.weight") else 0
-            tensor_PHK = tensor.movedim(side, 0).unflatten(0, (-1, len(left), config.head_width))
+            tensor_PHK = tensor.movedim(side, 0).unflatten(0, (-1, len(left), config.key_width))
             changed[part] = change(tensor_PHK, name, left).flatten(0, 2).movedim(0, side).contiguous()
     return changed
 
@@ -136,4 +136,4 @@ def _shrink(attention: Attention, heads: int) -> None:
             inputs, outputs = (inner, rows) if name == "out" else (columns, rows // attention.inner * inner)
             smaller = Linear(inputs, outputs, device=part.weight.device, dtype=part.weight.dtype)
             setattr(attention, name, smaller.requires_grad_(part.weight.requires_grad))
-    attention.heads = heads
+    attention.heads = attention.kv_heads = heads

@@ -31,7 +31,7 @@ from regard.model.block import BlockConfig
 from regard.model.feedforward import FeedForward
 from regard.model.linear import Linear
 from regard.model.norm import Norm
-from regard.model.position.absolute import PositionKind, Sinusoidal, by_row_and_column
+from regard.model.position.absolute import Sinusoidal, by_row_and_column
 from regard.model.stack import Stack
 from regard.model.visibility.parse import parse_visibility
 
@@ -87,7 +87,7 @@ def stage_channels(size: int, width: int) -> list[int]:
 class GridPositions(nn.Module):
     """One vector a cell where they are learned; sinusoidal, one half of the width says the row and the other the column."""
 
-    def __init__(self, kind: PositionKind, side: int, width: int) -> None:
+    def __init__(self, kind: str, side: int, width: int) -> None:
         super().__init__()
         self.side, self.kind = side, kind
         self.table = nn.Embedding(side * side, width) if kind == "learned" else None
@@ -119,7 +119,7 @@ class Think(nn.Module):
 
 class ImageEncoder(nn.Module):
     def __init__(
-        self, config: BlockConfig, kind: Cells, *, patch: int, side: int, layers: int, position: PositionKind, visibility: str
+        self, config: BlockConfig, kind: Cells, *, patch: int, side: int, layers: int, position: str, visibility: str
     ) -> None:
         """Of `side` x `side` cells, `patch` pixels each; `layers` and `visibility` are of the blocks that look at patches."""
         super().__init__()

@@ -14,7 +14,6 @@ from regard.families.han import HANConfig
 from regard.families.hran import HRANConfig
 from regard.families.published_sizes import PETAFLOP_DAY, SIZES, Cells, Config, Size, context, depth
 from regard.model.flops import Part, constant_state, keys_and_values
-from regard.model.mixers import CONVOLUTION
 from regard.runs.cost_report import amount
 from regard.text.config import TextConfig
 
@@ -152,7 +151,7 @@ class Footprint:
     def _cache(self) -> str:
         window, cached = context(self.config), self.cached_per_token
         full = f"; {self._kinds(CACHE_BYTES, cached * window)} for a full window" if window else ""
-        of_source = self.config.mixer == CONVOLUTION or isinstance(self.config, Cells)
+        of_source = self.config.mixer == "conv" or isinstance(self.config, Cells)
         alone = "alone" if of_source else "as of the target"
         source = f", of the source {alone}" if all(depth(self.config)) else ""
         return f"{self._kinds(CACHE_BYTES, cached)} a token{source}{full}; for each text of a batch"

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.core.config import override
 from regard.core.errors import UserError
 from regard.families import FAMILIES
-from regard.families.bert import MASKED_WORDS, Heads
+from regard.families.base import MASKED_WORDS, Heads
 from regard.families.electra import ELECTRAConfig
 from regard.families.vectors import VectorsConfig
 from regard.interop.huggingface import read_public
@@ -85,7 +85,7 @@ class InitCheckpoint:
         model = self.settings["model"]
         if not model.get("pruned"):
             return self
-        weights = restored_weights(self.weights, FAMILIES[model["family"]](**model))
+        weights = restored_weights(self.weights, FAMILIES[model["family"]].config(**model))
         return replace(self, settings=self.settings | {"model": model | {"pruned": ()}}, weights=weights)
 
 

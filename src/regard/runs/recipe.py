@@ -107,15 +107,15 @@ WORDS = ("skipgram", "cbow", "glove")
 TASKS = {
     "translate": Sections(PairsConfig, PairTextConfig, ("transformer", "recurrent"), ("seq2seq",)),
     "reply": Sections(DialoguesConfig, PairTextConfig, ("transformer", "recurrent", "hran"), ("seq2seq",)),
-    "retrieve": Sections(RetrievalConfig, TextConfig, ("encoder", "bert", "words"), ("contrastive",)),
+    "retrieve": Sections(RetrievalConfig, TextConfig, ("encoder", "bert", "word2vec"), ("contrastive",)),
     "write": Sections(TextsConfig, TextConfig, ("gpt",), ("causal_lm",)),
-    "classify": Sections(LabelledConfig, TextConfig, ("gpt", "bert", "encoder", "hierarchical", "elmo"), LABELS),
+    "classify": Sections(LabelledConfig, TextConfig, ("gpt", "bert", "encoder", "han", "elmo"), LABELS),
     "embed": Sections(SentencesConfig, TextConfig, ("bert", "elmo"), ("vectors",)),
     "answer": Sections(QuestionsConfig, TextConfig, ("bert",), ("span",)),
     "tag": Sections(TaggedConfig, TextConfig, ("bert", "elmo"), ("tagging",)),
     "fill": Sections(TextsConfig, TextConfig, ("bert", "electra"), ("masked_lm", "replaced_token")),
     "read": Sections(TextsConfig, TextConfig, ("elmo",), ("bidirectional_lm",)),
-    "words": Sections(WordsDataConfig, TextConfig, ("words",), WORDS, WordVectorTrainConfig),
+    "words": Sections(WordsDataConfig, TextConfig, ("word2vec",), WORDS, WordVectorTrainConfig),
     "denoise": Sections(LabelledConfig, TextConfig, ("encoder", "bert"), ("masked_lm",)),
     "caption": Sections(CaptionsConfig, TextConfig, ("captioner",), ("captioning",)),
 }
@@ -123,7 +123,7 @@ TASKS = {
 
 BUILTIN = "builtin:"
 LARGEST = MIB  # of a recipe; they have some hundred lines
-WITHOUT_BLOCKS = ("recurrent", "hierarchical", "hran", "captioner", "elmo")  # or with few of them
+WITHOUT_BLOCKS = ("recurrent", "han", "hran", "captioner", "elmo")  # or with few of them
 COMPILED_BY_WORDS = ("hran",)
 Tables = dict[str, dict[str, Any]]  # the sections of a recipe, as they are written
 
@@ -208,7 +208,7 @@ def made(tables: Tables) -> Recipe:
     recipe = Recipe(
         **without_model(tables),
         text=build(sections.text, tables["text"], "text"),
-        model=build(FAMILIES[family], tables["model"], "model"),
+        model=build(FAMILIES[family].config, tables["model"], "model"),
         objective=build(OBJECTIVES[objective], tables["objective"], "objective"),
     )
     if family in ("transformer", "recurrent", "hran") and recipe.model.tie == "all" and not recipe.text.joint:

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
-from regard.families import FAMILIES
-from regard.families.bert import BERTConfig, Heads
+from regard.families import FAMILIES, marks_of
+from regard.families.base import Heads
+from regard.families.bert import BERTConfig
 from regard.families.bodies import body_of
-from regard.families.classifier import marks
 from regard.families.elmo import ELMo, ELMoConfig
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.published_sizes import context
@@ -68,11 +68,11 @@ def open_body(name: str | Path, device: str | None = None) -> Body:
 
 
 def _of_start(start: InitCheckpoint, device: torch.device) -> Body:
-    config = FAMILIES[start.settings["model"]["family"]](**start.settings["model"])
+    config = FAMILIES[start.settings["model"]["family"]].config(**start.settings["model"])
     if not isinstance(config, GPTConfig | BERTConfig | ELMoConfig):
         able = "a GPT, a BERT or relative, an ELMo, or a translator"
         raise UserError(f"{start.name} is of the family {config.family}; a word is followed through the layers of {able}.")
-    around, tokenizer = marks(config, start.tokenizer.roles), start.tokenizer
+    around, tokenizer = marks_of(config, start.tokenizer.roles), start.tokenizer
     if isinstance(config, GPTConfig):
         gpt = GPT(config, start.vocabulary)
         start.fill(gpt)

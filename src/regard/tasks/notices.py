@@ -11,7 +11,6 @@ from typing import Any
 
 from regard.core.terminal import aside, quoted
 from regard.families.published_sizes import Bodies, depth
-from regard.model.mixers import CONVOLUTION
 from regard.model.visibility import causal, full
 from regard.model.visibility.full_length import LONGEST, whole_up_to
 from regard.model.visibility.parse import parse_visibility
@@ -60,7 +59,7 @@ MARKS = 2  # around a text
 
 def seen_whole(config: Any) -> int | None:
     """The most tokens of a text in which this model's pattern leaves out nothing; None where it is no pattern that could."""
-    if not isinstance(config, Bodies) or config.mixer == CONVOLUTION:
+    if not isinstance(config, Bodies) or config.mixer == "conv":
         return None
     pattern = parse_visibility(config.visibility)
     readers, writers = depth(config)

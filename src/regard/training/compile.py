@@ -42,4 +42,4 @@ def compile_stacks(model: nn.Module) -> None:
 def _sparse(module: nn.Module) -> bool:
     """Return whether a module attends in sparse blocks, which FlexAttention computes on a GPU."""
     pattern = getattr(module, "visibility", None)
-    return isinstance(pattern, Visibility) and pattern.static.reach is None
+    return isinstance(pattern, Visibility) and pattern.data_independent.reach is None

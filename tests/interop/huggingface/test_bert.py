@@ -9,7 +9,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.core.packing import Packing
-from regard.families.bert import BERT, BERTConfig, Heads, count
+from regard.families.base import Heads
+from regard.families.bert import BERT, BERTConfig, count
 from tests.families.public_folder import shaken
 
 few = settings(max_examples=25)

@@ -28,7 +28,7 @@ def test_the_last_layer_says_what_the_model_says(name):
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_every_layer_is_a_model_that_stops_there(norm):
     """A stack with fewer blocks and the same weights is what the lens says of that layer."""
-    config = GPTConfig(width=16, heads=2, feedforward=24, layers=3, dropout=0.0, norm=norm, maximum_length=9)
+    config = GPTConfig(width=16, heads=2, feedforward=24, layers=3, dropout=0.0, norm_placement=norm, maximum_length=9)
     model = GPT(config, 12, seed=1).eval()
     ids = torch.randint(0, 12, (1, 7), generator=torch.Generator().manual_seed(0))
     for p in model.parameters():

@@ -9,12 +9,12 @@ import torch
 from regard.core.errors import UserError
 from regard.lens.analyses.positions import analysed, positions_of
 from regard.lens.result import html
-from regard.model.position.absolute import Positions
+from regard.model.position.absolute import InputPositions
 from tests.lens.some_subjects import answers
 
 
 def random_table(places=200, width=16):
-    positions = Positions("learned", width, places)
+    positions = InputPositions("learned", width, places)
     torch.nn.init.normal_(positions.scheme.table.weight, generator=torch.Generator().manual_seed(0))
     return positions
 
@@ -22,7 +22,7 @@ def random_table(places=200, width=16):
 @pytest.mark.parametrize("width", [16, 64, 96])
 def test_sinusoids_turn(width):
     """By a linear map exactly, and alike by distance alone: the cosine is the mean of cos(k / 10000^(2i/d))."""
-    result = analysed(Positions("sinusoidal", width, 0), "demo")
+    result = analysed(InputPositions("sinusoidal", width, 0), "demo")
     assert max(result.turned.values()) < 1e-6
     assert result.offset[8] > 0.5
     for k in (0, 1, 5, 100):
@@ -32,7 +32,7 @@ def test_sinusoids_turn(width):
 
 
 def test_pixels_are_alike_down_a_column():
-    result = analysed(Positions("sinusoidal", 32, 0, columns=16), "demo")
+    result = analysed(InputPositions("sinusoidal", 32, 0, columns=16), "demo")
     assert result.lines()[0] == "demo: row-and-column positions, 512 of width 32"
     assert result.alike[16] > result.alike[8]  # the pixel below is nearer than the one in the middle of the row
     assert result.spread[16] < 1e-4
@@ -41,7 +41,7 @@ def test_pixels_are_alike_down_a_column():
 def test_the_map_is_the_rotation_of_the_paper():
     """What is fitted predicts far positions; so does the matrix of angles written down."""
     width, k = 8, 3
-    positions = Positions("sinusoidal", width, 0)
+    positions = InputPositions("sinusoidal", width, 0)
     table = positions(torch.arange(50)).double()
     turn = torch.zeros(width, width, dtype=torch.float64)
     for i in range(0, width, 2):

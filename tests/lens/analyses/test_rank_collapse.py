@@ -19,7 +19,7 @@ DEPTH = 8
 def residuals(norm, seed, *, skips, feedforward, visibility=full):
     """Distances to rank one through a random deep stack, in float64."""
     torch.manual_seed(seed)
-    config = BlockConfig(width=32, heads=4, feedforward=64, dropout=0.0, norm=norm)
+    config = BlockConfig(width=32, heads=4, feedforward=64, dropout=0.0, norm_placement=norm)
     stack = Stack(config, DEPTH, "encoder").double().eval()
     x = torch.randn(1, 12, 32, dtype=torch.float64)
     found = [distance(x[0])]
@@ -69,7 +69,7 @@ def test_the_distance_is_to_the_nearest_matrix_of_equal_rows(rows, columns, seed
 def test_switches_are_the_expressions_they_name():
     """Of one block, by hand; and outside the with-block nothing has changed."""
     for norm in ("pre", "post"):
-        config = BlockConfig(width=16, heads=2, feedforward=24, dropout=0.0, norm=norm)
+        config = BlockConfig(width=16, heads=2, feedforward=24, dropout=0.0, norm_placement=norm)
         stack = Stack(config, 1, "encoder").eval()
         (block,) = stack.blocks
         x, view = torch.randn(2, 5, 16), full.over(5, 5, device=torch.device("cpu"))
@@ -85,12 +85,12 @@ def test_switches_are_the_expressions_they_name():
             return f(residual.norm(h)) if residual.pre else residual.norm(f(h))
 
         with switched(stack, skips=False, feedforward=True):
-            expected = end(without(block.think, block.feedforward, without(block.look, look, x)))
+            expected = end(without(block["ffn"], block.feedforward, without(block["self"], look, x)))
             torch.testing.assert_close(stack(x, view), expected)
         with switched(stack, skips=False, feedforward=False):
-            torch.testing.assert_close(stack(x, view), end(without(block.look, look, x)))
+            torch.testing.assert_close(stack(x, view), end(without(block["self"], look, x)))
         with switched(stack, skips=True, feedforward=False):
-            torch.testing.assert_close(stack(x, view), end(block.look(x, look)))
+            torch.testing.assert_close(stack(x, view), end(block["self"](x, view)))
         assert torch.equal(stack(x, view), before)
 
 

@@ -19,7 +19,7 @@ PATTERNS = ["full", "causal", "window(6)", "strided(3)", "bigbird(4)", "causal &
 
 @pytest.mark.parametrize("text", PATTERNS)
 def test_short_texts_are_drawn_pair_by_pair(text: str) -> None:
-    pattern, places = parse_visibility(text).settled(50), torch.arange(50)
+    pattern, places = parse_visibility(text).with_length(50), torch.arange(50)
     nobody = torch.zeros(1, 1, dtype=torch.long)
     expected = pattern.sees(nobody, nobody, places[:, None], places).expand(50, 50)
     assert (shares(parse_visibility(text), 50) == expected.numpy()).all()
@@ -29,7 +29,7 @@ def test_short_texts_are_drawn_pair_by_pair(text: str) -> None:
     ("text", "tokens"), [("causal", 1024), ("window(64)", 1000), ("bigbird(64)", 4096), ("block(300)", 1500)]
 )
 def test_cells_of_long_texts_have_the_share_that_is_seen(text: str, tokens: int) -> None:
-    pattern, places = parse_visibility(text).settled(tokens), torch.arange(tokens)
+    pattern, places = parse_visibility(text).with_length(tokens), torch.arange(tokens)
     nobody = torch.zeros(1, 1, dtype=torch.long)
     sees = pattern.sees(nobody, nobody, places[:, None], places).expand(tokens, tokens).float()
     found = shares(parse_visibility(text), tokens)

@@ -131,5 +131,5 @@ def test_relu_features_need_no_draw() -> None:
 
 
 def test_drawn_tensors_are_known_by_name() -> None:
-    assert is_drawn("encoder.blocks.0.self_attention.mixer.features.directions_FK")
-    assert not is_drawn("encoder.blocks.0.self_attention.project.weight")
+    assert is_drawn("encoder.blocks.0.self.layer.mixer.features.directions_FK")
+    assert not is_drawn("encoder.blocks.0.self.layer.project.weight")

@@ -1,4 +1,4 @@
-"""Positions against the lecture's printed vectors and properties (T3, T10)."""
+"""InputPositions against the lecture's printed vectors and properties (T3, T10)."""
 
 from math import pi
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.core.errors import UserError
-from regard.model.position.absolute import Pixels, Positions, Sinusoidal
+from regard.model.position.absolute import InputPositions, Pixels, Sinusoidal
 
 
 def test_the_printed_vectors():
@@ -45,7 +45,7 @@ def test_similarity_falls_with_distance_and_is_symmetric():
 
 def test_a_position_alone_is_the_position_in_a_row():
     for kind in ("sinusoidal", "learned"):
-        positions = Positions(kind, 8, 32)
+        positions = InputPositions(kind, 8, 32)
         whole = positions(torch.arange(10))
         assert torch.equal(positions(torch.tensor([7]))[0], whole[7])
 
@@ -60,11 +60,11 @@ def test_pixels_are_told_by_row_and_by_column():
             expected = torch.stack([angles.sin(), angles.cos()], -1).flatten()
             torch.testing.assert_close(found[1 + row * columns + column], expected, atol=1e-5, rtol=0)
     assert len({tuple(vector) for vector in found.round(decimals=4).tolist()}) == 1 + 3 * columns  # the mark's is another
-    packed = Positions("sinusoidal", width, 32, columns=columns)(torch.tensor([[0, 1, 7, 0, 1, 7]]))
+    packed = InputPositions("sinusoidal", width, 32, columns=columns)(torch.tensor([[0, 1, 7, 0, 1, 7]]))
     assert packed is not None
     assert torch.equal(packed[0, :3], packed[0, 3:])
 
 
 def test_learned_positions_end_and_say_so():
     with pytest.raises(UserError, match="33 tokens does not fit the 32 learned positions"):
-        Positions("learned", 8, 32).check(33)
+        InputPositions("learned", 8, 32).check(33)

@@ -14,7 +14,7 @@ from regard.model.probe import probe
 from regard.model.sparse import cpu as blocked
 from regard.model.sparse import dispatch
 from regard.model.sparse.blocks import blocks_of
-from regard.model.sparse.dispatch import choose, told
+from regard.model.sparse.dispatch import choose, describe
 from regard.model.stack import Stack
 from regard.model.visibility import Visibility, causal, documents, full, padding, window
 from regard.model.visibility.mask import View
@@ -42,7 +42,7 @@ PATTERNS = [
 
 def over(pattern: Visibility, length: int, memory: int, batch: int, size: int, offset: int = 0) -> View:
     """By blocks of this size, however short."""
-    pattern = pattern.settled(memory if pattern.lengths_B is None else pattern.lengths_B)
+    pattern = pattern.with_length(memory if pattern.lengths_B is None else pattern.lengths_B)
     blocks = blocks_of(pattern, length, memory, size, batch=batch, offset=offset, device=CPU)
     return View(pattern, batch, length, memory, offset, CPU, blocks=blocks)
 
@@ -206,13 +206,13 @@ def test_what_comes_later_in_padded_texts_is_left_out_by_blocks():
 
 
 def test_it_is_said_which_kernel_and_why():
-    assert told(full, 4096) == "all pairs at once (everybody is seen)"
-    assert told(causal, 4096).startswith("all pairs at once (all before it")
-    assert told(window(8), 100) == "all pairs at once (fewer than 512 tokens)"
-    said = told(parse_visibility("bigbird(64)"), 4096)
+    assert describe(full, 4096) == "all pairs at once (everybody is seen)"
+    assert describe(causal, 4096).startswith("all pairs at once (all before it")
+    assert describe(window(8), 100) == "all pairs at once (fewer than 512 tokens)"
+    said = describe(parse_visibility("bigbird(64)"), 4096)
     assert "on a CPU blocks by the fused kernel (15% of blocks of 64 needed, 1.8 times the time a pair)" in said
     assert "on a GPU blocks by FlexAttention" in said
-    assert "plain products" in told(parse_visibility("bigbird(64)"), 4096, dropout=0.1)
+    assert "plain products" in describe(parse_visibility("bigbird(64)"), 4096, dropout=0.1)
     assert choose(window(8), 4096, 4096, 0, "mps").size == 0
 
 

@@ -40,7 +40,7 @@ WIDE = [
 
 def over(pattern: Visibility, length: int, memory: int, batch: int, size: int, offset: int = 0) -> View:
     device = torch.device("cuda")
-    pattern = pattern.settled(memory if pattern.lengths_B is None else pattern.lengths_B)
+    pattern = pattern.with_length(memory if pattern.lengths_B is None else pattern.lengths_B)
     blocks = blocks_of(pattern, length, memory, size, batch=batch, offset=offset, device=device)
     return View(pattern, batch, length, memory, offset, device, blocks=blocks)
 

@@ -77,7 +77,7 @@ def assert_equal_to_all_pairs(
     seed: int = 0,
     run: Callable[..., Tensor] = shared_out,
 ) -> None:
-    pattern = pattern.settled(length if pattern.lengths_B is None else pattern.lengths_B)
+    pattern = pattern.with_length(length if pattern.lengths_B is None else pattern.lengths_B)
     wide, mask = laid(pattern, length, size, chunk, batch)
     draw = torch.Generator().manual_seed(seed)
     inputs = [torch.randn(batch, HEADS, length, WIDTH, generator=draw).to(dtype).requires_grad_() for _ in range(3)]
@@ -164,7 +164,7 @@ def test_no_row_and_no_column_grows_with_the_text(padded):
     longest = []
     for length in (1024, 4096):
         lengths = torch.tensor([length, length // 2 + 1])
-        pattern = (bigbird(8) & (padding(lengths) if padded else full)).settled(lengths if padded else length)
+        pattern = (bigbird(8) & (padding(lengths) if padded else full)).with_length(lengths if padded else length)
         _, mask = laid(pattern, length, 8, 32, 2)
         rows = mask.kv_num_blocks + mask.full_kv_num_blocks
         columns = mask.q_num_blocks + mask.full_q_num_blocks
@@ -177,15 +177,15 @@ def test_no_row_and_no_column_grows_with_the_text(padded):
 
 def test_what_is_seen_whole_stays_so():
     """Only a text's last block is asked about pair by pair, where it ends within, and none is listed twice."""
-    _, mask = laid(bigbird(8).settled(256), 256, 8, 4, 1)
+    _, mask = laid(bigbird(8).with_length(256), 256, 8, 4, 1)
     assert int(mask.kv_num_blocks.sum()) == 0
-    _, mask = laid(bigbird(8).settled(255), 255, 8, 4, 1)
+    _, mask = laid(bigbird(8).with_length(255), 255, 8, 4, 1)
     assert int(mask.kv_num_blocks.sum()) == 32  # each block of queries sees the last one once
     assert not (listed(mask.kv_num_blocks, mask.kv_indices) & listed(mask.full_kv_num_blocks, mask.full_kv_indices)).any()
 
 
 def test_the_only_block_of_a_short_text_is_wide_once():
-    pattern = (bigbird(4) & padding(torch.tensor([40, 3, 8]))).settled(torch.tensor([40, 3, 8]))
+    pattern = (bigbird(4) & padding(torch.tensor([40, 3, 8]))).with_length(torch.tensor([40, 3, 8]))
     wide = wide_of(pattern, 40, 4, batch=3, device=CPU, chunk=8)
     assert wide is not None
     assert wide.numbers_BW[:, :2].tolist() == [[0, 9], [0, -1], [0, 1]]
@@ -195,7 +195,7 @@ def test_the_only_block_of_a_short_text_is_wide_once():
 def test_lengths_with_copies_are_multiples_of_a_tile():
     for text, size in (("bigbird(64)", 64), ("bigbird(64, 3, 1)", 64), ("longformer(512)", 128), ("bigbird(32)", 128)):
         for length in (8192, 8193, 10_000):
-            wide = wide_of(parse_visibility(text).settled(length), length, size, batch=1, device=CPU)
+            wide = wide_of(parse_visibility(text).with_length(length), length, size, batch=1, device=CPU)
             assert wide is not None
             assert wide.tokens % 128 == 0
             assert wide.tokens < 1.2 * (length + 2048)
@@ -205,15 +205,15 @@ def test_lengths_with_copies_are_multiples_of_a_tile():
 def test_who_has_wide_blocks():
     b = torch.zeros(1, 1, dtype=torch.long)
     lengths = torch.tensor([640])
-    assert bigbird(64).settled(640).wide(b, 64).tolist() == [[0, 9]]
+    assert bigbird(64).with_length(640).wide(b, 64).tolist() == [[0, 9]]
     assert Global(65).wide(b, 64).tolist() == [[0, 1]]
-    assert (bigbird(64) & padding(lengths)).settled(lengths).wide(b, 64).tolist() == [[0, 9]]
-    assert (padding(lengths) & bigbird(64)).settled(lengths).wide(b, 64).tolist() == [[0, 9]]
-    assert (padding(lengths) & (window(3) & bigbird(64))).settled(lengths).wide(b, 64) is None
+    assert (bigbird(64) & padding(lengths)).with_length(lengths).wide(b, 64).tolist() == [[0, 9]]
+    assert (padding(lengths) & bigbird(64)).with_length(lengths).wide(b, 64).tolist() == [[0, 9]]
+    assert (padding(lengths) & (window(3) & bigbird(64))).with_length(lengths).wide(b, 64) is None
     everything = visibility.given(torch.ones(1, 640, 640, dtype=torch.bool))
     others = (causal & bigbird(64), window(64), parse_visibility("bigbird-fixed(64)"), bigbird(64) & everything)
     for pattern in (*others, parse_visibility("bigbird-fixed(64) | global(64)"), Last(64) & causal, full, causal):
-        assert pattern.settled(640).wide(b, 64) is None
+        assert pattern.with_length(640).wide(b, 64) is None
 
 
 def test_only_long_texts_on_a_gpu_are_shared_out(monkeypatch):
@@ -235,7 +235,7 @@ def test_a_step_can_be_recorded_and_repeated_for_other_lengths():
     found = [torch.empty_like(part) for part in (inputs[0], *inputs)]
 
     def step() -> None:
-        wide, mask = laid((bigbird(4) & padding(lengths)).settled(lengths), tokens, 4, 3, 2)
+        wide, mask = laid((bigbird(4) & padding(lengths)).with_length(lengths), tokens, 4, 3, 2)
         context = sharing.mix(*inputs, wide, partial(stand_in, sees=seen(mask, 2)))
         for buffer, answer in zip(found, (context, *torch.autograd.grad(context.square().sum(), inputs))):
             buffer.copy_(answer.detach())
@@ -271,7 +271,7 @@ def test_compiled_for_changing_lengths_it_answers_the_same():
     graphs, compiler = counted_graphs()
     compiled = torch.compile(shared_out, fullgraph=True, backend=compiler)
     for tokens in (60, 72, 80, 96, 101, 120, 133, 144):
-        wide, mask = laid(bigbird(4).settled(tokens), tokens, 4, 3, 1)
+        wide, mask = laid(bigbird(4).with_length(tokens), tokens, 4, 3, 1)
         inputs = (*(torch.randn(2, HEADS, tokens, WIDTH, dtype=torch.float64) for _ in range(3)), wide, seen(mask, 1))
         torch.testing.assert_close(compiled(*inputs), shared_out(*inputs))
     assert len(graphs) <= 4
@@ -294,7 +294,7 @@ def test_changing_lengths_need_few_graphs(shared):
     graphs, compiler = counted_graphs()
     traced = torch.compile(flex.attend, fullgraph=True, backend=compiler)
     for tokens in (512, 640, 700, 768, 900, 1024, 1100):
-        pattern = bigbird(64).settled(tokens)
+        pattern = bigbird(64).with_length(tokens)
         some, every = between_blocks(pattern, tokens, tokens, 64, batch=1, offset=0, device=CPU)
         wide = wide_of(pattern, tokens, 64, batch=1, device=CPU, chunk=256) if shared else None
         mask = block_mask(pattern, some, every, (tokens, tokens), 64, 0, wide)

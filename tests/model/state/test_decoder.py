@@ -32,7 +32,7 @@ class Alone(nn.Module):
         super().__init__()
         self.visibility = causal & parse_visibility(visibility)
         self.embed = Embed(VOCABULARY, 16, position="learned", maximum_length=LONGEST, dropout=0.0, scaled=False)
-        self.decoder = Stack(BlockConfig(width=16, heads=2, feedforward=24, dropout=0.0, norm="pre"), 2, "decoder")
+        self.decoder = Stack(BlockConfig(width=16, heads=2, feedforward=24, dropout=0.0, norm_placement="pre"), 2, "decoder")
         self.head = VocabularyHead(16, VOCABULARY)
         initialise(self, 5)
 

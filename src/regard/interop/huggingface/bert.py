@@ -53,12 +53,12 @@ EMBEDDING = (
     *linear("embed.widen", "embeddings_project", "wider D", "E"),
 )
 BLOCK = (
-    *linear("self_attention.project", "attention.self.query,attention.self.key,attention.self.value", "3D", "D"),
-    *linear("self_attention.out", "attention.output.dense", "D", "D"),
-    *norm("look.norm", "attention.output.LayerNorm"),
-    *linear("feedforward.expand", "intermediate.dense", "F", "D"),
-    *linear("feedforward.contract", "output.dense", "D", "F"),
-    *norm("think.norm", "output.LayerNorm"),
+    *linear("self.layer.project", "attention.self.query,attention.self.key,attention.self.value", "3D", "D"),
+    *linear("self.layer.out", "attention.output.dense", "D", "D"),
+    *norm("self.norm", "attention.output.LayerNorm"),
+    *linear("ffn.layer.expand", "intermediate.dense", "F", "D"),
+    *linear("ffn.layer.contract", "output.dense", "D", "F"),
+    *norm("ffn.norm", "output.LayerNorm"),
 )
 BLOCKS = ("encoder.blocks", "encoder.layer")
 BUFFERS = ("position_ids", "token_type_ids")
@@ -93,7 +93,7 @@ def architectures(name: str, **more: tuple[str, ...]) -> dict[str, tuple[str, ..
 
 
 def implied(**others: Any) -> Settings:
-    return {"mixer": "softmax", "visibility": "full", "position": "learned", "norm": "post", "pooler": "tanh", **others}
+    return {"mixer": "softmax", "visibility": "full", "position": "learned", "norm_placement": "post", "pooler": "tanh", **others}
 
 
 BERT = Layout(

@@ -73,12 +73,12 @@ CAMEMBERT = replace(
 )
 
 DISTILBERT_BLOCK = (
-    *linear("self_attention.project", "attention.q_lin,attention.k_lin,attention.v_lin", "3D", "D"),
-    *linear("self_attention.out", "attention.out_lin", "D", "D"),
-    *norm("look.norm", "sa_layer_norm"),
-    *linear("feedforward.expand", "ffn.lin1", "F", "D"),
-    *linear("feedforward.contract", "ffn.lin2", "D", "F"),
-    *norm("think.norm", "output_layer_norm"),
+    *linear("self.layer.project", "attention.q_lin,attention.k_lin,attention.v_lin", "3D", "D"),
+    *linear("self.layer.out", "attention.out_lin", "D", "D"),
+    *norm("self.norm", "sa_layer_norm"),
+    *linear("ffn.layer.expand", "ffn.lin1", "F", "D"),
+    *linear("ffn.layer.contract", "ffn.lin2", "D", "F"),
+    *norm("ffn.norm", "output_layer_norm"),
 )
 DISTILBERT = Layout(
     model_type="distilbert",

@@ -35,12 +35,12 @@ KEYS: dict[str, Meaning] = {
 }
 
 BLOCK = (
-    *norm("look.norm", "ln_1"),
-    *conv("self_attention.project", "attn.c_attn", "3D", "D"),
-    *conv("self_attention.out", "attn.c_proj", "D", "D"),
-    *norm("think.norm", "ln_2"),
-    *conv("feedforward.expand", "mlp.c_fc", "F", "D"),
-    *conv("feedforward.contract", "mlp.c_proj", "D", "F"),
+    *norm("self.norm", "ln_1"),
+    *conv("self.layer.project", "attn.c_attn", "3D", "D"),
+    *conv("self.layer.out", "attn.c_proj", "D", "D"),
+    *norm("ffn.norm", "ln_2"),
+    *conv("ffn.layer.expand", "mlp.c_fc", "F", "D"),
+    *conv("ffn.layer.contract", "mlp.c_proj", "D", "F"),
 )
 BLOCKS = ("decoder.blocks", "h")
 BUFFERS = (".attn.bias", ".attn.masked_bias", "position_ids")
@@ -76,7 +76,7 @@ GPT2 = Layout(
         "scale_attn_by_inverse_layer_idx": Only((False,)),
         "reorder_and_upcast_attn": Only((False,)),
     },
-    implied=lambda settings: {**_implied(settings), "norm": "pre"},
+    implied=lambda settings: {**_implied(settings), "norm_placement": "pre"},
     prefix="transformer.",
     whole=(
         *table("embed.tokens", "wte", "V"),
@@ -99,7 +99,7 @@ GPT1 = Layout(
         "n_positions": Number("maximum_length", 512),
         "afn": Choice("activation", {"gelu": "gelu_tanh", "relu": "relu"}, "gelu"),
     },
-    implied=lambda settings: {**_implied(settings), "norm": "post"},
+    implied=lambda settings: {**_implied(settings), "norm_placement": "post"},
     prefix="transformer.",
     whole=(*table("embed.tokens", "tokens_embed", "V"), *table("embed.positions.scheme.table", "positions_embed", "P"), *HEAD),
     blocks=BLOCKS,

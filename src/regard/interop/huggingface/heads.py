@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from regard.core.errors import UserError, nearest
 from regard.core.terminal import quoted
-from regard.families.bert import Heads
+from regard.families.base import Heads
 from regard.interop.huggingface.mapping import Entry, Layout
 
 PLACES = {"words": "head"}  # where a head's tensors lie with us, if not under its own name

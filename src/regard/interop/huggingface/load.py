@@ -21,7 +21,7 @@ from regard.core import files
 from regard.core.errors import UserError, nearest
 from regard.core.files import MIB, open_regular, told_size
 from regard.core.terminal import quoted
-from regard.families.bert import MASKED_WORDS, Heads
+from regard.families.base import MASKED_WORDS, Heads
 from regard.interop.huggingface.config import understand
 from regard.interop.huggingface.heads import as_heads, find_heads, read_labels
 from regard.interop.huggingface.mapping import Config, Layout

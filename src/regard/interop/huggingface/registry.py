@@ -23,7 +23,7 @@ def layout_of(config: Config, model_type: str = "") -> Layout:
             raise UserError(f"A {config.family} cannot be written as {model_type!r}{nearest(model_type, fitting)}")
         return LAYOUTS[model_type]
     if isinstance(config, GPTConfig):
-        return OF_NORM[config.norm]
+        return OF_NORM[config.norm_placement]
     if is_bigbird(config):
         return BIGBIRD
     return ROBERTA if config.first_position and config.pooler == "tanh" else OF_POOLER[config.pooler]

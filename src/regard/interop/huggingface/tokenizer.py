@@ -5,8 +5,8 @@ from __future__ import annotations
 import tokenizers
 from tokenizers import processors
 
+from regard.families import marks_of
 from regard.families.bert import BERTConfig
-from regard.families.classifier import marks
 from regard.families.gpt import GPTConfig
 from regard.text.tokenizer import Tokenizer
 
@@ -19,7 +19,7 @@ def public_tokenizer(tokenizer: Tokenizer, config: GPTConfig | BERTConfig) -> tu
     roles = {THEIR_ROLES[role]: str(name(i)) for role, i in tokenizer.roles._asdict().items() if i is not None}
     if isinstance(config, GPTConfig):
         return tokenizer.raw.to_str(pretty=True), roles  # what it writes goes on from a text as it is
-    around = marks(config, tokenizer.roles)
+    around = marks_of(config, tokenizer.roles)
     start, between, end = (str(name(i)) for i in (around.start, around.between, around.end))
     raw = tokenizers.Tokenizer.from_str(tokenizer.raw.to_str())
     second = int(config.segments > 1)

@@ -22,7 +22,7 @@ from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
 from regard.lens.result import fragment
 from regard.model.embedding import Embed
-from regard.model.position.absolute import Learned, Pixels, Positions
+from regard.model.position.absolute import InputPositions, Learned, Pixels
 
 MOST = 512  # positions that are looked at
 OFFSETS = (1, 2, 3, 5, 8, 13, 21, 34)
@@ -86,7 +86,7 @@ def positions_of(model: nn.Module, title: str) -> PositionAnalysis:
 
 
 @torch.no_grad()
-def analysed(positions: Positions, title: str) -> PositionAnalysis:
+def analysed(positions: InputPositions, title: str) -> PositionAnalysis:
     places = min(MOST, positions.scheme.maximum) if isinstance(positions.scheme, Learned) else MOST
     device = next(iter([*positions.parameters(), *positions.buffers()])).device
     vectors = positions(torch.arange(places, device=device))

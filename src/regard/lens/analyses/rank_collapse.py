@@ -9,7 +9,7 @@ Differs from the paper in the norm: Frobenius', which the mean over tokens minim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -91,9 +91,9 @@ def switched(model: nn.Module, *, skips: bool, feedforward: bool) -> Iterator[No
         if not isinstance(block, Block):
             continue
         if not feedforward:
-            hooks.append(block.think.register_forward_hook(lambda residual, inputs, out: inputs[0]))
-        for residual in (block.look, block.look_back, block.think if feedforward else None):
-            if not skips and residual is not None:
+            hooks.append(block["ffn"].register_forward_hook(lambda residual, inputs, out: inputs[0]))
+        for name, residual in block.named_children():
+            if not skips and (feedforward or name != "ffn"):
                 hooks.append(residual.register_forward_hook(_without_skip))
     try:
         yield
@@ -102,7 +102,9 @@ def switched(model: nn.Module, *, skips: bool, feedforward: bool) -> Iterator[No
             hook.remove()
 
 
-def _without_skip(residual: Residual, inputs: tuple[Tensor, Callable[[Tensor], Tensor]], out: Tensor) -> Tensor:
-    """What `Residual` would be without x: computed anew from the same input."""
-    x_BLD, sublayer = inputs
-    return residual.dropout(sublayer(residual.norm(x_BLD))) if residual.pre else residual.norm(residual.dropout(sublayer(x_BLD)))
+def _without_skip(residual: Residual, inputs: tuple[Any, ...], out: Tensor) -> Tensor:
+    """Return what `Residual` would compute without x, from the same input."""
+    x_BLD, *rest = inputs
+    if residual.pre:
+        return residual.dropout(residual.layer(residual.norm(x_BLD), *rest))
+    return residual.norm(residual.dropout(residual.layer(x_BLD, *rest)))

@@ -35,7 +35,7 @@ class Panel(NamedTuple):
 def shares(pattern: Visibility, tokens: int) -> np.ndarray:
     """share_CC of the pairs of each cell that are seen."""
     cells = min(tokens, CELLS)
-    settled, cell_M = pattern.settled(tokens), torch.arange(tokens) * cells // tokens
+    settled, cell_M = pattern.with_length(tokens), torch.arange(tokens) * cells // tokens
     keys_C = torch.bincount(cell_M, minlength=cells)
     found = torch.zeros(cells, cells)
     for row in range(cells):

@@ -13,18 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from itertools import chain
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.model.attention import Attention, KeysValues
-from regard.model.block import Residual
+from regard.model.block import Block, Residual
 from regard.model.feedforward import ACTIVATIONS, FeedForward
 from regard.model.heads import VocabularyHead
 from regard.model.linear import Linear
 from regard.model.mixers.causal_scan import Sums
 from regard.model.mixers.softmax import Softmax
+from regard.model.norm import Norm
 from regard.model.probe import attentions
 from regard.model.stack import Stack
 from regard.model.state.kv_cache import Cache, Slots
@@ -72,9 +74,17 @@ def suits(stack: Stack, head: VocabularyHead, x_SWD: Tensor) -> bool:
         a.probe is not None or not isinstance(getattr(a, "mixer", None), Softmax) for a in attentions(stack).values()
     ):
         return False
+    if stack.position is not None or not all(map(_plain_parts, stack.blocks)):
+        return False
     linears = [module for module in chain(stack.modules(), head.modules()) if isinstance(module, Linear)]
     alike = all(weight.dtype == x_SWD.dtype and weight.is_contiguous() for weight in chain(stack.parameters(), head.parameters()))
     return alike and all(linear.in_features % 16 == 0 for linear in linears)
+
+
+def _plain_parts(block: Block) -> bool:
+    """Has a block only what the kernels compute: layer norms, plain feed-forward, scaled scores, as many key as query heads?"""
+    heads = all(a.kv_heads == a.heads and a.scaled for a in block.modules() if isinstance(a, Attention))
+    return heads and block.feedforward.gate is None and all(isinstance(part.norm, Norm) for part in block.children())
 
 
 def fused(
@@ -96,23 +106,29 @@ def _one_row(stack: Stack, head: VocabularyHead, x_1D: Tensor, sublayers: Sequen
     """A norm is left to whoever takes the sum, and the last product of a sublayer adds it."""
     x = Pending(x_1D)
     for residual, inner, last in sublayers:
-        given = Pending(x.x_1K, residual.norm) if residual.pre else x
+        given = Pending(x.x_1K, _norm(residual)) if residual.pre else x
         out_1D = product(Pending(inner(product, given)), last, residual=x)
-        x = Pending(out_1D, None if residual.pre else residual.norm)
-    return product(Pending(x.x_1K, stack.norm or x.norm), head.project)
+        x = Pending(out_1D, None if residual.pre else _norm(residual))
+    return product(Pending(x.x_1K, _norm(stack) or x.norm), head.project)
 
 
 def _some_rows(stack: Stack, head: VocabularyHead, x_RD: Tensor, sublayers: Sequence[Sublayer]) -> Tensor:
     """Each sum is normalised for whoever comes next: before the next sublayer, or after this one."""
-    norms = [residual.norm for residual, _, _ in sublayers]
-    if stack.norm is not None:
+    norms, last_norm = [_norm(residual) for residual, _, _ in sublayers], _norm(stack)
+    if last_norm is not None:
         normed_RD = add_norm(x_RD, None, norms[0])[1]
-        for (_, inner, last), following in zip(sublayers, [*norms[1:], stack.norm]):
+        for (_, inner, last), following in zip(sublayers, [*norms[1:], last_norm]):
             x_RD, normed_RD = add_norm(x_RD, last(inner(_library, Pending(normed_RD))), following)
         return _scores(head.project, normed_RD)
     for (_, inner, last), own in zip(sublayers, norms):
         x_RD = add_norm(x_RD, last(inner(_library, Pending(x_RD))), own)[1]
     return _scores(head.project, x_RD)
+
+
+def _norm(part: Residual | Stack) -> Any:
+    """Return its layer norm, as `suits` has seen; None where a stack ends without one."""
+    assert part.norm is None or isinstance(part.norm, Norm)
+    return part.norm
 
 
 def _library(x: Pending, linear: nn.Linear, activation: str | None = None) -> Tensor:
@@ -133,7 +149,7 @@ def _scores(project: nn.Linear, x_RD: Tensor) -> Tensor:
 def added(view: View) -> Tensor:
     """The mask as what is added to scores, which on a GPU it already is."""
     assert view.mask is not None
-    assert view.blind is None
+    assert view.fully_masked_rows is None
     mask = view.mask
     return torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else mask
 
@@ -144,27 +160,28 @@ def _sublayers(
     mask_S1WN, memory_mask_S11M = added(view), None if memory_view is None else added(memory_view)
     for n, block in enumerate(stack.blocks):
         assert isinstance(block.self_attention, Attention)  # as `suits` has seen
-        yield block.look, _look(block.self_attention, mask_S1WN, caches[n]), block.self_attention.out
-        if block.look_back is not None and block.cross_attention is not None:
+        yield block["self"], _self_attention(block.self_attention, mask_S1WN, caches[n]), block.self_attention.out
+        if block.cross_attention is not None:
             assert memories is not None
             assert memory_mask_S11M is not None
-            yield block.look_back, _look_back(block.cross_attention, memory_mask_S11M, memories[n]), block.cross_attention.out
-        yield block.think, _think(block.feedforward), block.feedforward.contract
+            cross = block.cross_attention
+            yield block["cross"], _cross_attention(cross, memory_mask_S11M, memories[n]), cross.out
+        yield block["ffn"], _feedforward(block.feedforward), block.feedforward.contract
 
 
-def _look(attention: Attention, mask_S1WN: Tensor, cache: Slots) -> Callable[[Product, Pending], Tensor]:
+def _self_attention(attention: Attention, mask_S1WN: Tensor, cache: Slots) -> Callable[[Product, Pending], Tensor]:
     def inner(product: Product, x: Pending) -> Tensor:
         return attend_own(product(x, attention.project), mask_S1WN, cache.now_2SHNK, cache.lineage.slots_W)
 
     return inner
 
 
-def _look_back(attention: Attention, mask_S11M: Tensor, memory: KeysValues) -> Callable[[Product, Pending], Tensor]:
+def _cross_attention(attention: Attention, mask_S11M: Tensor, memory: KeysValues) -> Callable[[Product, Pending], Tensor]:
     def inner(product: Product, x: Pending) -> Tensor:
         return attend_memory(product(x, attention.query), mask_S11M, *memory)
 
     return inner
 
 
-def _think(feedforward: FeedForward) -> Callable[[Product, Pending], Tensor]:
+def _feedforward(feedforward: FeedForward) -> Callable[[Product, Pending], Tensor]:
     return lambda product, x: product(x, feedforward.expand, NAMES[feedforward.activation])

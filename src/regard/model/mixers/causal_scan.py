@@ -67,11 +67,11 @@ class RecurrentForm(Protocol):
     @property
     def features(self) -> FeatureMap: ...
 
-    def fold(self, k_BHMK: Tensor, v_BHMK: Tensor, lengths_B: Tensor | None = None) -> Sums:
+    def update(self, k_BHMK: Tensor, v_BHMK: Tensor, lengths_B: Tensor | None = None) -> Sums:
         """All that can be seen of these keys, of sequence b of its first lengths_B[b]."""
         ...
 
-    def recall(self, q_BHLK: Tensor, sums: Sums) -> Tensor:
+    def query(self, q_BHLK: Tensor, sums: Sums) -> Tensor:
         """context_BHLK of queries that all see the same sums, or, where those are [B, H, L, ...], each its own."""
         ...
 

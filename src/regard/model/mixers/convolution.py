@@ -13,11 +13,17 @@ Dims: B batch, L length, D width, H heads, K head width, W kernel width, S sente
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.model.attention import KeysValues, gated
+from regard.core.config import refuse_unused
+from regard.core.errors import UserError
+from regard.model.attention import KeysValues, gate_heads
 from regard.model.linear import Linear
 from regard.model.probe import Probe, Seen
 from regard.model.state.constant import ConvState
@@ -25,8 +31,46 @@ from regard.model.state.kv_cache import BeamAncestry, Cache, LayerCache
 from regard.model.visibility import View
 from regard.model.visibility.unmasked import UnmaskedPattern, must_be_plain
 
+if TYPE_CHECKING:
+    from regard.model.block import BlockConfig
+
+
+KERNEL_WIDTH = 7  # where a recipe says 0
+CYCLE = 5  # layers of convolutions, each with neighbours further apart than the one below; then the distances start again
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionSettings:
+    """Recipe keys of model.mixer=conv."""
+
+    kernel_width: int = 0  # of conv; 0: 7
+    dilation: int = 0  # of conv: how many times as far apart neighbours are as in the layer below; 0: once
+
+    def check_convolution(self, mixer: str, pruned: Sequence[str]) -> None:
+        refuse_unused(self, ConvolutionSettings, "mixer", "conv")
+        for key in ("kernel_width", "dilation"):
+            if getattr(self, key) < 0:
+                raise UserError(f"model.{key}={getattr(self, key)} must be 0 or more.")
+        if self.kernel_width and self.kernel_width % 2 == 0:
+            raise UserError(f"model.kernel_width={self.kernel_width} has no middle; give an odd number, such as {KERNEL_WIDTH}.")
+        if mixer == "conv" and (gone := [entry for entry in pruned if ".self:" in entry]):
+            raise UserError(f"model.pruned={gone[0]}: model.mixer=conv has no heads there; leave it out.")
+
+    @property
+    def kernel_size(self) -> int:
+        return self.kernel_width or KERNEL_WIDTH
+
+    def dilation_of(self, layer: int) -> int:
+        """Return how far apart the neighbours of a layer are: further in each layer, then from 1 again, as in ByteNet."""
+        return max(1, self.dilation) ** (layer % CYCLE)
+
 
 class Convolution(nn.Module):
+    @classmethod
+    def build(cls, config: BlockConfig, name: str, layer: int) -> Convolution:
+        c = config
+        return cls(c.width, c.heads, kernel_width=c.kernel_size, dilation=c.dilation_of(layer), name=name)
+
     def __init__(self, width: int, heads: int, *, kernel_width: int, dilation: int, name: str) -> None:
         super().__init__()
         self.name, self.width, self.heads, self.head_width, self.dilation = name, width, heads, width // heads, dilation
@@ -35,7 +79,9 @@ class Convolution(nn.Module):
         self.out = Linear(width, width)
         self.probe: Probe | None = None
 
-    def forward(self, x_BLD: Tensor, view: View, memory: None = None, cache: Cache | None = None) -> Tensor:
+    def forward(
+        self, x_BLD: Tensor, view: View, memory: None = None, cache: Cache | None = None, position: None = None
+    ) -> Tensor:
         v_BHLK = F.glu(self.project(x_BLD)).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         kernel_HW = self.kernel_HW.softmax(-1).to(v_BHLK.dtype)
         if isinstance(cache, ConvState):
@@ -44,7 +90,7 @@ class Convolution(nn.Module):
             if cache is not None:
                 cache.append(v_BHLK[None])
             context_BHLK = self._mixed(v_BHLK, kernel_HW, view)
-        return self.out(gated(self.probe, self.name, context_BHLK).transpose(1, 2).flatten(2))
+        return self.out(gate_heads(self.probe, self.name, context_BHLK).transpose(1, 2).flatten(2))
 
     def _mixed(self, v_BHLK: Tensor, kernel_HW: Tensor, view: View) -> Tensor:
         sees, length = must_be_plain(view.visibility, "a convolution"), v_BHLK.shape[2]
@@ -64,23 +110,23 @@ class Convolution(nn.Module):
             context_BHLK = context_BHLK + (tap_BHLK if same is None else tap_BHLK * same)
         return context_BHLK
 
-    def no_words(self, like: KeysValues) -> tuple[Tensor, ...]:
-        """What is looked at where nothing was read yet."""
+    def empty_kv(self, like: KeysValues) -> tuple[Tensor, ...]:
+        """Return values of length 0: the prompt of a decoder that has none."""
         return (like.k_BHMK.new_zeros(len(like.k_BHMK), self.heads, 0, self.head_width),)
 
     @property
     def keeps_slots(self) -> bool:
         return False
 
-    def room(self, lineage: BeamAncestry, like_SHPK: Tensor) -> LayerCache:
-        """For what decoding keeps."""
-        return ConvState((self.kernel_HW.shape[1] - 1) * self.dilation, lineage, like_SHPK)
+    def make_cache(self, ancestry: BeamAncestry, like_SHPK: Tensor) -> LayerCache:
+        """Create this layer's decoding cache: the last values that the kernel reaches."""
+        return ConvState((self.kernel_HW.shape[1] - 1) * self.dilation, ancestry, like_SHPK)
 
 
 class Fixed:
     """Weights as a probe shows them. What asks, and what is asked, is a place and a head."""
 
-    folds = None
+    recurrent_form = None
 
     def __init__(self, kernel_HW: Tensor, dilation: int, causal: bool) -> None:
         self.kernel_HW, self.dilation, self.causal = kernel_HW.detach().float(), dilation, causal

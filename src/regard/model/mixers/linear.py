@@ -12,17 +12,39 @@ Dims: B batch, H heads, L query length, M memory length, K head width, F feature
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
 
 import torch
 from torch import Tensor, nn
 
+from regard.core.config import refuse_unused
+from regard.core.errors import UserError
 from regard.model.mixers.causal_scan import CHUNK, LEAST, Segment, Sums, asked, causal_scan, folded, joined
 from regard.model.mixers.feature_maps import FeatureMap, Features
 from regard.model.visibility import View
 from regard.model.visibility.unmasked import UnmaskedPattern, must_be_plain
 
+FEATURES = 256  # where a recipe says 0
 AT_A_TIME = 2**23  # bytes of features, on a CPU: memory that is asked for in larger pieces comes from the system page by page
+
+
+@dataclass(frozen=True, kw_only=True)
+class FavorSettings:
+    """Recipe keys of model.mixer=favor."""
+
+    features: int = 0  # of favor; 0: 256
+    redraw_every: int = 0  # steps of training, of favor; 0: never
+
+    def check_favor(self) -> None:
+        refuse_unused(self, FavorSettings, "mixer", "favor")
+        for key in ("features", "redraw_every"):
+            if getattr(self, key) < 0:
+                raise UserError(f"model.{key}={getattr(self, key)} must be 0 or more.")
+
+    @property
+    def feature_count(self) -> int:
+        return self.features or FEATURES
 
 
 class Favor(nn.Module):
@@ -31,7 +53,7 @@ class Favor(nn.Module):
         self.features = features
 
     @property
-    def folds(self) -> Favor:
+    def recurrent_form(self) -> Favor:
         return self
 
     def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
@@ -81,13 +103,13 @@ class Favor(nn.Module):
         weights_BHLM = queries.phi_BHLF @ keys.phi_BHLF.mT * (scale_BHLM - peak_BHL1).exp()
         return weights_BHLM / weights_BHLM.sum(-1, keepdim=True).clamp_min(LEAST)
 
-    def fold(self, k_BHMK: Tensor, v_BHMK: Tensor, lengths_B: Tensor | None = None) -> Sums:
+    def update(self, k_BHMK: Tensor, v_BHMK: Tensor, lengths_B: Tensor | None = None) -> Sums:
         """All that can be seen of these keys, of sequence b of its first lengths_B[b]."""
         with torch.autocast(k_BHMK.device.type, enabled=False):
             k_BHMK, v_BHMK = k_BHMK.to(_sums(k_BHMK)), v_BHMK.to(_sums(v_BHMK))  # once for many steps, so as exact as can be
             return folded(self._keys(k_BHMK, lengths_B), v_BHMK)
 
-    def recall(self, q_BHLK: Tensor, sums: Sums) -> Tensor:
+    def query(self, q_BHLK: Tensor, sums: Sums) -> Tensor:
         """context_BHLK of queries that all see the same sums, or, where those are [B, H, L, ...], each its own."""
         own = sums.peak.dim() == 3
         with torch.autocast(q_BHLK.device.type, enabled=False):

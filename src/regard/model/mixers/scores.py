@@ -27,35 +27,40 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.model.mixers.softmax import Softmax
+from regard.model.position.base import Bias
 from regard.model.visibility import View
 
 
 class Dot:
-    folds = None
+    recurrent_form = None
 
     def __init__(self) -> None:
         self.softmax = Softmax()
 
-    def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
-        return self.softmax.mix(_undivided(q_BHLK), k_BHMK, v_BHMK, view, dropout)
+    def mix(
+        self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0, bias: Bias | None = None
+    ) -> Tensor:
+        return self.softmax.mix(_undivided(q_BHLK), k_BHMK, v_BHMK, view, dropout, bias)
 
-    def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor) -> Tensor:
-        return self.softmax.weights(_undivided(q_BHLK), k_BHMK, sees_BHLM)
+    def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor, bias_BHLM: Tensor | None = None) -> Tensor:
+        return self.softmax.weights(_undivided(q_BHLK), k_BHMK, sees_BHLM, bias_BHLM)
 
 
 class Bilinear(nn.Module):
-    folds = None
+    recurrent_form = None
 
     def __init__(self, head_width: int) -> None:
         super().__init__()
         self.between_KK = nn.Parameter(torch.empty(head_width, head_width))
         self.dot = Dot()
 
-    def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
-        return self.dot.mix(self._turned(q_BHLK), k_BHMK, v_BHMK, view, dropout)
+    def mix(
+        self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0, bias: Bias | None = None
+    ) -> Tensor:
+        return self.dot.mix(self._turned(q_BHLK), k_BHMK, v_BHMK, view, dropout, bias)
 
-    def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor) -> Tensor:
-        return self.dot.weights(self._turned(q_BHLK), k_BHMK, sees_BHLM)
+    def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor, bias_BHLM: Tensor | None = None) -> Tensor:
+        return self.dot.weights(self._turned(q_BHLK), k_BHMK, sees_BHLM, bias_BHLM)
 
     def _turned(self, q_BHLK: Tensor) -> Tensor:
         return q_BHLK @ self.between_KK.to(q_BHLK.dtype)
@@ -69,23 +74,30 @@ AT_A_TIME = 2**27  # bytes of tangents; what needs more comes in parts, which ar
 
 
 class Additive(nn.Module):
-    folds = None
+    recurrent_form = None
 
     def __init__(self, head_width: int) -> None:
         super().__init__()
         self.weight_K = nn.Parameter(torch.empty(head_width))
 
-    def mix(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
+    def mix(
+        self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0, bias: Bias | None = None
+    ) -> Tensor:
         if view.mask is None and (view.causal or view.blocks is not None or view.packed is not None):
             view = view.rendered()
-        scores_BHLM = masked(self.scores(q_BHLK, k_BHMK), view.mask)
+        scores_BHLM = self.scores(q_BHLK, k_BHMK)
+        if bias is not None:
+            scores_BHLM = scores_BHLM + bias.dense().to(scores_BHLM.dtype)
+        scores_BHLM = masked(scores_BHLM, view.mask)
         weights_BHLM = F.dropout(scores_BHLM.softmax(-1), dropout).to(v_BHMK.dtype)
         context_BHLK = weights_BHLM @ v_BHMK
-        return context_BHLK if view.blind is None else context_BHLK.masked_fill(view.blind, 0.0)
+        return context_BHLK if view.fully_masked_rows is None else context_BHLK.masked_fill(view.fully_masked_rows, 0.0)
 
-    def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor) -> Tensor:
+    def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor, bias_BHLM: Tensor | None = None) -> Tensor:
         """Of keys that are seen more than once, sees_BHLM says how many times, as in `softmax`."""
         scores_BHLM = self.scores(q_BHLK, k_BHMK)
+        if bias_BHLM is not None:
+            scores_BHLM = scores_BHLM + bias_BHLM
         if sees_BHLM.dtype != torch.bool:
             scores_BHLM = scores_BHLM + sees_BHLM.clamp(min=1).log().to(scores_BHLM.dtype)
         weights_BHLM = masked(scores_BHLM, sees_BHLM != 0).softmax(-1)
@@ -119,7 +131,7 @@ def masked(scores_BHLM: Tensor, mask: Tensor | None) -> Tensor:
 
 
 class FixedWeights:
-    folds = None
+    recurrent_form = None
 
     def mix(self, q_BHLM: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, dropout: float = 0.0) -> Tensor:
         return q_BHLM.to(v_BHMK.dtype) @ v_BHMK

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import pi
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
+from regard.model.position.base import Position
 
-PositionKind = Literal["sinusoidal", "learned", "none"]
 
-
-class Sinusoidal(nn.Module):
+class Sinusoidal(Position):
     """Waves from the fastest, in radians a position, to one that is nearly `base` times as slow."""
 
     def __init__(self, width: int, base: float = 10000.0, fastest: float = 1.0) -> None:
@@ -30,7 +28,7 @@ class Sinusoidal(nn.Module):
         self.register_buffer("even_K", torch.arange(0, width, 2), persistent=False)
         self.even_K: Tensor
 
-    def forward(self, positions_L: Tensor) -> Tensor:
+    def embed(self, positions_L: Tensor) -> Tensor:
         rate_K = (self.fastest * self.base ** (-self.even_K.double() / self.width)).float()
         angles_LK = positions_L[..., None].float() * rate_K
         return torch.stack([angles_LK.sin(), angles_LK.cos()], -1).flatten(-2)[..., : self.width]
@@ -38,10 +36,10 @@ class Sinusoidal(nn.Module):
 
 def by_row_and_column(waves: Sinusoidal, cells_L: Tensor, columns: int) -> Tensor:
     """Of cells counted row by row: one half says the row, the other the column."""
-    return torch.cat([waves(cells_L.div(columns, rounding_mode="floor")), waves(cells_L % columns)], -1)
+    return torch.cat([waves.embed(cells_L.div(columns, rounding_mode="floor")), waves.embed(cells_L % columns)], -1)
 
 
-class Pixels(nn.Module):
+class Pixels(Position):
     """Of an image whose pixels come row by row behind a mark, which stands in a row of its own above.
 
     Waves are those that an image can tell apart: the fastest turns a quarter from pixel to pixel, the slowest a radian in a row.
@@ -52,17 +50,17 @@ class Pixels(nn.Module):
         self.columns = columns
         self.waves = Sinusoidal(width // 2, base=columns * pi / 2, fastest=pi / 2)
 
-    def forward(self, positions_L: Tensor) -> Tensor:
+    def embed(self, positions_L: Tensor) -> Tensor:
         return by_row_and_column(self.waves, positions_L - 1, self.columns)
 
 
-class Learned(nn.Module):
+class Learned(Position):
     def __init__(self, width: int, maximum: int, first: int = 0) -> None:
         super().__init__()
         self.maximum, self.first = maximum, first
         self.table = nn.Embedding(first + maximum, width)
 
-    def forward(self, positions_L: Tensor) -> Tensor:
+    def embed(self, positions_L: Tensor) -> Tensor:
         return self.table(positions_L + self.first if self.first else positions_L)
 
 
@@ -76,20 +74,19 @@ def tiled(table_PD: Tensor, rows: int, first: int = 0) -> Tensor:
     return torch.cat([table_PD[:first], table_PD[place_P]])
 
 
-class Positions(nn.Module):
-    """The chosen scheme: vectors_LD for positions_L, or None where order is not given at all. Pixels have `columns`, texts 0."""
+class InputPositions(Position):
+    """The scheme that adds vectors to the input; any other kind adds none. Pixels have `columns`, texts 0."""
 
-    def __init__(self, kind: PositionKind, width: int, maximum: int, first: int = 0, columns: int = 0) -> None:
+    def __init__(self, kind: str, width: int, maximum: int, first: int = 0, columns: int = 0) -> None:
         super().__init__()
-        schemes: dict[PositionKind, Callable[[], nn.Module]] = {
+        schemes: dict[str, Callable[[], Position]] = {
             "sinusoidal": lambda: Pixels(width, columns) if columns else Sinusoidal(width),
             "learned": lambda: Learned(width, maximum, first),
-            "none": nn.Identity,
         }
-        self.kind, self.scheme = kind, schemes[kind]()
+        self.kind, self.scheme = kind, schemes.get(kind, Position)()
 
-    def forward(self, positions_L: Tensor) -> Tensor | None:
-        return None if self.kind == "none" else self.scheme(positions_L)
+    def embed(self, positions_L: Tensor) -> Tensor | None:
+        return self.scheme.embed(positions_L)
 
     def check(self, length: int) -> None:
         """Known to the host before any kernel runs: is there a position for so many tokens?"""

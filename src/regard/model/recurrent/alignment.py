@@ -37,7 +37,7 @@ class Aligner(nn.Module):
         self.out = nn.Identity()  # where an attention has its output projection, and where some look for what was found
         self.probe: Probe | None = None
 
-    def remember(self, memory_BMD: Tensor) -> KeysValues:
+    def project_kv(self, memory_BMD: Tensor) -> KeysValues:
         """What is looked at: made once for all words that will be written."""
         keys_BMD = memory_BMD if self.keys is None else self.keys(memory_BMD)
         return KeysValues(keys_BMD[:, None], memory_BMD[:, None])
@@ -45,7 +45,7 @@ class Aligner(nn.Module):
     def remembering(self) -> Callable[[Tensor], KeysValues]:
         """The same of what there is anew for every word, for one pass."""
         if self.keys is None:
-            return self.remember
+            return self.project_kv
         project = Late(self.keys.weight)
         return lambda h_BMD: KeysValues(project(h_BMD.flatten(0, 1)).view_as(h_BMD)[:, None], h_BMD[:, None])
 
@@ -56,7 +56,7 @@ class Aligner(nn.Module):
     def look(self, q_BLD: Tensor, memory: KeysValues, view: View, mixer: Mixer | None = None) -> Tensor:
         """With queries, by another form of the mixer where one is given."""
         q_B1LD = q_BLD[:, None].to(memory.k_BHMK.dtype)
-        return attend(self.probe, self.name, mixer or self.mixer, q_B1LD, *memory, view, 0.0).squeeze(1)
+        return attend(self.probe, self.name, mixer or self.mixer, q_B1LD, *memory, view, None, 0.0).squeeze(1)
 
     def asking(self) -> Callable[[Tensor], Tensor]:
         """What makes queries of states that come one by one, for one pass."""
@@ -91,4 +91,4 @@ def of_word(view: View, t: int) -> View:
     def row(part: Tensor | None) -> Tensor | None:
         return part if part is None or part.shape[2] == 1 else part[:, :, t : t + 1]
 
-    return replace(view, length=1, offset=t, mask=row(view.mask), blind=row(view.blind))
+    return replace(view, length=1, offset=t, mask=row(view.mask), fully_masked_rows=row(view.fully_masked_rows))

@@ -55,7 +55,8 @@ class Looked(NamedTuple):
         assert source.turns is not None
         (memory, _), turns = source.seen, source.turns
         places = [_places(turns.of_SM == turn, turns.longest) for turn in range(turns.most)]
-        words = [(_picked(memory, place_SN), replace(_view(sees_SN, lanes), blind=None)) for place_SN, sees_SN in places]
+        views = [replace(_view(sees_SN, lanes), fully_masked_rows=None) for _, sees_SN in places]
+        words = [(_picked(memory, place_SN), view) for (place_SN, _), view in zip(places, views)]
         there_ST = torch.stack([sees_SN[:, 0] for _, sees_SN in places], 1)
         return cls(words, _view(there_ST.repeat_interleave(lanes, 0), 1), places, turns.of_SM.shape[1])
 
@@ -129,7 +130,7 @@ class Looking:
     def __init__(self, decoder: ByTurns, looked: Looked, lanes: int) -> None:
         self.words, self.turns, self.looked, self.lanes = decoder.aligner, decoder.of_turns, looked, lanes
         self.ask, self.later, self.ask_turns = self.words.asking(), Late(decoder.later.weight), self.turns.asking()
-        self.remember = self.turns.remembering()
+        self.project_kv = self.turns.remembering()
         self.cells = Cells(decoder.turn.layers, 0, decoder.turn.dropout)
         self.mixers = [self.words.comparing(memory) if lanes == 1 else None for memory, _ in looked.words]
         self.seen: list[tuple[Tensor, Tensor]] = []
@@ -147,7 +148,7 @@ class Looking:
             ((l_RD,),) = self.cells(None, r_SWD.flatten(0, 1).to(l_RD.dtype), [(l_RD,)])
             read.append(l_RD)
         with taken_apart(self.turns.probe, self.lanes):
-            context_R1D = self.turns.look(self.ask_turns(s_RD)[:, None], self.remember(torch.stack(read, 1)), self.looked.turns)
+            context_R1D = self.turns.look(self.ask_turns(s_RD)[:, None], self.project_kv(torch.stack(read, 1)), self.looked.turns)
         if (turns := _weights(self.turns)) is not None:
             turns_SWT = turns.view(*s_SWD.shape[:2], -1)
             self.seen.append(self._over_words([part for part in words if part is not None], turns_SWT))

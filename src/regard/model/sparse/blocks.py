@@ -38,7 +38,7 @@ class Tiles(NamedTuple):
     keys_T: Tensor  # b N + n
     groups_G3: Tensor  # of each group: its jobs, the tiles of each, and whether it has a mask
     added_TSS: Tensor | None  # to the scores of the groups with masks, in their order; one row may stand for all of a tile
-    blind_B1L1: Tensor | None  # queries that see nobody: their masks are open, and their answer must be set to zero
+    fully_masked_B1L1: Tensor | None  # queries that see nobody: their masks are open, and their answer must be set to zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ def _asking(pattern: Visibility, size: int, offset: int) -> Sees:
     """Parts without a border inside blocks are not asked, as all blocks that they see are seen whole. It would compile BigBird's
     chance into the kernels, which takes minutes."""
     aligned = isinstance(offset, int) and offset % size == 0
-    asked = [part for part in pattern.parts if part.grain % size or not aligned]
+    asked = [part for part in pattern.parts if part.block_size % size or not aligned]
 
     def sees(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return reduce(torch.logical_and, (part.sees(b, h, i + offset, j) > 0 for part in asked), j >= 0)
@@ -152,7 +152,7 @@ def tiles_of(pattern: Visibility, blocks: Blocks, length: int, memory: int, *, b
     seen_JS = torch.zeros(batch * rows, size, device=job_T.device).index_add_(0, job_T, seen_TS) > 0
     added_TSS = torch.where(seen_JS[job_T][..., None], added_TSS, 0.0)
     blind_JS = ~seen_JS & masked_J[:, None]
-    return tiles._replace(added_TSS=added_TSS, blind_B1L1=blind_JS.view(batch, 1, -1, 1)[:, :, :length])
+    return tiles._replace(added_TSS=added_TSS, fully_masked_B1L1=blind_JS.view(batch, 1, -1, 1)[:, :, :length])
 
 
 class _Asked(NamedTuple):
@@ -174,7 +174,7 @@ def _seen_inside(pattern: Visibility, asked: _Asked, size: int) -> Tensor:
         inside_i, inside_j = i + place_S[:, None], j + place_S
         sees = (inside_j <= asked.last_key).float()
         for part in pattern.parts:
-            coarse = part.grain % size == 0 and bool((i_T % size == 0).all())
+            coarse = part.block_size % size == 0 and bool((i_T % size == 0).all())
             at = (i, j) if coarse else (inside_i.clamp(max=asked.last_query), inside_j.clamp(max=asked.last_key))
             sees = sees * part.sees(b, torch.zeros_like(b), *at)
         found.append(sees)

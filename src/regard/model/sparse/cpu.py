@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.model.position.base import Bias
 from regard.model.sparse.blocks import Tiles
 
 AT_ONCE = 2**20  # numbers brought together: of keys as many as of values, and both stay in a cache
@@ -40,8 +41,8 @@ def folded(x_BHLK: Tensor, tiles: Tiles) -> Tensor:
 
 def finished(context_BHLK: Tensor, tiles: Tiles, batch: int) -> Tensor:
     """Zeros where nobody is seen, and the batch as it was."""
-    if tiles.blind_B1L1 is not None:
-        context_BHLK = context_BHLK.masked_fill(tiles.blind_B1L1, 0.0)
+    if tiles.fully_masked_B1L1 is not None:
+        context_BHLK = context_BHLK.masked_fill(tiles.fully_masked_B1L1, 0.0)
     return context_BHLK if tiles.batch == batch else context_BHLK[0].unflatten(0, (batch, -1))
 
 
@@ -184,15 +185,28 @@ def _gradients(ctx, gradient_BHLK, _):  # type: ignore[no-untyped-def]
 _forward.register_autograd(_gradients, setup_context=_keep)
 
 
-def explicit(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, tiles: Tiles, dropout: float) -> Tensor:
-    """The same with weights of their own, of which some are dropped."""
+def explicit(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, tiles: Tiles, dropout: float, bias: Bias | None = None) -> Tensor:
+    """Return context_BHLK with weights that are kept, so that some can be dropped and a bias gets its gradient, tile by tile."""
     q, k, v = (folded(x, tiles) for x in (q_BHLK, k_BHMK, v_BHMK))
     batch, heads, length, width = q.shape
     q_XSHK, k_XSHK, v_XSHK = (blocks(x, tiles.size) for x in (q, k, v))
     contexts = [q_XSHK[:0]]
     for jobs_C, keys_CN, added in chunks(tiles, heads * width, q.dtype):
         scores = together(q_XSHK, jobs_C[:, None]) @ together(k_XSHK, keys_CN).mT * width**-0.5
+        if bias is not None:
+            scores = scores + _bias_of_tiles(bias, tiles, jobs_C, keys_CN, heads).to(scores.dtype)
         weights = (scores if added is None else scores + added).softmax(-1)
         contexts.append((F.dropout(weights, dropout) @ together(v_XSHK, keys_CN)).transpose(1, 2))
     context_XSHK = torch.zeros_like(q_XSHK).index_copy(0, tiles.jobs_J, torch.cat(contexts))
     return finished(rows(context_XSHK, batch, length), tiles, len(q_BHLK))
+
+
+def _bias_of_tiles(bias: Bias, tiles: Tiles, jobs_C: Tensor, keys_CN: Tensor, heads: int) -> Tensor:
+    """Return bias_CHSW of the queries and keys of these tiles. Sequences that are alike are more heads of one."""
+    _, own, length, memory = bias.shape
+    rows, columns, place_S = -(-length // tiles.size), -(-memory // tiles.size), torch.arange(tiles.size, device=jobs_C.device)
+    i_CS = ((jobs_C % rows)[:, None] * tiles.size + place_S).clamp(max=length - 1)
+    j_CW = ((keys_CN % columns)[..., None] * tiles.size + place_S).clamp(max=memory - 1).flatten(1)
+    head_H = torch.arange(heads, device=jobs_C.device)
+    b = (head_H // own)[:, None, None] if tiles.batch == 1 else (jobs_C // rows)[:, None, None, None]
+    return bias.at(b, (head_H % own)[:, None, None], i_CS[:, None, :, None], j_CW[:, None, None])

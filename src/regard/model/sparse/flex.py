@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, lru_cache
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.model.position.base import Bias
 from regard.model.sparse import split_global as sharing
+from regard.model.sparse.blocks import Blocks, blocks_of
 from regard.model.sparse.split_global import TILE, SplitGlobal
 from regard.model.visibility import View
 
-TRITON = find_spec("triton") is not None
-NARROWEST = 16  # head width that its kernels multiply
 # For blocks of 64, which the usual tiles do not divide. Backwards it takes others only where it may time several, and it times
 # them as if all pairs were seen. So they are named where heads are small, and one is left. For wider heads it may choose.
 SMALL = {"fwd_BLOCK_M": 64, "fwd_BLOCK_N": 64, "fwd_num_warps": 4, "fwd_num_stages": 3, "bwd_num_stages": 3}
@@ -31,19 +30,32 @@ WINDOW = 4096  # tokens: what is trained on multiples of it are no texts as they
 GRAPHS = 64  # that a process may need; the usual 8 are fewer than an afternoon in a notebook
 
 
-def suits(q_BHLK: Tensor, dropout: float) -> bool:
-    return q_BHLK.is_cuda and TRITON and not dropout and q_BHLK.shape[-1] >= NARROWEST
-
-
-def mix(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View) -> Tensor:
-    """context_BHLK; a query that sees nobody answers with zeros, as FlexAttention has it."""
-    assert view.blocks is not None
+def score_function(view: View, bias: Bias | None) -> Callable[..., Tensor] | None:
+    """Return what FlexAttention does to every score: add the bias of positions, and log n for a key that is seen n times."""
     pattern, offset = view.visibility, view.offset
+    if bias is None and not pattern.counts:
+        return None
 
-    def counted(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return score + pattern.sees(b, h, i + offset, j).log()
+    def changed(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        score = score if bias is None else score + bias.at(b, h, i, j).to(score.dtype)
+        return score + pattern.sees(b, h, i + offset, j).log() if pattern.counts else score
 
-    blocks, score_mod = view.blocks, counted if pattern.counts else None
+    return changed
+
+
+def blocks_for(view: View, bias: Bias | None) -> Blocks:
+    """Return the view's map of blocks; with a bias, which is asked by position, one without copies of wide blocks."""
+    if view.blocks is not None and (bias is None or view.blocks.wide is None):
+        return view.blocks
+    assert isinstance(view.offset, int)
+    size = 128 if view.blocks is None else view.blocks.size
+    sizes = view.length, view.memory, size
+    return blocks_of(view.visibility, *sizes, batch=view.batch, offset=view.offset, device=view.device)
+
+
+def mix(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, bias: Bias | None = None) -> Tensor:
+    """Return context_BHLK; FlexAttention returns zeros for a query that sees no key. Gradients flow into the bias's tensors."""
+    blocks, score_mod = blocks_for(view, bias), score_function(view, bias)
     small, whole = blocks.size < 128, blocks.wide is not None or q_BHLK.shape[2] % TILE == k_BHMK.shape[2] % TILE == 0
     options = (tiles(q_BHLK) if small else {}) | ({"IS_DIVISIBLE": True} if whole else {})
     inputs = (q_BHLK, k_BHMK, v_BHMK, score_mod, blocks.mask, blocks.wide, options)

@@ -35,7 +35,7 @@ class RunningSums:
         for buffer_S, nothing in zip(self.buffers, (0.0, 0.0, NOTHING)):
             buffer_S.fill_(nothing)
         if k_SHPK.shape[2]:
-            for buffer_SHW, read_SH in zip(self.buffers, self.mixer.fold(k_SHPK, v_SHPK, words_S)):
+            for buffer_SHW, read_SH in zip(self.buffers, self.mixer.update(k_SHPK, v_SHPK, words_S)):
                 buffer_SHW[: len(words_S)] = read_SH.unsqueeze(2)
 
     def reserve(self) -> None:
@@ -45,7 +45,7 @@ class RunningSums:
         """[S, H, W]: of every lane, with its newest token."""
         k_SHW1K, v_SHW1K = kv_2SHWK[..., None, :]
         now = self.now
-        for buffer_S, added_S in zip(now, joined(now, self.mixer.fold(k_SHW1K, v_SHW1K))):
+        for buffer_S, added_S in zip(now, joined(now, self.mixer.update(k_SHW1K, v_SHW1K))):
             buffer_S.copy_(added_S)
         return now
 
@@ -67,7 +67,7 @@ class FoldedMemory:
 
     def take(self, memory: Sequence[Tensor], words_S: Tensor) -> None:
         k_SHMK, v_SHMK = memory
-        for buffer_S, nothing, read_S in zip(self.buffers, (0.0, 0.0, NOTHING), self.mixer.fold(k_SHMK, v_SHMK, words_S)):
+        for buffer_S, nothing, read_S in zip(self.buffers, (0.0, 0.0, NOTHING), self.mixer.update(k_SHMK, v_SHMK, words_S)):
             buffer_S.fill_(nothing)[: len(words_S)] = read_S
 
     def keep(self, moves: RowCompaction) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.model.attention import Attention, KeysValues
 from regard.model.mixers.causal_scan import Sums
-from regard.model.position.absolute import Positions
+from regard.model.position.absolute import InputPositions
 from regard.model.probe import attentions
 from regard.model.recurrent.alignment import Aligner
 from regard.model.stack import Stack
@@ -41,7 +41,7 @@ class EncodedPrompt:
     """What a model has read; keys and values are one pair a block of its decoder, where that has keys."""
 
     model: Steps
-    positions: Positions  # of what it writes
+    positions: InputPositions  # of what it writes
     prompts: Sequence[tuple[Tensor, ...]]  # of the decoder's own attention; of length 0 where there is no prompt
     prompt_words_S: Tensor
     memories: Sequence[KeysValues] = ()  # for cross-attention, where there is an encoder
@@ -98,8 +98,8 @@ class Memory:
     def __init__(self, looking: Sequence[Attention | Aligner], like: Sequence[KeysValues], sentences: int, length: int) -> None:
         self.rooms: list[CrossKV | FoldedMemory] = [
             CrossKV(pair, sentences, length)
-            if attention.mixer.folds is None
-            else FoldedMemory(attention.mixer.folds, pair.k_BHMK, sentences)
+            if attention.mixer.recurrent_form is None
+            else FoldedMemory(attention.mixer.recurrent_form, pair.k_BHMK, sentences)
             for attention, pair in zip(looking, like)
         ]
         like_k = like[0].k_BHMK
@@ -141,7 +141,7 @@ class DecoderState:
         self.model = read.model
         steps, slotted = roomy(tokens) if fixed else 0, any(block.self_attention.keeps_slots for block in blocks)
         self.lineage = BeamAncestry(sentences, lanes, rounded(like_SHPK.shape[2]), steps, like_SHPK, slotted)
-        self.caches = [block.self_attention.room(self.lineage, prompt[0]) for block, prompt in zip(blocks, read.prompts)]
+        self.caches = [block.self_attention.make_cache(self.lineage, prompt[0]) for block, prompt in zip(blocks, read.prompts)]
         length = read.memories[0].k_BHMK.shape[2] if read.memories else 0
         looking = [block.cross_attention for block in blocks if block.cross_attention is not None]
         self.memory = Memory(looking, read.memories, sentences, rounded(length)) if read.memories else None

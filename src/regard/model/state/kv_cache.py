@@ -10,6 +10,7 @@ so every step does the same; the part that kernels look at grows in strides. Dim
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -124,7 +125,8 @@ class BeamAncestry:
         # On a GPU the mask becomes what is added to scores, here, once for all layers.
         mask_SWN = torch.where(sees_SWN, self.seen, self.hidden) if sees_SWN.is_cuda else sees_SWN
         sentences, lanes, slots = sees_SWN.shape
-        return View(given(sees_SWN), sentences, lanes, slots, 0, sees_SWN.device, mask_SWN[:, None])
+        view = View(given(sees_SWN), sentences, lanes, slots, 0, sees_SWN.device, mask_SWN[:, None])
+        return replace(view, places=lambda: (self.positions_SW, self._positions_SN()))
 
     def _positions_SN(self) -> Tensor:
         slots_N = torch.arange(self.visible, device=self.slots_W.device)

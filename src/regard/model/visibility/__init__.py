@@ -61,7 +61,7 @@ class Padding(Visibility):
         return Between(keys.first < self.lengths_B[b], keys.last < self.lengths_B[b])
 
     @property
-    def static(self) -> Visibility:
+    def data_independent(self) -> Visibility:
         return full
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class Documents(Visibility):
         return Between(~sure | same, sure & same)
 
     @property
-    def static(self) -> Visibility:
+    def data_independent(self) -> Visibility:
         return full
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class Given(Visibility):
         return self.sees_BLM[b, i, j]
 
     @property
-    def static(self) -> Visibility:
+    def data_independent(self) -> Visibility:
         return full
 
     def __str__(self) -> str:

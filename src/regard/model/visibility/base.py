@@ -33,7 +33,7 @@ class Visibility:
     relative: bool = False  # asks only how far apart two positions are
     varies: bool = False  # from one sequence of a batch to the next
     counts: bool = False  # `sees` says how many times a key is seen, not only whether
-    grain: int = 1  # borders lie at multiples of this only, and between two of them `between` is exact; 0: there are none
+    block_size: int = 1  # borders lie at multiples of this only, and between two of them `between` is exact; 0: there are none
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         raise NotImplementedError
@@ -52,11 +52,11 @@ class Visibility:
         return (self,)
 
     @property
-    def static(self) -> Visibility:
+    def data_independent(self) -> Visibility:
         """What of it holds for every batch: at least all that is seen here."""
         return self
 
-    def settled(self, end: End) -> Visibility:
+    def with_length(self, end: End) -> Visibility:
         """Told where sequences end. A pattern that depends on it, and was not told, sees what is certain whatever follows."""
         return self
 
@@ -79,7 +79,7 @@ class Visibility:
 
         Without a mask, for a mixer that never compares them.
         """
-        settled = self.settled(memory if self.lengths_B is None else self.lengths_B)
+        settled = self.with_length(memory if self.lengths_B is None else self.lengths_B)
         if not mask:
             return View(settled, batch, length, memory, offset, device)
         return settled._over(length, memory, batch, offset, device)
@@ -91,7 +91,7 @@ class Visibility:
             return View(self, batch, length, memory, offset, device, causal=True)
         if self.packing is not None and self.reach is not None and device.type == "cuda":
             return View(self, batch, length, memory, offset, device, packed=Packed(*self.packing, self.reach))
-        if isinstance(offset, int) and (choice := choose(self.static, length, memory, offset, device.type)).size:
+        if isinstance(offset, int) and (choice := choose(self.data_independent, length, memory, offset, device.type)).size:
             sizes = length, memory, choice.size
             blocks = blocks_of(self, *sizes, batch=batch, offset=offset, device=device, shared=choice.shared)
             return View(self, batch, length, memory, offset, device, blocks=blocks)
@@ -102,7 +102,7 @@ class Visibility:
 class Full(Visibility):
     sees_itself = sees_first = relative = True
     reach = (-1, -1)
-    grain = 0
+    block_size = 0
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return j >= 0
@@ -152,11 +152,11 @@ class Placed(Visibility):
         return self.pattern.counts
 
     @property
-    def static(self) -> Visibility:
+    def data_independent(self) -> Visibility:
         return full
 
-    def settled(self, end: End) -> Visibility:
-        if not self.looks_back and self.pattern.settled(0) != self.pattern:
+    def with_length(self, end: End) -> Visibility:
+        if not self.looks_back and self.pattern.with_length(0) != self.pattern:
             raise TypeError(f"{self.pattern} depends on where a text ends, so texts for it are padded, not packed")
         return self
 
@@ -175,8 +175,8 @@ def _in_one(name: str) -> Any:
     return property(lambda self: getattr(self.left, name) or getattr(self.right, name))
 
 
-def _common_grain() -> Any:
-    return property(lambda self: gcd(self.left.grain, self.right.grain))
+def _common_block_size() -> Any:
+    return property(lambda self: gcd(self.left.block_size, self.right.block_size))
 
 
 def _bare(pattern: Visibility, kind: type[Visibility]) -> str:
@@ -191,7 +191,7 @@ class Both(Visibility):
 
     sees_itself, sees_first, relative = _in_both("sees_itself"), _in_both("sees_first"), _in_both("relative")
     looks_back, varies, counts, packing = _in_one("looks_back"), _in_one("varies"), _in_one("counts"), _in_one("packing")
-    grain = _common_grain()
+    block_size = _common_block_size()
 
     @property
     def reach(self) -> Reach | None:  # type: ignore[override]
@@ -209,13 +209,13 @@ class Both(Visibility):
         return self.left.parts + self.right.parts
 
     @property
-    def static(self) -> Visibility:
-        return self.left.static & self.right.static
+    def data_independent(self) -> Visibility:
+        return self.left.data_independent & self.right.data_independent
 
-    def settled(self, end: End) -> Visibility:
+    def with_length(self, end: End) -> Visibility:
         """What may not look ahead cannot know where a sequence will end."""
         end = None if self.looks_back else end
-        return Both(self.left.settled(end), self.right.settled(end))
+        return Both(self.left.with_length(end), self.right.with_length(end))
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         left, right = self.left.sees(b, h, i, j), self.right.sees(b, h, i, j)
@@ -240,14 +240,14 @@ class Either(Visibility):
 
     sees_itself, sees_first, relative = _in_one("sees_itself"), _in_one("sees_first"), _in_both("relative")
     looks_back, varies, counts = _in_both("looks_back"), _in_one("varies"), _in_one("counts")
-    grain = _common_grain()
+    block_size = _common_block_size()
 
     @property
-    def static(self) -> Visibility:
-        return self.left.static | self.right.static
+    def data_independent(self) -> Visibility:
+        return self.left.data_independent | self.right.data_independent
 
-    def settled(self, end: End) -> Visibility:
-        return Either(self.left.settled(end), self.right.settled(end))
+    def with_length(self, end: End) -> Visibility:
+        return Either(self.left.with_length(end), self.right.with_length(end))
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         left, right = self.left.sees(b, h, i, j), self.right.sees(b, h, i, j)

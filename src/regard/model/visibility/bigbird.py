@@ -51,7 +51,7 @@ class BigBirdFixed(NeedsLength):
         return self.end is not None
 
     @property
-    def grain(self) -> int:  # type: ignore[override]
+    def block_size(self) -> int:  # type: ignore[override]
         return self.size
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:

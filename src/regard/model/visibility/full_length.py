@@ -26,5 +26,5 @@ def whole_up_to(pattern: Visibility, *, back: bool = False) -> int:
 
 def _is_whole(pattern: Visibility, tokens: int, back: bool) -> bool:
     queries_L = torch.arange(tokens)
-    seen, wanted = (dense(each.settled(tokens), queries_L, tokens) > 0 for each in (pattern, causal if back else full))
+    seen, wanted = (dense(each.with_length(tokens), queries_L, tokens) > 0 for each in (pattern, causal if back else full))
     return bool((seen | ~wanted).all())

@@ -26,7 +26,7 @@ class Local1D(Visibility):
     sees_itself = True
 
     @property
-    def grain(self) -> int:  # type: ignore[override]
+    def block_size(self) -> int:  # type: ignore[override]
         return gcd(self.size, self.margin)
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:

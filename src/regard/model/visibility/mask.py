@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,10 +36,32 @@ class View:
     offset: int | Tensor
     device: torch.device
     mask: Tensor | None = None  # for the kernel: True where a query sees; broadcasts with scores_BHLM; None where none is needed
-    blind: Tensor | None = None  # True for a query that sees nobody; its mask row is True, and its answer must be set to zero
+    fully_masked_rows: Tensor | None = None  # True for a query that sees no key: its mask row is True, its context set to zero
     causal: bool = False  # the kernel's own triangle is the whole mask
     packed: Packed | None = None  # for a kernel of variable lengths, which needs no mask
     blocks: Blocks | None = None  # for a kernel that leaves blocks out
+    places: Callable[[], tuple[Tensor, Tensor]] | None = None  # positions of queries and keys, where they are not those of rows
+
+    @property
+    def by_blocks(self) -> bool:
+        """Is attention computed block by block, so that no matrix of all pairs is made?"""
+        return self.blocks is not None or self.packed is not None
+
+    def positions(self) -> tuple[Tensor, Tensor]:
+        """Return positions_BL of the queries and positions_BM of the keys; B is 1 where all rows are alike.
+
+        They count from the start of a row, or of a document where several share a row, or of a text that is being decoded.
+        """
+        if self.places is not None:
+            return self.places()
+        if (own := next((part.places for part in self.visibility.parts if part.places is not None), None)) is not None:
+            return own
+        queries_L, keys_M = (torch.arange(n, device=self.device) for n in (self.length, self.memory))
+        return (queries_L + self.offset)[None], keys_M[None]
+
+    def farthest(self) -> int:
+        """Return a bound, known to the host, of how far apart a query and a key can be."""
+        return max(self.length + (self.offset if isinstance(self.offset, int) else self.memory), self.memory)
 
     def rendered(self) -> View:
         """With a dense mask, for a kernel that takes one."""
@@ -48,11 +71,11 @@ class View:
             return replace(self, mask=mask, blocks=None)
         blind = ~sees.any(-1, keepdim=True)
         mask = mask.masked_fill(blind, 0.0) if self.visibility.counts else mask | blind
-        return replace(self, mask=mask, blind=blind, blocks=None)
+        return replace(self, mask=mask, fully_masked_rows=blind, blocks=None)
 
     def _whole(self, part: Visibility) -> Tensor:
         """sees_BHLM of one of those that must agree. What has no border inside blocks is asked once for each of them."""
-        size = part.grain if isinstance(self.offset, int) and part.grain and self.offset % part.grain == 0 else 1
+        size = part.block_size if isinstance(self.offset, int) and part.block_size and self.offset % part.block_size == 0 else 1
         i_Q, j_N = (torch.arange(0, n, size, device=self.device) for n in (self.length, self.memory))
         sees = asked(part, i_Q + self.offset, j_N, self.batch)
         for dim, places in ((2, self.length), (3, self.memory)):

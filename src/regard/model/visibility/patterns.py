@@ -29,7 +29,7 @@ class NeedsLength(Visibility):
     def varies(self) -> bool:  # type: ignore[override]
         return isinstance(self.end, Tensor)
 
-    def settled(self, end: End) -> Visibility:
+    def with_length(self, end: End) -> Visibility:
         told: Any = self
         return replace(told, end=end)
 
@@ -48,7 +48,7 @@ class Block(Visibility):
     sees_itself = True
 
     @property
-    def grain(self) -> int:  # type: ignore[override]
+    def block_size(self) -> int:  # type: ignore[override]
         return self.size
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ class Strided(Visibility):
     sees_itself = True
 
     @property
-    def grain(self) -> int:  # type: ignore[override]
+    def block_size(self) -> int:  # type: ignore[override]
         return self.block
 
     @property
@@ -98,7 +98,7 @@ class Summary(Visibility):
     count: int
 
     @property
-    def grain(self) -> int:  # type: ignore[override]
+    def block_size(self) -> int:  # type: ignore[override]
         return gcd(self.period, self.count)
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -122,7 +122,7 @@ class Global(Visibility):
     sees_first = True
 
     @property
-    def grain(self) -> int:  # type: ignore[override]
+    def block_size(self) -> int:  # type: ignore[override]
         return self.count
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ class Last(NeedsLength):
     end: End = None
 
     @property
-    def grain(self) -> int:  # type: ignore[override]
+    def block_size(self) -> int:  # type: ignore[override]
         return self.size
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ class Random(NeedsLength):
             object.__setattr__(self, "key", counted(self.seed, "random blocks") & WORD)
 
     @property
-    def grain(self) -> int:  # type: ignore[override]
+    def block_size(self) -> int:  # type: ignore[override]
         return self.size
 
     def sees(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:

@@ -15,7 +15,8 @@ from regard.data.batching.pairs import Ragged
 from regard.data.lra.sequences import Sequences
 from regard.data.sources.labelled import Example
 from regard.decode.batching import in_batches
-from regard.families.classifier import Classifier, marks
+from regard.families import marks_of
+from regard.families.classifier import Classifier
 from regard.families.published_sizes import context
 from regard.runs.recipe import Recipe
 from regard.text.sentences import sentences
@@ -24,7 +25,7 @@ from regard.text.tokenizer import Tokenizer
 Text = str | tuple[str, str]  # or a pair of texts
 Parts = tuple[str, ...]  # a text alone, or both of a pair
 EITHER = 0  # texts at a time, where a model takes one as well as two
-NOT_A_DOCUMENT = "model.family=hierarchical reads one text, sentence by sentence, but here are two; give data.columns=TEXT,LABEL."
+NOT_A_DOCUMENT = "model.family=han reads one text, sentence by sentence, but here are two; give data.columns=TEXT,LABEL."
 NOT_A_PAIR = "model.pairs=apart reads two texts and compares them, but here is one alone; set model.pairs=joined."
 CACHED = 1024  # tokens of a batch: with more, a CPU waits for its memory
 
@@ -45,7 +46,7 @@ class Reader:
             raise UserError(
                 f"data.maximum_tokens={cut} is more than model.maximum_length={room} positions; set it to {room} or less."
             )
-        return cls(tokenizer, marks(recipe.model, tokenizer.roles), cut, room)
+        return cls(tokenizer, marks_of(recipe.model, tokenizer.roles), cut, room)
 
     def encode(self, texts: Sequence[Parts], places: Sequence[str]) -> tuple[Ragged, np.ndarray, int]:
         """Ids with their marks, where second texts begin, how many were cut; one that does not fit is refused by its place."""

@@ -15,7 +15,7 @@ from regard.core.terminal import Emit, aside
 from regard.data.batching.pairs import padded
 from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
-from regard.families.bert import Heads
+from regard.families.base import Heads
 from regard.families.bodies import Body, body_of
 from regard.families.vectors import VectorsConfig, text_vectors
 from regard.runs.folder import Run

@@ -19,8 +19,8 @@ from regard.core.errors import UserError
 from regard.core.terminal import Emit, printable
 from regard.data.batching.pairs import Ragged, padded
 from regard.decode.batching import in_batches
+from regard.families import marks_of
 from regard.families.bert import BERT
-from regard.families.classifier import marks
 from regard.families.electra import ELECTRA, REPLACED
 from regard.families.published_sizes import context
 from regard.metrics.masked_lm import FillScores
@@ -74,7 +74,7 @@ class ReplacedTokenDetector:
     @torch.no_grad()
     def judge(self, texts: Sequence[str]) -> list[list[Suspect]]:
         placed = self._encode(texts)
-        around, found = marks(self.recipe.model, self.tokenizer.roles), list[list[Suspect]]([[]] * len(texts))
+        around, found = marks_of(self.recipe.model, self.tokenizer.roles), list[list[Suspect]]([[]] * len(texts))
         rows = Ragged([around.around([each.ids], len(each.ids) + 2)[0] for each in placed])
         device = next(self.model.parameters()).device
         for batch in in_batches(rows.lengths.tolist(), self.recipe.decode.batch_tokens):

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from regard.core.errors import UserError, nearest
 from regard.core.packing import IGNORED
+from regard.families import marks_of
 from regard.families.bert import BERT
-from regard.families.classifier import marks
 from regard.families.published_sizes import context
 from regard.lens import token_rows
 from regard.lens.subject import Subject, TokenRow
@@ -124,7 +124,7 @@ def _reads(model: BERT, side: TokenRow) -> Callable[[int], Tensor]:
 
 def _between(side: TokenRow, tokenizer: Tokenizer, answers: FillMask | ReplacedTokenDetector, text: str) -> TokenRow:
     """The text between the marks of the family."""
-    around, room = marks(answers.recipe.model, tokenizer.roles), context(answers.recipe.model)
+    around, room = marks_of(answers.recipe.model, tokenizer.roles), context(answers.recipe.model)
     if room is not None and len(side) + 2 > room:
         raise UserError(f"{text[:40]!r} is {len(side) + 2:,} tokens long, but the model has {room:,} positions; give less.")
     return token_rows.mark(tokenizer, around.start) + side + token_rows.mark(tokenizer, around.end)

@@ -11,8 +11,9 @@ from regard.core.errors import UserError
 from regard.data.batching.masked import MASKED, REPLACED, MaskedPassages, Masking
 from regard.data.batching.passages import Passages
 from regard.data.batching.token_cache import tokenise
-from regard.families.bert import BERT, Heads
-from regard.families.classifier import marks
+from regard.families import marks_of
+from regard.families.base import Heads
+from regard.families.bert import BERT
 from regard.families.electra import ELECTRA, ELECTRAConfig
 from regard.metrics.masked_lm import FillScores, score_filling
 from regard.objectives.masked_lm import MaskedLMLoss
@@ -69,7 +70,7 @@ def masked(recipe: Recipe, tokenizer: Tokenizer, text: Text, seed: int, *, packe
             "a model that was trained to fill in words, or from none."
         )
     starts = text.starts if recipe.data.document_mask else np.zeros(1, np.int64)
-    around = marks(recipe.model, tokenizer.roles)
+    around = marks_of(recipe.model, tokenizer.roles)
     passages = Passages(text.ids, starts, window_of(recipe), around, seed, objective.next_sentence)
     masking = Masking(
         seed,

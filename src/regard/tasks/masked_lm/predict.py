@@ -14,8 +14,8 @@ from regard.core.errors import UserError
 from regard.core.terminal import Emit, printable
 from regard.data.batching.pairs import Ragged, padded
 from regard.decode.batching import in_batches
+from regard.families import marks_of
 from regard.families.bert import BERT
-from regard.families.classifier import marks
 from regard.families.published_sizes import context
 from regard.metrics.masked_lm import FillScores
 from regard.runs.load import ready
@@ -88,7 +88,7 @@ class FillMask:
         return [self._completed(filled) for filled in found]
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        around, room = marks(self.recipe.model, self.tokenizer.roles), context(self.recipe.model)
+        around, room = marks_of(self.recipe.model, self.tokenizer.roles), context(self.recipe.model)
         rows = [around.around([ids], len(ids) + 2)[0] for ids in self.blanks.encode(texts)]
         for text, ids in zip(texts, rows):
             if self.blanks.mask not in ids:

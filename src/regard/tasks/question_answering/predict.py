@@ -13,7 +13,8 @@ from regard.core.terminal import Emit, aside
 from regard.data.config import QuestionsConfig
 from regard.data.sources.qa import Question
 from regard.decode.config import DecodeConfig
-from regard.families.bert import BERT, Heads
+from regard.families.base import Heads
+from regard.families.bert import BERT
 from regard.metrics.question_answering import AnswerScores, mark
 from regard.runs.folder import Run
 from regard.runs.load import fill, must_be_as_trained, ready, vocabulary_of

@@ -14,8 +14,8 @@ from regard.data.batching.qa import Layout, Windows, make_batch, windows
 from regard.data.config import QuestionsConfig
 from regard.decode.batching import in_batches
 from regard.decode.spans import NOWHERE, Part, best_spans
+from regard.families import marks_of
 from regard.families.bert import BERT
-from regard.families.classifier import marks
 from regard.objectives.span import span_loss, span_scores
 from regard.runs.load import window_of
 from regard.runs.recipe import Recipe
@@ -52,7 +52,7 @@ class Reader:
     @classmethod
     def of(cls, recipe: Recipe, tokenizer: Tokenizer) -> Reader:
         data, config, window = recipe.data, recipe.model, window_of(recipe)
-        around = marks(config, tokenizer.roles)
+        around = marks_of(config, tokenizer.roles)
         between = (around.between,) * (1 + around.twice)
         layout = Layout(around.start, between, around.end, window, data.stride, data.maximum_question, data.compare)
         if data.compare and config.segments < 3:

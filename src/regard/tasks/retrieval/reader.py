@@ -15,7 +15,7 @@ from regard.data.batching.labelled import SpecialTokens
 from regard.data.batching.pairs import Ragged, padded
 from regard.data.sources.dialogues import Exchange, recent
 from regard.decode.batching import in_batches
-from regard.families.classifier import marks
+from regard.families import marks_of
 from regard.families.published_sizes import context as positions
 from regard.families.two_tower import Side, TwoTower
 from regard.runs.recipe import Recipe
@@ -38,7 +38,7 @@ class TurnReader:
             raise UserError(
                 f"data.maximum_tokens={room} is more than model.maximum_length={most} positions; set it to {most} or less."
             )
-        return cls(tokenizer, marks(recipe.model, tokenizer.roles), recipe.data.turns, room)
+        return cls(tokenizer, marks_of(recipe.model, tokenizer.roles), recipe.data.turns, room)
 
     def encode(self, contexts: Sequence[Sequence[str]]) -> Ragged:
         """The last turns of each, the oldest left out where there is no room; of one too long for itself, the beginning."""

@@ -20,8 +20,8 @@ from regard.data.labels.tagset import Scheme, Span, Tags, spans, transitions
 from regard.data.sources.tagged import TaggedSentence
 from regard.decode.batching import in_batches
 from regard.decode.viterbi import best_path
+from regard.families import marks_of
 from regard.families.bodies import Body
-from regard.families.classifier import marks
 from regard.families.published_sizes import context
 from regard.objectives.tagging import tag_scores
 from regard.runs.recipe import Recipe
@@ -49,7 +49,7 @@ def word_reader(recipe: Recipe, tokenizer: Tokenizer) -> WordReader:
     window = window or room or WINDOW
     if window < 16:
         raise UserError(f"model.maximum_length={window} is too small to see words in their context; set it to 16 or more.")
-    return WordReader(tokenizer, marks(recipe.model, tokenizer.roles), window)
+    return WordReader(tokenizer, marks_of(recipe.model, tokenizer.roles), window)
 
 
 @torch.no_grad()

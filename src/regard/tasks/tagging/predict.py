@@ -16,7 +16,7 @@ from regard.data.batching.tagged import TaggedTexts, WordReader
 from regard.data.labels.tagset import Tags
 from regard.data.sources.tagged import TaggedSentence
 from regard.decode.config import DecodeConfig
-from regard.families.bert import Heads
+from regard.families.base import Heads
 from regard.families.bodies import Body, body_of
 from regard.metrics.classification import ClassificationScores
 from regard.metrics.entities import EntityScores

@@ -12,8 +12,7 @@ from torch import Tensor
 from regard.families.bert import BERT, BERTConfig
 from regard.families.gpt import GPT, GPTConfig
 from regard.model.init import initialise
-from regard.model.mixers import CYCLE
-from regard.model.mixers.convolution import Convolution, reach
+from regard.model.mixers.convolution import CYCLE, Convolution, reach
 from regard.model.probe import probe
 from regard.model.visibility import View, Visibility, causal, documents, full, padding, window
 from tests.families.harness import begin, stepped
@@ -122,7 +121,7 @@ def test_decoding_keeps_the_last_few_values() -> None:
 
 def test_layers_reach_further_and_then_anew() -> None:
     config = GPTConfig(mixer="conv", dilation=2)
-    assert [config.apart(n) for n in range(CYCLE + 2)] == [1, 2, 4, 8, 16, 1, 2]
-    assert [GPTConfig(mixer="conv").apart(n) for n in range(3)] == [1, 1, 1]
+    assert [config.dilation_of(n) for n in range(CYCLE + 2)] == [1, 2, 4, 8, 16, 1, 2]
+    assert [GPTConfig(mixer="conv").dilation_of(n) for n in range(3)] == [1, 1, 1]
     assert reach(7, 2, True) == (12, 0)
     assert reach(7, 2, False) == (6, 6)

@@ -236,10 +236,10 @@ def transformer(**parts: object) -> Transformer:
 
 MODELS = {
     "gpt-2": gpt,
-    "gpt-1": partial(gpt, norm="post", activation="gelu"),
+    "gpt-1": partial(gpt, norm_placement="post", activation="gelu"),
     "a window": partial(gpt, visibility="window(3)"),
     "transformer": transformer,
-    "pre-norm transformer": partial(transformer, norm="pre", tie="none"),
+    "pre-norm transformer": partial(transformer, norm_placement="pre", tie="none"),
 }
 
 

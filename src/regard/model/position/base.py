@@ -1,0 +1,76 @@
+"""What a position scheme may do: add vectors to the input, rotate queries and keys, or add a bias to the scores.
+
+`Position` is the module with what is learned. `Placement` is the same for one pass, with the positions of its queries and keys
+known: a stack asks for it once, before its layers run. `Bias` is what one attention adds to its scores, dense or by index.
+
+Dims: B batch, L queries, M keys, D width, H heads, K head width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from regard.model.visibility import View
+
+ScoreBias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Bias:
+    """Numbers added to scores_BHLM. Kernels take them dense, or ask for single ones by index, as FlexAttention does."""
+
+    at: ScoreBias  # (b, h, i, j) -> numbers; index tensors of any shapes that broadcast, i and j in rows and columns
+    shape: tuple[int, int, int, int]  # B or 1, H, L, M
+    device: torch.device
+    whole: Callable[[], Tensor] | None = None  # all of them, by something faster than `at`
+
+    def dense(self) -> Tensor:
+        """Return bias_BHLM; dimensions of size 1 broadcast."""
+        if self.whole is not None:
+            return self.whole()
+        b, h, i, j = (torch.arange(n, device=self.device) for n in self.shape)
+        return self.at(b[:, None, None, None], h[:, None, None], i[:, None], j)
+
+    def rows(self, rows_R: Tensor, heads: Tensor) -> Tensor:
+        """Return bias_BHRM of some queries and heads, for a probe."""
+        b, _, _, j = (torch.arange(n, device=rows_R.device) for n in self.shape)
+        return self.at(b[:, None, None, None], heads[:, None, None], rows_R[:, None], j)
+
+
+class Placement:
+    """A scheme with the positions of one pass. The default does nothing."""
+
+    rotates = False  # does `rotate` change anything?
+
+    def layer(self, n: int) -> Placement:
+        """Return what the n-th layer uses; most schemes are the same in every layer."""
+        return self
+
+    def rotate(self, x_BHLK: Tensor) -> Tensor:
+        """Return the queries, or the keys of the same tokens, with their position applied."""
+        return x_BHLK
+
+    def bias(self, q_BHLK: Tensor, k_BHMK: Tensor) -> Bias | None:
+        """Return what is added to the scores of these queries and keys, or None."""
+        return None
+
+
+class Position(nn.Module):
+    """Base class of all schemes: each implements the hooks that it needs."""
+
+    def embed(self, at_BL: Tensor) -> Tensor | None:
+        """Return vectors_BLD to add to the input, or to concatenate with it, or None."""
+        return None
+
+    def forward(self, at_BL: Tensor) -> Tensor | None:
+        return self.embed(at_BL)
+
+    def over(self, view: View) -> Placement | None:
+        """Return the scheme for the queries and keys of one pass, or None where it does nothing inside attention."""
+        return None
