@@ -1,6 +1,6 @@
 """What a recurrent decoder keeps between words: a few vectors a lane, however much it has written; and the source.
 
-The same two classes as in `past.py`, for the same searches. What a lane carries lies in buffers that stay where they are, so a
+The same two classes as in `decoder.py`, for the same searches. What a lane carries lies in buffers that stay where they are, so a
 search may record a step; choosing lanes moves vectors, which are few.
 
 Dims: S sentences, W lanes, M source length, N layers, P parts of what a cell carries, D width.
