@@ -168,7 +168,7 @@ def test_advancing_asks_the_device_nothing_and_leaves_buffers_where_they_are(nam
         for method in ("item", "tolist", "__bool__", "__int__", "__float__", "nonzero", "numpy", "cpu"):
             patched.setattr(Tensor, method, lambda *_, method=method: pytest.fail(f"{method} waits for the device"))
         for _ in range(5):
-            search.state.grow(8)
+            search.state.reserve(8)
             with Tape():
                 for _ in range(8):
                     search.advance()
@@ -191,7 +191,7 @@ def test_a_sentence_that_is_done_does_not_change_any_more(seed: int, limits: lis
     search.begin(request)
     found: dict[int, list[Hypothesis]] = {}
     for _ in range(max(limits)):
-        search.state.grow(1)
+        search.state.reserve(1)
         search.advance()
         done, broken = search.progress.read_flags()
         assert not any(broken)

@@ -76,8 +76,8 @@ def check_padding_and_batch_change_nothing(family: Family) -> None:
 
 def begin(model: nn.Module, source: Tensor, lengths: Tensor, *, tokens: int, lanes: int = 1, fixed: bool = False) -> State:
     reading = model.start(source, lengths)
-    state = reading.make_state(len(source), lanes, tokens, fixed=fixed)
-    state.load(reading, [tokens] * len(source))
+    state = reading.room(len(source), lanes, tokens, fixed=fixed)
+    state.take(reading, [tokens] * len(source))
     return state
 
 
@@ -85,7 +85,7 @@ def stepped(state: State, target: Tensor) -> Tensor:
     """logits_BLV of one lane, token by token."""
     logits = []
     for t in range(target.shape[1]):
-        state.grow(1)
+        state.reserve(1)
         logits.append(state.step(target[:, t : t + 1]))
     return torch.cat(logits, 1)
 
@@ -125,7 +125,7 @@ def _check_select(family: Family, fixed: bool) -> None:
     for t in range(50):
         if kept := {6: [2, 1], 40: [1]}.get(t):
             compare()
-            state.compact(RowCompaction.of(kept, source.device))
+            state.keep(RowCompaction.of(kept, source.device))
             histories, owners = [histories[s] for s in kept], [owners[s] for s in kept]
         if t % 5 == 4:
             compare()
@@ -134,7 +134,7 @@ def _check_select(family: Family, fixed: bool) -> None:
             histories = [[list(past[p]) for p in row] for past, row in zip(histories, parents.tolist())]
         ids = torch.randint(4, family.vocabulary, (len(owners), lanes), generator=draw)
         histories = [[[*h, i] for h, i in zip(past, row)] for past, row in zip(histories, ids.tolist())]
-        state.grow(1)
+        state.reserve(1)
         pending.append(state.step(ids))
     compare()
 
@@ -144,14 +144,14 @@ def check_a_state_begins_anew_with_fewer_and_shorter(family: Family) -> None:
     model = family.build().eval()
     source, lengths, target = family.inputs()
     state = begin(model, source, lengths, tokens=20, lanes=2, fixed=True)
-    state.grow(9)
+    state.reserve(9)
     for t in range(9):
         state.step(target[:, t % 7, None].repeat(1, 2))
     reading = model.start(source[:1, :2], torch.tensor([2]))
-    state.load(reading, [family.target_length])
+    state.take(reading, [family.target_length])
     expected = model(source[:1, :2], torch.tensor([2]), target[:1])
     for t in range(family.target_length):
-        state.grow(1)
+        state.reserve(1)
         logits = state.step(target[:, t, None].repeat(1, 2))
         assert logits.isfinite().all()
         torch.testing.assert_close(logits[0], expected[0, t].expand(2, -1), atol=5e-5, rtol=1e-4)

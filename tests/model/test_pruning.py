@@ -134,7 +134,7 @@ def test_the_fused_step_takes_what_is_left():
     model = GPT(GPTConfig(**WIDE, pruned=("decoder.0.self:0+2",)), 30, seed=1).eval()
     assert {a.out.in_features for a in attentions(model).values()} == {32, 64}
     read = model.start(torch.ones(1, 2).long(), torch.tensor([2]))
-    past = read.make_state(1, 3, 4, fixed=True)
+    past = read.room(1, 3, 4, fixed=True)
     assert [cache.kv_2SHNK.shape[2] for cache in past.caches] == [2, 4]
 
 

@@ -65,15 +65,15 @@ def test_lanes_go_on_from_prompts_of_several_lengths(visibility: str, fixed: boo
     model, lanes, tokens, draw = Alone(visibility).eval(), 3, 20, torch.Generator().manual_seed(1)
     prompt_BL, lengths_B = prompts([9, 1, 17, 4])
     read = model.start(prompt_BL, lengths_B)
-    state = read.make_state(4, lanes, tokens, fixed=fixed)
-    state.load(read, [tokens] * 4)
+    state = read.room(4, lanes, tokens, fixed=fixed)
+    state.take(read, [tokens] * 4)
     texts = [[row[:length].tolist()] * lanes for row, length in zip(prompt_BL, lengths_B)]
     for t in range(tokens):
         if t in (5, 11):
             kept = {5: [0, 3, 2], 11: [2]}[t]
-            state.compact(RowCompaction.of(kept, prompt_BL.device))
+            state.keep(RowCompaction.of(kept, prompt_BL.device))
             texts = [texts[row] for row in kept]
-        state.grow(1)
+        state.reserve(1)
         logits_SWV = state.step(torch.tensor([[text[-1] for text in row] for row in texts]))
         for row, lanes_of in zip(logits_SWV, texts):
             torch.testing.assert_close(row, model(torch.tensor(lanes_of))[:, -1], atol=2e-5, rtol=1e-4)

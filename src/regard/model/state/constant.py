@@ -38,7 +38,7 @@ class RunningSums:
             for buffer_SHW, read_SH in zip(self.buffers, self.mixer.update(k_SHPK, v_SHPK, words_S)):
                 buffer_SHW[: len(words_S)] = read_SH.unsqueeze(2)
 
-    def grow(self) -> None:
+    def reserve(self) -> None:
         pass
 
     def append(self, kv_2SHWK: Tensor) -> Sums:
@@ -53,7 +53,7 @@ class RunningSums:
         for buffer_SHW in self.now:
             buffer_SHW.copy_(_lanes(buffer_SHW, parents_SW))
 
-    def compact(self, moves: RowCompaction) -> None:
+    def keep(self, moves: RowCompaction) -> None:
         for buffer_S in self.now:
             moves.within(buffer_S)
 
@@ -65,12 +65,12 @@ class FoldedMemory:
         self.mixer = mixer
         self.buffers = _nothing(mixer, like_SHMK, sentences, like_SHMK.shape[1])
 
-    def load(self, memory: Sequence[Tensor], words_S: Tensor) -> None:
+    def take(self, memory: Sequence[Tensor], words_S: Tensor) -> None:
         k_SHMK, v_SHMK = memory
         for buffer_S, nothing, read_S in zip(self.buffers, (0.0, 0.0, NOTHING), self.mixer.update(k_SHMK, v_SHMK, words_S)):
             buffer_S.fill_(nothing)[: len(words_S)] = read_S
 
-    def compact(self, moves: RowCompaction) -> None:
+    def keep(self, moves: RowCompaction) -> None:
         for buffer_S in self.buffers:
             moves.within(buffer_S)
 
@@ -99,7 +99,7 @@ class ConvState:
             last_SHTK = v_SHPK.gather(2, index_SHTK).masked_fill((place_ST < 0)[:, None, :, None], 0.0)
             self.values_SHWTK[: len(words_S)] = last_SHTK[:, :, None]
 
-    def grow(self) -> None:
+    def reserve(self) -> None:
         pass
 
     def append(self, v_1SHWK: Tensor) -> Tensor:
@@ -111,7 +111,7 @@ class ConvState:
     def select(self, parents_SW: Tensor) -> None:
         self.now_SHWTK.copy_(_lanes(self.now_SHWTK, parents_SW))
 
-    def compact(self, moves: RowCompaction) -> None:
+    def keep(self, moves: RowCompaction) -> None:
         moves.within(self.now_SHWTK)
 
 

@@ -56,19 +56,19 @@ class EncodedPrompt:
         return len(self.prompt_words_S)
 
     @property
-    def probed(self) -> bool:
+    def watched(self) -> bool:
         assert isinstance(self.model, nn.Module)
         return any(attention.probe is not None for attention in attentions(self.model).values())
 
     @property
-    def session_key(self) -> Hashable:
-        """The model, where its weights lie, and sizes as `make_state` rounds them."""
+    def likeness(self) -> Hashable:
+        """The model, where its weights lie, and sizes as `room` rounds them."""
         assert isinstance(self.model, nn.Module)
         sizes = [roomy(parts[0][0].shape[2]) if parts else 0 for parts in (self.prompts, self.memories)]
         weights = tuple(weight.data_ptr() for weight in self.model.parameters())
         return id(self.model), weights, *sizes, self.prompts[0][0].dtype
 
-    def make_state(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> DecoderState:
+    def room(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> DecoderState:
         return DecoderState(self, sentences, lanes, tokens, fixed)
 
 
@@ -80,11 +80,11 @@ class CrossKV:
         shape = (sentences, heads, length, head_width)
         self.buffers = KeysValues(like.k_BHMK.new_zeros(shape), like.k_BHMK.new_zeros(shape))
 
-    def load(self, memory: KeysValues, words_S: Tensor) -> None:
+    def take(self, memory: KeysValues, words_S: Tensor) -> None:
         for buffer_SHMK, part_SHMK in zip(self.buffers, memory):
             buffer_SHMK[: part_SHMK.shape[0], :, : part_SHMK.shape[2]] = part_SHMK
 
-    def compact(self, moves: RowCompaction) -> None:
+    def keep(self, moves: RowCompaction) -> None:
         for buffer_SHMK in self.buffers:
             moves.within(buffer_SHMK)
 
@@ -107,9 +107,9 @@ class Memory:
         # On a GPU what is added to scores, as in Lineage.view.
         self.mask_S11M = like_k.new_zeros(sentences, 1, 1, length, dtype=None if like_k.is_cuda else torch.bool)
 
-    def load(self, memories: Sequence[KeysValues], words_S: Tensor) -> None:
+    def take(self, memories: Sequence[KeysValues], words_S: Tensor) -> None:
         for room, memory in zip(self.rooms, memories):
-            room.load(memory, words_S)
+            room.take(memory, words_S)
         self.words_S.fill_(1)[: len(words_S)] = words_S  # nobody may see nobody, not even where there is no sentence
         sees_SM = torch.arange(self.mask_S11M.shape[3], device=words_S.device) < self.words_S[:, None]
         if self.mask_S11M.is_cuda:
@@ -118,9 +118,9 @@ class Memory:
             self.mask_S11M.copy_(sees_SM[:, None, None])
         self._look(len(self.words_S))
 
-    def compact(self, moves: RowCompaction) -> None:
+    def keep(self, moves: RowCompaction) -> None:
         for room in self.rooms:
-            room.compact(moves)
+            room.keep(moves)
         for buffer_S in (self.words_S, self.mask_S11M):
             moves.within(buffer_S)
         self._look(moves.stay)
@@ -166,19 +166,19 @@ class DecoderState:
         return self.memory.view if self.memory else None
 
     @torch.no_grad()
-    def load(self, read: EncodedPrompt, limits: Sequence[int]) -> None:
+    def take(self, read: EncodedPrompt, limits: Sequence[int]) -> None:
         for words, limit in zip(read.prompt_words_S.tolist(), limits):
             read.positions.check(words + limit)
         self.lineage.restart(read.prompt_words_S, torch.tensor(limits, device=read.device))
         for cache, prompt in zip(self.caches, read.prompts):
             cache.restart(read.prompt_words_S, *prompt)
         if self.memory and read.memory_words_S is not None:
-            self.memory.load(read.memories, read.memory_words_S)
+            self.memory.take(read.memories, read.memory_words_S)
 
-    def grow(self, tokens: int) -> None:
-        self.lineage.grow(tokens)
+    def reserve(self, tokens: int) -> None:
+        self.lineage.reserve(tokens)
         for cache in self.caches:
-            cache.grow()
+            cache.reserve()
 
     @torch.no_grad()
     def step(self, ids_SW: Tensor) -> Tensor:
@@ -192,9 +192,9 @@ class DecoderState:
         for cache in self.caches:
             cache.select(parents_SW)
 
-    def compact(self, moves: RowCompaction) -> None:
+    def keep(self, moves: RowCompaction) -> None:
         for cache in self.caches:
-            cache.compact(moves)
-        self.lineage.compact(moves)
+            cache.keep(moves)
+        self.lineage.keep(moves)
         if self.memory:
-            self.memory.compact(moves)
+            self.memory.keep(moves)

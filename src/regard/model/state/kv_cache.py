@@ -43,13 +43,13 @@ class LayerCache(Cache, Protocol):
         """Begin with prompts, padded at the right, of so many words; with all that `append` was given of them."""
         ...
 
-    def grow(self) -> None:
+    def reserve(self) -> None:
         """Make the room that the lineage has made."""
         ...
 
     def select(self, parents_SW: Tensor) -> None: ...
 
-    def compact(self, moves: RowCompaction) -> None: ...
+    def keep(self, moves: RowCompaction) -> None: ...
 
 
 class Prompt:
@@ -89,7 +89,7 @@ class BeamAncestry:
         in_prompt = torch.arange(self.prompt, device=words_S.device) < self.words_S[:, None, None]
         self.ancestors_SWN.zero_()[:, :, : self.prompt] = in_prompt
 
-    def grow(self, steps: int) -> None:
+    def reserve(self, steps: int) -> None:
         self.steps += steps
         if not self.slotted:
             return
@@ -140,7 +140,7 @@ class BeamAncestry:
         else:
             self.ancestors_SWN = selected_SWN
 
-    def compact(self, moves: RowCompaction) -> None:
+    def keep(self, moves: RowCompaction) -> None:
         for buffer_S in (self.now_SWN, self.words_S, self.position_S, self.last_S):
             moves.within(buffer_S)
         self.sentences = moves.stay
@@ -159,7 +159,7 @@ class Slots:
         for kept_SHNK, given_SHPK in zip(self.kv_2SHNK, prompt_SHPK):
             kept_SHNK[: len(given_SHPK), :, : given_SHPK.shape[2]] = given_SHPK
 
-    def grow(self) -> None:
+    def reserve(self) -> None:
         if (more := self.lineage.visible - self.kv_2SHNK.shape[3]) > 0:
             self.kv_2SHNK = F.pad(self.kv_2SHNK[:, : self.lineage.sentences], (0, 0, 0, more))
 
@@ -174,6 +174,6 @@ class Slots:
     def select(self, parents_SW: Tensor) -> None:
         """Nothing moves: the lineage knows."""
 
-    def compact(self, moves: RowCompaction) -> None:
+    def keep(self, moves: RowCompaction) -> None:
         for kept_SHNK in self.now_2SHNK:
             moves.within(kept_SHNK)

@@ -1,6 +1,6 @@
 """What a recurrent decoder keeps between words: a few vectors a lane, however much it has written; and the source.
 
-The same two classes as in `decoder.py`, for the same searches. What a lane carries lies in buffers that stay where they are, so a
+The same two classes as in `past.py`, for the same searches. What a lane carries lies in buffers that stay where they are, so a
 search may record a step; choosing lanes moves vectors, which are few.
 
 Dims: S sentences, W lanes, M source length, N layers, P parts of what a cell carries, D width.
@@ -59,20 +59,20 @@ class RecurrentPrompt:
         return len(self.words_S)
 
     @property
-    def probed(self) -> bool:
+    def watched(self) -> bool:
         assert isinstance(self.model, nn.Module)
         return any(aligner.probe is not None for aligner in attentions(self.model).values())
 
     @property
-    def session_key(self) -> Hashable:
-        """The model, where its weights lie, and the size of what it looks at as `make_state` rounds it."""
+    def likeness(self) -> Hashable:
+        """The model, where its weights lie, and the size of what it looks at as `room` rounds it."""
         assert isinstance(self.model, nn.Module)
         size = 0 if self.memory is None else roomy(self.memory.k_BHMK.shape[2])
         weights = tuple(weight.data_ptr() for weight in self.model.parameters())
         turns = (self.turns.most, roomy(self.turns.longest)) if self.turns else None
         return id(self.model), weights, size, turns, self.begin_NPSD.dtype
 
-    def make_state(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> RecurrentDecoderState:
+    def room(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> RecurrentDecoderState:
         return RecurrentDecoderState(self, sentences, lanes, fixed)
 
 
@@ -125,21 +125,21 @@ class RecurrentDecoderState:
         )
 
     @torch.no_grad()
-    def load(self, read: RecurrentPrompt, limits: Sequence[int]) -> None:
+    def take(self, read: RecurrentPrompt, limits: Sequence[int]) -> None:
         self.sentences = len(self.carried_SWNPD)
         rows = read.begin_NPSD.shape[2]
         self.carried_SWNPD.zero_()[:rows] = read.begin_NPSD.permute(2, 0, 1, 3)[:, None]
         self.fed_SWD.zero_()
         self.position_1.zero_()
         if self.memory is not None and read.memory is not None:
-            self.memory.load([read.memory], read.words_S)
+            self.memory.take([read.memory], read.words_S)
         if self.turns is not None and read.turns is not None:
             assert read.turns.most <= self.turns.most, "there is room for as many turns as there were at first"
             assert read.turns.longest <= self.turns.longest, "and for turns as long as they were"
             rows, length = read.turns.of_SM.shape
             self.turns.of_SM.fill_(-1)[:rows, :length] = read.turns.of_SM
 
-    def grow(self, tokens: int) -> None:
+    def reserve(self, tokens: int) -> None:
         """Nothing grows."""
 
     @torch.no_grad()
@@ -157,11 +157,11 @@ class RecurrentDecoderState:
             places_SW = parents_SW.reshape(*parents_SW.shape, *[1] * (now_SW.dim() - 2))
             now_SW.copy_(now_SW.gather(1, places_SW.expand_as(now_SW)))
 
-    def compact(self, moves: RowCompaction) -> None:
+    def keep(self, moves: RowCompaction) -> None:
         for buffer_SW in (self.carried_SWNPD, self.fed_SWD):
             moves.within(buffer_SW)
         if self.memory is not None:
-            self.memory.compact(moves)
+            self.memory.keep(moves)
         if self.turns is not None:
             moves.within(self.turns.of_SM)
         self.sentences = moves.stay
