@@ -36,9 +36,9 @@ SETTING += "server share two cores. With the 60 ms that the page waits for anoth
 TYPED = """(text) => new Promise((done) => {
   const screen = document.getElementById("screen");
   const field = document.getElementById("text");
-  const before = screen.dataset.look;
+  const before = screen.dataset.pass;
   const watch = new MutationObserver(() => {
-    if (screen.dataset.look === before) return;
+    if (screen.dataset.pass === before) return;
     watch.disconnect();
     requestAnimationFrame(() => done(performance.now() - began));
   });

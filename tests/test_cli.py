@@ -39,18 +39,18 @@ def printed(*arguments: object, stdin: bytes = b"") -> str:
 
 
 def test_alone_it_tells_what_it_can_do() -> None:
-    told = printed()
-    assert told == printed("--help")
-    assert [line.split()[0] for line in told.split("Commands:\n")[1].splitlines()[: len(VERBS)]] == VERBS
-    assert "..." not in told.split("Commands:\n")[1]  # every verb's line is whole
+    said = printed()
+    assert said == printed("--help")
+    assert [line.split()[0] for line in said.split("Commands:\n")[1].splitlines()[: len(VERBS)]] == VERBS
+    assert "..." not in said.split("Commands:\n")[1]  # every verb's line is whole
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_a_page(verb: str) -> None:
-    told = printed(verb, "--help")
-    assert told.startswith(f"Usage: regard {verb}")
-    assert not set("╭│╰─") & set(told)
-    assert ("Examples:" in told) == (verb not in ("demo", "recipes", "doctor"))
+    said = printed(verb, "--help")
+    assert said.startswith(f"Usage: regard {verb}")
+    assert not set("╭│╰─") & set(said)
+    assert ("Examples:" in said) == (verb not in ("demo", "recipes", "doctor"))
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -96,9 +96,9 @@ def test_a_dry_run_tells_the_cost_and_writes_nothing(tmp_path: Path, monkeypatch
 
 
 def test_a_dry_run_has_all_settings_where_they_are_asked_for(tmp_path: Path) -> None:
-    told = regard("train", tiny(), "train.steps=7", "--dry-run", "--full", "--out", tmp_path / "run").out
-    assert "[train]\n" in told
-    assert "\nsteps = 7\n" in told
+    said = regard("train", tiny(), "train.steps=7", "--dry-run", "--full", "--out", tmp_path / "run").out
+    assert "[train]\n" in said
+    assert "\nsteps = 7\n" in said
     refused(regard("train", tiny(), "--full", "--out", tmp_path / "run"), "--full is for --dry-run")
 
 
@@ -124,8 +124,8 @@ def test_a_dry_run_is_refused_for_what_the_run_would_be(tmp_path: Path, monkeypa
     ("seconds", "told"),
     [(0.4, "0 s"), (99, "99 s"), (100, "1.7 min"), (5990, "99.8 min"), (6000, "1.7 hours"), (22842.1 * 60, "15.9 days")],
 )
-def test_how_long_in_the_unit_that_one_would_say(seconds: float, told: str) -> None:
-    assert duration(seconds) == told
+def test_how_long_in_the_unit_that_one_would_say(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
 
 
 def test_a_run_has_all_its_files_and_goes_where_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,14 +258,14 @@ def test_a_setting_among_texts_is_a_setting_and_behind_dashes_it_is_a_text() -> 
         (["lens", CAT, "--word", "cat", "decode.beam=3"], ["decode.beam=3 is not for --word"]),
     ],
 )
-def test_settings_that_are_refused_by_name(arguments: list[str], told: list[str]) -> None:
+def test_settings_that_are_refused_by_name(arguments: list[str], said: list[str]) -> None:
     verb, *rest = arguments
-    refused(regard(verb, trained(), *rest), *told)
+    refused(regard(verb, trained(), *rest), *said)
 
 
 def test_lens_looks_into_what_the_setting_makes_the_run_write() -> None:
-    told = printed("lens", trained(), CAT, "decode.maximum_length=3")
-    assert told.splitlines()[0] == printed("predict", trained(), CAT, "decode.maximum_length=3").rstrip("\n")
+    said = printed("lens", trained(), CAT, "decode.maximum_length=3")
+    assert said.splitlines()[0] == printed("predict", trained(), CAT, "decode.maximum_length=3").rstrip("\n")
 
 
 def test_results_come_before_the_input_ends() -> None:

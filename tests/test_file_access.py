@@ -21,7 +21,7 @@ OPENING = {
     "regard.core.files": "the one place that does",
     # What nobody gave a path of: the package's own files, the machine's, and what Regard itself put into the user's cache.
     "regard.runs.recipe": "recipes that come along",
-    "regard.lens.output.one_file": "pages that come along",
+    "regard.lens.output.page": "pages that come along",
     "regard.data.builtin.lexicon": "words that come along",
     "regard.studio.app": "the page that comes along",
     "regard.commands.bench": "scripts of the clone",

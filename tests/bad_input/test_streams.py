@@ -44,11 +44,11 @@ def shell(line: str) -> subprocess.CompletedProcess[str]:
         ("regard --version 2>&- <&-", 0, ""),
     ],
 )
-def test_a_stream_that_is_closed_or_not_read(line: str, code: int, told: str) -> None:
+def test_a_stream_that_is_closed_or_not_read(line: str, code: int, said: str) -> None:
     ran = shell(line.replace("RUN", shlex.quote(str(trained()))))
     assert ran.returncode == code, ran
-    assert told in ran.stderr
-    assert ran.stderr.count("\n") == bool(told)
+    assert said in ran.stderr
+    assert ran.stderr.count("\n") == bool(said)
 
 
 def test_a_training_that_nobody_listens_to(tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_a_conversation_that_is_not_utf8() -> None:
         ("decode.length_penalty=nan", "decode.length_penalty is nan"),
     ],
 )
-def test_a_search_beyond_all_bounds(setting: str, told: str) -> None:
-    refused(regard("predict", trained(), "the cat", setting), told)
+def test_a_search_beyond_all_bounds(setting: str, said: str) -> None:
+    refused(regard("predict", trained(), "the cat", setting), said)
 
 
 def test_a_search_at_its_bounds_works() -> None:
@@ -110,9 +110,9 @@ def test_a_turn_and_a_text_to_look_into_have_a_bound() -> None:
     long = "cat " * (limits.LONGEST_TURN // 4 + 1)
     refused(regard("lens", trained(), long), "the text has 20,004 characters")
     refused(regard("lens", trained(), long, "--show", "heads"), "the text has 20,004 characters")
-    told = regard("chat", trained_writer(), stdin=f"{long}\nthe cat\n".encode())
-    assert told.code == 0
-    assert "that has 20,003 characters" in told.err
+    said = regard("chat", trained_writer(), stdin=f"{long}\nthe cat\n".encode())
+    assert said.code == 0
+    assert "that has 20,003 characters" in said.err
 
 
 def test_a_translator_whose_positions_do_not_end_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

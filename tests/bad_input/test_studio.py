@@ -25,8 +25,8 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(case[0]))
 def test_a_wrong_start_is_one_sentence(case: tuple[list[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    arguments, *told = case
-    assert refused(regard(*arguments), *told).count("\n") == 1
+    arguments, *said = case
+    assert refused(regard(*arguments), *said).count("\n") == 1
 
 
 def test_a_short_key_is_refused_wherever_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

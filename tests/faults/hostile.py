@@ -91,9 +91,9 @@ def main() -> None:
     for group in chosen.group or GROUPS:
         cases, before = corpus(group, chosen.seed, chosen.count), os.times()
         (place / group).mkdir()
-        for told in told_faults(cases, place / group):
+        for said in told_faults(cases, place / group):
             failed += 1
-            print(told, flush=True)
+            print(said, flush=True)
         seconds = sum(os.times()[:4]) - sum(before[:4])
         print(f"{group}, seed {chosen.seed}: {len(cases)} cases in {seconds:.1f} s of processor time", flush=True)
     print(f"{failed} faults; the files are in {place}" if failed else "no faults")

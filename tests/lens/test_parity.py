@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.families.bert import BERT, BERTConfig
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.lens.analyses.weights import Choice, attended
+from regard.lens.analyses.weights import Choice, attention_weights
 from regard.model.probe import attentions, probe
 from regard.tasks.registry import open_run
 from tests.families.public_folder import shaken
@@ -98,7 +98,7 @@ def test_encoder_and_decoder() -> None:
 )
 def test_a_public_folder_is_shown_as_transformers_shows_it(name: str) -> None:
     """From a typed text to the weights that are drawn: their tokenizer, their model."""
-    found = attended(subject(name), Choice()).alignment
+    found = attention_weights(subject(name), Choice()).alignment
     folder = folder_of(name)
     given = transformers.AutoTokenizer.from_pretrained(folder)(TEXT, return_tensors="pt")
     peer = transformers.AutoModel.from_pretrained(folder)

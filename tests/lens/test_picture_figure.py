@@ -20,8 +20,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from regard.lens.alignment import Alignment
 from regard.lens.display import inches
-from regard.lens.plots import lines, matrix
 from regard.lens.plots.alignment import drawn, png, svg
+from regard.lens.plots.layout import MOST_LINES, colours, strands
+from regard.lens.plots.render import pooled
 
 
 def _split(sentence: str) -> tuple[str, ...]:
@@ -135,18 +136,18 @@ def test_the_images_are_the_mean_the_scale_and_every_head() -> None:
 
 def test_lines_join_the_strongest_pairs() -> None:
     weights = np.full((1000, 30), 1 / 30)
-    assert len(lines.strands(weights)) == lines.MOST_LINES
-    few = lines.strands(np.array([[0.9, 0.08, 0.02], [0.2, 0.3, 0.5]]))
+    assert len(strands(weights)) == MOST_LINES
+    few = strands(np.array([[0.9, 0.08, 0.02], [0.2, 0.3, 0.5]]))
     assert [(strand.query, strand.key) for strand in few] == [(0, 1), (1, 0), (1, 1), (1, 2), (0, 0)]
-    assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in lines.colours(7))
-    assert len(set(lines.colours(60))) == 60
+    assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in colours(7))
+    assert len(set(colours(60))) == 60
 
 
 @settings(max_examples=20)
 @given(rows=st.integers(1, 40), columns=st.integers(1, 40), side=st.integers(1, 20), seed=st.integers(0, 99))
 def test_a_thumbnail_keeps_the_greatest_weight(rows: int, columns: int, side: int, seed: int) -> None:
     weights = np.random.default_rng(seed).random((rows, columns))
-    small = matrix.pooled(weights, side)
+    small = pooled(weights, side)
     assert small.shape == (min(rows, side), min(columns, side))
     assert small.max() == weights.max()
     assert set(small.ravel()) <= set(weights.ravel())

@@ -19,8 +19,7 @@ from rich.cells import cell_len
 
 from regard.core.errors import UserError
 from regard.lens.output.text import table
-from regard.lens.plots import atlas
-from regard.lens.plots.atlas import Field
+from regard.lens.plots.charts import Field, atlas
 from regard.lens.result import fragment, html, save
 
 HOSTILE = [
@@ -44,7 +43,7 @@ class Told:
         return [self.text, "second line"]
 
     def figure(self) -> Figure:
-        return atlas.drawn(self.text, self.text, [Field(self.text, {"encoder.0.self": [0.5, float("nan")]})])
+        return atlas(self.text, self.text, [Field(self.text, {"encoder.0.self": [0.5, float("nan")]})])
 
     def as_dict(self) -> dict[str, Any]:
         return {"text": self.text, "array": np.ones(2), "tensor": torch.zeros(1), "number": np.float32(0.5), "none": None}
@@ -149,6 +148,6 @@ def test_a_field_of_uneven_heads_is_drawn(tmp_path: Path) -> None:
         Field("signed", {"encoder.0.self": [-1.0, 2.0], "encoder.1.self": [0.5]}, signed=True),
         Field("none", {"a.0.self": []}),
     ]
-    figure = atlas.drawn("title", "caption", fields)
+    figure = atlas("title", "caption", fields)
     assert [image.get_clim() for image in figure.axes[0].images] == [(-2.0, 2.0), (-2.0, 2.0)]
     assert fields[0].most == 2.0

@@ -25,7 +25,7 @@ from tests.text.samples import TEXTS, any_text, seen_text, trained
 
 @pytest.mark.parametrize("name", EVERY)
 def test_sides_are_what_the_attentions_were_given(name: str) -> None:
-    found, seen = subject(name), subject(name).look()
+    found, seen = subject(name), subject(name).record()
     assert list(seen) == list(attentions(found.model))
     for attention in seen:
         queries, keys = found.around(attention)
@@ -141,7 +141,7 @@ def test_a_writer_is_scored_on_the_text_or_on_what_follows_it() -> None:
 
 def test_a_single_token_can_be_looked_at_but_not_scored() -> None:
     found = subject_of(answers("writer"), "the")
-    assert len(found.look()) == 2
+    assert len(found.record()) == 2
     with pytest.raises(UserError, match="nothing that this text could be scored on"):
         found.nll()
 

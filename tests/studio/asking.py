@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from regard.studio.app import create
-from tests.studio.tiny_desk import TinyDesk, TinyOpening
+from tests.studio.tiny_session import TinyOpening, TinySession
 
 TEXTS = st.text(max_size=30) | st.sampled_from(["w5 w6 w7", "w5", "", " ", "\u2028", "a" * 2000, "<b>", "w5 " * 300])
 NAMES = st.sampled_from(
-    ["encoder.0.self", "decoder.1.cross", "decoder.0.self", "encoder.9.self", "", "../..", "decoder"]
+    ["encoder.0.self", "decoder.1.cross", "decoder.0.self", "encoder.9.self", "", "../..", "decoder", "cross"]
 ) | st.text(max_size=9)
 SMALL = st.integers(-2, 9) | st.sampled_from([10**7, 10**18, -1])
 ANY = st.recursive(
@@ -30,7 +30,7 @@ GET = [
     "overview",
     "thumbnails",
     "heads",
-    "norms",
+    "tile",
     "arithmetic",
     "terms",
     "ablations",
@@ -67,9 +67,13 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "first": SMALL,
     "count": SMALL,
     "around": NAMES,
+    "words": st.sampled_from(["1", "0", "x"]),
+    "values": st.sampled_from(["1", "0"]),
+    "specials": st.sampled_from(["keep", "hide", "renormalise", "drop"]),
+    "join": st.sampled_from(["none", "mean", "max", "sum"]),
 }
 POST: dict[str, dict[str, st.SearchStrategy[Any]]] = {
-    "look": {"run": RUNS, "text": TEXTS, "target": TEXTS | st.none(), "step": SMALL},
+    "pass": {"run": RUNS, "text": TEXTS, "target": TEXTS | st.none(), "step": SMALL},
     "answer": {"run": RUNS, "text": TEXTS},
     "ablate": {"off": st.dictionaries(NAMES, st.lists(SMALL, max_size=3), max_size=3)},
     "beam": {"run": RUNS, "text": TEXTS, "beam": SMALL, "forced": st.lists(SMALL, max_size=3), "word": TEXTS},
@@ -96,17 +100,17 @@ class Asker:
     """A server and a client without a network between them, with one look that questions may be about."""
 
     def __init__(self) -> None:
-        app = create({"tiny": TinyOpening(TinyDesk())})
+        app = create({"tiny": TinyOpening(TinySession())})
         self.client = TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
-        self.look()
+        self.run_pass()
 
-    def look(self) -> str:
-        answer = self.client.post("/api/look", json={"run": "tiny", "text": "w5 w6 w7"})
+    def run_pass(self) -> str:
+        answer = self.client.post("/api/pass", json={"run": "tiny", "text": "w5 w6 w7"})
         return str(answer.json()["id"])
 
     def ask(self, method: str, path: str, given: dict[str, Any], body: bytes | None) -> int:
         """The status of the answer."""
-        id = self.look()
+        id = self.run_pass()
         query = {key: id if value == "ID" else value for key, value in given.items()}
         headers = {"content-type": "application/json"} if body is not None else {}
         try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.lens.test_picture_page import CHROMIUM, QUIET
-from tests.studio.tiny_desk import TinyDesk, TinyOpening, served
+from tests.studio.tiny_session import TinyOpening, TinySession, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page, Request
@@ -32,7 +32,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Two runs: one that trained, as its metrics say, and another with snapshots."""
     folder = tmp_path_factory.mktemp("run")
     (folder / "metrics.jsonl").write_text("".join(f'{{"step": {n}, "loss": {9 / (n + 1)}}}\n' for n in range(9)))
-    runs = {"tiny": TinyOpening(TinyDesk(), folder), "other": TinyOpening(TinyDesk(), folder, (10, 20))}
+    runs = {"tiny": TinyOpening(TinySession(), folder), "other": TinyOpening(TinySession(), folder, (10, 20))}
     with served(runs) as address:
         yield address
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections import Counter
 from threading import Event
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from starlette.testclient import TestClient
 
+from regard.lens.analyses.weights import Aggregation, aggregate, part_of
 from regard.studio.app import create
 from regard.studio.worker import Full, Work
 from tests.studio.asking import Asker, questions
-from tests.studio.tiny_desk import TinyDesk, TinyOpening, tiny_look
+from tests.studio.tiny_session import TinyOpening, TinySession, tiny_pass
 
 ASKER = Asker()
 MET: Counter[int] = Counter()
@@ -38,12 +40,12 @@ def test_both_kinds_of_answers_were_met() -> None:
 
 @pytest.fixture(scope="module")
 def client() -> TestClient:
-    return TestClient(create({"tiny": TinyOpening(TinyDesk())}), base_url="http://127.0.0.1")
+    return TestClient(create({"tiny": TinyOpening(TinySession())}), base_url="http://127.0.0.1")
 
 
 @pytest.fixture(scope="module")
 def id(client: TestClient) -> str:
-    return str(client.post("/api/look", json={"run": "tiny", "text": "w5 w6 w7 w8 w9"}).json()["id"])
+    return str(client.post("/api/pass", json={"run": "tiny", "text": "w5 w6 w7 w8 w9"}).json()["id"])
 
 
 def array(client: TestClient, path: str, **given: object) -> np.ndarray:
@@ -52,13 +54,39 @@ def array(client: TestClient, path: str, **given: object) -> np.ndarray:
     return np.frombuffer(answer.content, answer.headers["x-type"]).reshape([int(n) for n in answer.headers["x-shape"].split(",")])
 
 
+def weights(client: TestClient, **given: object) -> np.ndarray:
+    """weights_HQW that /api/weights serves."""
+    found = client.get("/api/weights", params=given).json()
+    numbers = np.frombuffer(base64.b64decode(found["weights"]), "<f4")
+    return numbers.reshape(-1, len(found["rows"]), len(found["columns"]))
+
+
 def test_weights_come_as_they_are(client: TestClient, id: str) -> None:
-    seen = tiny_look().attention("decoder.1.cross").weights()[0].numpy()
-    np.testing.assert_allclose(array(client, "weights", id=id, name="decoder.1.cross", heads="0,1"), seen, atol=1e-6)
-    part = array(client, "weights", id=id, name="decoder.1.cross", heads="1", rows="2:4", columns="1:5")
-    np.testing.assert_allclose(part, seen[1:, 2:4, 1:5], atol=1e-6)
+    seen = tiny_pass().attention("decoder.1.cross").weights()[0].numpy()
+    np.testing.assert_allclose(weights(client, id=id, name="decoder.1.cross", heads="0,1"), seen, atol=1e-6)
+    part = array(client, "tile", id=id, name="decoder.1.cross", head=1, rows="2:4", columns="1:5")
+    np.testing.assert_allclose(part, seen[1, 2:4, 1:5], atol=1e-6)
     picture = array(client, "overview", id=id, name="decoder.1.cross", head=1, size=3)
     np.testing.assert_allclose(picture[0, 0] / 255, seen[1, :2, :2].max(), atol=1 / 255)
+
+
+def test_aggregated_weights_are_those_of_lens(client: TestClient, id: str) -> None:
+    model_pass = tiny_pass()
+    for name, how in [
+        ("decoder.1.cross", {"words": True, "specials": "hide", "values": True}),
+        ("decoder.1.cross", {"specials": "renormalise", "join": "max"}),
+        ("cross", {"join": "mean"}),
+        ("decoder", {"join": "mean", "specials": "hide"}),
+    ]:
+        names = [one for one in model_pass.seen if part_of(one) == name] or [name]
+        expected = aggregate(model_pass.subject, model_pass.seen, names, None, Aggregation(**how))  # type: ignore[arg-type]
+        np.testing.assert_allclose(weights(client, id=id, name=name, **how), expected.weights_HQW, atol=1e-6)
+        found = client.get("/api/weights", params={"id": id, "name": name, **how}).json()
+        assert [row["text"] for row in found["rows"]] == [row.text for row in expected.rows]
+    seen = [model_pass.attention(f"decoder.{n}.cross").weights()[0].numpy() for n in range(2)]
+    np.testing.assert_allclose(weights(client, id=id, name="cross", join="mean")[0], np.mean(seen, (0, 1)), atol=1e-6)
+    refused = client.get("/api/weights", params={"id": id, "name": "cross"}).json()["cannot"]
+    assert "give join=mean or join=max" in refused
 
 
 def test_a_look_that_is_gone_is_told_so(client: TestClient) -> None:
@@ -68,7 +96,7 @@ def test_a_look_that_is_gone_is_told_so(client: TestClient) -> None:
 
 
 def test_heads_switched_off_change_what_is_said(client: TestClient, id: str) -> None:
-    before = client.post("/api/look", json={"run": "tiny", "text": "w5 w6 w7 w8 w9"}).json()
+    before = client.post("/api/pass", json={"run": "tiny", "text": "w5 w6 w7 w8 w9"}).json()
     none = client.post("/api/ablate", params={"id": id}, json={"off": {}}).json()
     assert none["nll"] == pytest.approx(before["nll"], abs=1e-6)
     grid = client.get("/api/ablations", params={"id": id}).json()["rise"]
@@ -84,13 +112,13 @@ def test_heads_switched_off_change_what_is_said(client: TestClient, id: str) -> 
 
 
 def test_the_same_look_is_not_apart_and_another_is(client: TestClient, id: str) -> None:
-    other = client.post("/api/look", json={"run": "tiny", "text": "w9 w6 w7 w8 w5"}).json()["id"]
-    shorter = client.post("/api/look", json={"run": "tiny", "text": "w9 w6"}).json()["id"]
+    other = client.post("/api/pass", json={"run": "tiny", "text": "w9 w6 w7 w8 w5"}).json()["id"]
+    shorter = client.post("/api/pass", json={"run": "tiny", "text": "w9 w6"}).json()["id"]
     same = client.get("/api/compare", params={"id": id, "other": id}).json()
     assert {value for values in same["apart"].values() for value in values} == {0}
     apart = client.get("/api/compare", params={"id": id, "other": other}).json()["apart"]
-    a = array(client, "weights", id=id, name="encoder.0.self", heads="1")
-    b = array(client, "weights", id=other, name="encoder.0.self", heads="1")
+    a = weights(client, id=id, name="encoder.0.self", heads="1")
+    b = weights(client, id=other, name="encoder.0.self", heads="1")
     assert apart["encoder.0.self"][1] == pytest.approx(np.abs(a - b).sum() / 2 / 5, abs=1e-5)
     assert client.get("/api/compare", params={"id": id, "other": shorter}).json()["left_out"] == list(apart)
 
@@ -128,7 +156,7 @@ def test_a_full_line_is_told_and_empties_again() -> None:
 
 
 def test_full_is_429_for_the_page() -> None:
-    app = create({"tiny": TinyOpening(TinyDesk())})
+    app = create({"tiny": TinyOpening(TinySession())})
 
     async def full() -> None:
         raise Full("3 requests are waiting for weights already; try again in a moment.")

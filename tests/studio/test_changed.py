@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from regard.core.errors import UserError
 from regard.studio.app import create
 from tests.studio.showing import open_view, until
-from tests.studio.tiny_desk import TinyDesk, served
+from tests.studio.tiny_session import TinySession, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Replaced:
     """A run that a test replaces: another model, and another version."""
 
-    desks: dict[str, TinyDesk] = field(default_factory=lambda: {"first": TinyDesk(), "second": other_desk()})
+    sessions: dict[str, TinySession] = field(default_factory=lambda: {"first": TinySession(), "second": other_desk()})
     now: str | None = "first"
     folder: Path | None = None
     steps: tuple[int, ...] = ()
@@ -32,14 +32,14 @@ class Replaced:
     def version(self) -> str | None:
         return self.now
 
-    def open(self, step: int | None) -> TinyDesk:
+    def open(self, step: int | None) -> TinySession:
         if self.now is None:
             raise UserError("runs/tiny does not exist; give a run.")
-        return self.desks[self.now]
+        return self.sessions[self.now]
 
 
-def other_desk() -> TinyDesk:
-    made = TinyDesk(facts={"task": "translation", "weights": "of another run"})
+def other_desk() -> TinySession:
+    made = TinySession(facts={"task": "translation", "weights": "of another run"})
     with torch.no_grad():
         for parameter in made.model.parameters():
             parameter.mul_(-1.5)
@@ -60,8 +60,8 @@ def card(client: TestClient) -> Any:
     return client.get("/api/run", params={"run": "tiny"}).json()
 
 
-def looked(client: TestClient) -> Any:
-    return client.post("/api/look", json={"run": "tiny", "text": "w5 w6 w7"}).json()
+def passed(client: TestClient) -> Any:
+    return client.post("/api/pass", json={"run": "tiny", "text": "w5 w6 w7"}).json()
 
 
 def changed(client: TestClient, version: str) -> Any:
@@ -69,16 +69,16 @@ def changed(client: TestClient, version: str) -> Any:
 
 
 def test_a_replaced_run_is_said_and_opened_when_the_page_is_loaded_again(run: Replaced, client: TestClient) -> None:
-    first, before = card(client), looked(client)
+    first, before = card(client), passed(client)
     assert changed(client, first["version"]) is None
     run.now = "second"
     assert "Reload this page" in changed(client, first["version"])
-    assert looked(client) == before  # until then it stays what the page shows
+    assert passed(client) == before  # until then it stays what the page shows
     second = card(client)
     assert second["facts"]["weights"] == "of another run"
     assert changed(client, second["version"]) is None
     assert "Reload this page" in changed(client, first["version"])  # for a page that was not loaded again
-    after = looked(client)
+    after = passed(client)
     assert after["nll"] != before["nll"]
     assert after["id"] != before["id"]
     assert client.get("/api/heads", params={"id": before["id"]}).status_code == 410
@@ -89,7 +89,7 @@ def test_a_deleted_run_is_said(run: Replaced, client: TestClient) -> None:
     run.now = None
     assert "gone" in changed(client, version)
     assert "does not exist" in card(client)["cannot"]
-    assert "does not exist" in looked(client)["cannot"]
+    assert "does not exist" in passed(client)["cannot"]
     run.now = "first"
     assert changed(client, card(client)["version"]) is None
 
@@ -97,7 +97,7 @@ def test_a_deleted_run_is_said(run: Replaced, client: TestClient) -> None:
 def test_what_changes_while_it_is_opened_is_noticed(run: Replaced, client: TestClient) -> None:
     opened = run.open
 
-    def slowly(step: int | None) -> TinyDesk:
+    def slowly(step: int | None) -> TinySession:
         found = opened(step)
         run.now = "second"
         return found

@@ -13,7 +13,7 @@ from regard.studio.app import create
 from regard.studio.security import COOKIE, LOCAL, SHORTEST_KEY, Attempts, Door
 from regard.studio.server import VARIABLE, allowed_hosts, find_key, make_key, readable_by_others, url
 from tests.studio.test_security import KEY, client
-from tests.studio.tiny_desk import TinyDesk, TinyOpening, served
+from tests.studio.tiny_session import TinyOpening, TinySession, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -62,7 +62,7 @@ def test_the_key_can_be_typed_into_a_form_and_never_shows_in_an_address() -> Non
 
 
 def test_wrong_keys_are_answered_later_and_later_and_who_is_in_stays_in() -> None:
-    app = create({"tiny": TinyOpening(TinyDesk())}, LOCAL, KEY)
+    app = create({"tiny": TinyOpening(TinySession())}, LOCAL, KEY)
     assert app.door is not None
     clock = app.door.attempts.clock = Clock()
     visitor, guesser = (TestClient(app, base_url="http://127.0.0.1") for _ in range(2))
@@ -113,12 +113,12 @@ def test_the_key_comes_from_a_file_or_the_environment(tmp_path: Path) -> None:
     assert find_key(file, {VARIABLE: "another long key"}) == KEY
     assert find_key(None, {VARIABLE: "another long key"}) == "another long key"
     assert find_key(None, {}) is find_key(None, {VARIABLE: ""}) is None
-    for mode, told in ((0o600, False), (0o640, True), (0o604, True)):
+    for mode, said in ((0o600, False), (0o640, True), (0o604, True)):
         file.chmod(mode)
-        assert readable_by_others(file) is told
-    for text, told in (("short", "at least 12"), ("two lines\nof a key", "line break"), ("a" * 9000, "more than 4 KiB")):
+        assert readable_by_others(file) is said
+    for text, said in (("short", "at least 12"), ("two lines\nof a key", "line break"), ("a" * 9000, "more than 4 KiB")):
         file.write_text(text)
-        with pytest.raises(UserError, match=told):
+        with pytest.raises(UserError, match=said):
             find_key(file, {})
     with pytest.raises(UserError, match="REGARD_STUDIO_KEY has 5"):
         find_key(None, {VARIABLE: "short"})
@@ -144,7 +144,7 @@ def test_it_may_be_called_by_its_own_names_and_those_that_are_given(monkeypatch:
 
 @pytest.mark.page
 def test_a_browser_is_let_in_by_the_form(browser: Browser) -> None:
-    with served({"tiny": TinyOpening(TinyDesk())}, key=KEY) as address:
+    with served({"tiny": TinyOpening(TinySession())}, key=KEY) as address:
         page = browser.new_page()
         page.set_default_timeout(300_000)
         page.goto(f"{address}/#/run?run=tiny&text=w5+w6")

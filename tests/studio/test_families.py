@@ -22,7 +22,7 @@ from regard.studio.app import create
 from regard.studio.word_session import WordSession
 from regard.tasks.word_vectors.predict import WordVectorModel
 from tests.studio.showing import SCREENS, TEXT, USES, drawn, until
-from tests.studio.tiny_desk import WORDS, TinyDesk, TinyOpening, served
+from tests.studio.tiny_session import WORDS, TinyOpening, TinySession, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -33,7 +33,7 @@ def without_attention() -> Any:
 
 
 @dataclass
-class Unseen(TinyDesk):
+class Unseen(TinySession):
     """It answers, and cannot be looked into, as those that retrieve."""
 
     def subject(self, text: str, target: str | None) -> Subject:
@@ -44,7 +44,7 @@ class Unseen(TinyDesk):
 
 
 @dataclass
-class BySentences(TinyDesk):
+class BySentences(TinySession):
     """As a hierarchy is: what its attention saw is of no side."""
 
     shades: tuple[float, ...] = (0.9, 0.1)
@@ -58,11 +58,11 @@ class BySentences(TinyDesk):
 
 
 @dataclass
-class UnmaskedPattern(TinyDesk):
+class UnmaskedPattern(TinySession):
     model: Any = field(default_factory=without_attention)
 
 
-DESKS = {"plain": UnmaskedPattern(), "unseen": Unseen(), "nested": BySentences()}
+SESSIONS = {"plain": UnmaskedPattern(), "unseen": Unseen(), "nested": BySentences()}
 SAYS = {
     "plain": dict.fromkeys(("atlas", "head", "ablate", "arithmetic", "compare"), "has no attention"),
     "unseen": {screen: "othing of this model can be drawn" for screen in SCREENS if screen not in ("run", "words")},
@@ -72,24 +72,24 @@ SAYS = {
 
 @pytest.fixture(scope="module")
 def studio() -> Iterator[str]:
-    with served({name: TinyOpening(desk) for name, desk in DESKS.items()}) as address:
+    with served({name: TinyOpening(session) for name, session in SESSIONS.items()}) as address:
         yield address
 
 
 @pytest.mark.page
-@pytest.mark.parametrize("run", list(DESKS))
+@pytest.mark.parametrize("run", list(SESSIONS))
 def test_every_screen_draws_or_says_why_not(page: Page, studio: str, run: str) -> None:
     page.goto(f"{studio}/#/run?{urlencode({'run': run, 'text': TEXT, **USES})}")
     for number, screen in enumerate(SCREENS, start=1):
         page.keyboard.press(str(number))
         until(page, f"document.querySelector('#screen').dataset.ready === {screen!r}")
         drawn(page, screen)
-        told = page.evaluate("document.getElementById('refused')?.textContent ?? null")
+        said = page.evaluate("document.getElementById('refused')?.textContent ?? null")
         if screen in SAYS[run]:
-            assert SAYS[run][screen] in told
+            assert SAYS[run][screen] in said
             assert page.inner_text("#screen") == ""
         else:
-            assert told is None, screen
+            assert said is None, screen
             assert len(page.inner_text("#screen")) > 20, screen
         for key in ("ArrowRight", "ArrowDown", "Enter") if screen in SAYS[run] else ():
             page.keyboard.press(key)
@@ -114,11 +114,13 @@ def test_what_cannot_be_looked_into_still_answers(page: Page, studio: str) -> No
 
 def test_word_vectors_have_neighbours_and_a_sentence_for_the_rest() -> None:
     vectors = WordVectors(("king", "queen", "car"), np.array([[1, 0.1], [1, 0.2], [-1, 0.3]], np.float32))
-    desk = WordSession(WordVectorModel(vectors, WordsDataConfig(train=("a.txt",)), lowercase=True), "words", "as the run ended")
-    client = TestClient(create({"vectors": TinyOpening(desk)}), base_url="http://127.0.0.1")  # type: ignore[arg-type]
+    session = WordSession(
+        WordVectorModel(vectors, WordsDataConfig(train=("a.txt",)), lowercase=True), "words", "as the run ended"
+    )
+    client = TestClient(create({"vectors": TinyOpening(session)}), base_url="http://127.0.0.1")  # type: ignore[arg-type]
     assert client.get("/api/run", params={"run": "vectors"}).json()["facts"]["parameters"] == "6"
     near = client.get("/api/near", params={"run": "vectors", "word": "King"}).json()
     assert [one["token"] for one in near["near"]] == ["queen", "car"]
     assert "not in this vocabulary" in client.get("/api/near", params={"run": "vectors", "word": "tree"}).json()["cannot"]
-    for path in ("look", "answer", "beam"):
+    for path in ("pass", "answer", "beam"):
         assert "word vectors" in client.post(f"/api/{path}", json={"run": "vectors", "text": "king"}).json()["cannot"]

@@ -12,7 +12,7 @@ import pytest
 
 from regard.lens.subject import TokenRow
 from tests.studio.showing import SCREENS, drawn
-from tests.studio.tiny_desk import WORDS, TinyDesk, TinyOpening, served
+from tests.studio.tiny_session import WORDS, TinyOpening, TinySession, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -48,7 +48,7 @@ HOSTILE = tuple(f"{n}{shape.format(RUNS, RUNS)}" for n in range(4) for shape in 
 
 
 @dataclass
-class HostileDesk(TinyDesk):
+class HostileDesk(TinySession):
     """Whatever it is asked, its tokens, its choices, its facts and its answer are hostile."""
 
     names: Sequence[str] = HOSTILE
@@ -68,9 +68,9 @@ class HostileDesk(TinyDesk):
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    desk, folder = HostileDesk(), tmp_path_factory.mktemp("run")
+    session, folder = HostileDesk(), tmp_path_factory.mktemp("run")
     (folder / "metrics.jsonl").write_text('{"step": 1, "<img src=x onerror=window.stolen=1>": 1, "loss": 2}\n')
-    with served({name: TinyOpening(desk, folder) for name in HOSTILE}) as address:
+    with served({name: TinyOpening(session, folder) for name in HOSTILE}) as address:
         yield address
 
 

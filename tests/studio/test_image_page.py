@@ -16,8 +16,8 @@ from regard.data.sources.captions import open_image
 from tests.studio.showing import SCREENS, drawn, until
 from tests.studio.test_hostile import HOSTILE, RUNS
 from tests.studio.test_page import save
-from tests.studio.tiny_captioner import CELLS, SCENE, CaptionOpening, caption_weights, captioner_desk, read
-from tests.studio.tiny_desk import TinyDesk, TinyOpening, served
+from tests.studio.tiny_captioner import CELLS, SCENE, CaptionOpening, caption_weights, captioner_session, read
+from tests.studio.tiny_session import TinyOpening, TinySession, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.page
 
 @pytest.fixture(scope="module")
 def studio() -> Iterator[str]:
-    with served({"cap": CaptionOpening(), "tiny": TinyOpening(TinyDesk())}) as address:  # type: ignore[dict-item]
+    with served({"cap": CaptionOpening(), "tiny": TinyOpening(TinySession())}) as address:  # type: ignore[dict-item]
         yield address
 
 
@@ -66,7 +66,7 @@ def test_pixels_of_the_veil_are_the_models_weights(page: Page, studio: str, at: 
 def test_the_caption_and_its_chances_are_the_models(page: Page, studio: str) -> None:
     open_view(page, studio)
     words = page.evaluate("[...document.querySelectorAll('.caption-words b')].map((word) => word.textContent)")
-    (best,) = captioner_desk().writer.write(read()[None])[0]
+    (best,) = captioner_session().writer.write(read()[None])[0]
     assert " ".join(words).startswith(best.text)
     assert "✓" in page.inner_text("#faith")
     assert page.evaluate("document.querySelector('#veil').hidden")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import zlib
 from pathlib import Path
@@ -18,11 +19,11 @@ from regard.data.sources.captions import open_image, read_captions
 from regard.lens.analyses.gradients import integrated_gradients
 from regard.studio.app import create
 from regard.studio.gallery import KEPT, LARGEST, THUMB
-from tests.studio.tiny_captioner import CELLS, IMAGES, SCENE, WHERE, CaptionOpening, caption_weights, captioner_desk
-from tests.studio.tiny_desk import TinyDesk, TinyOpening
+from tests.studio.tiny_captioner import CELLS, IMAGES, SCENE, WHERE, CaptionOpening, caption_weights, captioner_session
+from tests.studio.tiny_session import TinyOpening, TinySession
 
 CLIENT = TestClient(
-    create({"cap": CaptionOpening(), "tiny": TinyOpening(TinyDesk())}),
+    create({"cap": CaptionOpening(), "tiny": TinyOpening(TinySession())}),
     base_url="http://127.0.0.1",
     raise_server_exceptions=False,
 )
@@ -36,8 +37,8 @@ def asked(path: str, **given: str | int) -> Any:
     return np.frombuffer(answer.content, answer.headers["x-type"]).reshape([int(n) for n in answer.headers["x-shape"].split(",")])
 
 
-def looked(text: str) -> dict[str, Any]:
-    answer = CLIENT.post("/api/look", json={"run": "cap", "text": text})
+def passed(text: str) -> dict[str, Any]:
+    answer = CLIENT.post("/api/pass", json={"run": "cap", "text": text})
     assert answer.status_code == 200
     found: dict[str, Any] = answer.json()
     return found
@@ -69,23 +70,24 @@ def test_the_runs_images_are_listed_and_shown() -> None:
 
 
 def test_weights_of_a_look_are_the_models() -> None:
-    found = looked(SCENE)
+    found = passed(SCENE)
     assert found["faith"]["holds"]
     assert len(found["sides"]["encoder"]["tokens"]) == CELLS**2
     assert found["title"].startswith(f"{SCENE} → ")
     for name, weights_HLM in caption_weights().items():
-        seen = asked("weights", id=found["id"], name=name, heads="0,1")
+        given = asked("weights", id=found["id"], name=name, heads="0,1")
+        seen = np.frombuffer(base64.b64decode(given["weights"]), "<f4").reshape(2, -1, CELLS**2)
         np.testing.assert_allclose(seen, weights_HLM[:, : seen.shape[1]], atol=1e-5)
 
 
 def test_a_file_handed_in_is_read_as_the_same_image_of_the_run() -> None:
     name = handed(as_bytes(open_image(SCENE)))["name"]
-    ours, theirs = looked(name), looked(SCENE)
+    ours, theirs = passed(name), passed(SCENE)
     assert [step["p"] for step in ours["steps"]] == [step["p"] for step in theirs["steps"]]
     assert asked("images", run="cap", around=name)["label"] == "a.png"
 
 
-@pytest.mark.parametrize("screen", ["look", "answer", "beam"])
+@pytest.mark.parametrize("screen", ["pass", "answer", "beam"])
 def test_no_name_leads_to_a_file_of_the_machine(tmp_path: Path, screen: str) -> None:
     open_image(SCENE).save(tmp_path / "secret.png")
     for name in (
@@ -95,8 +97,8 @@ def test_no_name_leads_to_a_file_of_the_machine(tmp_path: Path, screen: str) -> 
         "builtin:scenes/train/0",
         "builtin:scenes/test/30",
     ):
-        told = CLIENT.post(f"/api/{screen}", json={"run": "cap", "text": name}).json()
-        assert "none of this run's images" in told["cannot"]
+        said = CLIENT.post(f"/api/{screen}", json={"run": "cap", "text": name}).json()
+        assert "none of this run's images" in said["cannot"]
         assert "cannot" in asked("image", run="cap", name=name)
 
 
@@ -136,26 +138,26 @@ def test_what_is_too_large_or_of_another_kind_is_told() -> None:
 
 def test_only_the_last_few_are_kept() -> None:
     names = [handed(as_bytes(Image.new("RGB", (3, 3), (n, n, n))))["name"] for n in range(KEPT + 1)]
-    assert "no longer kept" in looked(names[0])["cannot"]
-    assert "steps" in looked(names[-1])
+    assert "no longer kept" in passed(names[0])["cannot"]
+    assert "steps" in passed(names[-1])
 
 
 def test_a_captioner_is_searched_ablated_and_explained() -> None:
-    found = looked(SCENE)
+    found = passed(SCENE)
     tree = CLIENT.post("/api/beam", json={"run": "cap", "text": SCENE, "beam": 2}).json()
     best = [node["token"] for step in tree["steps"] for node in step if node["best"]]
-    aligned = CLIENT.post("/api/alignment", json={"run": "cap", "text": SCENE, "tokens": best[:1]}).json()
-    np.testing.assert_allclose(aligned["weights"], caption_weights()["decoder.1.cross"][:, 0].mean(0), atol=1e-5)
+    alignment = CLIENT.post("/api/alignment", json={"run": "cap", "text": SCENE, "tokens": best[:1]}).json()
+    np.testing.assert_allclose(alignment["weights"], caption_weights()["decoder.1.cross"][:, 0].mean(0), atol=1e-5)
     rise = asked("ablations", id=found["id"])["rise"]
     assert {name: len(heads) for name, heads in rise.items() if "cross" in name} == {"decoder.0.cross": 2, "decoder.1.cross": 2}
     sums = asked("explain", id=found["id"], show="integrated")
     assert len(sums["tokens"]) == CELLS**2 + len(found["sides"]["decoder"]["tokens"])
-    exact = integrated_gradients(captioner_desk().subject(SCENE, None), steps=200)
+    exact = integrated_gradients(captioner_session().subject(SCENE, None), steps=200)
     assert exact.missing is not None
     assert max(map(abs, exact.missing)) < 0.05  # so what cells and words add is all there
     assert "deletion" in asked("explain", id=found["id"], show="deletion")["format"]
-    assert "roles are told of heads that read text" in asked("roles", id=found["id"])["cannot"]
+    assert "roles are of heads that read text" in asked("roles", id=found["id"])["cannot"]
     weight = asked("arithmetic", id=found["id"], name="decoder.1.cross", head=1, query=2, key=5)
     assert weight["key"]["embedding"] is None
     assert weight["weights"][5] == pytest.approx(caption_weights()["decoder.1.cross"][1, 2, 5], abs=1e-5)
-    assert asked("near", run="cap", word=captioner_desk().written(10).lstrip("▁"))["near"]
+    assert asked("near", run="cap", word=captioner_session().piece_of(10).lstrip("▁"))["near"]

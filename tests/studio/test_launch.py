@@ -16,7 +16,7 @@ from regard.commands.train import train_run
 from regard.core.errors import UserError
 from regard.runs.recipe import load_recipe
 from regard.studio.launch import RunFolderHandle, Served, listed, serve
-from regard.studio.passes import Asked, look
+from regard.studio.passes import PassRequest, run_pass
 from regard.studio.run_session import RunSession
 from regard.studio.session import Runs
 from regard.tasks.translation.predict import Translator
@@ -68,44 +68,44 @@ def test_only_listed_runs_and_steps_are_opened(translator: Path) -> None:
     runs = Runs(listed([str(translator)], "cpu"))
     for name in (str(translator), "../tiny", "", "tin"):
         with pytest.raises(UserError, match="there is no run"):
-            runs.desk(name)
+            runs.session(name)
     with pytest.raises(UserError, match="steps 4, 8"):
-        runs.desk("tiny", 5)
+        runs.session("tiny", 5)
     assert not runs.is_open("tiny")
-    assert runs.desk("tiny") is runs.desk("tiny")
+    assert runs.session("tiny") is runs.session("tiny")
     assert runs.is_open("tiny")
 
 
 def test_a_translator_is_looked_into_and_what_it_says_is_what_it_is_asked_for(translator: Path) -> None:
-    desk = desk_of(translator)
-    found = look(Asked("tiny", SENTENCE), desk, Runs({}).alone(desk))
+    session = desk_of(translator)
+    found = run_pass(PassRequest("tiny", SENTENCE), session, Runs({}).alone(session))
     assert found.faith.holds
-    assert desk.answer(SENTENCE) == Translator.open(translator, "cpu")(SENTENCE)
-    assert found.subject.title == f"{SENTENCE} → {desk.answer(SENTENCE)}"
-    assert dict(desk.facts)["family"] == "transformer"
+    assert session.answer(SENTENCE) == Translator.open(translator, "cpu")(SENTENCE)
+    assert found.subject.title == f"{SENTENCE} → {session.answer(SENTENCE)}"
+    assert dict(session.facts)["family"] == "transformer"
 
 
 def test_the_tree_ends_where_the_translation_does(translator: Path) -> None:
-    desk = desk_of(translator)
+    session = desk_of(translator)
     beam = Translator.open(translator, "cpu").decode.beam
-    tree = desk.search(SENTENCE, beam, [])
-    assert isinstance(desk.answers, Translator)
-    best = desk.answers.translate([SENTENCE])[0][0]
+    tree = session.search(SENTENCE, beam, [])
+    assert isinstance(session.answers, Translator)
+    best = session.answers.translate([SENTENCE])[0][0]
     assert tree.hypotheses[0].ids == best.ids
     assert tree.hypotheses[0].score == pytest.approx(best.score, abs=1e-5)
-    tokens, weights = desk.aligned(SENTENCE, tree.hypotheses[0].ids[:2])
+    tokens, weights = session.alignment(SENTENCE, tree.hypotheses[0].ids[:2])
     assert len(tokens) == len(weights)
     assert sum(weights) == pytest.approx(1, abs=1e-5)
-    forced = desk.search(SENTENCE, 2, desk.spell("chien"))
-    assert desk.told(forced.hypotheses[0].ids).startswith("chien")
+    forced = session.search(SENTENCE, 2, session.encode_word("chien"))
+    assert session.decode_text(forced.hypotheses[0].ids).startswith("chien")
     for bad in ([10**6], [EOS]):
         with pytest.raises(UserError, match="not a piece"):
-            desk.search(SENTENCE, 2, bad)
+            session.search(SENTENCE, 2, bad)
 
 
 def test_snapshots_are_what_the_run_was_then(translator: Path) -> None:
     early, late, end = desk_of(translator, 4), desk_of(translator, 8), desk_of(translator)
-    subjects = [desk.subject(SENTENCE, "le chat voit") for desk in (early, late, end)]
+    subjects = [session.subject(SENTENCE, "le chat voit") for session in (early, late, end)]
     with torch.no_grad():
         first, last, whole = (subject.forward(1) for subject in subjects)
     assert (first - whole).abs().max() > 1e-2
@@ -114,28 +114,28 @@ def test_snapshots_are_what_the_run_was_then(translator: Path) -> None:
 
 
 def test_a_language_model_goes_on_and_its_search_can_be_seen() -> None:
-    desk = desk_of(trained())
-    assert desk.task == "write"
-    assert desk.answer("the cat")
-    tree = desk.search("the cat", 2, [])
+    session = desk_of(trained())
+    assert session.task == "language_model"
+    assert session.answer("the cat")
+    tree = session.search("the cat", 2, [])
     assert len(tree.hypotheses) == 2
-    found = look(Asked("run", "the cat sees"), desk, Runs({}).alone(desk))
+    found = run_pass(PassRequest("run", "the cat sees"), session, Runs({}).alone(session))
     assert found.faith.holds
-    _, weights = desk.aligned("the cat", tree.hypotheses[0].ids[:1])
+    _, weights = session.alignment("the cat", tree.hypotheses[0].ids[:1])
     assert sum(weights) == pytest.approx(1, abs=1e-5)
     with pytest.raises(UserError):
-        desk.search("the cat " * 40, 2, [])
+        session.search("the cat " * 40, 2, [])
 
 
 def test_words_have_neighbours_and_uses(translator: Path) -> None:
-    desk = desk_of(translator)
-    near = desk.spelled().near("cat")["near"]
+    session = desk_of(translator)
+    near = session.vocabulary().near("cat")["near"]
     assert near[0]["cosine"] < 1
-    assert desk.spelled().between_positions() is not None
-    uses = desk.uses("cat", ["the cat sees", "the dog sees the cat"])
+    assert session.vocabulary().between_positions() is not None
+    uses = session.uses("cat", ["the cat sees", "the dog sees the cat"])
     assert len(uses.uses) == 2
     with pytest.raises(UserError):
-        desk.spelled().near("xylophone")
+        session.vocabulary().near("xylophone")
 
 
 def test_roles_stand_beside_random_weights(translator: Path) -> None:
@@ -151,10 +151,10 @@ def test_a_text_without_end_is_refused_before_it_is_read(translator: Path) -> No
 
 def started(folder: Path, served: Served) -> str:
     """What is printed where it is started; nothing is served."""
-    told: list[str] = []
+    said: list[str] = []
     with patch("regard.studio.server.Server.run"), patch("regard.studio.app.create"), patch("webbrowser.open"):
-        serve([str(folder)], served, "cpu", told.append)
-    return "\n".join(told)
+        serve([str(folder)], served, "cpu", said.append)
+    return "\n".join(said)
 
 
 def test_a_public_address_has_a_key_that_is_printed_once_or_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

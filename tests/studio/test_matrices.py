@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from regard.model.mixers.softmax import Softmax
 from regard.model.probe import Seen
 from regard.model.visibility import causal, full
-from regard.studio import matrices
+from regard.studio import passes as matrices
 
 
 def seen_of(heads: int, queries: int, keys: int, seed: int = 0, causally: bool = False) -> Seen:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from regard.studio.app import create
-from tests.studio.tiny_desk import TinyDesk, TinyOpening
+from tests.studio.tiny_session import TinyOpening, TinySession
 
 HUGE = "1" + "0" * 400
 LINE = st.recursive(
@@ -24,7 +24,7 @@ LINE = st.recursive(
 
 
 def asked(folder: Path) -> Any:
-    client = TestClient(create({"tiny": TinyOpening(TinyDesk(), folder)}), base_url="http://127.0.0.1")
+    client = TestClient(create({"tiny": TinyOpening(TinySession(), folder)}), base_url="http://127.0.0.1")
     answer = client.get("/api/metrics", params={"run": "tiny"})
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -34,9 +34,9 @@ def asked(folder: Path) -> Any:
 def test_what_is_no_finite_number_is_left_out_and_said(tmp_path: Path, value: str) -> None:
     odd = "".join(f'{{"step": {n}, "loss": {value}, "rate": 0.5}}\n' for n in range(1, 6))
     (tmp_path / "metrics.jsonl").write_text(f'{odd}{{"step": 6, "loss": 2}}\nno json\n')
-    told = asked(tmp_path)
-    assert told["curves"] == {"rate": [[n, 0.5] for n in range(1, 6)], "loss": [[6, 2.0]]}
-    damaged, left_out = told["notes"]
+    said = asked(tmp_path)
+    assert said["curves"] == {"rate": [[n, 0.5] for n in range(1, 6)], "loss": [[6, 2.0]]}
+    damaged, left_out = said["notes"]
     assert damaged == "1 damaged line is left out"
     assert left_out == "left out, for it is no finite number: loss of step 1, loss of step 2, loss of step 3 and 2 more"
 

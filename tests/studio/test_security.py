@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from regard.studio.app import create
 from regard.studio.security import LOCAL, Guard, host_name
-from tests.studio.tiny_desk import TinyDesk, TinyOpening
+from tests.studio.tiny_session import TinyOpening, TinySession
 
 KEY = "a long enough key & more"
 FOREIGN = ("evil.example", "evil.example:8417", "127.0.0.1.evil.example", "0.0.0.0:1", "localhost.", "[::2]", "192.168.1.4:8417")
@@ -27,7 +27,7 @@ ORIGINS = (
 
 
 def client(key: str | None = None, hosts: frozenset[str] = LOCAL) -> TestClient:
-    app = create({"tiny": TinyOpening(TinyDesk())}, hosts, key)
+    app = create({"tiny": TinyOpening(TinySession())}, hosts, key)
     return TestClient(app, base_url="http://127.0.0.1:8417", raise_server_exceptions=False)
 
 
@@ -54,7 +54,7 @@ def test_what_is_no_host_at_all_is_refused(host: str, key: str | None) -> None:
 
 
 def test_the_address_at_which_a_request_arrives_is_this_machines() -> None:
-    app = create({"tiny": TinyOpening(TinyDesk())})
+    app = create({"tiny": TinyOpening(TinySession())})
     for arrived, host, status in (
         ("192.168.1.4", "192.168.1.4:80", 200),
         ("192.168.1.4", "192.168.1.5", 421),
@@ -76,7 +76,7 @@ def test_no_answer_leads_to_the_host_of_a_request() -> None:
 @pytest.mark.parametrize("origin", ORIGINS)
 @pytest.mark.parametrize("key", [None, KEY])
 def test_another_site_cannot_ask(origin: str, key: str | None) -> None:
-    answer = client(key).post("/api/look", json={"run": "tiny", "text": "a b"}, headers={"origin": origin})
+    answer = client(key).post("/api/pass", json={"run": "tiny", "text": "a b"}, headers={"origin": origin})
     assert answer.status_code == 403
     assert "default-src" in answer.headers["content-security-policy"]
 
@@ -95,14 +95,14 @@ def test_no_host_is_read_wrongly(host: str, at: int, junk: str) -> None:
 
 def test_a_length_said_in_two_ways_is_refused() -> None:
     both = {"content-length": "2", "transfer-encoding": "chunked"}
-    answer = client().post("/api/look", content=b"{}", headers=both)
+    answer = client().post("/api/pass", content=b"{}", headers=both)
     assert answer.status_code == 400
     assert answer.headers["connection"] == "close"
 
 
 def test_the_page_itself_can() -> None:
     headers = {"origin": "http://127.0.0.1:8417", "sec-fetch-site": "same-origin"}
-    assert client().post("/api/look", json={"run": "tiny", "text": "a b"}, headers=headers).status_code == 200
+    assert client().post("/api/pass", json={"run": "tiny", "text": "a b"}, headers=headers).status_code == 200
     assert client().get("/api/runs", headers={"sec-fetch-site": "cross-site"}).status_code == 403
 
 
@@ -124,13 +124,13 @@ def test_no_path_leads_out_of_the_page() -> None:
 
 def test_bodies_are_bounded_whether_they_say_so_or_not() -> None:
     large = b'{"run": "tiny", "text": "' + b"a" * 300_000 + b'"}'
-    assert client().post("/api/look", content=large).status_code == 413
+    assert client().post("/api/pass", content=large).status_code == 413
 
     def pieces() -> Iterator[bytes]:
         yield from (large[n : n + 9999] for n in range(0, len(large), 9999))
 
-    assert client().post("/api/look", content=pieces()).status_code in (400, 413)
-    assert client().post("/api/look", content=b"{}", headers={"content-length": "x"}).status_code in (400, 413)
+    assert client().post("/api/pass", content=pieces()).status_code in (400, 413)
+    assert client().post("/api/pass", content=b"{}", headers={"content-length": "x"}).status_code in (400, 413)
 
 
 def test_what_is_no_http_is_left_alone() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from regard.studio.server import Limits, Watch
 from tests.studio.plain_app import hello
-from tests.studio.tiny_desk import TinyDesk, TinyOpening, served, serving
+from tests.studio.tiny_session import TinyOpening, TinySession, served, serving
 
 HALF = b"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "
 LONG = 600.0  # seconds that only a server which does not answer takes
@@ -143,16 +143,16 @@ def test_the_bound_follows_from_the_descriptors(monkeypatch: pytest.MonkeyPatch)
     ids=["nonsense", "no host", "websocket", "chunk", "long head"],
 )
 def test_what_is_no_request_is_refused_in_silence(sent: bytes, capfd: pytest.CaptureFixture[str]) -> None:
-    with served({"tiny": TinyOpening(TinyDesk())}, limits=HASTY) as address:
+    with served({"tiny": TinyOpening(TinySession())}, limits=HASTY) as address:
         with half_open(int(address.rpartition(":")[2]), 1, sent) as (one,):
-            told = b""
+            said = b""
             try:
                 while piece := one.recv(1 << 16):
-                    told += piece
+                    said += piece
             except ConnectionError:
                 pass
-        assert b" 500 " not in told
-        assert not told or b"content-security-policy" in told.lower()
+        assert b" 500 " not in said
+        assert not said or b"content-security-policy" in said.lower()
     assert capfd.readouterr().err == ""
 
 
@@ -223,8 +223,8 @@ def test_few_descriptors_many_sockets_a_stuck_thread_and_it_still_answers_and_en
                 assert process.stdout.readline() == "stuck\n"
                 assert get(port) == 200
                 process.send_signal(sent)
-                _, told = process.communicate(timeout=LONG)
+                _, said = process.communicate(timeout=LONG)
     finally:
         process.kill()
         process.wait()
-    assert (process.returncode, told) == (code, "")
+    assert (process.returncode, said) == (code, "")

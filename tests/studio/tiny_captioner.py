@@ -35,7 +35,7 @@ ASSIGNED = [
 
 
 @cache
-def captioner_desk() -> ImageSession:
+def captioner_session() -> ImageSession:
     recipe = load_recipe("caption-scenes-transformer", ASSIGNED)
     captions = [example.captions[0] for example in read_captions([WHERE], "", 8).examples]
     tokenizer = train_tokenizer("word", captions, 100)
@@ -55,7 +55,7 @@ def read(name: str = SCENE) -> np.ndarray:
 @cache
 def caption_weights(name: str = SCENE) -> dict[str, np.ndarray]:
     """weights_HLM by attention, of a pass that studio has no part in."""
-    writer, image_YXC = captioner_desk().writer, read(name)
+    writer, image_YXC = captioner_session().writer, read(name)
     ids = writer.write(image_YXC[None])[0][0].ids
     with torch.no_grad(), probe(writer.model) as seen:
         writer.model(torch.from_numpy(image_YXC[None]), torch.tensor([[SOS, *ids]]))
@@ -68,7 +68,7 @@ class CaptionOpening:
     steps: tuple[int, ...] = ()
 
     def open(self, step: int | None) -> ImageSession:
-        return captioner_desk()
+        return captioner_session()
 
     def version(self) -> str | None:
         return ""

@@ -62,7 +62,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights_also_where_it_samples
 def test_it_is_a_subject_of_lens_like_any_other():
     translator = Translator.open(trained("luong"), "cpu")
     subject = subject_of(translator, TEXT, "le chat voit le chien .")
-    (name,) = seen = subject.look()
+    (name,) = seen = subject.record()
     assert name == "decoder.0.cross"
     queries, keys = subject.around(name)
     assert seen[name].weights().shape == (1, 1, len(queries), len(keys))
@@ -70,7 +70,7 @@ def test_it_is_a_subject_of_lens_like_any_other():
     untrained = fresh(translator)
     assert isinstance(untrained.model, Recurrent)
     assert subject_of(untrained, TEXT, "le chat voit le chien .").nll() > subject.nll()
-    assert len(repeated(translator, 1)[0].look()) == 1
+    assert len(repeated(translator, 1)[0].record()) == 1
 
 
 def test_words_are_looked_at_in_models_made_of_blocks(tmp_path: Path):

@@ -16,7 +16,7 @@ from regard.families.base import Sizes
 from regard.families.published_sizes import SIZES, Size
 from regard.lens.output.save import store
 from regard.lens.plots.mask_pattern import Panel, drawn
-from regard.lens.plots.render import rendered
+from regard.lens.plots.render import render_figure
 from regard.model.flops import Part
 from regard.model.mixers import CONVOLUTION, KERNEL_WIDTH, SCORES
 from regard.model.mixers.causal_scan import CHUNK
@@ -147,7 +147,7 @@ def draw_looks(title: str, footprint: Footprint, out: Path) -> None:
     names, tokens = _names(config), _tokens(footprint)
     panels = [Panel(f"{side} {names[side]}", pattern, tokens) for side, pattern in _sides(config).items()]
     caption = f"Queries down, keys across, dark where a pair is seen. Computed: {computed(footprint)}."
-    store(rendered(lambda: drawn(title, caption, panels), "png" if kind == "png" else "svg"), out)
+    store(render_figure(lambda: drawn(title, caption, panels), "png" if kind == "png" else "svg"), out)
 
 
 def _sides(config: Any) -> dict[str, Visibility]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from regard.commands.subjects import subject_of
 from regard.commands.word_uses import find_uses, read_uses, several, side_by_side
 from regard.core.atomic import check_place
 from regard.core.errors import UserError, nearest
@@ -19,6 +20,7 @@ from regard.families import family_of
 from regard.lens import result
 from regard.lens.analyses import image_heat
 from regard.lens.analyses.document import Document
+from regard.lens.analyses.weights import attention_page
 from regard.lens.output import save, word_senses
 from regard.metrics.word_analogies import Sum, WordSpace
 from regard.runs.protocols import Attends, Captions, Documents, HasWordVectors
@@ -65,7 +67,10 @@ def look(
     yield written
     yield save.text(alignment)
     if out is not None:
-        save.save(alignment, out)
+        if out.suffix.lower() == ".html":
+            save.store(attention_page(subject_of(answers, text), part), out)
+        else:
+            save.save(alignment, out)
         yield f"drawn: {out}"
 
 

@@ -23,8 +23,7 @@ from regard.core.errors import UserError, nearest
 from regard.core.files import filling, is_free
 from regard.data.loader import Loader
 from regard.families import family_of
-from regard.lens.analyses.importance import Importance, importance, leave_one_out
-from regard.lens.analyses.learned_gates import PENALTY, STEPS, learn_gates
+from regard.lens.analyses.importance import PENALTY, STEPS, Importance, importance, learn_gates, leave_one_out
 from regard.lens.analyses.pruning_curve import (
     PruningCurve,
     Removed,

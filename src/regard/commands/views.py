@@ -27,9 +27,9 @@ from regard.lens.analyses.logit_lens import logit_lens
 from regard.lens.analyses.positions import PositionAnalysis, positions_of
 from regard.lens.analyses.rank_collapse import rank_collapse
 from regard.lens.analyses.relations import relation_scores
-from regard.lens.analyses.roles import Roles, tallied
+from regard.lens.analyses.roles import Roles, tally_roles
 from regard.lens.analyses.rollout import flow, rollout
-from regard.lens.analyses.weights import Attended, Choice, attended
+from regard.lens.analyses.weights import AttentionWeights, Choice, attention_weights
 from regard.lens.analyses.word_map import WordMap, word_map
 from regard.lens.result import LensResult, check_suffix, save
 from regard.lens.subject import Subject
@@ -120,7 +120,7 @@ SENTENCES = 500  # of a treebank
 TEXTS = 50  # of these, where no text is given, are looked at for roles
 
 
-def weights(answers: Predictor, asked: ViewRequest) -> Attended:
+def weights(answers: Predictor, asked: ViewRequest) -> AttentionWeights:
     choice = Choice(
         part=asked.part,
         layer=asked.layer,
@@ -129,7 +129,7 @@ def weights(answers: Predictor, asked: ViewRequest) -> Attended:
         values=asked.values,
         specials=asked.specials or "keep",
     )
-    return attended(asked.subject(answers), choice)
+    return attention_weights(asked.subject(answers), choice)
 
 
 def roles(answers: Predictor, asked: ViewRequest) -> Roles:
@@ -150,7 +150,7 @@ def roles(answers: Predictor, asked: ViewRequest) -> Roles:
         relations = relation_scores(f"{asked.data}{told}", known, random)
         subjects += [] if subjects else [tree.subject for tree in known[:TEXTS]]
         theirs += [] if theirs else [tree.subject for tree in random[:TEXTS]]
-    return Roles(title, tallied(subjects, repeated(answers)), tallied(theirs, repeated(other)), relations)
+    return Roles(title, tally_roles(subjects, repeated(answers)), tally_roles(theirs, repeated(other)), relations)
 
 
 OBSERVED: dict[str, LensView] = {

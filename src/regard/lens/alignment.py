@@ -1,4 +1,4 @@
-"""What one model looked at while it read or wrote one sentence: tokens on two sides and a weight for every pair."""
+"""Attention weights of one text: tokens on two sides and a weight for every pair."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ Numbers for people: as many places as a column has, and two digits that say some
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -39,6 +40,15 @@ def sentence(text: str) -> str:
     return " ".join(visible(word) for word in text.split())
 
 
+WORD_STARTS = ("▁", "Ġ")  # SentencePiece and byte-level vocabularies; WordPiece marks what continues a word, by "##"
+
+
+def word_label(pieces: Sequence[str]) -> str:
+    """Join the pieces of one word to the word, without the marks that vocabularies put at the beginning of pieces."""
+    word = "".join([pieces[0], *(piece.removeprefix("##") for piece in pieces[1:])])
+    return word.lstrip("".join(WORD_STARTS)) or word
+
+
 def drawable(text: str, limit: int = 28) -> str:
     """`text`, already visible, for a picture: glyphs that DejaVu Sans lacks escaped, then cut to `limit` characters."""
     known = _characters()
@@ -50,7 +60,7 @@ def shorten(text: str, limit: int) -> str:
 
 
 def inches(text: str, points: float) -> float:
-    """How wide `text` is when set in DejaVu Sans at this size."""
+    """Return the width of `text` in inches when set in DejaVu Sans at this size."""
     font = _font()
     font.set_size(points, _FINE)
     font.set_text(text)

@@ -1,4 +1,4 @@
-"""What every result of lens can do: print itself, draw itself, tell its numbers, and be saved as PNG, SVG, JSON or one page.
+"""Results of lens: each prints itself, draws itself, gives its numbers, and is saved as PNG, SVG, JSON or one page.
 
 The page needs no network and runs nothing: the picture is an image inside of it, which no browser executes, the lines are text,
 and the numbers are JSON in which no character can end the element that holds them. Its policy allows these and no more.
@@ -17,11 +17,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from regard.lens.output.one_file import digest, inert
+from regard.lens.output.page import digest, inert
 from regard.lens.output.save import check_suffix, store
-from regard.lens.plots.render import rendered
+from regard.lens.plots.render import render_figure
 
-__all__ = ["LensResult", "check_suffix", "fragment", "html", "save"]
+__all__ = ["LensResult", "NotebookView", "check_suffix", "fragment", "html", "save"]
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1b2430; --muted: #5d6875; }
@@ -53,10 +53,10 @@ PAGE = """<!doctype html>
 
 
 class LensResult(Protocol):
-    """A result of lens. For notebooks each also has `_repr_html_`, which gives `fragment(self)`."""
+    """A result of lens."""
 
     def lines(self) -> list[str]:
-        """For a terminal; the first says what it is."""
+        """Return lines for a terminal; the first says what the result is."""
         ...
 
     def figure(self) -> Figure: ...
@@ -66,8 +66,15 @@ class LensResult(Protocol):
         ...
 
 
+class NotebookView:
+    """Shows a result of lens in a notebook."""
+
+    def _repr_html_(self: LensResult) -> str:
+        return fragment(self)
+
+
 def save(shown: LensResult, path: Path) -> None:
-    """As the ending of `path` says: .png, .svg, .json or .html."""
+    """Save a result as the ending of `path` says: .png, .svg, .json or .html."""
     path = Path(path)
     check_suffix(path)
     store(_RENDERERS[path.suffix.lower()](shown), path)
@@ -82,7 +89,7 @@ def html(shown: LensResult) -> str:
 
 def fragment(shown: LensResult) -> str:
     """Picture and lines, for a page or a notebook."""
-    picture = base64.b64encode(rendered(shown.figure, "svg")).decode("ascii")
+    picture = base64.b64encode(render_figure(shown.figure, "svg")).decode("ascii")
     first, *rest = shown.lines()
     image = f'<img alt="{escape(first)}" src="data:image/svg+xml;base64,{picture}">'
     return f"<figure>{image}</figure>\n<pre>{escape(chr(10).join([first, *rest]))}</pre>"
@@ -100,8 +107,8 @@ def _plain(value: object) -> Any:
 
 
 _RENDERERS: dict[str, Callable[[LensResult], bytes]] = {
-    ".png": lambda shown: rendered(shown.figure, "png"),
-    ".svg": lambda shown: rendered(shown.figure, "svg"),
-    ".html": lambda shown: html(shown).encode("utf-8", "backslashreplace"),
+    ".png": lambda shown: render_figure(shown.figure, "png"),
+    ".svg": lambda shown: render_figure(shown.figure, "svg"),
+    ".html": lambda shown: shown.page() if hasattr(shown, "page") else html(shown).encode("utf-8", "backslashreplace"),
     ".json": _numbers,
 }

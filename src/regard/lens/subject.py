@@ -1,4 +1,4 @@
-"""A subject: a model with one input laid before it, that can be passed again and again, with heads gated, as several copies.
+"""A subject: a model with one input, that can be run again and again, with heads gated, as several copies.
 
 All that lens does is done to a subject. What a family reads, writes and is scored on is said once, where the subject is made
 (`commands/subjects.py`), and no analysis asks for the family again.
@@ -32,8 +32,8 @@ class TokenRow:
     def __post_init__(self) -> None:
         if len({len(self.tokens), len(self.ids), len(self.words), len(self.special)}) > 1:
             raise ValueError(
-                f"a side has {len(self.tokens)} tokens, {len(self.ids)} ids, {len(self.words)} words and {len(self.special)} "
-                "marks; it needs one of each for every token."
+                f"a row has {len(self.tokens)} tokens, {len(self.ids)} ids, {len(self.words)} words and {len(self.special)} "
+                "special flags; it needs one of each for every token."
             )
 
     def __len__(self) -> int:
@@ -43,14 +43,14 @@ class TokenRow:
         return TokenRow(self.tokens[part], self.ids[part], self.words[part], self.special[part])
 
     def __add__(self, other: TokenRow) -> TokenRow:
-        """Behind each other; no word goes on from the one into the other."""
+        """Concatenate two rows; no word continues from one into the other."""
         moved = tuple(word + 1 + max(self.words, default=-1) for word in other.words)
         return TokenRow(self.tokens + other.tokens, self.ids + other.ids, self.words + moved, self.special + other.special)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model with one input laid before it, that can be passed again: with heads gated, as several copies at once."""
+    """A model with one input, that can be run again: with heads gated, as several copies at once."""
 
     model: nn.Module
     title: str  # for people: the text, or "source → translation"
@@ -61,18 +61,18 @@ class Subject:
     choices: Callable[[int], str]  # the name of an output number: a piece of the vocabulary, or a label
     head: Callable[[Tensor], Tensor] | None  # vocabulary logits of what a block leaves, a last norm of the stack included
     hidden: Callable[[int], Tensor] | None = None  # the same pass without the head: x_BLD of the stack that is asked
-    nested: bool = False  # does its attention look at one sentence at a time, so that no matrix has all words of the text?
+    nested: bool = False  # its attention reads one sentence at a time, so no matrix has all words of the text
     output_text: str | None = None  # the translation or caption that a model wrote itself, or that was given
 
     def around(self, name: str) -> tuple[TokenRow, TokenRow]:
-        """Queries and keys of attention "decoder.2.cross" or "encoder.0.self"."""
+        """Return the tokens of queries and keys of attention "decoder.2.cross" or "encoder.0.self"."""
         stack = name.partition(".")[0]
         if stack not in self.sides:
             raise KeyError(f"{name!r} is no attention of a model with {' and '.join(self.sides)}")
         return self.sides[stack], self.sides["encoder" if name.endswith(".cross") else stack]
 
     def nll(self, copies: int = 1) -> Tensor:
-        """nll_B: mean negative log-likelihood of the targets, one number a copy."""
+        """Return nll_B: mean negative log-likelihood of the targets, one number a copy."""
         scored = int((self.targets_L != IGNORED).sum())
         if not scored:
             raise UserError("there is nothing that this text could be scored on; give more of it, or what should follow it.")
@@ -82,15 +82,15 @@ class Subject:
         return nll_BL.sum(1) / scored
 
     @torch.no_grad()
-    def look(self, gates: Mapping[str, Tensor] | None = None) -> Probe:
-        """One pass that a probe saw; no logits are made where the body can be asked alone."""
+    def record(self, gates: Mapping[str, Tensor] | None = None) -> Probe:
+        """Run one pass and return what a probe recorded; without logits if the body can be run alone."""
         if self.nested:
             raise UserError(
-                "this model looks at one sentence after the other, so there is no matrix between all words of the text; type "
+                "this model reads one sentence after the other, so there is no matrix between all words of the text; type "
                 "'regard lens RUN TEXT' alone to see its words and sentences, or give --show integrated, gradients or ablation."
             )
         with probe(self.model, gates) as seen:
             (self.hidden or self.forward)(1)
         if not len(seen):
-            raise UserError("this model has no attention to look at; its gradients still say what each word did.")
+            raise UserError("this model has no attention to inspect; its gradients still say what each word did.")
         return seen

@@ -16,13 +16,16 @@ from regard.text.tokenizer import Tokenizer
 
 
 def typed(tokenizer: Tokenizer, text: str) -> TokenRow:
-    """A text that somebody gave."""
+    """Return the tokens of a text that was typed."""
     (placed,) = tokenizer.encode_placed([text])
     return given(tokenizer, placed.ids, _words(text, placed.starts))
 
 
 def written(tokenizer: Tokenizer, ids: Sequence[int]) -> TokenRow:
-    """What a model wrote: its pieces need not be those that its text would be cut into, so each is found by what it adds."""
+    """Return the tokens of a text that a model wrote.
+
+    They need not be those that its text would be cut into, so each is found by the text that it adds.
+    """
     text, ids = tokenizer.decode(ids), list(ids)
     starts, end = list[int](), 0
     for n in range(len(ids)):
@@ -46,7 +49,7 @@ def mark(tokenizer: Tokenizer, *ids: int) -> TokenRow:
 
 
 def _words(text: str, starts: np.ndarray) -> list[int]:
-    """For pieces that begin at these characters, numbers from 0 in the order of the text."""
+    """Return the word number of pieces that begin at these characters, from 0 in the order of the text."""
     ends = np.array([word.end for word in word_places(text)], np.int64)
     found = np.searchsorted(ends, starts, side="right").tolist()
     numbers: dict[int, int] = {}

@@ -1,15 +1,12 @@
-"""Studio: the web page people look through. A server that opens runs, and static files that need no build step.
+"""Studio: a web page for runs. A server that opens them, and static files that need no build step.
 
-desk      what the page needs of an opened run; `tasks.desks` makes one of whatever a run answers
-gallery   images to lay before a model, the run's own and what people hand in
-looks     an input laid before a model, passed once, kept as references
-arithmetic, terms   one weight, number by number
-matrices  weights rebuilt from those: rows, tiles, overviews, thumbnails
-guard     who may ask, and what the browser may do
-door, address   the key of a public address, and the names it may be called by
-server, connections   uvicorn with a bound on connections and on their time
-metrics   a training's numbers as curves, whatever is in their file
-work      the bounded queue in which all computing waits
-routes*   the questions the page asks
-app       all of it together
+session, run_session, image_session, word_session   opened runs as the page needs them; `launch` opens them
+passes       one pass of a model over an input, cached as references from which weights are rebuilt
+arithmetic   one weight, number by number
+gallery, vocabulary   images and word vectors of a run
+security, server      access control, and uvicorn with bounds on connections and on their time
+worker       the bounded queue in which all computing waits
+routes, wire the questions the page asks, and the answers
+app          all of it together
+static       the page; `lens/output/page.py` writes its screens as one-file pages
 """

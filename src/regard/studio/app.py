@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from regard.core.errors import UserError
 from regard.studio.gallery import LARGEST
-from regard.studio.passes import Looks
+from regard.studio.passes import PassCache
 from regard.studio.routes import ablation, explain, images, weights, words
 from regard.studio.routes import runs as run_routes
 from regard.studio.security import LOCAL, Door, Guard
@@ -32,10 +32,10 @@ log = logging.getLogger("regard.studio")
 
 @dataclass
 class Studio:
-    """What all questions share."""
+    """State that all questions share: runs, cached passes, queues of work."""
 
     runs: Runs
-    looks: Looks = field(default_factory=Looks)
+    cache: PassCache = field(default_factory=PassCache)
     passes: Work = field(default_factory=lambda: Work("a pass through the model", threads=2, most=24))
     reads: Work = field(default_factory=lambda: Work("weights", threads=2, most=64))
 
@@ -85,9 +85,9 @@ async def _asset(body: bytes, kind: str) -> Response:
 
 
 def _add_refusals(app: FastAPI) -> None:
-    """Every mistake ends as one sentence; what was sent is not sent back.
+    """Answer every mistake with one sentence; what was sent is not sent back.
 
-    What a model has not, or a text has not, is an answer too: it is told as such, so that a browser's console is left to what
+    What a model has not, or a text has not, is an answer too, so that a browser's console is left to what
     is broken.
     """
 

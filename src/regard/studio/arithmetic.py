@@ -26,12 +26,12 @@ from regard.model.embedding import Embed
 from regard.model.mixers.convolution import Convolution
 from regard.model.probe import Seen, attentions, probe
 from regard.model.vision import ImageEncoder
-from regard.studio.passes import Look
+from regard.studio.passes import ModelPass
 
 
 @dataclass(frozen=True)
 class Place:
-    """Which attention, head, query and key."""
+    """One weight: attention, head, query and key."""
 
     name: str
     head: int
@@ -72,8 +72,8 @@ def _watched(attention: Attention) -> Iterator[dict[str, Tensor]]:
 
 
 @torch.no_grad()
-def trace(look: Look, name: str, alone: Lock) -> Traced:
-    model = look.subject.model
+def trace(model_pass: ModelPass, name: str, alone: Lock) -> Traced:
+    model = model_pass.subject.model
     found = attentions(model)
     attention = found[name]
     if isinstance(attention, Convolution):
@@ -82,15 +82,15 @@ def trace(look: Look, name: str, alone: Lock) -> Traced:
         raise UserError(f"{name} has no matrices that make queries, keys and values: it scores what was read as it is. See Head.")
     path = next(path for path, module in model.named_modules() if module is attention)
     with alone, probe(model), _watched(attention) as seen:
-        look.subject.forward(1)
+        model_pass.subject.forward(1)
     asked = seen.get("asked", seen["shown"])
     return Traced(attention, path, *(part.float() for part in (asked, seen["shown"], seen["context"], seen["out"])))
 
 
 @torch.no_grad()
-def arithmetic(look: Look, place: Place, traced: Traced) -> dict[str, Any]:
-    check(look, place)
-    seen = look.attention(place.name)
+def arithmetic(model_pass: ModelPass, place: Place, traced: Traced) -> dict[str, Any]:
+    check(model_pass, place)
+    seen = model_pass.attention(place.name)
     q_K = seen.q_BHLK[0, place.head, place.query].float()
     k_MK, v_MK = seen.k_BHMK[0, place.head].float(), seen.v_BHMK[0, place.head].float()
     sees_M = seen.view.rows(torch.tensor([place.query])).expand(1, -1, -1, -1)[0, -1, 0].expand(len(k_MK))
@@ -103,10 +103,10 @@ def arithmetic(look: Look, place: Place, traced: Traced) -> dict[str, Any]:
     context_K = weights_M @ v_MK
     columns = slice(place.head * len(q_K), (place.head + 1) * len(q_K))
     share_D = traced.attention.out.weight[:, columns].float() @ context_K
-    queries, keys = look.subject.around(place.name)
+    queries, keys = model_pass.subject.around(place.name)
     return {
-        "query": {"token": queries.tokens[place.query], "row": place.query, **_vector_of(look, place, "query")},
-        "key": {"token": keys.tokens[place.key], "row": place.key, **_vector_of(look, place, "key")},
+        "query": {"token": queries.tokens[place.query], "row": place.query, **_vector_of(model_pass, place, "query")},
+        "key": {"token": keys.tokens[place.key], "row": place.key, **_vector_of(model_pass, place, "key")},
         "x_query": traced.asked_LD[place.query].tolist(),
         "x_key": traced.shown_MD[place.key].tolist(),
         "q": q_K.tolist(),
@@ -128,7 +128,7 @@ def arithmetic(look: Look, place: Place, traced: Traced) -> dict[str, Any]:
 
 
 def sources(traced: Traced, place: Place, wide: int) -> dict[str, Any]:
-    """Where a number of each vector comes from: the tensor, and the row that its first number is made with."""
+    """Return where a number of each vector comes from: the tensor, and the row that gives its first number."""
     path, cross = traced.path, traced.attention.query is not None
     total = traced.attention.out.weight.shape[1]
     begin, first = place.head * wide, 0 if cross else total
@@ -141,13 +141,13 @@ def sources(traced: Traced, place: Place, wide: int) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _vector_of(look: Look, place: Place, side: str) -> dict[str, Any]:
+def _vector_of(model_pass: ModelPass, place: Place, side: str) -> dict[str, Any]:
     """The token's embedding and its position's vector; a cell of an image has none, but what its pixels were made to."""
     stack = "encoder" if side == "key" and place.name.endswith(".cross") else place.name.partition(".")[0]
-    tokens, row = look.subject.sides[stack], place.query if side == "query" else place.key
-    if stack == "encoder" and isinstance(getattr(look.subject.model, "encoder", None), ImageEncoder):
+    tokens, row = model_pass.subject.sides[stack], place.query if side == "query" else place.key
+    if stack == "encoder" and isinstance(getattr(model_pass.subject.model, "encoder", None), ImageEncoder):
         return {"id": None, "stack": stack, "embedding": None, "position": None}
-    embed, path = _embed(look.subject.model, stack)
+    embed, path = _embed(model_pass.subject.model, stack)
     word = embed.tokens.weight[tokens.ids[row]].float() * embed.scale
     positions_1 = torch.tensor([row], device=word.device)
     where = embed.positions(positions_1)
@@ -169,8 +169,8 @@ def _embed(model: nn.Module, stack: str) -> tuple[Embed, str]:
     return found[path], path
 
 
-def check(look: Look, place: Place) -> None:
-    heads, queries, keys = look.attention(place.name).q_BHLK.shape[1:3] + look.attention(place.name).k_BHMK.shape[2:3]
+def check(model_pass: ModelPass, place: Place) -> None:
+    heads, queries, keys = model_pass.attention(place.name).q_BHLK.shape[1:3] + model_pass.attention(place.name).k_BHMK.shape[2:3]
     for what, given, most in (("head", place.head, heads), ("query", place.query, queries), ("key", place.key, keys)):
         if not 0 <= given < most:
             raise UserError(f"{what} {given} is not there; {place.name} has {most}, numbered from 0.")
@@ -190,10 +190,10 @@ class Sum(NamedTuple):
 
 
 @torch.no_grad()
-def terms(look: Look, place: Place, traced: Traced, vector: str, index: int) -> dict[str, Any]:
+def terms(model_pass: ModelPass, place: Place, traced: Traced, vector: str, index: int) -> dict[str, Any]:
     """Number `index` of a vector as the products it is the sum of: the largest, and the sum of the rest."""
-    check(look, place)
-    wide, seen = look.attention(place.name).q_BHLK.shape[-1], look.attention(place.name)
+    check(model_pass, place)
+    wide, seen = model_pass.attention(place.name).q_BHLK.shape[-1], model_pass.attention(place.name)
     sizes = {
         "q": wide,
         "k": wide,
@@ -208,7 +208,9 @@ def terms(look: Look, place: Place, traced: Traced, vector: str, index: int) -> 
     if not 0 <= index < sizes[vector]:
         raise UserError(f"{vector} has no number {index}; it has {sizes[vector]}, numbered from 0.")
     found = (
-        _projected(traced, place, vector, index, wide) if vector in "qkv" else _mixed(look, seen, traced, place, vector, index)
+        _projected(traced, place, vector, index, wide)
+        if vector in "qkv"
+        else _mixed(model_pass, seen, traced, place, vector, index)
     )
     products = found.a * found.b
     order = products.abs().argsort(descending=True)[:TERMS].tolist()
@@ -236,8 +238,8 @@ def _projected(traced: Traced, place: Place, vector: str, index: int, wide: int)
     return Sum(names, module.weight[row].float(), x_D, f"{source['tensor']}, row {row}", bias)
 
 
-def _mixed(look: Look, seen: Seen, traced: Traced, place: Place, vector: str, index: int) -> Sum:
-    """What comes after: q . k, the mixed values, and the output projection, of this head or of all."""
+def _mixed(model_pass: ModelPass, seen: Seen, traced: Traced, place: Place, vector: str, index: int) -> Sum:
+    """Return the terms of what follows: q . k, the mixed values, and the output projection, of this head or of all."""
     wide, out = seen.q_BHLK.shape[-1], traced.attention.out
     columns = slice(place.head * wide, (place.head + 1) * wide)
     context_I = traced.context_LD[place.query]
@@ -246,7 +248,7 @@ def _mixed(look: Look, seen: Seen, traced: Traced, place: Place, vector: str, in
         return Sum([f"q[{n}] k[{n}]" for n in range(wide)], q_K, k_K, "q . k")
     if vector == "context":
         weights_M = seen.weights([place.head], [place.query])[0, 0, 0]
-        keys = look.subject.around(place.name)[1].tokens
+        keys = model_pass.subject.around(place.name)[1].tokens
         return Sum(list(keys), weights_M, seen.v_BHMK[0, place.head, :, index].float(), f"weights x column {index} of v")
     if vector == "share":
         names = [f"context[{n}]" for n in range(wide)]

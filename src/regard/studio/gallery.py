@@ -1,4 +1,4 @@
-"""Images that can be laid before a model: those of the run, by name, and what people hand in, kept for a while.
+"""Images that can be given to a model: those of the run, by name, and uploads, kept for a while.
 
 What is handed in may be any bytes. Its size is bounded before it is read, its pixels before they are decoded, and only few kinds
 are tried (`data.images.KINDS`). No name that a request has leads to a file: it is one of the run's, or of what was kept.
@@ -48,7 +48,7 @@ class Picture(NamedTuple):
 
 @dataclass(eq=False)
 class Gallery:
-    """`listed` are the run's images, read when somebody first asks; `opened` is one of them as large as it is."""
+    """Images of a run and uploads. `listed` reads the run's images at the first request; `opened` reads one in full size."""
 
     side: int  # pixels that the model reads
     listed: Callable[[], CaptionedImages]

@@ -12,15 +12,13 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.sources.captions import CaptionedImages, open_captioned
 from regard.decode.beam_trace import SearchTree
-from regard.lens.analyses.document import Document
-from regard.lens.analyses.roles import Roles
 from regard.lens.analyses.word_senses import WordUses
 from regard.lens.subject import Subject
 from regard.model.probe import probe
 from regard.runs.recipe import Recipe
-from regard.studio.facts import facts_of
 from regard.studio.gallery import Gallery
-from regard.studio.vocabulary import Spelled
+from regard.studio.session import Session, facts_of
+from regard.studio.vocabulary import Vocabulary
 from regard.tasks.captioning.inspect import cells, of_image
 from regard.tasks.captioning.predict import CaptionGenerator, longest
 from regard.tasks.captioning.prepare import read_listed
@@ -29,7 +27,7 @@ from regard.text.specials import SOS
 
 
 @dataclass(frozen=True, eq=False)
-class ImageSession:
+class ImageSession(Session):
     writer: CaptionGenerator
     recipe: Recipe
     task: str
@@ -53,7 +51,7 @@ class ImageSession:
 
     @cached_property
     def _listed(self) -> CaptionedImages:
-        """Those it is tested on, or validated with where there are none."""
+        """The images of the test set, or of the validation set if there is none."""
         return read_listed(self.recipe)
 
     def subject(self, text: str, target: str | None) -> Subject:
@@ -61,9 +59,6 @@ class ImageSession:
 
     def answer(self, text: str) -> str:
         return self.writer.write(self.gallery.picture(text).read_YXC[None])[0][0].text
-
-    def document(self, text: str) -> Document:
-        raise UserError("this model reads an image, and no sentences; Run shows what its words look at.")
 
     def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
         (maximum,) = self.writer.decode.capped([longest(self.writer.model.config)])
@@ -73,7 +68,7 @@ class ImageSession:
         return of_reading(reading, self.writer.tokenizer, self.writer.decode, maximum, beam, forced)
 
     @torch.no_grad()
-    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
+    def alignment(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
         must_be_pieces(tokens, self.writer.tokenizer, set())
         *before, _ = tokens
         if len(before) >= longest(self.writer.model.config):
@@ -84,22 +79,19 @@ class ImageSession:
         weights_M = last.weights(rows=[len(before)])[0].mean(0)[0]
         return cells(self.writer.model.config.side).tokens, weights_M.tolist()
 
-    def spell(self, word: str) -> list[int]:
+    def encode_word(self, word: str) -> list[int]:
         return self.writer.tokenizer.encode(word)
 
-    def roles(self, text: str, target: str | None) -> Roles:
-        raise UserError("roles are told of heads that read text, and these look at an image; choose another measure.")
-
-    def written(self, token: int) -> str:
+    def piece_of(self, token: int) -> str:
         return self.writer.tokenizer.tokens([token])[0]
 
-    def told(self, tokens: Sequence[int]) -> str:
+    def decode_text(self, tokens: Sequence[int]) -> str:
         return self.writer.tokenizer.decode(tokens)
 
-    def spelled(self) -> Spelled:
+    def vocabulary(self) -> Vocabulary:
         tokenizer, target = self.writer.tokenizer, self.writer.model.writer.target
         config = self.writer.model.config
-        return Spelled(
+        return Vocabulary(
             encode=tokenizer.encode,
             piece=lambda i: tokenizer.tokens([i])[0],
             unknown=tokenizer.roles.unk,

@@ -1,4 +1,4 @@
-"""`regard studio`: the listed runs, opened when somebody looks at them, and the page served from this machine."""
+"""`regard studio`: the listed runs, opened at the first request, and the page served from this machine."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RunFolderHandle:
         return () if self.folder is None else sorted(snapshots(self.folder))
 
     def version(self) -> str | None:
-        """By what the weights and the settings are, not by when they were written: a copy in the same place is the same run."""
+        """Hash of weights and settings, not of times: a copy in the same place is the same run."""
         if self.name.startswith(HUB):
             return ""
         try:
@@ -64,7 +64,7 @@ class RunFolderHandle:
         return self._desk(answers, task, f"snapshot of step {step:,}")
 
     def _desk(self, answers: Predictor, task: str, weights: str) -> Session:
-        """What lies on it: images, words alone, or texts."""
+        """Return the session of a run that reads images, holds word vectors, or reads texts."""
         if isinstance(answers, CaptionGenerator):
             assert self.folder is not None
             return ImageSession(answers, Run.open(self.folder).recipe, task, weights)
@@ -83,7 +83,7 @@ def _run_files(run: Run) -> bytes:
 
 
 def _public_files(folder: Path) -> bytes:
-    """Hashing their weights would take minutes; they are not written while somebody looks at them, only replaced."""
+    """Identify public files by name and size: hashing takes minutes, and they are only replaced as a whole."""
     files = sorted([*folder.glob("*.json"), *folder.glob("*.safetensors")])
     return repr([(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]).encode()
 
@@ -99,7 +99,7 @@ def _rewind(model: nn.Module, path: Path) -> None:
 
 
 def listed(names: Sequence[str], device: str) -> dict[str, RunFolderHandle]:
-    """By what people call them: the folder's name, or as it was given where two have the same. None given: all in runs/."""
+    """Return runs by name: the folder's name, or as it was given if two have the same. None given: all in runs/."""
     if not names:
         names = [str(path.parent) for path in sorted(Path("runs").glob("*/recipe.toml"))]
         if not names:
@@ -114,7 +114,7 @@ def listed(names: Sequence[str], device: str) -> dict[str, RunFolderHandle]:
 
 @dataclass(frozen=True)
 class Served:
-    """How studio is to be reached, as it was typed."""
+    """Address and access of studio, as typed."""
 
     host: str = "127.0.0.1"
     port: int = 8417
@@ -141,8 +141,8 @@ def serve(names: Sequence[str], served: Served, device: str | None, say: Say) ->
     runs = listed(names, str(choose_device(device)))
     bound = _bound(served.host, served.port)
     url = server.url(served.host, bound.getsockname()[1])
-    told = f"{len(runs)} run{'s' * (len(runs) != 1)}: {', '.join(runs)}"
-    say(f"studio: {url}{f'?key={made}' if made else ''}    {told}    stop with Ctrl-C")
+    summary = f"{len(runs)} run{'s' * (len(runs) != 1)}: {', '.join(runs)}"
+    say(f"studio: {url}{f'?key={made}' if made else ''}    {summary}    stop with Ctrl-C")
     listening = Server(create(runs, hosts, key), bound)
     give_back_large_blocks()
     if served.browser and made is None:  # a browser is given its address as an argument, which everybody on the machine can read
@@ -151,7 +151,7 @@ def serve(names: Sequence[str], served: Served, device: str | None, say: Say) ->
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Bound here, so that a port in use is told as a sentence."""
+    """Return a bound socket; a port in use is refused in one sentence."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

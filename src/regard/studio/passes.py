@@ -1,7 +1,12 @@
-"""An input laid before a model and passed once: what each position says, and references from which every weight can be rebuilt.
+"""One pass of a model over an input: what each position says, and references from which every weight can be rebuilt.
 
 The pass is also checked: for some rows of every attention, the rebuilt weights times the values are compared with what the kernel
-handed to the output projection. The page shows the largest difference, so nobody has to believe that the pictures are what ran.
+handed to the output projection. The page shows the largest difference.
+
+Weights come as exact rows and tiles, pooled overviews and thumbnails. A head of 4,096 tokens is rebuilt in blocks of rows, of
+which only what is asked for stays. Pooling takes the largest weight of a tile, so that a single strong link is seen from afar.
+
+Dims: H heads, L queries, M keys, R and C rows and columns asked for, Y and X of a picture.
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from threading import Lock
@@ -22,6 +27,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.packing import IGNORED
+from regard.lens.analyses.head_statistics import MEASURES, head_statistics
 from regard.lens.subject import Subject, TokenRow
 from regard.model.probe import Probe, Seen, attentions, probe
 from regard.studio.session import LONGEST, Session
@@ -39,7 +45,7 @@ WITHOUT = "this model has no attention, so there are no weights to draw; Run sho
 
 
 @dataclass(frozen=True)
-class Asked:
+class PassRequest:
     run: str
     text: str
     target: str | None = None
@@ -52,8 +58,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Faith:
-    """How well rebuilt weights reproduce what the kernel gave, relative to its largest number."""
+class Fidelity:
+    """Difference between rebuilt and computed contexts, relative to the largest number."""
 
     largest: float
     rows: int
@@ -65,13 +71,13 @@ class Faith:
 
 
 @dataclass(frozen=True)
-class Look:
-    asked: Asked
-    desk: Session
+class ModelPass:
+    asked: PassRequest
+    session: Session
     subject: Subject
     seen: Probe
     steps: list[dict[str, Any]]
-    faith: Faith
+    faith: Fidelity
     seconds: float
 
     @property
@@ -90,9 +96,9 @@ class Look:
         return self.seen[name]
 
     def as_dict(self) -> dict[str, Any]:
-        sides = {stack: side_dict(side) for stack, side in self.subject.sides.items()}
+        sides = {stack: token_row_dict(side) for stack, side in self.subject.sides.items()}
         shapes = {name: [s.q_BHLK.shape[1], s.q_BHLK.shape[2], s.k_BHMK.shape[2]] for name, s in self.seen.seen.items()}
-        outputs = None if self.subject.outputs is None else side_dict(self.subject.outputs)
+        outputs = None if self.subject.outputs is None else token_row_dict(self.subject.outputs)
         scored = [step["nll"] for step in self.steps if step["nll"] is not None]
         return {
             "id": self.asked.id,
@@ -109,14 +115,14 @@ class Look:
         }
 
 
-def side_dict(side: TokenRow) -> dict[str, Any]:
+def token_row_dict(side: TokenRow) -> dict[str, Any]:
     return {"tokens": side.tokens, "words": side.words, "special": side.special}
 
 
-def look(asked: Asked, desk: Session, alone: Lock) -> Look:
+def run_pass(asked: PassRequest, session: Session, alone: Lock) -> ModelPass:
     began = perf_counter()
     with alone:
-        subject = desk.subject(asked.text, asked.target)
+        subject = session.subject(asked.text, asked.target)
         longest = max(len(side.tokens) for side in subject.sides.values())
         if longest > LONGEST:
             raise UserError(f"this text is {longest:,} tokens long, and studio looks into {LONGEST:,} at most; give less of it.")
@@ -125,12 +131,12 @@ def look(asked: Asked, desk: Session, alone: Lock) -> Look:
     if subject.nested:  # what was seen is of single sentences, and of no side
         seen.seen.clear()
     faith = check(seen, given)
-    return Look(asked, desk, subject, seen, outputs_of(logits_LV, subject), faith, perf_counter() - began)
+    return ModelPass(asked, session, subject, seen, outputs_of(logits_LV, subject), faith, perf_counter() - began)
 
 
 @contextmanager
 def contexts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """What each attention's kernel handed to the output projection in the latest pass."""
+    """Yield the input of each attention's output projection in the latest pass."""
     given: dict[str, Tensor] = {}
 
     def keep(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
@@ -145,7 +151,7 @@ def contexts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
 
 @torch.no_grad()
-def check(seen: Probe, given: dict[str, Tensor]) -> Faith:
+def check(seen: Probe, given: dict[str, Tensor]) -> Fidelity:
     worst, rows, tolerance = 0.0, 0, 0.0
     for name in seen:
         one = seen[name]
@@ -158,12 +164,12 @@ def check(seen: Probe, given: dict[str, Tensor]) -> Faith:
         scale = max(float(context_BLD[0].abs().max()), 1e-6)
         worst, rows = max(worst, float((rebuilt_RD - context_RD).abs().max()) / scale), rows + len(some)
         tolerance = max(tolerance, TOLERANCE.get(one.q_BHLK.dtype, 1e-4))
-    return Faith(worst, rows, tolerance)
+    return Fidelity(worst, rows, tolerance)
 
 
 @torch.no_grad()
 def outputs_of(logits_LV: Tensor, subject: Subject) -> list[dict[str, Any]]:
-    """Of each output position: its likeliest choices, and how likely what it is scored on is."""
+    """Return for each output position its likeliest choices and the probability of its target."""
     steps = []
     for logits_RV, targets_R in zip(logits_LV.split(256), subject.targets_L.split(256)):
         logprob_RV = logits_RV.float().log_softmax(-1).cpu()
@@ -184,21 +190,21 @@ def _scored(logprob_V: Tensor, target: int, subject: Subject) -> dict[str, Any]:
     return {"target": subject.choices(target), "nll": -logprob, "p": float(np.exp(logprob)), "rank": rank}
 
 
-class Looks:
+class PassCache:
     """The last few, as many as fit; the newest always does."""
 
     def __init__(self, room: int = ROOM, most: int = KEPT) -> None:
         self.room, self.most = room, most
-        self._kept: OrderedDict[str, Look] = OrderedDict()
+        self._kept: OrderedDict[str, ModelPass] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, id: str) -> Look | None:
+    def get(self, id: str) -> ModelPass | None:
         with self._lock:
             if (found := self._kept.get(id)) is not None:
                 self._kept.move_to_end(id)
             return found
 
-    def keep(self, new: Look) -> Look:
+    def keep(self, new: ModelPass) -> ModelPass:
         with self._lock:
             self._kept[new.asked.id] = new
             self._kept.move_to_end(new.asked.id)
@@ -207,7 +213,7 @@ class Looks:
             return new
 
     def forget(self, run: str, version: str) -> None:
-        """What is of another version of this run: it would hold that one's model."""
+        """Drop passes of other versions of this run, which would keep their models in memory."""
         with self._lock:
             gone = [id for id, kept in self._kept.items() if kept.asked.run == run and kept.asked.version != version]
             for id in gone:
@@ -215,3 +221,63 @@ class Looks:
 
     def _bytes(self) -> int:
         return sum(kept.nbytes for kept in self._kept.values())
+
+
+BLOCK = 1 << 20  # weights held at once
+THUMB = 32  # rows and columns of a thumbnail at most
+MOST = 1 << 22  # exact weights in one answer
+
+
+def shape(seen: Seen) -> tuple[int, int, int]:
+    """Heads, queries, keys."""
+    return seen.q_BHLK.shape[1], seen.q_BHLK.shape[2], seen.k_BHMK.shape[2]
+
+
+@torch.no_grad()
+def blocks(seen: Seen, heads: Sequence[int], rows: range) -> Iterator[tuple[range, np.ndarray]]:
+    """weights_HRM of these heads, some rows at a time."""
+    step = max(1, BLOCK // (len(heads) * shape(seen)[2]))
+    for first in range(0, len(rows), step):
+        some = rows[first : first + step]
+        yield some, seen.weights(heads, some)[0].float().cpu().numpy()
+
+
+def exact(seen: Seen, heads: Sequence[int], rows: range, columns: range) -> np.ndarray:
+    """weights_HRC, float32."""
+    found = np.empty((len(heads), len(rows), len(columns)), np.float32)
+    for some, weights_HRM in blocks(seen, heads, rows):
+        begin = some.start - rows.start
+        found[:, begin : begin + len(some)] = weights_HRM[:, :, columns.start : columns.stop]
+    return found
+
+
+def pooled(seen: Seen, heads: Sequence[int], rows: range, columns: range, size: int) -> np.ndarray:
+    """largest_HYX: the largest weight of each tile, with at most `size` tiles along either side."""
+    tall, wide = (max(1, -(-len(side) // size)) for side in (rows, columns))
+    down, across = -(-len(rows) // tall), -(-len(columns) // wide)
+    found = np.zeros((len(heads), down, across), np.float32)
+    for some, weights_HRM in blocks(seen, heads, rows):
+        part = weights_HRM[:, :, columns.start : columns.stop]
+        part_HRX = np.maximum.reduceat(part, np.arange(0, len(columns), wide), axis=2) if wide > 1 else part
+        for offset, row in enumerate(some):
+            y = (row - rows.start) // tall
+            np.maximum(found[:, y], part_HRX[:, offset], out=found[:, y])
+    return found
+
+
+def as_bytes(weights: np.ndarray) -> np.ndarray:
+    """0 to 1 as 0 to 255: for pictures, whose colours are no finer."""
+    return np.rint(np.clip(weights, 0, 1) * 255).astype(np.uint8)
+
+
+def thumbnails(seen: Seen) -> np.ndarray:
+    """largest_HYX of all heads, each scaled to its own largest weight, as bytes."""
+    heads, queries, keys = shape(seen)
+    found = pooled(seen, range(heads), range(queries), range(keys), THUMB)
+    return as_bytes(found / np.maximum(found.max((1, 2), keepdims=True), 1e-9))
+
+
+def statistics(model_pass: ModelPass) -> dict[str, Any]:
+    """Return a number for each head, by measure and attention."""
+    found = head_statistics(model_pass.subject, model_pass.seen)
+    return {measure: found.field(measure) for measure in MEASURES}

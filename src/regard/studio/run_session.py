@@ -24,13 +24,10 @@ from regard.lens.subject import Subject
 from regard.model.embedding import Embed
 from regard.model.probe import probe
 from regard.runs.folder import Run
-from regard.runs.protocols import Inspectable, Predictor
+from regard.runs.protocols import Documents, Inspectable, Predictor, Traceable
 from regard.runs.task import TASKS
-from regard.studio.facts import facts_of
-from regard.studio.session import LONGEST
-from regard.studio.vocabulary import Spelled
-from regard.tasks.classification.inspect import document_of, reads_documents
-from regard.tasks.classification.predict import Regressor, TextClassifier
+from regard.studio.session import LONGEST, WRITES_NOT, Session, facts_of
+from regard.studio.vocabulary import Vocabulary
 from regard.tasks.embedding.predict import Embedder
 from regard.tasks.feature_encoder import Body, open_body
 from regard.tasks.language_model.predict import LOOKED_AT, TextGenerator
@@ -38,7 +35,7 @@ from regard.tasks.masked_lm.predict import FillMask
 from regard.tasks.notices import must_read_pieces
 from regard.tasks.registry import is_public
 from regard.tasks.retrieval.predict import Retriever
-from regard.tasks.traces import must_be_pieces, of_translator, of_writer
+from regard.tasks.traces import must_be_pieces
 from regard.tasks.translation.predict import Translator
 from regard.text.blanks import TYPED
 from regard.text.specials import EOS, SOS
@@ -53,14 +50,13 @@ RETRIEVES = (
 
 
 @dataclass(frozen=True, eq=False)
-class RunSession:
+class RunSession(Session):
     """`name` is what `open_run` took, for those who need the run's body besides."""
 
     name: str
     answers: Predictor
     task: str
     weights: str  # where they come from, for people
-    gallery = None
 
     @property
     def model(self) -> nn.Module:
@@ -73,14 +69,14 @@ class RunSession:
 
     @property
     def example(self) -> str:
-        """Of what the run was tested on, or one that such models are shown with."""
+        """The first text of the run's test set, or the predictor's own example."""
         if self._first_tested is not None:
             return self._first_tested
         return self.answers.example if isinstance(self.answers, Inspectable) else HELLO
 
     @cached_property
     def _first_tested(self) -> str | None:
-        """Where that comes along with the package: people's own files may be large, or gone."""
+        """The first test text if it comes with the package; people's own files may be large, or gone."""
         if is_public(self.name) or not isinstance(self.answers, Inspectable) or not TASKS[self.task].single_texts:
             return None
         recipe = Run.open(self.name).recipe
@@ -98,7 +94,7 @@ class RunSession:
         return subject_of(self.answers, text, target)
 
     def answer(self, text: str) -> str:
-        """As `regard predict` says it, but of a language model no more than a line of it, and of vectors only their size."""
+        """Return what `regard predict` prints; a language model's answer is cut to a line, a vector to its size."""
         if isinstance(self.answers, Embedder):
             return f"a vector of {self.answers.model.config.width} numbers"
         answers: Predictor = self.answers
@@ -108,25 +104,23 @@ class RunSession:
             answers = replace(answers, decode=decode)
         if isinstance(answers, FillMask) and not TYPED.search(text):
             return text
-        told: list[str] = []
-        answers.predict([text], 0, False, told.append)
-        return "".join(told).strip("\n")
+        printed: list[str] = []
+        answers.predict([text], 0, False, printed.append)
+        return "".join(printed).strip("\n")
 
     def document(self, text: str) -> Document:
-        if not isinstance(self.answers, TextClassifier | Regressor) or not reads_documents(self.answers):
-            raise UserError("this model does not read sentence by sentence; Head shows what its tokens look at.")
-        return document_of(self.answers, text)
+        if not isinstance(self.answers, Documents) or not family_of(self.model).has("nested_documents"):
+            return super().document(text)
+        return self.answers.document(text)
 
     def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
         self._must_fit(text)
-        if isinstance(self.answers, Translator):
-            return of_translator(self.answers, text, beam, forced)
-        if isinstance(self.answers, TextGenerator):
-            return of_writer(self.answers, text, beam, forced)
-        raise UserError("this model does not write, so there is no search to see; give a translator or a language model.")
+        return (
+            self.answers.trace(text, beam, forced) if isinstance(self.answers, Traceable) else super().search(text, beam, forced)
+        )
 
     @torch.no_grad()
-    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[list[str], list[float]]:
+    def alignment(self, text: str, tokens: Sequence[int]) -> tuple[list[str], list[float]]:
         self._must_fit(text)
         answers = self.answers
         if not isinstance(answers, Translator | TextGenerator):
@@ -149,7 +143,7 @@ class RunSession:
         tokenizer = answers.tokenizers.source if isinstance(answers, Translator) else answers.tokenizer
         return tokenizer.tokens(read), weights_M.tolist()
 
-    def spell(self, word: str) -> list[int]:
+    def encode_word(self, word: str) -> list[int]:
         return self._target.encode(word)
 
     def roles(self, text: str, target: str | None) -> Roles:
@@ -157,16 +151,16 @@ class RunSession:
         assert isinstance(found, Roles)
         return found
 
-    def written(self, token: int) -> str:
+    def piece_of(self, token: int) -> str:
         return self._target.tokens([token])[0]
 
-    def told(self, tokens: Sequence[int]) -> str:
+    def decode_text(self, tokens: Sequence[int]) -> str:
         return self._target.decode(tokens)
 
-    def spelled(self) -> Spelled:
+    def vocabulary(self) -> Vocabulary:
         tokenizer, embed = must_read_pieces(self.answers), self._embed
         reads: Any = getattr(self.model, "body", self.model)
-        return Spelled(
+        return Vocabulary(
             encode=tokenizer.encode,
             piece=lambda i: tokenizer.tokens([i])[0],
             unknown=tokenizer.roles.unk,
@@ -189,17 +183,15 @@ class RunSession:
 
     @cached_property
     def _embed(self) -> Embed | nn.Embedding:
-        """What its words begin as: a table and their places, or of a bag of words the table alone."""
+        """The embedding of its tokens: a table with positions, or for a bag of words the table alone."""
         found = [module for module in self.model.modules() if isinstance(module, Embed | nn.Embedding)]
         return next((module for module in found if isinstance(module, Embed)), found[0])
 
     @property
     def _target(self) -> Tokenizer:
-        if isinstance(self.answers, Translator):
-            return self.answers.tokenizers.target
-        if not isinstance(self.answers, TextGenerator):
-            raise UserError("this model does not write; give a translator or a language model.")
-        return self.answers.tokenizer
+        if not isinstance(self.answers, Traceable):
+            raise UserError(WRITES_NOT)
+        return self.answers.target_tokenizer
 
     def _must_fit(self, text: str) -> None:
         """Before a pass that would take minutes: no text has more pieces than letters."""

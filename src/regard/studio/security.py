@@ -1,4 +1,4 @@
-"""Who may ask, and what the browser may do with the answer: every request passes here, before and after the rest.
+"""Access control and response headers: every request passes here, before and after the rest.
 
 The page is for the person at this machine. Other pages in the same browser could reach a port of it too: by name (DNS rebinding),
 which the Host header gives away, or by posting to it, which Origin does. A public address needs a key besides (`door`).
@@ -120,7 +120,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _arrived_at(scope: Scope) -> str | None:
-    """The address of this machine that the client connected to; no name, so nobody else can have made it point here."""
+    """Return the address of this machine that the client connected to; an address, unlike a name, cannot be rebound."""
     address = (scope.get("server") or ("",))[0]
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
@@ -138,7 +138,7 @@ async def _entry(door: Door, scope: Scope, receive: Receive) -> Entry:
 
 
 async def _body(receive: Receive) -> bytes:
-    """As much of it as a form may have; what is longer has no key."""
+    """Return the body up to the size of a form; a longer one has no key."""
     body = b""
     while len(body) <= LONGEST_FORM:
         message = await receive()
@@ -163,7 +163,7 @@ def _too_large(largest: int) -> str:
 
 
 def _bounded(receive: Receive, largest: int) -> Receive:
-    """For bodies that do not say how long they are."""
+    """Bound bodies that do not say how long they are."""
     taken = 0
 
     async def bounded() -> MutableMapping[str, Any]:
@@ -248,7 +248,7 @@ class Attempts:
 
 @dataclass(frozen=True)
 class Entry:
-    """What somebody without the cookie is answered: a status, a sentence, and headers."""
+    """Answer to a request without the cookie: a status, a sentence, and headers."""
 
     status: int
     sentence: str
@@ -286,7 +286,7 @@ def _told_to_wait(sentence: str, seconds: float, status: int = 429) -> Entry:
 
 
 def _network(client: str) -> str:
-    """Who has one IPv6 address has the 2^64 of its network as well."""
+    """Return the network of an address: an IPv6 client has all 2^64 addresses of its network."""
     try:
         address = ipaddress.ip_address(client.partition("%")[0])
     except ValueError:

@@ -226,20 +226,20 @@ def _named(host: str) -> str | None:
 
 
 def find_key(file: Path | None, environment: Mapping[str, str]) -> str | None:
-    """The key of a file, or of the environment; on the command line everybody on the machine could read it."""
+    """Return the key of a file or of the environment; on the command line any user of the machine could read it."""
     if file is None:
         return _checked(environment[VARIABLE], VARIABLE) if environment.get(VARIABLE) else None
     return _checked(read_text(file, 4096).strip("\r\n"), f"--key-file {file}")
 
 
 def url(host: str, port: int) -> str:
-    """What to type into a browser; of all addresses at once, the machine's name."""
+    """Return the address to type into a browser; for all addresses at once, the machine's name."""
     name = socket.gethostname() if host in EVERY else host
     return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
 
 
 def make_key() -> str:
-    """For a public address that was given none."""
+    """Return a random key, for a public address that was given none."""
     return secrets.token_urlsafe(18)
 
 
@@ -256,7 +256,7 @@ def _checked(key: str, where: str) -> str:
 
 
 def _own_names() -> set[str]:
-    """As machines in the same network call this one."""
+    """Return the names by which machines in the same network call this one."""
     name = (host_name(socket.gethostname()) or "").lower()
     short = name.partition(".")[0]
     return {name, short, f"{short}.local"} if short else set()

@@ -1,4 +1,4 @@
-"""What the page needs of an opened run. Studio looks left only, so whoever opens runs (`tasks.desks`) hands these in."""
+"""Sessions: opened runs as the page needs them, and the listed runs. `studio/launch.py` opens them."""
 
 from __future__ import annotations
 
@@ -15,100 +15,102 @@ from regard.lens.analyses.document import Document
 from regard.lens.analyses.roles import Roles
 from regard.lens.analyses.word_senses import WordUses
 from regard.lens.subject import Subject
+from regard.model.probe import attentions
 from regard.studio.gallery import Gallery
-from regard.studio.vocabulary import Spelled
+from regard.studio.vocabulary import Vocabulary
 
-LONGEST = 8192  # tokens of a text that is looked into
+LONGEST = 8192  # tokens of a text
+WRITES_NOT = "this model does not write, so there is no search to see; give a translator or a language model."
 
 
 class Session(Protocol):
-    """One run, opened: a model, and what can be laid before it."""
+    """One opened run: a model, and the inputs that it can be given. What a kind of run cannot do is refused in one sentence."""
 
     @property
     def model(self) -> nn.Module: ...
 
-    @property
-    def task(self) -> str: ...
+    task: str
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """For people: family, layers, parameters, where the weights come from."""
+        """Family, layers, parameters and the source of the weights, for people."""
         ...
 
     @property
     def example(self) -> str:
-        """A text to begin with; where it reads images, the name of one."""
+        """A text to begin with; the name of an image if the model reads images."""
         ...
 
     @property
     def gallery(self) -> Gallery | None:
-        """The images that can be laid before it; None where it reads text."""
-        ...
+        """The images that can be given to the model; None if it reads text."""
+        return None
 
     def subject(self, text: str, target: str | None) -> Subject: ...
 
     def answer(self, text: str) -> str:
-        """What `regard predict` says."""
+        """Return what `regard predict` prints."""
         ...
 
     def document(self, text: str) -> Document:
-        """Sentences and words by what was looked at; refused by those that do not read sentence by sentence."""
-        ...
+        """Return the weights of sentences and words."""
+        raise UserError("this model does not read sentence by sentence; Head shows what its tokens attend to.")
 
     def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
-        """Beam search with every step kept; refused by those that do not write."""
-        ...
+        """Return a beam search with every step kept."""
+        raise UserError(WRITES_NOT)
 
-    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
-        """What was looked at when the last of these tokens was written, by the last layer that looks at the text."""
-        ...
+    def alignment(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
+        """Return the input's tokens, and their weights in the last layer when the last of `tokens` was written."""
+        raise UserError(WRITES_NOT)
 
-    def spell(self, word: str) -> list[int]:
-        """A word in pieces that it writes."""
-        ...
+    def encode_word(self, word: str) -> list[int]:
+        """Return the ids of a word in the vocabulary that the model writes."""
+        raise UserError(WRITES_NOT)
 
-    def roles(self, text: str, target: str | None) -> Roles: ...
+    def roles(self, text: str, target: str | None) -> Roles:
+        raise UserError("roles are of heads that read text, and this model has none; choose another measure.")
 
-    def written(self, token: int) -> str:
-        """A piece of what it writes."""
-        ...
+    def piece_of(self, token: int) -> str:
+        """Return the piece of text that the model writes for an id."""
+        raise UserError(WRITES_NOT)
 
-    def told(self, tokens: Sequence[int]) -> str:
-        """Those pieces as text."""
-        ...
+    def decode_text(self, tokens: Sequence[int]) -> str:
+        """Return the text that the model writes for these ids."""
+        raise UserError(WRITES_NOT)
 
-    def spelled(self) -> Spelled:
-        """The vocabulary with its static vectors."""
+    def vocabulary(self) -> Vocabulary:
+        """Return the vocabulary with its static vectors."""
         ...
 
     def uses(self, word: str, sentences: Sequence[str]) -> WordUses: ...
 
 
 class RunHandle(Protocol):
-    """A run that can be opened: as it ended, or as it was after so many steps."""
+    """A run that can be opened: as it ended, or at a snapshot."""
 
     @property
     def folder(self) -> Path | None: ...
 
     @property
     def steps(self) -> Sequence[int]:
-        """Of the snapshots it has."""
+        """Steps of its snapshots."""
         ...
 
     def open(self, step: int | None) -> Session: ...
 
     def version(self) -> str | None:
-        """What its files on disk are now: another text once they are those of another training; None where they are gone."""
+        """Return a text that identifies the files on disk; None if they are gone."""
         ...
 
 
 class Opened(NamedTuple):
-    desk: Session
+    session: Session
     version: str  # of the files, when they were read
 
 
 class Runs:
-    """The listed runs, by name, opened when somebody asks. Nothing else can be opened, whatever a request says."""
+    """The listed runs by name, opened at the first request. No request can open anything else."""
 
     def __init__(self, openings: Mapping[str, RunHandle]) -> None:
         self.openings = dict(openings)
@@ -122,8 +124,8 @@ class Runs:
             raise UserError(f"there is no run {name[:80]!r} here{nearest(name[:80], self.openings)}")
         return self.openings[name]
 
-    def desk(self, name: str, step: int | None = None) -> Session:
-        return self.opened(name, step).desk
+    def session(self, name: str, step: int | None = None) -> Session:
+        return self.opened(name, step).session
 
     def opened(self, name: str, step: int | None = None) -> Opened:
         """At most one snapshot of a run is held beside it. A run stays as it was opened until it is `refreshed`."""
@@ -139,14 +141,14 @@ class Runs:
             return self._opened[name, step]
 
     def refreshed(self, name: str, step: int | None = None) -> Opened:
-        """As its files are now: opened again if they are no longer those that were opened."""
+        """Return the run as its files are now, opened again if they changed."""
         now = self.opening(name).version()
         with self._lock:
             self._opened = {key: one for key, one in self._opened.items() if key[0] != name or one.version == now}
         return self.opened(name, step)
 
     def changed(self, name: str, version: str) -> str | None:
-        """A sentence for a person who looks at this version of a run, if its files are no longer those."""
+        """Return a sentence for a page that shows this version of a run, if its files have changed."""
         now = self.opening(name).version()
         if now is None:
             return (
@@ -163,11 +165,26 @@ class Runs:
     def is_open(self, name: str) -> bool:
         return (name, None) in self._opened
 
-    def alone(self, desk: Session) -> Lock:
+    def alone(self, session: Session) -> Lock:
         """A probe is attached to the model, so one pass at a time goes through it."""
         with self._handing:
-            return self._busy.setdefault(id(desk.model), Lock())
+            return self._busy.setdefault(id(session.model), Lock())
 
 
 def _listed(steps: Sequence[int]) -> str:
     return f"those of steps {', '.join(map(str, steps))}" if steps else "none: train with train.snapshot_every=N"
+
+
+def facts_of(model: nn.Module, task: str, weights: str) -> Mapping[str, str]:
+    """`weights`: where they come from."""
+    heads = [found.heads for found in attentions(model).values()]
+    size = sum(parameter.numel() for parameter in model.parameters())
+    body = getattr(model, "body", model)
+    family = getattr(getattr(body, "config", None), "family", type(model).__name__.lower())
+    return {
+        "task": task,
+        "family": family,
+        "attentions": f"{len(heads)}, with {sum(heads)} head{'s' * (sum(heads) != 1)} in all",
+        "parameters": f"{size:,}",
+        "weights": weights,
+    }

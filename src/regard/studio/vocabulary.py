@@ -23,7 +23,7 @@ POSITIONS = 128  # that similarities are shown of
 
 
 @dataclass(frozen=True)
-class Spelled:
+class Vocabulary:
     encode: Callable[[str], list[int]]
     piece: Callable[[int], str]
     unknown: int | None
@@ -33,7 +33,7 @@ class Spelled:
     furthest: int | None  # positions there are; None: no end
 
     def number(self, word: str) -> int:
-        """Of a word that is one piece of this vocabulary."""
+        """Return the id of a word that is one piece of this vocabulary."""
         ids = self.encode(word.strip())
         if not ids or self.unknown in ids:
             raise UserError(f"{word[:40]!r} is not in this vocabulary; give a word that the model was trained on.")

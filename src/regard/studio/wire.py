@@ -59,7 +59,7 @@ class Question(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class LookAt(Question):
+class PassQuestion(Question):
     run: Name
     text: Text
     target: Annotated[str | None, Field(max_length=60_000)] = None
@@ -81,7 +81,7 @@ class Grow(Question):
 
 
 class Align(Question):
-    """What a node of the tree looked at: the tokens up to and with it."""
+    """A node of the search tree: the tokens up to and with it."""
 
     run: Name
     text: Text

@@ -11,23 +11,20 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.decode.beam_trace import SearchTree
-from regard.lens.analyses.document import Document
-from regard.lens.analyses.roles import Roles
 from regard.lens.analyses.word_senses import WordUses
 from regard.lens.subject import Subject
-from regard.studio.facts import facts_of
-from regard.studio.vocabulary import Spelled
+from regard.studio.session import Session, facts_of
+from regard.studio.vocabulary import Vocabulary
 from regard.tasks.word_vectors.predict import WordVectorModel
 
 WHY = "these are word vectors, one for each word whatever stands around it: nothing is read and nothing attends; see Words."
 
 
 @dataclass(frozen=True, eq=False)
-class WordSession:
+class WordSession(Session):
     lexicon: WordVectorModel
     task: str
     weights: str
-    gallery = None
 
     @cached_property
     def model(self) -> nn.Embedding:
@@ -42,9 +39,9 @@ class WordSession:
     def example(self) -> str:
         return self.lexicon.vectors.words[0]
 
-    def spelled(self) -> Spelled:
+    def vocabulary(self) -> Vocabulary:
         vectors, lower = self.lexicon.vectors, self.lexicon.lowercase
-        return Spelled(
+        return Vocabulary(
             encode=lambda word: [vectors.numbers.get(word.lower() if lower else word, -1)],
             piece=lambda i: vectors.words[i],
             unknown=-1,
@@ -60,25 +57,7 @@ class WordSession:
     def answer(self, text: str) -> str:
         raise UserError(WHY)
 
-    def document(self, text: str) -> Document:
-        raise UserError(WHY)
-
     def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
-        raise UserError(WHY)
-
-    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
-        raise UserError(WHY)
-
-    def spell(self, word: str) -> list[int]:
-        raise UserError(WHY)
-
-    def roles(self, text: str, target: str | None) -> Roles:
-        raise UserError(WHY)
-
-    def written(self, token: int) -> str:
-        raise UserError(WHY)
-
-    def told(self, tokens: Sequence[int]) -> str:
         raise UserError(WHY)
 
     def uses(self, word: str, sentences: Sequence[str]) -> WordUses:

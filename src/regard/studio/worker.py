@@ -62,7 +62,7 @@ class Work:
         return await future
 
     def close(self) -> None:
-        """Everybody who waits is told; threads end after what they are doing."""
+        """Refuse all waiting jobs; threads end after the job they are doing."""
         self.closed = True
         for future in list(self._waiting):
             if not future.done():
@@ -70,7 +70,7 @@ class Work:
         _dismiss(self._jobs, self.threads)
 
     def _start(self) -> None:
-        """With the first job; the threads know the queue and not its owner, so that they end with it."""
+        """Start the threads with the first job; they know the queue and not its owner, so that they end with it."""
         if self._started:
             return
         self._started = True
@@ -94,11 +94,11 @@ def _do(loop: AbstractEventLoop, future: Future[Any], job: Callable[[], Any]) ->
     if future.done():
         return
     try:
-        told = future.set_result, job()
+        outcome = future.set_result, job()
     except BaseException as error:  # whoever waits for it handles it
-        told = future.set_exception, error
+        outcome = future.set_exception, error
     with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        loop.call_soon_threadsafe(lambda: None if future.done() else told[0](told[1]))
+        loop.call_soon_threadsafe(lambda: None if future.done() else outcome[0](outcome[1]))
 
 
 THRESHOLD = 1 << 20  # bytes
@@ -106,7 +106,7 @@ M_MMAP_THRESHOLD = -3  # of mallopt, in malloc.h
 
 
 def give_back_large_blocks() -> bool:
-    """For the whole process. False where there is no glibc: other systems' allocators need not be told."""
+    """Make the whole process give back large blocks of memory. False without glibc: other allocators do so by themselves."""
     name = ctypes.util.find_library("c")
     mallopt = getattr(ctypes.CDLL(name), "mallopt", None) if name else None
     return mallopt is not None and mallopt(M_MMAP_THRESHOLD, THRESHOLD) == 1

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from regard.lens.analyses.document import Document, Sentence, Word
 from regard.lens.display import sentence as on_one_line
-from regard.lens.plots.render import rendered
+from regard.lens.plots.render import render_figure
 from regard.lens.result import html, save
 
 ZOO = Document(
@@ -73,7 +73,7 @@ def test_no_line_is_wider_than_the_terminal_unless_one_word_is(found: list[Sente
 @settings(max_examples=5)
 @given(st.lists(sentences, min_size=1, max_size=2))
 def test_whatever_it_says_can_be_drawn(found: list[Sentence]) -> None:
-    picture = rendered(Document("told", tuple(found)).figure, "png")
+    picture = render_figure(Document("told", tuple(found)).figure, "png")
     assert image.imread(BytesIO(picture), format="png").ndim == 3
 
 

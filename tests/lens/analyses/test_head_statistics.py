@@ -15,8 +15,8 @@ from regard.families.bert import BERT, BERTConfig
 from regard.families.gpt import GPT, GPTConfig
 from regard.lens.analyses import head_statistics as heads
 from regard.lens.analyses.head_statistics import MEASURES, head_statistics
-from regard.lens.analyses.roles import tallied
-from regard.lens.analyses.weights import Choice, attended
+from regard.lens.analyses.roles import tally_roles
+from regard.lens.analyses.weights import Choice, attention_weights
 from regard.lens.subject import Subject
 from regard.model.mixers import NAMES
 from regard.tasks.registry import open_run
@@ -46,7 +46,7 @@ def by_hand(weights_HLM: np.ndarray, special: np.ndarray, visible: np.ndarray, c
 @pytest.mark.parametrize("numbers", [2**20, 40, 1])
 def test_streamed_numbers_are_those_of_whole_matrices(name: str, numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heads, "NUMBERS", numbers)
-    found, seen = head_statistics(subject(name)), subject(name).look()
+    found, seen = head_statistics(subject(name)), subject(name).record()
     for attention in seen:
         queries, keys = subject(name).around(attention)
         cross, causal = attention.endswith("cross"), attention.startswith("decoder") and attention.endswith("self")
@@ -140,9 +140,9 @@ def test_every_mixer_and_pattern_can_be_looked_at(family: type, settings: dict[s
     numbers = head_statistics(found)
     assert [len(row) for row in numbers.field("entropy").values()] == ([2, 1] if "pruned" in settings else [2, 2])
     assert all(0 <= head.evenness <= 1 + 1e-5 and 0 < head.largest <= 1 + 1e-5 for head in numbers.heads)
-    drawn = attended(found, Choice(words=True, values=True)).alignment
+    drawn = attention_weights(found, Choice(words=True, values=True)).alignment
     assert drawn.weights.shape == (2, 1 if "pruned" in settings else 2, 10, 10)
-    assert set(tallied([found])["broad"]) == {(head.attention, head.head) for head in numbers.heads}
+    assert set(tally_roles([found])["broad"]) == {(head.attention, head.head) for head in numbers.heads}
 
 
 def shaken(config: Any, family: type) -> Any:
@@ -163,10 +163,11 @@ def test_on_a_gpu_the_numbers_are_those_of_the_cpu(name: str) -> None:
         for attention, numbers in head_statistics(subject(name)).field(measure).items():
             np.testing.assert_allclose(head_statistics(there).field(measure)[attention], numbers, atol=1e-3)
     weights = [
-        attended(each, Choice(words=True, values=True, specials="hide")).alignment.weights for each in (there, subject(name))
+        attention_weights(each, Choice(words=True, values=True, specials="hide")).alignment.weights
+        for each in (there, subject(name))
     ]
     np.testing.assert_allclose(*weights, atol=1e-3)
-    ours, theirs = (tallied([each])["broad"] for each in (subject(name), there))
+    ours, theirs = (tally_roles([each])["broad"] for each in (subject(name), there))
     assert {head: tally.score for head, tally in theirs.items()} == pytest.approx({h: t.score for h, t in ours.items()}, abs=1e-3)
 
 

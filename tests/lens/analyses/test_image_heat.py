@@ -69,12 +69,12 @@ def test_the_page_holds_its_data_as_text(tmp_path: Path) -> None:
     page = (tmp_path / "a.html").read_text("utf-8")
     held = page.split('id="data">')[1].split("</script>")[0]
     data = json.loads(held)
-    assert data["words"][0] == "</script>"
+    assert data["maps"]["rows"][0]["text"] == "</script>"
     assert page.count("</script>") == 2
     assert "default-src 'none'" in page
     pixels = np.frombuffer(base64.b64decode(data["image"]["pixels"]), np.uint8)
     assert (pixels.reshape(IMAGE.shape) == IMAGE).all()
-    maps = np.frombuffer(base64.b64decode(data["maps"]), "<u2").reshape(2, 4, 4) / data["steps"]
+    maps = np.frombuffer(base64.b64decode(data["maps"]["weights"]), "<u2").reshape(2, 4, 4) * data["maps"]["scale"]
     assert np.abs(maps - some(("a", "b")).maps_LYX).max() < 1e-4
 
 

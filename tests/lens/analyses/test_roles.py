@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from regard.commands.baselines import fresh, repeated
 from regard.commands.views import OBSERVED, ViewRequest
-from regard.lens.analyses.roles import NONE, Roles, Tally, best, in_order, tallied
+from regard.lens.analyses.roles import NONE, Roles, Tally, best, in_order, tally_roles
 from regard.lens.result import save
 from regard.model.probe import attentions
 from tests.lens.planted import looks_at, planted
@@ -38,17 +38,17 @@ MADE: dict[str, list[int]] = {  # for rows 0 to 6, where each looks; rows of mar
 @pytest.mark.parametrize("role", MADE)
 def test_a_head_that_was_made_for_a_role_has_it(role: str) -> None:
     weights = {f"encoder.{n}.self": looks_at(keys, 7) for n, keys in enumerate(MADE.values())}
-    found = tallied([planted(weights, {"encoder": TWICE})])
+    found = tally_roles([planted(weights, {"encoder": TWICE})])
     layer = list(MADE).index(role)
     assert found[role][f"encoder.{layer}.self", 0].score == pytest.approx(1.0)
     assert best(found[role]) == (f"encoder.{layer}.self", 0)
-    half = tallied([planted({"encoder.0.self": looks_at(MADE[role], 7, 0.5)}, {"encoder": TWICE})])
+    half = tally_roles([planted({"encoder.0.self": looks_at(MADE[role], 7, 0.5)}, {"encoder": TWICE})])
     tally = half[role]["encoder.0.self", 0]
     assert tally.score == pytest.approx(0.5 + 0.5 * tally.chance)
 
 
 def test_even_attention_scores_what_even_attention_gives() -> None:
-    found = tallied([planted({"encoder.0.self": np.full((7, 7), 1 / 7)}, {"encoder": TWICE})])
+    found = tally_roles([planted({"encoder.0.self": np.full((7, 7), 1 / 7)}, {"encoder": TWICE})])
     for role, tallies in found.items():
         tally = tallies["encoder.0.self", 0]
         assert tally.score == pytest.approx(tally.chance, abs=1e-6), role
@@ -58,7 +58,7 @@ def test_even_attention_scores_what_even_attention_gives() -> None:
 def test_a_reader_from_left_to_right_is_judged_by_what_it_sees() -> None:
     words = side("x", "a", "b", "c")
     even = np.tril(np.ones((4, 4))) / np.arange(1, 5)[:, None]
-    found = tallied([planted({"decoder.0.self": even}, {"decoder": words})])
+    found = tally_roles([planted({"decoder.0.self": even}, {"decoder": words})])
     assert "next" not in found
     assert found["broad"]["decoder.0.self", 0].score == pytest.approx(1.0)
     assert found["previous"]["decoder.0.self", 0].score == pytest.approx(np.mean([1 / 2, 1 / 3, 1 / 4]))
@@ -69,7 +69,7 @@ def test_induction_is_looking_behind_the_last_time() -> None:
     """x y z x y z: at the second x a head looks at the first y."""
     words = type(WORDS)(tuple("xyzxyz"), (5, 6, 7, 5, 6, 7), tuple(range(6)), (False,) * 6)
     weights = {"decoder.0.self": looks_at([0, 0, 0, 1, 2, 3], 6), "decoder.1.self": looks_at([0, 0, 1, 2, 3, 4], 6)}
-    found = tallied([], [planted(weights, {"decoder": words})])
+    found = tally_roles([], [planted(weights, {"decoder": words})])
     assert found["induction"]["decoder.0.self", 0].score == pytest.approx(1.0)
     assert found["induction"]["decoder.1.self", 0].score == 0.0
     told = found["induction"]["decoder.0.self", 0].best
@@ -84,7 +84,7 @@ def test_looking_across_along_the_diagonal_and_in_order() -> None:
         "decoder.1.cross": looks_at([7, 5, 3, 1], 8),
         "decoder.2.cross": looks_at([4, 4, 4, 4], 8),
     }
-    found = tallied([planted(weights, sides)])
+    found = tally_roles([planted(weights, sides)])
     scores = {role: [found[role][f"decoder.{n}.cross", 0].score for n in range(3)] for role in ("diagonal", "in order")}
     assert scores["in order"] == pytest.approx([1.0, -1.0, 0.0])
     assert scores["diagonal"] == pytest.approx([1.0, 0.0, 0.25])
@@ -100,7 +100,7 @@ def test_order_is_what_counting_pairs_gives(places: list[int]) -> None:
 def some_roles() -> Roles:
     made = {f"encoder.{n}.self": looks_at(keys, 7, 0.9) for n, keys in enumerate(MADE.values())}
     even = {name: np.full((7, 7), 1 / 7) for name in made}
-    trained, random = (tallied([planted(weights, {"encoder": TWICE}, "a b")]) for weights in (made, even))
+    trained, random = (tally_roles([planted(weights, {"encoder": TWICE}, "a b")]) for weights in (made, even))
     return Roles("a b", trained, random)
 
 

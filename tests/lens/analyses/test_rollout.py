@@ -17,7 +17,7 @@ from tests.lens.some_subjects import EVERY, subject
 
 def test_of_one_stack_it_is_the_papers_product():
     found = subject("writer")
-    seen = found.look()
+    seen = found.record()
     expected = torch.eye(len(found.sides["decoder"]))
     for name in seen:
         attention = seen[name].weights()[0].mean(0)
@@ -29,7 +29,7 @@ def test_of_one_stack_it_is_the_papers_product():
 def test_a_decoder_that_looks_back_takes_from_the_source():
     """By hand, block by block, with the two parts of a place's share apart."""
     found = subject("translator")
-    seen = found.look()
+    seen = found.record()
     source, written = (len(found.sides[stack]) for stack in ("encoder", "decoder"))
     mean = {name: seen[name].weights()[0].mean(0).double() for name in seen}
     memory = (mean["encoder.0.self"] + torch.eye(source)) / 2

@@ -14,7 +14,7 @@ from regard.commands.subjects import subject_of
 from regard.core.errors import UserError
 from regard.lens.analyses import head_statistics
 from regard.lens.analyses import weights as merged
-from regard.lens.analyses.weights import Choice, attended, merge_keys, merge_queries, value_norms
+from regard.lens.analyses.weights import Choice, attention_weights, merge_keys, merge_queries, value_norms
 from regard.model.probe import attentions
 from tests.lens.some_subjects import answers, subject, text_of
 
@@ -24,13 +24,13 @@ NAMES = ["translator", "writer", "pairs", "RobertaForMaskedLM", "BertForQuestion
 @pytest.mark.parametrize("name", NAMES)
 def test_all_there_is_without_a_choice(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head_statistics, "NUMBERS", 50)
-    found, seen = attended(subject(name), Choice()), subject(name).look()
+    found, seen = attention_weights(subject(name), Choice()), subject(name).record()
     part = "cross" if name == "translator" else "self"
     names = [attention for attention in seen if attention.endswith(part)]
     assert list(found.alignment.layers) == names
     for layer, attention in enumerate(names):
         np.testing.assert_allclose(found.alignment.weights[layer], seen[attention].weights()[0].numpy(), atol=1e-6)
-    one = attended(subject(name), Choice(layer=len(names) - 1, head=1))
+    one = attention_weights(subject(name), Choice(layer=len(names) - 1, head=1))
     np.testing.assert_allclose(one.alignment.weights[0, 0], found.alignment.weights[-1, 1], atol=1e-6)
     assert one.heads == ((1,),)
     assert found.as_dict()["weights"] == found.alignment.weights.tolist()
@@ -54,32 +54,34 @@ def test_words_are_sums_of_keys_and_means_of_queries(rows: list[int], columns: l
 
 
 def test_words_of_a_real_text() -> None:
-    found = attended(subject("RobertaForMaskedLM"), Choice(words=True))
+    found = attention_weights(subject("RobertaForMaskedLM"), Choice(words=True))
     words = ("the", "animal", "did", "not", "cross", "the", "street", "because", "it", "was", "TOO", "tired", ".")
     assert found.alignment.keys == ("<s>", *words, "</s>")
     np.testing.assert_allclose(found.alignment.weights.sum(-1), 1, atol=1e-5)
-    bare = attended(subject("RobertaForMaskedLM"), Choice(words=True, specials="hide"))
+    bare = attention_weights(subject("RobertaForMaskedLM"), Choice(words=True, specials="hide"))
     assert bare.alignment.queries == bare.alignment.keys == words
     np.testing.assert_array_equal(bare.alignment.weights, found.alignment.weights[:, :, 1:-1, 1:-1])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_marks_are_left_out_and_the_rest_is_as_it_was_or_sums_to_one(name: str) -> None:
-    whole, hidden, shares = (attended(subject(name), Choice(specials=how)).alignment for how in ("keep", "hide", "renormalise"))
-    first = next(iter(subject(name).look()))
+    whole, hidden, shares = (
+        attention_weights(subject(name), Choice(specials=how)).alignment for how in ("keep", "hide", "renormalise")
+    )
+    first = next(iter(subject(name).record()))
     queries, keys = subject(name).around("decoder.0.cross" if name == "translator" else first)
     queries = subject(name).outputs or queries if name == "translator" else queries
     kept = np.ix_(range(len(whole.layers)), range(whole.heads), ~np.array(queries.special), ~np.array(keys.special))
     np.testing.assert_array_equal(hidden.weights, whole.weights[kept])
     np.testing.assert_allclose(shares.weights, hidden.weights / hidden.weights.sum(-1, keepdims=True), atol=1e-6)
-    assert "Marks are left out" in shares.note
+    assert "Special tokens are left out" in shares.note
     assert not whole.note
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_lengths_are_of_what_the_model_adds_up(name: str) -> None:
     """The vectors weighed and summed over keys and heads, with the bias, are the attention's own output."""
-    found, seen = subject(name), subject(name).look()
+    found, seen = subject(name), subject(name).record()
     first = next(iter(seen))
     attention, one = attentions(found.model)[first], seen[first]
     kept: list[torch.Tensor] = []
@@ -91,13 +93,15 @@ def test_lengths_are_of_what_the_model_adds_up(name: str) -> None:
     brought_HLMD = one.weights()[0][..., None] * (one.v_BHMK[0] @ out_HKD)[:, None]
     torch.testing.assert_close(brought_HLMD.sum((0, 2)) + attention.out.bias, kept[0][0], atol=1e-4, rtol=1e-4)
     part = "decoder" if first.startswith("decoder") else "encoder"
-    shown = attended(found, Choice(part=part, layer=0, values=True)).alignment.weights[0]
+    shown = attention_weights(found, Choice(part=part, layer=0, values=True)).alignment.weights[0]
     np.testing.assert_allclose(shown, brought_HLMD.norm(dim=-1).numpy(), atol=1e-4)
     torch.testing.assert_close(value_norms(attention, one), (one.v_BHMK[0] @ out_HKD).norm(dim=-1), atol=1e-4, rtol=1e-4)
 
 
 def test_every_hypothesis_has_its_own_weights() -> None:
-    first, second = (attended(subject_of(answers("translator"), text_of("translator"), hypothesis=n), Choice()) for n in (0, 1))
+    first, second = (
+        attention_weights(subject_of(answers("translator"), text_of("translator"), hypothesis=n), Choice()) for n in (0, 1)
+    )
     assert first.alignment.queries != second.alignment.queries
     translator: Any = answers("translator")
     _, drawn = translator.attention(text_of("translator"))
@@ -115,18 +119,18 @@ def test_what_is_not_there_is_told() -> None:
         ({"head": 2}, "--head 2 is not there; heads go from 0 to 1"),
     ]:
         with pytest.raises(UserError, match=told):
-            attended(subject("writer"), Choice(**choice))  # type: ignore[arg-type]
+            attention_weights(subject("writer"), Choice(**choice))  # type: ignore[arg-type]
 
 
 def test_too_much_for_a_picture_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merged, "MOST", 100)
     with pytest.raises(UserError, match="choose --layer N and --head N"):
-        attended(subject("writer"), Choice())
-    assert attended(subject("writer"), Choice(layer=0, head=0)).alignment.weights.size == 36
+        attention_weights(subject("writer"), Choice())
+    assert attention_weights(subject("writer"), Choice(layer=0, head=0)).alignment.weights.size == 36
 
 
 def test_it_prints_and_draws() -> None:
-    found = attended(subject("translator"), Choice(words=True, values=True, specials="hide"))
+    found = attention_weights(subject("translator"), Choice(words=True, values=True, specials="hide"))
     assert found.lines()[2].startswith("A number is the length of what a key brings")
     assert len(found.figure().axes[0].images) > 1
     assert "<img" in found._repr_html_()

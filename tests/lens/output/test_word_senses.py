@@ -16,8 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from regard.core.errors import UserError
 from regard.lens.analyses.word_senses import WordUses
-from regard.lens.output.word_senses import save
-from regard.lens.output.word_senses_page import html
+from regard.lens.output.word_senses import html, save
 from regard.lens.plots import word_senses
 from regard.lens.plots.word_senses import drawn, planned, png, svg
 from tests.lens.some_uses import some, use
@@ -138,27 +137,27 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Visit]:  # noqa: F811
 def test_layers_are_chosen_and_pairs_followed(visit: Visit) -> None:
     found, page = some(6, 3, senses=2), visit.page
     assert found.senses is not None
-    assert (
-        f"layer 3: different senses {found.senses.between_L[4]:.3f} · one sense {found.senses.within_L[4]:.3f}" in visit.caption()
+    assert f"layer 3: different senses {found.senses.between_L[4]:.3f} · one sense {found.senses.within_L[4]:.3f}" in str(
+        page.text_content("#caption")
     )
     page.keyboard.press("ArrowLeft")
-    assert page.text_content("#layerShown") == "layer 2"
-    box = page.locator("#matrix").bounding_box()
+    assert page.text_content(".uses-view output") == "layer 2"
+    box = page.locator(".pair-matrix").bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + box["height"] * 0.75)  # row 5, column 2 of the order
     a, b = found.order[4], found.order[1]
-    assert page.locator("#detail p").first.text_content() == f"Distance {found.distances_LUU[3][a, b]:.3f} in layer 2"
-    assert page.locator("#lines .led").count() == 2
-    assert page.locator("#curves .led").count() == 1
+    assert page.locator(".pair-detail p").first.text_content() == f"Distance {found.distances_LUU[3][a, b]:.3f} in layer 2"
+    assert page.locator(".use.on").count() == 2
+    assert page.locator(".pair-curves .on").count() == 1
     page.mouse.click(box["x"] + box["width"] * 0.25, box["y"] + box["height"] * 0.75)
     page.hover("h1")
-    assert page.locator("#lines .pinned").count() == 2
+    assert page.locator(".use.pinned").count() == 2
     page.keyboard.press("Escape")
-    assert page.locator("#lines .pinned").count() == 0
+    assert page.locator(".use.pinned").count() == 0
     for _ in range(9):
         page.keyboard.press("ArrowLeft")
-    assert page.text_content("#layerShown") == "the static embedding"
-    page.hover("#lines .row >> nth=0")
-    assert page.locator("#curves .led").count() == 5
+    assert page.text_content(".uses-view output") == "the static embedding"
+    page.hover(".use >> nth=0")
+    assert page.locator(".pair-curves .on").count() == 5
 
 
 @pytest.mark.page
@@ -166,7 +165,7 @@ def test_layers_are_chosen_and_pairs_followed(visit: Visit) -> None:
 def test_hostile_sentences_do_nothing_at_any_width(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:  # noqa: F811
     (tmp_path / "hostile.html").write_bytes(html(hostile(), 1))
     visit = Visit(browser, tmp_path / "hostile.html", width, scheme)
-    visit.page.hover("#lines .row >> nth=1")
+    visit.page.hover(".use >> nth=1")
     assert visit.page.evaluate("window.stolen") is None
     assert visit.page.locator("img").count() == 0
     assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")

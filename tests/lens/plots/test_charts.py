@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from regard.lens.plots import atlas, charts
-from regard.lens.plots.atlas import Field
-from regard.lens.plots.charts import Curve, Grid
+from regard.lens.plots import charts
+from regard.lens.plots.charts import Curve, Field, Grid, atlas
 from regard.lens.plots.image_heat import sheet
 
 TITLE = "the animal did not cross the street because it was too tired → l'animal n'a pas traversé la rue"
@@ -24,7 +23,7 @@ def drawn_curves(title: str, caption: str) -> Figure:
 
 
 def drawn_atlas(title: str, caption: str) -> Figure:
-    return atlas.drawn(title, caption, [Field("entropy", {"encoder.0.self": [0.5, 0.7]})])
+    return atlas(title, caption, [Field("entropy", {"encoder.0.self": [0.5, 0.7]})])
 
 
 def drawn_heat(title: str, caption: str) -> Figure:

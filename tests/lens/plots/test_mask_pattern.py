@@ -9,8 +9,8 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.lens.plots import matrix
 from regard.lens.plots.mask_pattern import CELLS, Panel, drawn, shares
+from regard.lens.plots.render import SHADES
 from regard.model.visibility.parse import parse_visibility
 from tests.command import regard
 
@@ -48,7 +48,7 @@ def test_a_panel_for_every_pattern() -> None:
     written = {text.get_text() for text in axes.texts}
     assert {*PATTERNS, "30 tokens, 100% of pairs seen"} <= written
     assert (np.asarray(axes.images[0].get_array()) == 1).all()
-    assert axes.images[0].get_cmap() is matrix.SHADES
+    assert axes.images[0].get_cmap() is SHADES
 
 
 def test_a_recipe_is_drawn(tmp_path: Path) -> None:

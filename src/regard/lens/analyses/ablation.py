@@ -1,4 +1,4 @@
-"""What each head is good for, by doing without it: the loss and the words that change when a single head is switched off.
+"""Ablation of single heads: the loss and the choices that change when a head is switched off.
 
 All ablations are copies of one input in a batch, each with its own gates, so a model of 144 heads is asked in a few passes. A
 head that can be missed is not shown to be idle: another may do the same (Michel et al. 2019, section 4).
@@ -19,9 +19,8 @@ from torch import Tensor
 from regard.core.packing import IGNORED
 from regard.lens.display import sentence, visible
 from regard.lens.output.text import Cell, table
-from regard.lens.plots import atlas
-from regard.lens.plots.atlas import Field
-from regard.lens.result import fragment
+from regard.lens.plots.charts import Field, atlas
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 from regard.model.probe import attentions, probe
 from regard.model.pruning import Heads
@@ -33,7 +32,7 @@ NAMED = 3  # changes that are told of a head
 
 @dataclass(frozen=True)
 class Change:
-    """Where the likeliest choice is another one."""
+    """A position whose likeliest choice changes."""
 
     position: int
     before: str
@@ -42,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Without:
-    """What the model does without one head."""
+    """The loss and the changed choices without one head."""
 
     attention: str
     head: int
@@ -51,7 +50,7 @@ class Without:
 
 
 @dataclass(frozen=True)
-class Ablation:
+class Ablation(NotebookView):
     title: str
     nll: float  # with all heads
     heads: tuple[Without, ...]
@@ -78,14 +77,11 @@ class Ablation:
 
     def figure(self) -> Figure:
         caption = "each head switched off alone; brown: better without"
-        return atlas.drawn(self.title, caption, [Field("more nll", self.field(), signed=True)])
+        return atlas(self.title, caption, [Field("more nll", self.field(), signed=True)])
 
     def as_dict(self) -> dict[str, Any]:
         heads = [asdict(head) for head in self.heads]
         return {"format": "regard.ablation.1", "title": self.title, "nll": self.nll, "heads": heads}
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def ablation(subject: Subject) -> Ablation:

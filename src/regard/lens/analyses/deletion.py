@@ -1,4 +1,4 @@
-"""Which explanation predicts the model: take words away in the order an explanation gives, and see how soon the model is lost.
+"""Deletion test of explanations: take words away in the order of an explanation and measure how fast the loss rises.
 
 An explanation that ranks words by what they matter should, by its first words, take most from the log-likelihood of what the
 model says (a deletion test; Samek et al. 2017). The area under the curve is the mean loss over all numbers of words taken: the
@@ -26,7 +26,7 @@ from regard.lens.display import sentence
 from regard.lens.output.text import table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 
 COPIES = 32
@@ -38,8 +38,8 @@ Explain = Callable[
 
 
 def _attention(subject: Subject, stack: str) -> np.ndarray:
-    """Mean weight on each token, over all heads, queries and layers that look at it."""
-    seen = subject.look()
+    """Return the mean weight on each token, over all heads, queries and layers that attend to it."""
+    seen = subject.record()
     looking = [name for name in seen if subject.around(name)[1] is subject.sides[stack]]
     return np.mean([mean_weights(seen[name]).mean(0) for name in looking], axis=0)
 
@@ -54,8 +54,8 @@ EXPLANATIONS: Mapping[str, Explain] = {
 
 
 @dataclass(frozen=True)
-class Deletion:
-    """By explanation: more nll after so large a share of the words is gone, on a common scale of shares."""
+class Deletion(NotebookView):
+    """Rise of the nll by explanation, after each share of the words is taken away."""
 
     title: str
     texts: int
@@ -113,12 +113,9 @@ class Deletion:
             "left_out": dict(self.left_out),
         }
 
-    def _repr_html_(self) -> str:
-        return fragment(self)
-
 
 def deletion(subjects: Sequence[Subject], explanations: Mapping[str, Explain] = EXPLANATIONS, draws: int = DRAWS) -> Deletion:
-    """One text, or the mean over several. An explanation that a text is too long for is left out, and that is told."""
+    """Test explanations on one text, or as the mean over several. One that a text is too long for is left out with a note."""
     if not subjects:
         raise UserError("there is no text to take words from; give one.")
     shares = np.linspace(0, 1, 11)
@@ -150,7 +147,7 @@ def deletion(subjects: Sequence[Subject], explanations: Mapping[str, Explain] = 
 def _curves(
     subject: Subject, explanations: Mapping[str, Explain], draws: int, shares: np.ndarray, left_out: dict[str, str]
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """By explanation, and of random orders; each at these shares of the words."""
+    """Return a curve for each explanation and for random orders, at these shares of the words."""
     stack, side = input_side(subject)
     takeable = [n for n, special in enumerate(side.special) if not special]
     if len(takeable) < 2:

@@ -1,4 +1,4 @@
-"""A document as a hierarchy read it: which sentences it looked at, and in each of them which words; the darker, the more.
+"""Weights of a hierarchical model on a document: of its sentences, and of the words of each; the darker, the larger.
 
 Within a sentence the weights of its words sum to one, and over the document those of its sentences do. What is drawn of a word is
 sqrt(p_s) p_w of both, as Yang et al. 2016 draw it (section 3.6): important words of sentences that do not matter stay pale.
@@ -18,8 +18,8 @@ from regard.lens.display import brief
 from regard.lens.display import sentence as on_one_line
 from regard.lens.output.text import LEAST_WIDTH, bar
 from regard.lens.plots import document
-from regard.lens.plots.matrix import SHADES
-from regard.lens.result import fragment
+from regard.lens.plots.render import SHADES
+from regard.lens.result import NotebookView
 
 NAMED = 3  # words of a sentence, in lines without colours
 LEAST = 0.05  # shades under this share of the darkest are left out
@@ -46,7 +46,7 @@ class Sentence(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Document:
+class Document(NotebookView):
     told: str  # what the model said of it
     sentences: tuple[Sentence, ...]
     note: str = ""
@@ -65,7 +65,7 @@ class Document:
         return lines
 
     def shaded(self, width: int = 100) -> list[str]:
-        """For a terminal that has colours: every word on its shade, and before each sentence a bar."""
+        """Return lines for a terminal with colours: every word on its shade, and a bar before each sentence."""
         lines = [on_one_line(self.told), *([self.note] if self.note else []), ""]
         for sentence in self.sentences:
             start = f"{sentence.weight:.2f}  {bar(sentence.weight)}  "
@@ -84,9 +84,6 @@ class Document:
             for s in self.sentences
         ]
         return {"format": "regard.document.1", "told": self.told, "note": self.note, "sentences": sentences}
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def _wrapped(sentence: Sentence, darkest: float, room: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Which words a prediction hangs on, by its slope: gradient × input, and the same summed on the way from no words to all.
+"""Attribution by gradients: gradient × input, and integrated gradients, summed on the way from no words to all.
 
 Gradient × input multiplies each word's vector by the slope of the prediction's log-probability there. Integrated gradients
 (Sundararajan, Taly & Yan 2017) take the mean slope along the straight way from a text without words, whose positions stay, to the
@@ -26,7 +26,7 @@ from regard.lens.display import brief, sentence, visible
 from regard.lens.output.text import Cell, table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Grid
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 
 COPIES = 32
@@ -35,8 +35,8 @@ NAMED = 4
 
 
 @dataclass(frozen=True)
-class Attribution:
-    """For every prediction and every token that was read, a number."""
+class Attribution(NotebookView):
+    """A number for every prediction and every token that was read."""
 
     title: str
     method: str
@@ -48,7 +48,7 @@ class Attribution:
     missing: tuple[float, ...] | None = None  # of completeness, by prediction: what words add, less the sum of the values
 
     def of(self, stack: str) -> np.ndarray:
-        """Of each token of one stack, over all predictions: the sizes of its numbers together."""
+        """Return for each token of a stack the sum of absolute attributions over all predictions."""
         return np.abs(self.values_PN[:, [n for n, own in enumerate(self.stacks) if own == stack]]).sum(0)
 
     def lines(self) -> list[str]:
@@ -80,12 +80,9 @@ class Attribution:
             "missing": None if self.missing is None else list(self.missing),
         }
 
-    def _repr_html_(self) -> str:
-        return fragment(self)
-
 
 def parted(stacks: Sequence[str]) -> list[int]:
-    """Where one stack's tokens end and another's begin."""
+    """Return the places where one stack's tokens end and another's begin."""
     return [n for n in range(1, len(stacks)) if stacks[n] != stacks[n - 1]]
 
 
@@ -100,7 +97,7 @@ def gradient_times_input(subject: Subject) -> Attribution:
 
 
 def integrated_gradients(subject: Subject, steps: int = STEPS) -> Attribution:
-    """By the middles of `steps` parts of the way; parts are short where the predictions change much."""
+    """Integrate at the middles of `steps` parts of the way; parts are short where the predictions change much."""
     if steps < 1:
         raise UserError(f"{steps} steps lead nowhere; give 1 or more.")
     scored = scored_positions(subject)

@@ -1,4 +1,4 @@
-"""What kind of looking each head does, in numbers: how spread, how far, how much on marks, on itself, on the first token.
+"""Statistics of each head: how spread its weights are, how far they reach, how much is on special tokens, itself, the first key.
 
     entropy     of a row of weights, in nats: 0 where one key has all; log n where n keys have equal shares
     evenness    the same as a share of the most that it could be with the keys the query sees
@@ -24,9 +24,8 @@ from torch import Tensor
 
 from regard.lens.display import sentence
 from regard.lens.output.text import table
-from regard.lens.plots import atlas
-from regard.lens.plots.atlas import Field
-from regard.lens.result import fragment
+from regard.lens.plots.charts import Field, atlas
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow
 from regard.model.probe import Probe, Seen
 
@@ -36,7 +35,7 @@ MEASURES = ("entropy", "evenness", "distance", "specials", "itself", "first", "l
 
 @dataclass(frozen=True)
 class HeadNumbers:
-    """Of one head; None where a measure means nothing."""
+    """Numbers of one head; None where a measure means nothing."""
 
     attention: str
     head: int
@@ -50,13 +49,13 @@ class HeadNumbers:
 
 
 @dataclass(frozen=True)
-class HeadStatistics:
+class HeadStatistics(NotebookView):
     title: str
     tokens: Mapping[str, int]  # by stack
     heads: tuple[HeadNumbers, ...]
 
     def field(self, measure: str) -> dict[str, list[float]]:
-        """By attention, a number for each of its heads; NaN where there is none."""
+        """Return a number for each head, by attention; NaN where there is none."""
         found: dict[str, list[float]] = {}
         for head in self.heads:
             number = getattr(head, measure)
@@ -75,7 +74,7 @@ class HeadStatistics:
 
     def figure(self) -> Figure:
         fields = [Field(measure, self.field(measure)) for measure in MEASURES]
-        return atlas.drawn(self.title, "every head: layers down, heads across; each number is a mean over queries", fields)
+        return atlas(self.title, "every head: layers down, heads across; each number is a mean over queries", fields)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -85,13 +84,10 @@ class HeadStatistics:
             "heads": [asdict(h) for h in self.heads],
         }
 
-    def _repr_html_(self) -> str:
-        return fragment(self)
-
 
 def head_statistics(subject: Subject, seen: Probe | None = None) -> HeadStatistics:
-    """Of one pass; `seen` where it was made already."""
-    seen = subject.look() if seen is None else seen
+    """Return the statistics of one pass; `seen` if it was recorded already."""
+    seen = subject.record() if seen is None else seen
     found = [row for name in seen for row in _measured(name, seen[name], *subject.around(name))]
     return HeadStatistics(subject.title, {stack: len(side) for stack, side in subject.sides.items()}, tuple(found))
 

@@ -1,10 +1,11 @@
-"""What each word of a caption looked at in its image: a weight for every cell of a grid, as lines of text or as a picture.
+"""Attention of a caption's words to its image: a weight for every cell of a grid, as lines of text or as a picture.
 
 Dims: L words, Y X rows and columns, of cells or of pixels; C colours.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +15,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from regard.core.errors import UserError
+from regard.lens.analyses.weights import Aggregated, Label
 from regard.lens.display import brief, sentence, visible
-from regard.lens.output import heat_page
+from regard.lens.output.page import page
 from regard.lens.output.save import store
 from regard.lens.output.text import TOKEN_COLUMNS, bar, cut
 from regard.lens.plots import image_heat
-from regard.lens.plots.render import rendered
+from regard.lens.plots.render import render_figure
 
 FORMAT = "regard.heat.1"
 TOLERANCE = 1e-3
@@ -80,9 +82,20 @@ def _sheet(heat: Heat) -> Figure:
     return image_heat.sheet(heat.title, told, heat.image_YXC, heat.words, heat.maps_LYX)
 
 
+def _page(heat: Heat) -> bytes:
+    """Return studio's view of a captioned image as one file."""
+    words = tuple(Label(visible(word), (n,), False) for n, word in enumerate(heat.words))
+    cells = tuple(Label(f"row {y + 1}, column {x + 1}", (), False) for y, x in np.ndindex(*heat.maps_LYX.shape[1:]))
+    maps = Aggregated(words, cells, heat.maps_LYX.reshape(1, len(words), -1)).packed(scaled=True)
+    pixels = base64.b64encode(np.ascontiguousarray(heat.image_YXC, np.uint8).tobytes()).decode("ascii")
+    image = {"shape": heat.image_YXC.shape[:2], "pixels": pixels}
+    title = sentence(heat.title)
+    return page("offline_image.js", title, {"title": title, "averaged": averaged(heat), "image": image, "maps": maps})
+
+
 RENDERERS: dict[str, Callable[[Heat], bytes]] = {
-    ".png": lambda heat: rendered(lambda: _sheet(heat), "png"),
-    ".svg": lambda heat: rendered(lambda: _sheet(heat), "svg"),
-    ".html": lambda heat: heat_page.html(heat.title, averaged(heat), heat.image_YXC, heat.words, heat.maps_LYX),
+    ".png": lambda heat: render_figure(lambda: _sheet(heat), "png"),
+    ".svg": lambda heat: render_figure(lambda: _sheet(heat), "svg"),
+    ".html": _page,
     ".json": as_json,
 }

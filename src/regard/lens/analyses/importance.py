@@ -1,27 +1,33 @@
-"""How much the loss hangs on each head, by one backward pass a text: the slope of the loss at the head's gate.
+"""Importance of heads: the slope of the loss at a head's gate, the loss without the head, or gates that are learned.
 
-Michel, Levy & Neubig 2019, equation 4: I_h = E |d loss / d gate_h|, the gate being 1. Slopes of different layers are of different
-sizes; by layer, they are divided by the root of the sum of their squares (Molchanov et al. 2017), as that paper does. On small
-models that spares heads nobody needs, for every layer then has its share of those that stay; so here it is a choice. A slope is
-what a small change does: `ablation` is what it does to be without.
+Slopes, one backward pass a text (Michel, Levy & Neubig 2019, equation 4): I_h = E |d loss / d gate_h| at gate 1. Slopes of
+different layers have different sizes; by layer, they are divided by the root of the sum of their squares (Molchanov et al. 2017),
+as that paper does. On small models this keeps heads that are not needed, since every layer then keeps its share; so it is a
+choice. A slope is the effect of a small change; `ablation` is the effect of leaving the head out.
+
+Learned gates, with fixed weights (Voita et al. 2019, section 5, after Louizos, Welling & Kingma 2018): a gate is drawn from a
+hard concrete distribution, often exactly 0 or exactly 1 and still with a slope: u uniform, s = sigmoid((log u - log(1 - u)
++ a) / BETA), stretched from LOW to HIGH and cut to 0..1. The loss is the model's own, plus a penalty for the expected number of
+open gates. Only the gates' a are trained; the probability that a gate is open is the importance of its head.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.lens.analyses.ablation import ablation
 from regard.lens.display import sentence
 from regard.lens.output.text import Cell, table
-from regard.lens.plots import atlas
-from regard.lens.plots.atlas import Field
-from regard.lens.result import fragment
+from regard.lens.plots.charts import Field, atlas
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 from regard.model.probe import attentions, probe
 
@@ -29,7 +35,7 @@ Scores = Mapping[str, tuple[float, ...]]  # by attention, a number a head
 
 
 @dataclass(frozen=True)
-class Importance:
+class Importance(NotebookView):
     title: str
     method: str
     texts: int
@@ -51,7 +57,7 @@ class Importance:
 
     def figure(self) -> Figure:
         signed = min(map(min, self.scores.values())) < 0
-        return atlas.drawn(self.title, self._told(), [Field("importance", self.scores, signed=signed)])
+        return atlas(self.title, self._told(), [Field("importance", self.scores, signed=signed)])
 
     def _told(self) -> str:
         return f"{self.method}; mean over {self.texts} text{'s' if self.texts != 1 else ''}" if self.texts else self.method
@@ -65,9 +71,6 @@ class Importance:
             "heads": [{"attention": name, "head": head, "importance": score} for name, head, score in self.ranked()],
         }
 
-    def _repr_html_(self) -> str:
-        return fragment(self)
-
 
 def importance(subjects: Iterable[Subject], *, by_layer: bool = False) -> Importance:
     """Over texts of one model; `by_layer` makes the heads of every attention equally important together."""
@@ -78,7 +81,7 @@ def importance(subjects: Iterable[Subject], *, by_layer: bool = False) -> Import
 
 
 def leave_one_out(subjects: Iterable[Subject]) -> Importance:
-    """How much the loss grows without each head, in the mean over texts."""
+    """Return how much the loss grows without each head, as the mean over texts."""
     return _told(_mean(subjects, lambda subject: {name: torch.tensor(row) for name, row in ablation(subject).field().items()}),
                  "loss without each head")  # fmt: skip
 
@@ -118,3 +121,61 @@ def _mean(subjects: Iterable[Subject], measure: Callable[[Subject], Mapping[str,
 
 def _told(found: _Mean, method: str) -> Importance:
     return Importance(found.title, method, found.texts, {name: tuple(row.tolist()) for name, row in found.scores.items()})
+
+
+BETA, LOW, HIGH = 2 / 3, -0.1, 1.1
+OPEN = 2.0  # where a begins: nearly open, so that training starts from the model as it is
+RATE = 0.05
+STEPS = 300
+PENALTY = 0.01  # of one more gate open, beside a loss in nats a token
+
+
+class LearnedGates:
+    """One number a head, of all attentions of a model."""
+
+    def __init__(self, model: nn.Module, seed: int) -> None:
+        device = next(model.parameters()).device
+        self.a = {
+            name: torch.full((one.heads,), OPEN, device=device, requires_grad=True) for name, one in attentions(model).items()
+        }
+        self.draw = torch.Generator().manual_seed(seed)
+
+    def drawn(self) -> dict[str, Tensor]:
+        return {name: hard_concrete(a_H, torch.rand(len(a_H), generator=self.draw).to(a_H)) for name, a_H in self.a.items()}
+
+    def chances(self) -> dict[str, Tensor]:
+        """That a gate is not 0."""
+        return {name: torch.sigmoid(a_H - BETA * math.log(-LOW / HIGH)) for name, a_H in self.a.items()}
+
+
+def hard_concrete(a_H: Tensor, u_H: Tensor) -> Tensor:
+    """A gate for each uniform number between 0 and 1."""
+    u_H = u_H.clamp(1e-6, 1 - 1e-6)
+    s_H = torch.sigmoid((u_H.log() - (-u_H).log1p() + a_H) / BETA)
+    return (s_H * (HIGH - LOW) + LOW).clamp(0, 1)
+
+
+def learn_gates(
+    model: nn.Module, loss: Callable[[int], Tensor], *, steps: int = STEPS, penalty: float = PENALTY, seed: int = 0
+) -> Importance:
+    """`loss` of a step's batch, a mean, computed by the model while a probe holds the gates. No weight changes."""
+    if steps < 1 or penalty < 0:
+        raise UserError(f"gates need 1 step or more and a penalty of 0 or more, not {steps} and {penalty:g}.")
+    gates = LearnedGates(model, seed)
+    optimizer = torch.optim.Adam(gates.a.values(), lr=RATE)
+    training = model.training
+    model.eval()  # no dropout: gates alone are to be uncertain
+    for step in range(steps):
+        with torch.enable_grad(), probe(model, gates=gates.drawn()) as looking:
+            looking.recording = False
+            total = loss(step) + penalty * torch.stack([chance_H.sum() for chance_H in gates.chances().values()]).sum()
+            slopes = torch.autograd.grad(total, list(gates.a.values()), allow_unused=True)
+        for a_H, slope_H in zip(gates.a.values(), slopes):
+            a_H.grad = slope_H
+        optimizer.step()
+    model.train(training)
+    scores = {name: tuple(chance_H.detach().float().cpu().tolist()) for name, chance_H in gates.chances().items()}
+    opened = sum(chance > 0.5 for row in scores.values() for chance in row)
+    heads = sum(map(len, scores.values()))
+    title = f"learned gates: {opened} of {heads} heads stay open at a penalty of {penalty:g}"
+    return Importance(title, "learned gates (L0)", 0, scores)

@@ -25,14 +25,14 @@ Shares = Mapping[str, Tensor]  # by stack, share_BL of every word
 
 
 class Entry(NamedTuple):
-    """Where tokens enter: a module, and the part of it that makes their own vectors, before it adds their places."""
+    """The module where tokens enter, and its part that makes their own vectors before positions are added."""
 
     whole: nn.Module
     vectors: nn.Module
 
 
 def entries(subject: Subject) -> dict[str, Entry]:
-    """By the stack that reads them."""
+    """Return the entries by the stack that reads them."""
     model: Any = subject.model
     if family_of(model).has("captioning"):
         target = model.writer.target
@@ -43,7 +43,7 @@ def entries(subject: Subject) -> dict[str, Entry]:
 
 
 def input_side(subject: Subject) -> tuple[str, TokenRow]:
-    """What the model was given to read: the source where there is one, else the text itself."""
+    """Return the tokens that the model reads: the source if there is one, else the text itself."""
     stack = "encoder" if "encoder" in subject.sides else "decoder"
     return stack, subject.sides[stack]
 

@@ -1,4 +1,4 @@
-"""What the model would say if it stopped at each layer: every block's vectors, read by the head that reads the last one's.
+"""Logit lens: the vectors after every block, read by the output head of the model.
 
 Nostalgebraist 2020, "interpreting GPT: the logit lens". Residual blocks add to one stream, so what a block leaves is in the last
 one's language to begin with; a pre-norm stack's own last norm comes before the head, a post-norm block has its own. Row 0 is the
@@ -24,7 +24,7 @@ from regard.lens.display import brief, sentence, visible
 from regard.lens.output.text import Cell, table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Grid
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow
 from regard.model.stack import Stack
 
@@ -32,7 +32,7 @@ ROWS = 2**24  # logits that are made at a time
 
 
 @dataclass(frozen=True)
-class LogitLens:
+class LogitLens(NotebookView):
     title: str
     stack: str
     tokens: tuple[str, ...]  # read at each position
@@ -41,7 +41,7 @@ class LogitLens:
     final_NL: np.ndarray  # the probability, at each layer, of what the last one chooses
 
     def decided(self) -> list[int]:
-        """By position, the first layer from which on the choice stays that of the last."""
+        """Return for each position the first layer from which the choice stays that of the last."""
         last = self.choices[-1]
 
         def from_here(layer: int, position: int) -> bool:
@@ -81,9 +81,6 @@ class LogitLens:
             "final": self.final_NL,
             "decided": self.decided(),
         }
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""What a table of positions knows: is the next position a turn of this one, and how alike are two by how far they are apart?
+"""Analysis of position vectors: is the next one a rotation of this one, and how similar are two by their distance?
 
 Vaswani et al. 2017, section 3.5: for any offset k, PE(pos + k) is a linear function of PE(pos). Of any table, the linear map that
 leads from each position to the one k further is fitted on every other position and tried on those between: sinusoids are
@@ -20,7 +20,7 @@ from regard.core.errors import UserError
 from regard.lens.output.text import table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.model.embedding import Embed
 from regard.model.position.absolute import Learned, Pixels, Positions
 
@@ -30,7 +30,7 @@ SMALLEST = 1e-6  # of the largest singular value: directions in which positions 
 
 
 @dataclass(frozen=True)
-class PositionAnalysis:
+class PositionAnalysis(NotebookView):
     title: str
     kind: str
     places: int
@@ -73,12 +73,9 @@ class PositionAnalysis:
             "directions": self.directions,
         }
 
-    def _repr_html_(self) -> str:
-        return fragment(self)
-
 
 def positions_of(model: nn.Module, title: str) -> PositionAnalysis:
-    """Of what the model writes, where it has two tables."""
+    """Return the position vectors; of the stack that writes if there are two tables."""
     found = [module.positions for module in model.modules() if isinstance(module, Embed)]
     if not found or found[-1].kind == "none":
         raise UserError("this model is told no positions (model.position=none), so there is nothing to look at.")

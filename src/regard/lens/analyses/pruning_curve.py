@@ -19,7 +19,7 @@ from regard.lens.display import sentence
 from regard.lens.output.text import Cell, table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 
 POINTS = 10
 Removed = dict[str, list[int]]  # heads by attention
@@ -34,7 +34,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class PruningCurve:
+class PruningCurve(NotebookView):
     title: str
     by: str
     heads: int  # of the model as it was
@@ -74,9 +74,6 @@ class PruningCurve:
             ],
         }
 
-    def _repr_html_(self) -> str:
-        return fragment(self)
-
 
 def order_of_removal(scores: Scores) -> list[Head]:
     """Least important first. The last head of an attention is not among them: it stays."""
@@ -100,7 +97,7 @@ def without_first(order: Sequence[Head], count: int) -> Removed:
 
 
 def kept_count(keep: float, scores: Scores) -> int:
-    """How many heads a share of them is; at least one for every attention."""
+    """Return the number of heads that a share of them is; at least one for every attention."""
     heads, least = sum(map(len, scores.values())), len(scores)
     if not 0 < keep <= 1:
         raise UserError(f"--keep {keep:g} is not a share of the heads; give a number above 0 and up to 1, such as 0.5.")
@@ -113,13 +110,13 @@ def kept_count(keep: float, scores: Scores) -> int:
 
 
 def counts(heads: int, least: int, also: Sequence[int] = ()) -> list[int]:
-    """How many heads the points of a curve keep, most first: evenly spaced from all to the least, and these."""
+    """Return the numbers of heads that the points of a curve keep, largest first: evenly spaced, and these."""
     spaced = {round(heads - (heads - least) * n / POINTS) for n in range(POINTS + 1)}
     return sorted(spaced | {*also}, reverse=True)
 
 
 def random_scores(like: Scores, seed: int = 0) -> Importance:
-    """What any order of removal should do better than."""
+    """Return random scores: the baseline that any order of removal should beat."""
     draw = torch.Generator().manual_seed(seed)
     scores = {name: tuple(torch.rand(len(row), generator=draw).tolist()) for name, row in like.items()}
     return Importance("heads in an order drawn at random", f"chance, seed {seed}", 0, scores)

@@ -23,7 +23,7 @@ from regard.lens.display import sentence
 from regard.lens.output.text import table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 from regard.model.block import Block, Residual
 
@@ -36,8 +36,8 @@ VARIANTS: Mapping[str, tuple[bool, bool]] = {  # skip connections, feed-forward
 
 
 @dataclass(frozen=True)
-class RankCollapse:
-    """By variant, and by stack where there are two: distance to rank one, at the embedding and after every layer."""
+class RankCollapse(NotebookView):
+    """Distance to rank one at the embedding and after every layer, by variant and, if there are two, by stack."""
 
     title: str
     distances: Mapping[str, tuple[float, ...]]
@@ -57,9 +57,6 @@ class RankCollapse:
     def as_dict(self) -> dict[str, Any]:
         distances = {name: list(row) for name, row in self.distances.items()}
         return {"format": "regard.rank.1", "title": self.title, "distances": distances}
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def rank_collapse(subject: Subject) -> RankCollapse:
@@ -103,6 +100,6 @@ def switched(model: nn.Module, *, skips: bool, feedforward: bool) -> Iterator[No
 
 
 def _without_skip(residual: Residual, inputs: tuple[Tensor, Callable[[Tensor], Tensor]], out: Tensor) -> Tensor:
-    """What `Residual` would be without x: computed anew from the same input."""
+    """Return what `Residual` would be without x, computed from the same input."""
     x_BLD, sublayer = inputs
     return residual.dropout(sublayer(residual.norm(x_BLD))) if residual.pre else residual.norm(residual.dropout(sublayer(x_BLD)))

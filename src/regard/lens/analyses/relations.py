@@ -1,4 +1,4 @@
-"""Which heads know grammar: for each dependency relation, how often a head looks from a word to the word it depends on.
+"""Heads and grammar: for each dependency relation, how often a head attends from a word to the word it depends on.
 
 Clark et al. 2019, *What does BERT look at?*, section 4.2. Weights are taken by words (see `merged.py`), marks and the word
 itself are left out, and of the words that remain the one with most weight is the head's guess. It is counted in both
@@ -23,8 +23,8 @@ from matplotlib.figure import Figure
 from regard.core.errors import UserError
 from regard.lens.analyses.weights import merge_keys, merge_queries
 from regard.lens.output.text import table
-from regard.lens.plots.bars import Bar, bars
-from regard.lens.result import fragment
+from regard.lens.plots.charts import Bar, bars
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 
 OFFSETS = [offset for offset in range(-5, 6) if offset]
@@ -59,7 +59,7 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Relations:
+class Relations(NotebookView):
     title: str
     sentences: int
     found: tuple[Relation, ...]
@@ -87,13 +87,10 @@ class Relations:
         found = [asdict(relation) for relation in self.found]
         return {"format": "regard.relations.1", "title": self.title, "sentences": self.sentences, "relations": found}
 
-    def _repr_html_(self) -> str:
-        return fragment(self)
-
 
 @dataclass
 class _Hits:
-    """Of one relation: by half, direction and head or offset, how often it was found."""
+    """Counts of one relation: how often it was found, by half, direction and head or offset."""
 
     heads: np.ndarray
     offsets: np.ndarray = field(default_factory=lambda: np.zeros((2, 2, len(OFFSETS))))
@@ -101,7 +98,7 @@ class _Hits:
 
 
 def relation_scores(title: str, trees: Sequence[Tree], random: Iterable[Tree] = ()) -> Relations:
-    """Of a model's trees, and of the same trees read by a model with random weights."""
+    """Score relations on a model's trees, and on the same trees read by a model with random weights."""
     names, hits = _counted(trees)
     _, other = _counted(random)
     found = []
@@ -153,8 +150,8 @@ def _counted(trees: Iterable[Tree]) -> tuple[list[tuple[str, int]], dict[str, _H
 
 @torch.no_grad()
 def _guesses(tree: Tree) -> tuple[list[tuple[str, int]], np.ndarray]:
-    """For each head and word, the other word that it looks at most; words without a token are never guessed."""
-    seen = tree.subject.look()
+    """Return for each head and word the other word with the largest weight; words without a token are never guessed."""
+    seen = tree.subject.record()
     words_L = torch.tensor(tree.words)
     text_L = words_L >= 0
     there_W, compact_L = words_L[text_L].unique(return_inverse=True)

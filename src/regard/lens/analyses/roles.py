@@ -1,4 +1,4 @@
-"""What heads are for: how much of each head's weight goes where a role says it should, held against random weights.
+"""Roles of heads: how much of each head's weight goes where a role says it should, beside random weights.
 
     previous, next     the token before the query, or after it; offset k, two to four away (Voita et al. 2019)
     itself, first      the query's own place; the first token, where it is no mark
@@ -34,9 +34,8 @@ from regard.lens.analyses.head_statistics import in_chunks
 from regard.lens.analyses.relations import Relations
 from regard.lens.display import brief, sentence, shorten, visible
 from regard.lens.output.text import table
-from regard.lens.plots import atlas
-from regard.lens.plots.atlas import Field
-from regard.lens.result import fragment
+from regard.lens.plots.charts import Field, atlas
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow
 from regard.model.probe import Seen
 
@@ -74,7 +73,7 @@ def _diagonal(queries: TokenRow, keys: TokenRow, rows_R: Tensor, sees_RM: Tensor
 
 
 def induced(queries: TokenRow, keys: TokenRow, rows_R: Tensor, sees_RM: Tensor) -> Tensor:
-    """What followed where the query's token stood before."""
+    """Return the keys that followed earlier occurrences of the query's token."""
     before_RM = _same(queries, keys, rows_R, sees_RM) & (torch.arange(len(keys)) < rows_R[:, None])
     return before_RM.roll(1, 1) & (torch.arange(len(keys)) > 0)
 
@@ -102,14 +101,14 @@ class Evidence(NamedTuple):
     key: str
 
     def told(self, title: str) -> str:
-        """In which text, where it is not the one of this title."""
+        """Describe it; with its text if that is not the one of this title."""
         where = "" if self.title == title else f" in {shorten(self.title, 60)}"
         return f"{self.query} → {self.key} {brief(self.weight)}{where}"
 
 
 @dataclass
 class Tally:
-    """What a head's rows came to, in one role."""
+    """The rows of a head, summed up for one role."""
 
     total: float = 0.0
     even: float = 0.0  # what even attention would have come to
@@ -128,16 +127,16 @@ class Tally:
 Tallies = Mapping[str, Mapping[Head, Tally]]  # by role
 
 
-def tallied(subjects: Iterable[Subject], repeated: Iterable[Subject] = ()) -> Tallies:
+def tally_roles(subjects: Iterable[Subject], repeated: Iterable[Subject] = ()) -> Tallies:
     """Every role of every head, over texts, and over random tokens that are said twice."""
     found: dict[str, dict[Head, Tally]] = defaultdict(lambda: defaultdict(Tally))
     for subject in subjects:
-        seen = subject.look()
+        seen = subject.record()
         for name in seen:
             _tally(found, subject, name, seen[name], ACROSS if name.endswith(".cross") else WITHIN)
             _tally_whole(found, subject, name, seen[name])
     for subject in repeated:
-        seen = subject.look()
+        seen = subject.record()
         for name in seen:
             if name.endswith(".self"):
                 _tally(found, subject, name, seen[name], REPEATED)
@@ -167,7 +166,7 @@ def _tally(found: dict[str, dict[Head, Tally]], subject: Subject, name: str, see
 
 
 def _tally_whole(found: dict[str, dict[Head, Tally]], subject: Subject, name: str, seen: Seen) -> None:
-    """What is not a weight on keys: how even the rows are, and whether they look in order."""
+    """Tally what is not a weight on keys: how even the rows are, and whether they move in order."""
     queries, keys = subject.around(name)
     text = torch.tensor(queries.special).logical_not()
     evenness, strongest = [], []
@@ -210,7 +209,7 @@ NONE, OFFSET = "none", "offset"
 
 
 @dataclass(frozen=True)
-class Roles:
+class Roles(NotebookView):
     title: str
     trained: Tallies
     random: Tallies
@@ -244,7 +243,7 @@ class Roles:
         return lines if self.relations is None else [*lines, "", *self.relations.lines()]
 
     def _listed(self) -> list[str]:
-        """Of the offsets only the one that some head is best at."""
+        """Return the roles to list: of the offsets, only those that are some head's best."""
         roles = roles_of(self.trained)
         offsets = [role for role in roles if role.startswith(OFFSET)]
         kept = max(offsets, key=lambda role: self.trained[role][best(self.trained[role])].score, default=None)
@@ -268,7 +267,7 @@ class Roles:
                 known = (name, head) in self.trained[role]
                 values.setdefault(name, []).append(self.trained[role][name, head].score if known else float("nan"))
             fields.append(Field(role, values, full=1.0))
-        return atlas.drawn(self.title, "the weight that each head has where a role says; layers down, heads across", fields)
+        return atlas(self.title, "the weight that each head has where a role says; layers down, heads across", fields)
 
     def as_dict(self) -> dict[str, Any]:
         roles = {}
@@ -294,6 +293,3 @@ class Roles:
         ]
         relations = None if self.relations is None else self.relations.as_dict()
         return {"format": "regard.roles.1", "title": self.title, "roles": roles, "heads": heads, "relations": relations}
-
-    def _repr_html_(self) -> str:
-        return fragment(self)

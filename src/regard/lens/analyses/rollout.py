@@ -1,4 +1,4 @@
-"""Where words have gone after all layers: attention multiplied from the last layer down to the words, with the residual stream.
+"""Attention rollout and flow: attention through all layers, from the last down to the words, with the residual stream.
 
 Abnar & Zuidema 2020. Heads are averaged, and half of each step is the residual stream, which keeps a token where it is:
 
@@ -33,7 +33,7 @@ from regard.lens.display import brief, sentence, visible
 from regard.lens.output.text import table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Grid
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 from regard.model.probe import Probe, Seen
 
@@ -44,7 +44,7 @@ NAMED = 4
 
 
 @dataclass(frozen=True)
-class Mixed:
+class Mixed(NotebookView):
     """The share of each word in each place of the last layer; of a flow, the most that gets through."""
 
     title: str
@@ -55,7 +55,7 @@ class Mixed:
     shares_LN: np.ndarray
 
     def of(self, stack: str) -> np.ndarray:
-        """Of each word of one stack, over all places."""
+        """Return the shares of each word of one stack, over all places."""
         return self.shares_LN[:, [n for n, own in enumerate(self.stacks) if own == stack]].sum(0)
 
     def lines(self) -> list[str]:
@@ -82,9 +82,6 @@ class Mixed:
             "stacks": list(self.stacks),
             "shares": self.shares_LN,
         }
-
-    def _repr_html_(self) -> str:
-        return fragment(self)
 
 
 def rollout(subject: Subject) -> Mixed:
@@ -130,7 +127,7 @@ def _steps(subject: Subject) -> list[np.ndarray]:
     total = sum(len(side) for side in subject.sides.values())
     if total > LONGEST:
         raise UserError(f"the text has {total:,} tokens, but shares are multiplied for at most {LONGEST:,}; give a shorter one.")
-    seen = subject.look()
+    seen = subject.record()
     starts, at = {}, 0
     for stack, side in subject.sides.items():
         starts[stack], at = at, at + len(side)
@@ -149,7 +146,7 @@ def _step(name: str, seen: Probe, starts: dict[str, int], total: int) -> np.ndar
 
 
 def mean_weights(seen: Seen) -> np.ndarray:
-    """weights_LM over all heads, one head at a time; a query that sees nobody keeps to itself and adds nothing."""
+    """Return weights_LM, the mean over all heads; a fully masked query adds nothing."""
     heads = range(seen.q_BHLK.shape[1])
     total = sum(seen.weights(heads=[head])[0, 0].double() for head in heads)
     mean = (total / len(heads)).cpu().numpy()  # type: ignore[union-attr]
@@ -189,7 +186,7 @@ class Network:
 
 
 def maximum_flows(network: Network, place: int) -> np.ndarray:
-    """From a place of the top layer to every place of the bottom one, each by itself."""
+    """Return the maximum flow from a place of the top layer to every place of the bottom one, each by itself."""
     top = network.nodes - network.places + place
     return np.array([maximum_flow(network, top, bottom) for bottom in range(network.places)])
 
@@ -205,7 +202,7 @@ def maximum_flow(network: Network, source: int, sink: int) -> float:
 
 
 def _levels(network: Network, free: Sequence[float], source: int, sink: int) -> list[int] | None:
-    """How many links each node is away; None where no way leads to the sink any more."""
+    """Return each node's distance from the source in links; None if the sink cannot be reached."""
     levels = [-1] * network.nodes
     levels[source] = 0
     edge = [source]

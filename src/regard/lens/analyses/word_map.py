@@ -21,7 +21,7 @@ from regard.lens.display import drawable, inches, sentence
 from regard.lens.plots.alignment import draw_heading
 from regard.lens.plots.charts import COLOURS, GRID
 from regard.lens.plots.render import INK, MUTED, SMALL, blank, write
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 
 MOST = 300  # words: with more, none can be read
 WIDTH, HEIGHT, MARGIN, TOP = 8.0, 7.0, 0.6, 1.2  # inches
@@ -30,7 +30,7 @@ LINE = 0.15  # inches between two words that stand above each other
 
 
 @dataclass(frozen=True, eq=False)
-class WordMap:
+class WordMap(NotebookView):
     words: tuple[str, ...]
     points_N2: np.ndarray
     kept: float  # of the variance
@@ -56,9 +56,6 @@ class WordMap:
         write(axes, MARGIN, HEIGHT - MARGIN / 4, "Distances on the map are not all of the distances.", size=SMALL, color=MUTED)
         return figure
 
-    def _repr_html_(self) -> str:
-        return fragment(self)
-
 
 def word_map(words: Sequence[str], vectors_ND: np.ndarray) -> WordMap:
     if not 3 <= len(words) <= MOST:
@@ -78,7 +75,7 @@ def principal(vectors_ND: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _laid(points_N2: np.ndarray) -> np.ndarray:
-    """In inches on the sheet, both axes to one scale."""
+    """Return points in inches on the sheet, both axes to one scale."""
     middle_2, size = (points_N2.max(0) + points_N2.min(0)) / 2, np.ptp(points_N2, axis=0)
     room_2 = np.array([WIDTH - 2 * MARGIN - 1.0, HEIGHT - TOP - 2 * MARGIN])
     scale = float(np.min(room_2 / np.maximum(size, 1e-9)))
@@ -87,7 +84,7 @@ def _laid(points_N2: np.ndarray) -> np.ndarray:
 
 
 def _placed(names: Sequence[str], at_N2: np.ndarray) -> list[tuple[float, float]]:
-    """Where each name begins: beside its point, or a line or two above or below it, where others stand in the way."""
+    """Return where each name begins: beside its point, or a line or two above or below it to avoid others."""
     taken: list[tuple[float, float, float]] = []
     for name, (x, y) in zip(names, at_N2):
         left, right = x + 0.07, x + 0.07 + inches(name, LETTER)

@@ -26,7 +26,7 @@ from regard.lens.plots.charts import GRID
 from regard.lens.plots.layout import MARGIN
 from regard.lens.plots.render import INK, MUTED, SMALL, blank, write
 from regard.lens.plots.word_senses import sense_colours
-from regard.lens.result import fragment
+from regard.lens.result import NotebookView
 
 SIDE, GAP, TOP = 3.1, 0.3, 1.5  # inches of a map, between maps, above
 ABOVE, ROW = 0.62, 0.19  # inches for what stands over a map, and of a sentence below all
@@ -44,7 +44,7 @@ MOST_SENTENCES = 24
 
 @dataclass(frozen=True, eq=False)
 class SenseMap:
-    """What one model makes of the uses: in one of its layers, or with one vector for all of them."""
+    """The uses as one model represents them: in one of its layers, or with one vector for all."""
 
     uses: WordUses
     layer: int  # a row of its vectors
@@ -71,13 +71,13 @@ class SenseMap:
 
     @property
     def nearer(self) -> float:
-        """How often two uses of one sense are nearer than two of different ones; 1/2 is chance."""
+        """Return how often two uses of one sense are nearer than two of different ones; 1/2 is chance."""
         assert self.uses.senses is not None
         return float(self.uses.senses.score_L[self.layer])
 
     @property
     def alike(self) -> bool:
-        """Whether all uses have one vector."""
+        """True if all uses have one vector."""
         return bool(self.uses.pairs_LP[self.layer].max() < ALIKE)
 
     def points(self) -> tuple[np.ndarray, float]:
@@ -85,7 +85,7 @@ class SenseMap:
 
 
 @dataclass(frozen=True, eq=False)
-class SenseMaps:
+class SenseMaps(NotebookView):
     maps: tuple[SenseMap, ...]
 
     @property
@@ -126,9 +126,6 @@ class SenseMaps:
             write(axes, MARGIN + 0.35, y, drawable(str(line(use, 60)), 130), size=LETTER, color=colours[use.sense])
         return figure
 
-    def _repr_html_(self) -> str:
-        return fragment(self)
-
 
 def _figures(each: SenseMap) -> str:
     return f"{each.within:6.3f}  {each.across:6.3f}  {_parted(each):>9}  {each.nearer:6.0%}"
@@ -156,7 +153,7 @@ def _draw_map(axes: Axes, each: SenseMap, colours: dict[str, str], left: float) 
 
 
 def _laid(points_U2: np.ndarray, left: float, top: float) -> np.ndarray:
-    """In inches, both axes to one scale."""
+    """Return points in inches, both axes to one scale."""
     middle_2, size = (points_U2.max(0) + points_U2.min(0)) / 2, float(np.ptp(points_U2, axis=0).max())
     scale = INSIDE * SIDE / size
     return np.array([left + SIDE / 2, top + SIDE / 2]) + (points_U2 - middle_2) * np.array([scale, -scale])
@@ -174,5 +171,5 @@ def _beside(at_U2: np.ndarray) -> np.ndarray:
 
 
 def sense_maps(found: Sequence[WordUses], layers: Sequence[int]) -> SenseMaps:
-    """Of the same uses in several models, each in one of its layers."""
+    """Compare the same uses in several models, each in one of its layers."""
     return SenseMaps(tuple(SenseMap(uses, layer) for uses, layer in zip(found, layers, strict=True)))

@@ -79,7 +79,7 @@ class WordUses:
 
     @property
     def one_spelling(self) -> bool:
-        """Whether the model reads the word as the same pieces everywhere; if not, even static vectors differ."""
+        """True if the model reads the word as the same pieces everywhere; if not, even static vectors differ."""
         return len({use.pieces for use in self.uses}) == 1
 
     @property
@@ -88,18 +88,18 @@ class WordUses:
 
     @property
     def order(self) -> list[int]:
-        """Of the uses, for whoever shows them: those of one sense together, in the order that senses come in."""
+        """Order in which uses are shown: those of one sense together, in the order that senses come in."""
         rank = {sense: n for n, sense in enumerate(dict.fromkeys(use.sense for use in self.uses))}
         return sorted(range(len(self.uses)), key=lambda n: rank[self.uses[n].sense])
 
     @cached_property
     def alike_P(self) -> np.ndarray:
-        """Which pairs are of one sense."""
+        """True for pairs of one sense."""
         return np.array([self.uses[a].sense == self.uses[b].sense for a, b in self.pairs])
 
     @property
     def senses(self) -> Senses | None:
-        """None where there is nothing to compare: no two uses of one sense, or no two of different ones."""
+        """Distances by sense; None without two uses of one sense and two of different ones."""
         alike = self.alike_P
         if not self.labelled or alike.all() or not alike.any():
             return None
@@ -115,7 +115,7 @@ def distances(vectors_UD: np.ndarray) -> np.ndarray:
 
 
 def mean_distance(vectors_UD: np.ndarray) -> float:
-    """Of every two different ones, without looking at each pair; NaN for fewer than two."""
+    """Return the mean distance of all pairs, without a loop over pairs; NaN for fewer than two vectors."""
     unit_UD, count = _unit(vectors_UD), len(vectors_UD)
     if count < 2:
         return float("nan")

@@ -15,7 +15,6 @@ import numpy as np
 from regard.core.errors import UserError
 from regard.core.files import GIB, read_bounded
 from regard.lens.alignment import Alignment
-from regard.lens.output import attention_page
 from regard.lens.output.text import text
 from regard.lens.plots.alignment import png, svg
 
@@ -26,7 +25,7 @@ LARGEST = GIB  # of what is read back: every head of every layer between two lon
 
 
 def check_suffix(path: Path) -> None:
-    """Whether `save` knows the ending; worth asking before a model is loaded."""
+    """Refuse an ending that `save` does not know; to be called before a model is loaded."""
     if path.suffix.lower() not in _RENDERERS:
         raise UserError(f"{path} must end in one of {', '.join(_RENDERERS)}, which say what kind of picture to draw.")
 
@@ -86,9 +85,15 @@ def _json(alignment: Alignment) -> bytes:
     return (json.dumps(written, allow_nan=False) + "\n").encode("ascii")
 
 
+def _page(alignment: Alignment) -> bytes:
+    from regard.lens.analyses.weights import alignment_page  # which prints and saves by this module
+
+    return alignment_page(alignment)
+
+
 _RENDERERS: dict[str, Callable[[Alignment], bytes]] = {
     ".png": png,
     ".svg": svg,
-    ".html": attention_page.html,
+    ".html": _page,
     ".json": _json,
 }

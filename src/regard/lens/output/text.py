@@ -82,7 +82,7 @@ def _named(row: np.ndarray, keys: list[str], room: int) -> str:
 
 
 def bar(weight: float) -> str:
-    """Of a weight from 0 to 1."""
+    """Return a bar of block characters for a weight from 0 to 1."""
     eighths = round(min(weight, 1.0) * BAR_COLUMNS * 8)
     full, rest = divmod(eighths, 8)
     return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(BAR_COLUMNS)

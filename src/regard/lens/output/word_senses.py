@@ -5,17 +5,19 @@ The uses of a word in a picture: PNG, SVG or HTML for people, JSON for another p
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
 
 from regard.lens.analyses.word_senses import WordUses
 from regard.lens.display import brief, sentence
-from regard.lens.output import word_senses_page
+from regard.lens.output.page import page
 from regard.lens.output.save import check_suffix, store
 from regard.lens.output.text import LEAST_WIDTH, bar, cut, line
 from regard.lens.plots import word_senses
@@ -23,10 +25,12 @@ from regard.lens.plots import word_senses
 MOST_LISTED = 24  # uses
 MOST_PAIRS = 6  # that have a column each
 SENSE_COLUMNS = 14
+SIDE = 44  # characters of a sentence on each side of the word, on a page
+STEPS = 65535
 
 
 def text(found: WordUses, layer: int, width: int = 100) -> str:
-    """For a terminal of `width` columns; the pairs are those of this layer, by its place among `found.layers`."""
+    """Return lines for a terminal of `width` columns; pairs are those of this layer, by its place among `found.layers`."""
     width = max(width, LEAST_WIDTH)
     where = {len(found.layers) - 1: "its last"}.get(layer, f"of {len(found.layers) - 2}")
     head = f"{sentence(found.word)}: {len(found.uses):,} uses, read by {sentence(found.model)}"
@@ -129,9 +133,51 @@ def _json(found: WordUses, layer: int) -> bytes:
     return (json.dumps(written, allow_nan=False) + "\n").encode("ascii")
 
 
+def uses_data(found: WordUses) -> dict[str, Any]:
+    """Return what studio draws of the uses of a word; those of one sense stand together.
+
+    Distances travel as 16-bit fractions of 2, the most there is; of a symmetric matrix, the half above its diagonal.
+    """
+    order, hues, senses = found.order, word_senses.sense_colours(found), found.senses
+    above = np.triu_indices(len(order), 1)
+    distances_LP = found.distances_LUU[:, order][:, :, order][:, *above]
+    groups = [
+        {
+            "name": group.name,
+            "colour": group.colour,
+            "mean": group.mean_L.tolist(),
+            "low": np.percentile(group.values_LP, 10, axis=1).tolist(),
+            "high": np.percentile(group.values_LP, 90, axis=1).tolist(),
+        }
+        for group in word_senses.groups(found)
+    ]
+    uses = []
+    for n in order:
+        use, hue = found.uses[n], hues.get(found.uses[n].sense, word_senses.ACCENT)
+        uses.append({"number": n + 1, **line(use, SIDE)._asdict(), "sense": sentence(use.sense), "hue": hue})
+    return {
+        "word": sentence(found.word),
+        "model": sentence(found.model),
+        "layers": found.layers,
+        "uses": uses,
+        "groups": groups,
+        "score": None if senses is None else senses.score_L.tolist(),
+        "others": [None if np.isnan(other) else float(other) for other in found.others_L],
+        "many": len(found.pairs) > word_senses.MANY,
+        "pairs": base64.b64encode(np.rint(distances_LP.clip(0, 2) * (STEPS / 2)).astype("<u2").tobytes()).decode("ascii"),
+        "notes": found.notes,
+    }
+
+
+def html(found: WordUses, layer: int) -> bytes:
+    """Return studio's view of a word's uses as one file, opened at this layer."""
+    title = f"{sentence(found.word)}: one word, {len(found.uses):,} uses"
+    return page("offline_uses.js", title, {"title": title, "layer": layer, **uses_data(found)})
+
+
 _RENDERERS: dict[str, Callable[[WordUses, int], bytes]] = {
     ".png": word_senses.png,
     ".svg": word_senses.svg,
-    ".html": word_senses_page.html,
+    ".html": html,
     ".json": _json,
 }

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 
 from regard.lens.alignment import Alignment
 from regard.lens.display import drawable, visible
-from regard.lens.plots import lines, matrix
 from regard.lens.plots.layout import (
     CAPTION_POINTS,
     CAPTION_STEP,
@@ -23,18 +22,18 @@ from regard.lens.plots.layout import (
     TITLE_POINTS,
     TITLE_STEP,
     Sheet,
+    draw_lines,
     planned,
 )
-from regard.lens.plots.matrix import Box
-from regard.lens.plots.render import INK, MUTED, SMALL, blank, rendered, write
+from regard.lens.plots.render import INK, MUTED, SMALL, Box, blank, draw_matrix, name_strongest, pooled, render_figure, write
 
 
 def png(alignment: Alignment) -> bytes:
-    return rendered(lambda: drawn(alignment), "png")
+    return render_figure(lambda: drawn(alignment), "png")
 
 
 def svg(alignment: Alignment) -> bytes:
-    return rendered(lambda: drawn(alignment), "svg")
+    return render_figure(lambda: drawn(alignment), "svg")
 
 
 def drawn(alignment: Alignment) -> Figure:
@@ -48,10 +47,10 @@ def drawn(alignment: Alignment) -> Figure:
     left = sheet.keys_right + GAP
     start = np.stack([np.full(len(alignment.keys), left), sheet.rows(len(alignment.keys))], axis=1)
     end = np.stack([np.full(len(alignment.queries), left + LINES_WIDTH), sheet.rows(len(alignment.queries))], axis=1)
-    lines.draw(axes, weights, start, end)
-    matrix.draw(axes, weights, sheet.matrix, most)
+    draw_lines(axes, weights, start, end)
+    draw_matrix(axes, weights, sheet.matrix, most)
     if sheet.names.numbered:
-        matrix.name_strongest(axes, weights, sheet.matrix, most, points=26 * sheet.names.pitch)
+        name_strongest(axes, weights, sheet.matrix, most, points=26 * sheet.names.pitch)
     _draw_scale(axes, sheet.matrix, most)
     _draw_thumbs(axes, sheet, alignment)
     return figure
@@ -85,7 +84,7 @@ def _draw_tokens(axes: Axes, sheet: Sheet) -> None:
 
 def _draw_scale(axes: Axes, box: Box, most: float) -> None:
     width, y = min(1.6, max(0.6, box.width)), box.top + box.height + 0.22
-    matrix.draw(axes, np.linspace(0, most, 64)[None], Box(box.left, y, width, 0.09), most)
+    draw_matrix(axes, np.linspace(0, most, 64)[None], Box(box.left, y, width, 0.09), most)
     write(axes, box.left, y + 0.22, "0", size=SMALL, color=MUTED)
     write(axes, box.left + width, y + 0.22, f"{most:.2f}", size=SMALL, color=MUTED, ha="right")
 
@@ -96,7 +95,7 @@ def _draw_thumbs(axes: Axes, sheet: Sheet, alignment: Alignment) -> None:
         name = drawable(visible(alignment.layers[layer]))
         write(axes, boxes[0].left, boxes[0].top - 0.1, name, size=SMALL, color=MUTED)
         for head, box in enumerate(boxes):
-            matrix.draw(axes, matrix.pooled(alignment.of(layer, head)), box, most)
+            draw_matrix(axes, pooled(alignment.of(layer, head)), box, most)
             if layer == 0:
                 centre = box.left + box.width / 2
                 write(axes, centre, box.top - 0.3, f"head {head}", size=SMALL, color=MUTED, ha="center")

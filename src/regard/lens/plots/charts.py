@@ -1,21 +1,23 @@
-"""The two other pictures that results of lens draw: a grid of shades with names around it, and curves over a common axis."""
+"""Charts of lens: a grid of shades with names around it, curves over a common axis, shares as bars, and all heads as an atlas."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from regard.lens.display import FONT, drawable, inches
+from regard.lens.display import FONT, drawable, inches, sentence
 from regard.lens.plots.alignment import draw_heading
-from regard.lens.plots.atlas import DIVERGING
-from regard.lens.plots.layout import fitted
-from regard.lens.plots.matrix import FRAME, SHADES
-from regard.lens.plots.render import INK, MUTED, SMALL, blank, write
+from regard.lens.plots.layout import CAPTION_POINTS, fitted, wrapped
+from regard.lens.plots.render import FRAME, INK, MUTED, SHADES, SMALL, blank, write
 
 COLOURS = ("#0f766e", "#c2410c", "#4a55a8", "#b08900", "#8c2d6b", "#5b6b7a")
 GRID = "#dfe3e8"
@@ -41,7 +43,7 @@ class Grid:
 
 
 def grid(title: str, caption: str, found: Grid) -> Figure:
-    """Cells shrink until both sides fit a page; then only every so many rows and columns are named."""
+    """Draw a grid. Cells shrink until both sides fit a page; then only every n-th row and column is named."""
     rows, columns = ([drawable(name, 18) for name in names] if names else [""] for names in (found.rows, found.columns))
     wide = min(LONGEST / len(columns), MOST if found.inside else CELL)
     tall = min(LONGEST / len(rows), CELL)
@@ -126,3 +128,109 @@ def _curve(axes: Axes, name: str, curve: Curve, colour: str, style: str, logarit
     if curve.spread is not None:
         spread = np.asarray(curve.spread, float)
         axes.fill_between(xs[shown], (ys - spread)[shown], (ys + spread)[shown], color=colour, alpha=0.15, linewidth=0)
+
+
+EDGE, ROW, LENGTH = 0.45, 0.25, 4.2  # inches; LENGTH is that of a share of one
+MARKS = ("#7fb0d3", "#c2410c", "#4a55a8", "#b08900")
+
+
+class Bar(NamedTuple):
+    name: str
+    shares: Sequence[float]  # its own, then those it is held against; NaN where there is none
+
+
+def bars(title: str, caption: str, names: Sequence[str], rows: Sequence[Bar]) -> Figure:
+    """`names` say what a bar and its marks are."""
+    labels = [drawable(sentence(row.name), 48) for row in rows]
+    left = EDGE + max(inches(label, 9.0) for label in labels) + 0.12
+    width = left + LENGTH + EDGE + 0.4
+    told = wrapped(drawable(caption, 300), CAPTION_POINTS, width - 2 * EDGE)
+    top = EDGE + 0.3 + 0.18 * len(told) + 0.55
+    figure, axes = blank(width, top + ROW * len(rows) + 0.55)
+    draw_heading(axes, [drawable(sentence(title), int((width - 2 * EDGE) / 0.115))], told)
+    _legend(axes, names, left, top - 0.3)
+    _scale(axes, left, top, top + ROW * len(rows))
+    for n, (label, row) in enumerate(zip(labels, rows)):
+        y = top + ROW * (n + 0.5)
+        write(axes, left - 0.1, y, label, size=9.0, color=INK, ha="right")
+        own = max(0.0, row.shares[0])
+        axes.add_patch(Rectangle((left, y - 0.08), LENGTH * own, 0.16, color=MARKS[0], linewidth=0, zorder=2))
+        write(axes, left + LENGTH + 0.1, y, f"{row.shares[0]:.2f}", size=SMALL, color=MUTED)
+        for share, colour in zip(row.shares[1:], MARKS[1:]):
+            if not isnan(share):
+                x = left + LENGTH * max(0.0, share)
+                axes.plot([x, x], [y - 0.1, y + 0.1], color=colour, linewidth=2, zorder=3)
+    return figure
+
+
+def _legend(axes: Axes, names: Sequence[str], left: float, y: float) -> None:
+    for name, colour in zip(names, MARKS):
+        axes.add_patch(Rectangle((left, y - 0.05), 0.12, 0.1, color=colour, linewidth=0, zorder=2))
+        write(axes, left + 0.17, y, drawable(name), size=SMALL, color=MUTED)
+        left += 0.35 + inches(drawable(name), SMALL)
+
+
+def _scale(axes: Axes, left: float, top: float, bottom: float) -> None:
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        x = left + LENGTH * share
+        axes.plot([x, x], [top, bottom], color=GRID, linewidth=0.8, zorder=1)
+        write(axes, x, bottom + 0.16, f"{share:g}", size=SMALL, color=MUTED, ha="center")
+
+
+GAP = 0.4
+ACROSS = 3  # fields beside each other
+DIVERGING = LinearSegmentedColormap.from_list("regard.diverging", ("#9a3412", "#e9a178", "#f6f8fa", "#7fb0d3", "#12385c"))
+
+
+class Field(NamedTuple):
+    """A number for every head, by the name of its attention; NaN where it has none."""
+
+    name: str
+    values: Mapping[str, Sequence[float]]
+    signed: bool = False  # shaded from both sides of zero
+    full: float | None = None  # what has the darkest shade; the greatest number there is if None
+
+    @property
+    def most(self) -> float:
+        if self.full is not None:
+            return self.full
+        found = np.concatenate([np.asarray(row, float) for row in self.values.values()] or [np.zeros(0)])
+        return float(np.nanmax(np.abs(found), initial=0.0))
+
+
+def atlas(title: str, caption: str, fields: Sequence[Field]) -> Figure:
+    """One field a measure, three beside each other. In each, the shade's scale ends at its own greatest number, written below."""
+    layers = list(dict.fromkeys(name for field in fields for name in field.values))
+    heads = max((len(row) for field in fields for row in field.values.values()), default=1)
+    label = max(inches(layer, SMALL) for layer in layers) + 0.1
+    columns = min(ACROSS, len(fields))
+    wide, tall = label + max(heads * CELL, 1.2) + GAP, len(layers) * CELL + 1.0
+    width = max(2 * MARGIN + columns * wide, 6.4)
+    heading = fitted(title, caption, width)
+    top = MARGIN + 0.95 + heading.extra
+    figure, axes = blank(width, top + tall * -(-len(fields) // columns))
+    draw_heading(axes, *heading)
+    for n, field in enumerate(fields):
+        _draw_field(axes, field, layers, MARGIN + n % columns * wide + label, top + n // columns * tall + 0.3)
+    return figure
+
+
+def _draw_field(axes: Axes, field: Field, layers: Sequence[str], left: float, top: float) -> None:
+    write(axes, left, top - 0.32, drawable(field.name), size=10, color=INK)
+    most = field.most or 1.0
+    shades: Colormap = DIVERGING if field.signed else SHADES
+    for row, layer in enumerate(layers):
+        y = top + row * CELL
+        write(axes, left - 0.08, y + CELL / 2, layer, size=SMALL, color=MUTED, ha="right")
+        values = np.asarray(field.values.get(layer, ()), float)
+        if len(values):
+            image, extent = np.ma.masked_invalid(values[None]), (left, left + len(values) * CELL, y + CELL, y)
+            low = -most if field.signed else 0.0
+            axes.imshow(image, cmap=shades, vmin=low, vmax=most, extent=extent, aspect="auto", interpolation="none", zorder=1)
+            for x in left + CELL * np.arange(len(values)):
+                axes.add_patch(Rectangle((x, y), CELL, CELL, fill=False, edgecolor=FRAME, linewidth=0.5, zorder=2))
+    heads = max((len(row) for row in field.values.values()), default=0)
+    for head in range(0, heads, 1 + heads // 16):
+        write(axes, left + (head + 0.5) * CELL, top - 0.1, str(head), size=SMALL, color=MUTED, ha="center")
+    least = f"{-most:.3g}" if field.signed else "0"
+    write(axes, left, top + len(layers) * CELL + 0.16, f"{least} to {most:.3g}", size=SMALL, color=MUTED)

@@ -12,8 +12,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from regard.lens.display import drawable, inches, sentence, visible
 from regard.lens.plots.alignment import draw_heading
 from regard.lens.plots.layout import CAPTION_POINTS, CAPTION_STEP, MARGIN, TITLE_POINTS, TITLE_STEP, wrapped
-from regard.lens.plots.matrix import SHADES
-from regard.lens.plots.render import INK, MUTED, SMALL, blank, write
+from regard.lens.plots.render import INK, MUTED, SHADES, SMALL, blank, write
 
 Words = Sequence[tuple[str, bool, float]]  # each with whether a space comes before it, and its shade
 WIDTH, LEFT = 8.0, 1.35  # inches: of the sheet, and of what stands before the words

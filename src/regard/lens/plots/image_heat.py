@@ -1,4 +1,4 @@
-"""Heat maps on one sheet: the image as it is, then once for every word, bright where that word was looked up.
+"""Heat maps on one sheet: the image as it is, then once for every word, bright where that word attended.
 
 Dims: L words, Y X rows and columns, of cells or of pixels; C colours.
 """
@@ -26,7 +26,7 @@ TINT = 0.3  # of the glow, where a word looked most
 
 
 def sheet(title: str, told: str, image_YXC: np.ndarray, words: Sequence[str], maps_LYX: np.ndarray) -> Figure:
-    """`told` is what the light shows."""
+    """Draw the sheet; `told` says what the light shows."""
     across = min(ACROSS, max(3, len(words) + 1))
     down = -(-(len(words) + 1) // across)
     height = PICTURE * image_YXC.shape[0] / image_YXC.shape[1]
@@ -49,7 +49,7 @@ def _place(axes: Axes, picture_YXC: np.ndarray, left: float, top: float, height:
 
 
 def lit(image_YXC: np.ndarray, map_YX: np.ndarray) -> np.ndarray:
-    """The image as if light fell where the word looked, most at the peak."""
+    """Return the image lit by a word's weights, brightest at the peak."""
     rows, columns = image_YXC.shape[:2]
     share = Image.fromarray((map_YX / map_YX.max()).astype(np.float32)).resize((columns, rows), Image.Resampling.BICUBIC)
     share_YX1 = np.asarray(share).clip(0, 1)[..., None]

@@ -1,4 +1,4 @@
-"""Where things stand on the printed sheet: a plan in inches from the top left corner, made before anything is drawn."""
+"""The printed sheet of attention: where things stand, in inches from the top left corner, and the lines between tokens."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
+from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.path import Path as Curve
 
 from regard.lens.alignment import Alignment
 from regard.lens.display import POINTS_PER_INCH, drawable, inches, sentence, visible
-from regard.lens.plots.lines import strands
-from regard.lens.plots.matrix import Box
+from regard.lens.plots.render import Box
 
 MARGIN, GAP, LINES_WIDTH, LEAST_WIDTH = 0.45, 0.11, 2.2, 7.6
 LONGEST_SIDE = 16.0  # inches, which up to sixty-six tokens fill at a size easy to read
@@ -37,7 +40,7 @@ class Names:
 
     @property
     def numbered(self) -> bool:
-        """Whether a cell is large enough for a number."""
+        """True if a cell is large enough for a number."""
         return self.pitch >= 0.24
 
     @property
@@ -114,7 +117,7 @@ def _names(alignment: Alignment) -> Names:
 
 
 def _thumb_size(alignment: Alignment, tall: float, wide: float) -> tuple[float, float]:
-    """As large as lets the thumbnails stay beside the matrix without outgrowing it."""
+    """Return the largest thumbnails that fit beside the matrix without outgrowing it."""
     layers, heads, queries, keys = alignment.weights.shape
     shape = min(1.5, max(0.3, queries / keys))
     fits = min((tall / layers - LAYER_NAME) / shape, max(5.0, wide / 2) / heads)
@@ -165,3 +168,61 @@ def wrapped(text: str, points: float, room: float) -> list[str]:
             done.append(line[:fits])
             line = line[fits:]
     return [*done, line]
+
+
+LEAST_SHARE = 0.05  # of the greatest weight
+MOST_LINES = 800
+
+# Mid-tones that hold on white and on black, in an order whose neighbours blend; a token's colour tells its place.
+_SWEEP = ("#2f6db5", "#1f8a8c", "#4f9a5b", "#b8912c", "#d0693b", "#b8456b", "#7f5bb0")
+_HUES = LinearSegmentedColormap.from_list("regard.places", _SWEEP)
+
+
+def colours(count: int) -> list[str]:
+    """A colour for each of `count` keys, sweeping from the first to the last."""
+    return [to_hex(_HUES(place)) for place in (np.arange(count) + 0.5) / count]
+
+
+@dataclass(frozen=True)
+class Strand:
+    query: int
+    key: int
+    weight: float
+
+
+def strands(weights: np.ndarray) -> list[Strand]:
+    """The pairs to draw, weakest first so that strong lines lie on top."""
+    queries, keys = np.nonzero(weights >= LEAST_SHARE * weights.max())
+    found = [Strand(int(q), int(k), float(weights[q, k])) for q, k in zip(queries, keys)]
+    return sorted(found, key=lambda strand: strand.weight)[-MOST_LINES:]
+
+
+def draw_lines(axes: Axes, weights: np.ndarray, start: np.ndarray, end: np.ndarray) -> None:
+    """Curves from key points `start` (keys, 2) to query points `end` (queries, 2), in the axes' own units."""
+    shown = strands(weights)
+    hues = colours(weights.shape[1])
+    strongest = weights.argmax(axis=1)
+    most = shown[-1].weight
+    axes.add_collection(
+        PathCollection(
+            [_curve(start[strand.key], end[strand.query]) for strand in shown],
+            facecolors="none",
+            edgecolors=[_ink(hues[strongest[strand.query]], strand.weight / most) for strand in shown],
+            linewidths=[0.4 + 2.4 * strand.weight / most for strand in shown],
+            capstyle="butt",
+        ),
+        autolim=False,
+    )
+    axes.scatter(start[:, 0], start[:, 1], s=9, c=hues, linewidths=0, zorder=3)
+    axes.scatter(end[:, 0], end[:, 1], s=9, c=[hues[key] for key in strongest], linewidths=0, zorder=3)
+
+
+def _curve(start: np.ndarray, end: np.ndarray) -> Curve:
+    middle = (start[0] + end[0]) / 2
+    corners = [tuple(start), (middle, start[1]), (middle, end[1]), tuple(end)]
+    return Curve(corners, [Curve.MOVETO, Curve.CURVE4, Curve.CURVE4, Curve.CURVE4])
+
+
+def _ink(hue: str, share: float) -> str:
+    opacity = 0.05 + 0.85 * share**0.85
+    return f"{hue}{round(255 * opacity):02x}"

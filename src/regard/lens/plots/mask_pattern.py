@@ -1,4 +1,4 @@
-"""Who may look at whom, drawn: queries down, keys across, dark where a pair is seen.
+"""A visibility pattern as a picture: queries down, keys across, dark where a key is visible.
 
 A text of up to `CELLS` tokens is drawn pair by pair. Of a longer one each cell stands for several pairs, and is as dark as the
 share of them that is seen, by asking a few of its queries about all of its keys.
@@ -13,11 +13,9 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from regard.lens.plots import matrix
 from regard.lens.plots.alignment import draw_heading
 from regard.lens.plots.layout import fitted
-from regard.lens.plots.matrix import Box
-from regard.lens.plots.render import INK, MUTED, SMALL, blank, write
+from regard.lens.plots.render import INK, MUTED, SMALL, Box, blank, draw_matrix, write
 from regard.model.visibility import Visibility, dense
 
 CELLS = 128  # on a side
@@ -59,7 +57,7 @@ def drawn(title: str, caption: str, panels: Sequence[Panel], across: int = 4) ->
         share_CC = shares(pattern, tokens)
         box = Box(MARGIN + number % columns * (side + GAP), top + number // columns * step, side, side)
         write(axes, box.left, box.top - 0.14, name, size=NAME_POINTS, color=INK)
-        matrix.draw(axes, share_CC, box, 1.0)
+        draw_matrix(axes, share_CC, box, 1.0)
         told = f"{tokens:,} tokens, {share_CC.mean():.0%} of pairs seen"
         write(axes, box.left, box.top + side + 0.16, told, size=SMALL, color=MUTED)
     return figure

@@ -21,20 +21,18 @@ from matplotlib.figure import Figure
 from regard.lens.analyses.word_senses import WordUses
 from regard.lens.display import POINTS_PER_INCH, brief, drawable, inches, sentence
 from regard.lens.output.text import Line, line
-from regard.lens.plots import matrix, word_senses
+from regard.lens.plots import word_senses
 from regard.lens.plots.alignment import draw_heading
-from regard.lens.plots.layout import CAPTION_POINTS, CAPTION_STEP, MARGIN, TITLE_POINTS, TITLE_STEP, wrapped
-from regard.lens.plots.lines import colours
-from regard.lens.plots.matrix import FRAME, Box
-from regard.lens.plots.render import INK, MUTED, SMALL, blank, rendered, write
+from regard.lens.plots.layout import CAPTION_POINTS, CAPTION_STEP, MARGIN, TITLE_POINTS, TITLE_STEP, colours, wrapped
+from regard.lens.plots.render import FRAME, INK, MUTED, SMALL, Box, blank, draw_matrix, render_figure, write
 
 
 def png(found: WordUses, layer: int) -> bytes:
-    return rendered(lambda: drawn(found, layer), "png")
+    return render_figure(lambda: drawn(found, layer), "png")
 
 
 def svg(found: WordUses, layer: int) -> bytes:
-    return rendered(lambda: drawn(found, layer), "svg")
+    return render_figure(lambda: drawn(found, layer), "svg")
 
 
 def drawn(found: WordUses, layer: int) -> Figure:
@@ -67,7 +65,7 @@ def _draw_matrix(axes: Axes, found: WordUses, sheet: Sheet, layer: int) -> None:
     order, box = sheet.order, sheet.matrix
     similar_UU = 1 - found.distances_LUU[layer][np.ix_(order, order)]
     least = min(float(similar_UU.min()), 1 - 1e-6)
-    matrix.draw(axes, (similar_UU - least) / (1 - least), box, 1.0)
+    draw_matrix(axes, (similar_UU - least) / (1 - least), box, 1.0)
     title = f"cosine similarity, {f'layer {found.layers[layer]}' if layer else 'static embedding'}"
     write(axes, box.left, box.top - 0.3, title, size=9.0, color=INK)
     for place in range(0, len(order), sheet.every):
@@ -79,7 +77,7 @@ def _draw_matrix(axes: Axes, found: WordUses, sheet: Sheet, layer: int) -> None:
             if row != column:
                 write(axes, x, sheet.row(row), f"{100 * similar:.0f}", size=7.0, color=hue, ha="center")
     scale = Box(box.left, box.top + box.height + 0.16, min(1.6, max(0.9, box.width)), 0.08)
-    matrix.draw(axes, np.linspace(0, 1, 64)[None], scale, 1.0)
+    draw_matrix(axes, np.linspace(0, 1, 64)[None], scale, 1.0)
     write(axes, scale.left, scale.top + 0.2, f"{least:.3g}", size=SMALL, color=MUTED)
     write(axes, scale.left + scale.width, scale.top + 0.2, "1", size=SMALL, color=MUTED, ha="right")
 
@@ -155,7 +153,7 @@ def draw(axes: Axes, found: WordUses, box: Box, layer: int) -> None:
 
 
 class _Scale:
-    """From a distance to a height on the sheet."""
+    """Maps a distance to a height on the sheet."""
 
     def __init__(self, box: Box, most: float) -> None:
         self.bottom, self.inch = box.top + box.height, box.height / max(most, 1e-9)
@@ -178,7 +176,7 @@ def _draw_frame(axes: Axes, found: WordUses, box: Box, x_L: np.ndarray, scale: _
 
 
 def _named(layers: tuple[str, ...], x_L: np.ndarray) -> Iterator[tuple[str, float]]:
-    """As many as have room beside each other; the static embedding and the last always."""
+    """Return the layers to name: as many as have room, the static embedding and the last always."""
     every = math.ceil(0.3 / max(1e-9, float(x_L[1] - x_L[0])))
     last = len(layers) - 1
     for n, name in enumerate(layers):

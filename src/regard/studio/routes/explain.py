@@ -16,8 +16,8 @@ from regard.lens.analyses.logit_lens import logit_lens
 from regard.lens.analyses.rollout import rollout
 from regard.lens.result import LensResult
 from regard.lens.subject import Subject
-from regard.studio import ablation
-from regard.studio.passes import Look
+from regard.studio.passes import ModelPass
+from regard.studio.routes.ablation import compare_heads
 from regard.studio.routes.weights import Id, kept
 from regard.studio.wire import Json
 
@@ -52,35 +52,35 @@ def add(app: FastAPI, studio: Studio) -> None:
     @app.get("/api/compare")
     async def compared(id: Id, other: Id) -> Response:
         pair = kept(studio, id), kept(studio, other)
-        return Json(await studio.reads.do(partial(ablation.heads, *pair)))
+        return Json(await studio.reads.do(partial(compare_heads, *pair)))
 
 
-def _explained(studio: Studio, look: Look, show: Kind) -> dict[str, Any]:
-    longest = max(len(side) for side in look.subject.sides.values())
+def _explained(studio: Studio, model_pass: ModelPass, show: Kind) -> dict[str, Any]:
+    longest = max(len(side) for side in model_pass.subject.sides.values())
     if longest > LONGEST[show]:
         raise UserError(
             f"this text is {longest:,} tokens long, and {show} takes {LONGEST[show]} here; 'regard lens --show' takes more."
         )
-    with studio.runs.alone(look.desk):
-        return EXPLAINED[show](look.subject).as_dict()
+    with studio.runs.alone(model_pass.session):
+        return EXPLAINED[show](model_pass.subject).as_dict()
 
 
-def _document(studio: Studio, look: Look) -> dict[str, Any]:
-    with studio.runs.alone(look.desk):
-        return look.desk.document(look.asked.text).as_dict()
+def _document(studio: Studio, model_pass: ModelPass) -> dict[str, Any]:
+    with studio.runs.alone(model_pass.session):
+        return model_pass.session.document(model_pass.asked.text).as_dict()
 
 
-def _roles(studio: Studio, look: Look) -> dict[str, Any]:
-    """Of every head its main role, how well it does there, and what random weights would reach."""
-    if look.why is not None:
-        raise UserError(look.why)
-    with studio.runs.alone(look.desk):
-        found = look.desk.roles(look.asked.text, look.asked.target)
-    told: dict[str, list[dict[str, Any]]] = {}
+def _roles(studio: Studio, model_pass: ModelPass) -> dict[str, Any]:
+    """Return every head's main role, its score there, and that of random weights."""
+    if model_pass.why is not None:
+        raise UserError(model_pass.why)
+    with studio.runs.alone(model_pass.session):
+        found = model_pass.session.roles(model_pass.asked.text, model_pass.asked.target)
+    by_attention: dict[str, list[dict[str, Any]]] = {}
     for name, head in found.heads:
         role = found.main((name, head))
         tally = found.trained[role].get((name, head)) if role in found.trained else None
         evidence = "" if tally is None or tally.best is None else tally.best.told(found.title)
         score, luck = (0.0, None) if tally is None else (tally.score, found.luck(role))
-        told.setdefault(name, []).append({"role": role, "score": score, "luck": luck, "evidence": evidence})
-    return {"roles": told}
+        by_attention.setdefault(name, []).append({"role": role, "score": score, "luck": luck, "evidence": evidence})
+    return {"roles": by_attention}

@@ -1,4 +1,4 @@
-"""Questions about images: which a run has, what they look like, and one that somebody hands in."""
+"""Questions about images: the list of a run's images, their pixels, and uploads."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def add(app: FastAPI, studio: Studio) -> None:
 
 
 def _gallery(studio: Studio, run: str) -> Gallery:
-    found = studio.runs.desk(run).gallery
+    found = studio.runs.session(run).gallery
     if found is None:
         raise UserError(f"{run} reads text, not images; give it a text.")
     return found
 
 
 def _listed(studio: Studio, run: str, first: int, count: int, around: str | None) -> dict[str, Any]:
-    """So many from the first on, or as many as are listed together with the one they are to be around."""
+    """Return `count` images from the first on, or the page of the list that has the image `around`."""
     gallery = _gallery(studio, run)
     place = None if around is None else gallery.place(around)
     begin = first if place is None else place // count * count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import FastAPI, Query
@@ -12,9 +13,10 @@ from starlette.responses import Response
 from regard.model.probe import attentions
 from regard.runs.task import TASKS
 from regard.studio.gallery import LARGEST
-from regard.studio.metrics import curves_of
-from regard.studio.passes import Asked, Look, look
-from regard.studio.wire import Json, LookAt, Name, Step
+from regard.studio.passes import ModelPass, PassRequest, run_pass
+from regard.studio.wire import Json, Name, PassQuestion, Step
+from regard.training.checkpoint import finite_number
+from regard.training.logging import read_metrics
 
 if TYPE_CHECKING:
     from regard.studio.app import Studio
@@ -39,43 +41,43 @@ def add(app: FastAPI, studio: Studio) -> None:
     async def metrics(run: Name) -> Response:
         return Json(await studio.reads.do(partial(_metrics, studio, run)))
 
-    @app.post("/api/look")
-    async def looked(question: LookAt) -> Response:
-        asked = Asked(question.run, question.text, question.target or None, question.step)
-        return Json((await studio.passes.do(partial(looked_at, studio, asked))).as_dict())
+    @app.post("/api/pass")
+    async def passed(question: PassQuestion) -> Response:
+        asked = PassRequest(question.run, question.text, question.target or None, question.step)
+        return Json((await studio.passes.do(partial(find_pass, studio, asked))).as_dict())
 
     @app.post("/api/answer")
-    async def answered(question: LookAt) -> Response:
+    async def answered(question: PassQuestion) -> Response:
         return Json({"answer": await studio.passes.do(partial(_answer, studio, question))})
 
 
-def _answer(studio: Studio, question: LookAt) -> str:
-    desk = studio.runs.desk(question.run, question.step)
-    with studio.runs.alone(desk):
-        return desk.answer(question.text)
+def _answer(studio: Studio, question: PassQuestion) -> str:
+    session = studio.runs.session(question.run, question.step)
+    with studio.runs.alone(session):
+        return session.answer(question.text)
 
 
-def looked_at(studio: Studio, asked: Asked) -> Look:
-    """Kept from before, or passed now; what was kept of a run that has been opened again is another run's."""
-    desk, version = studio.runs.opened(asked.run, asked.step)
+def find_pass(studio: Studio, asked: PassRequest) -> ModelPass:
+    """Return the cached pass, or run it now; passes of an earlier version of the run do not count."""
+    session, version = studio.runs.opened(asked.run, asked.step)
     asked = replace(asked, version=version)
-    if (kept := studio.looks.get(asked.id)) is not None:
+    if (kept := studio.cache.get(asked.id)) is not None:
         return kept
-    return studio.looks.keep(look(asked, desk, studio.runs.alone(desk)))
+    return studio.cache.keep(run_pass(asked, session, studio.runs.alone(session)))
 
 
 def _card(studio: Studio, name: str, step: int | None) -> dict[str, Any]:
     """Asked for once by each page that is loaded, so it is what opens a run again that has changed."""
-    desk, version = studio.runs.refreshed(name, step)
-    studio.looks.forget(name, version)
-    heads = {name: found.heads for name, found in attentions(desk.model).items()}
+    session, version = studio.runs.refreshed(name, step)
+    studio.cache.forget(name, version)
+    heads = {name: found.heads for name, found in attentions(session.model).items()}
     return {
         "name": name,
         "version": version,
-        "scored_on": TASKS[desk.task].scored_on if desk.task in TASKS else None,
-        "facts": dict(desk.facts),
-        "example": desk.example,
-        "images": None if desk.gallery is None else {"largest": LARGEST},
+        "scored_on": TASKS[session.task].scored_on if session.task in TASKS else None,
+        "facts": dict(session.facts),
+        "example": session.example,
+        "images": None if session.gallery is None else {"largest": LARGEST},
         "attentions": heads,
         "steps": list(studio.runs.opening(name).steps),
     }
@@ -84,3 +86,33 @@ def _card(studio: Studio, name: str, step: int | None) -> dict[str, Any]:
 def _metrics(studio: Studio, name: str) -> dict[str, Any]:
     folder = studio.runs.opening(name).folder
     return {"curves": {}, "notes": []} if folder is None else curves_of(folder / "metrics.jsonl")
+
+
+POINTS = 800  # of a curve
+NAMED = 3  # of what is left out
+Curve = list[tuple[int, float]]
+
+
+def curves_of(path: Path) -> dict[str, Any]:
+    """Numbers by step, thinned to what a curve can show; the last is always there."""
+    records, damaged = read_metrics(path)
+    curves: dict[str, Curve] = {}
+    odd: list[str] = []
+    for record in records:
+        for name, value in record.items():
+            if name == "step" or isinstance(value, (bool, list, dict)) or value is None:  # samples, and what others may add
+                continue
+            if (number := finite_number(value)) is not None:
+                curves.setdefault(name, []).append((record["step"], number))
+            else:
+                odd.append(f"{name[:40]} of step {record['step']:,}")
+    notes = [f"{damaged:,} damaged line{'s are' if damaged > 1 else ' is'} left out"] if damaged else []
+    if odd:
+        more = f" and {len(odd) - NAMED:,} more" if len(odd) > NAMED else ""
+        notes.append(f"left out, for it is no finite number: {', '.join(odd[:NAMED])}{more}")
+    return {"curves": {name: _thinned(points) for name, points in curves.items()}, "notes": notes}
+
+
+def _thinned(points: Curve) -> Curve:
+    every = -(-len(points) // POINTS)
+    return points[:: max(1, every)] + (points[-1:] if (len(points) - 1) % max(1, every) else [])

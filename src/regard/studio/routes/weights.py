@@ -1,7 +1,8 @@
-"""Questions about what was looked at: weights of heads, pictures of them, what each head is like, one weight's arithmetic."""
+"""Questions about weights: aggregated, as tiles and pictures, statistics of heads, the arithmetic of one weight."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +12,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from regard.core.errors import UserError
-from regard.studio import arithmetic, matrices
-from regard.studio import arithmetic as sums
-from regard.studio.passes import Look
+from regard.lens.analyses.weights import Aggregation, Join, Specials, aggregate, part_of
+from regard.model.mixers.convolution import Convolution
+from regard.model.probe import attentions
+from regard.studio import arithmetic, passes
+from regard.studio.passes import ModelPass
 from regard.studio.wire import Count, Json, Name, numbers
 
 if TYPE_CHECKING:
@@ -27,9 +30,17 @@ FORGOTTEN = "this look is no longer kept; ask for it again."
 
 def add(app: FastAPI, studio: Studio) -> None:
     @app.get("/api/weights")
-    async def weights(id: Id, name: Name, heads: Heads, rows: Span | None = None, columns: Span | None = None) -> Response:
-        job = partial(_weights, kept(studio, id), name, heads, rows, columns)
-        return numbers(await studio.reads.do(job))
+    async def weights(
+        id: Id, name: Name, heads: Heads | None = None,
+        words: bool = False, specials: Specials = "keep", values: bool = False, join: Join = "none",
+    ) -> Response:  # fmt: skip
+        """Aggregated weights of an attention, or of all attentions of a part ("cross", "decoder", "encoder") joined."""
+        how = Aggregation(words=words, specials=specials, values=values, join=join)
+        return Json(await studio.reads.do(partial(_weights, kept(studio, id), name, heads, how)))
+
+    @app.get("/api/tile")
+    async def tile(id: Id, name: Name, head: Count, rows: Span | None = None, columns: Span | None = None) -> Response:
+        return numbers(await studio.reads.do(partial(_tile, kept(studio, id), name, head, rows, columns)))
 
     @app.get("/api/overview")
     async def overview(
@@ -42,15 +53,11 @@ def add(app: FastAPI, studio: Studio) -> None:
     @app.get("/api/thumbnails")
     async def thumbnails(id: Id, name: Name) -> Response:
         seen = kept(studio, id).attention(name)
-        return numbers(await studio.reads.do(partial(matrices.thumbnails, seen)))
+        return numbers(await studio.reads.do(partial(passes.thumbnails, seen)))
 
     @app.get("/api/heads")
     async def of_heads(id: Id) -> Response:
-        return Json(await studio.reads.do(partial(matrices.statistics, kept(studio, id))))
-
-    @app.get("/api/norms")
-    async def norms(id: Id, name: Name) -> Response:
-        return numbers(await studio.reads.do(partial(matrices.value_norms, kept(studio, id), name)))
+        return Json(await studio.reads.do(partial(passes.statistics, kept(studio, id))))
 
     @app.get("/api/arithmetic")
     async def one_weight(id: Id, name: Name, head: Count, query: Count, key: Count) -> Response:
@@ -63,8 +70,8 @@ def add(app: FastAPI, studio: Studio) -> None:
         return Json(await studio.passes.do(partial(_terms, studio, kept(studio, id), place, vector, index)))
 
 
-def kept(studio: Studio, id: str) -> Look:
-    if (found := studio.looks.get(id)) is None:
+def kept(studio: Studio, id: str) -> ModelPass:
+    if (found := studio.cache.get(id)) is None:
         raise HTTPException(410, FORGOTTEN)
     return found
 
@@ -76,35 +83,52 @@ def _span(given: str | None, most: int, what: str) -> range:
     return range(first, last)
 
 
-def _some(look: Look, name: str, heads: str) -> list[int]:
-    count = matrices.shape(look.attention(name))[0]
-    chosen = [int(head) for head in heads.split(",")]
-    if max(chosen) >= count:
-        raise UserError(f"head {max(chosen)} is not there; {name} has {count}, numbered from 0.")
-    return chosen
+def _check_heads(model_pass: ModelPass, name: str, heads: Sequence[int]) -> None:
+    count = passes.shape(model_pass.attention(name))[0]
+    if max(heads) >= count:
+        raise UserError(f"head {max(heads)} is not there; {name} has {count}, numbered from 0.")
 
 
-def _weights(look: Look, name: str, heads: str, rows: str | None, columns: str | None) -> np.ndarray:
-    chosen, (_, queries, keys) = _some(look, name, heads), matrices.shape(look.attention(name))
+def _weights(model_pass: ModelPass, name: str, heads: str | None, how: Aggregation) -> dict[str, Any]:
+    names = [one for one in model_pass.seen if part_of(one) == name] or [name]
+    chosen = None if heads is None else [int(head) for head in heads.split(",")]
+    size = 0
+    for one in names:
+        count, queries, keys = passes.shape(model_pass.attention(one))
+        _check_heads(model_pass, one, chosen or [0])
+        if how.values and isinstance(attentions(model_pass.subject.model)[one], Convolution):
+            raise UserError(f"{one} does not attend, so no weight brings a value; leave values out.")
+        size += (count if chosen is None else len(chosen)) * queries * keys
+    if size > passes.MOST:
+        raise UserError(f"that is more than {passes.MOST:,} weights at once; ask for an overview, or for fewer heads.")
+    if len(names) > 1 and how.join == "none":
+        raise UserError(f"{name} has {len(names)} layers; give join=mean or join=max, or one of {', '.join(names)}.")
+    return aggregate(model_pass.subject, model_pass.seen, names, chosen, how).packed()
+
+
+def _tile(model_pass: ModelPass, name: str, head: int, rows: str | None, columns: str | None) -> np.ndarray:
+    _check_heads(model_pass, name, [head])
+    _, queries, keys = passes.shape(model_pass.attention(name))
     down, across = _span(rows, queries, "rows"), _span(columns, keys, "columns")
-    if len(chosen) * len(down) * len(across) > matrices.MOST:
-        raise UserError(f"that is more than {matrices.MOST:,} weights at once; ask for an overview, or for fewer rows.")
-    return matrices.exact(look.attention(name), chosen, down, across)
+    if len(down) * len(across) > passes.MOST:
+        raise UserError(f"that is more than {passes.MOST:,} weights at once; ask for an overview, or for fewer rows.")
+    return passes.exact(model_pass.attention(name), [head], down, across)[0]
 
 
-def _overview(look: Look, name: str, head: int, size: int, rows: str | None, columns: str | None) -> np.ndarray:
-    (chosen,), (_, queries, keys) = _some(look, name, str(head)), matrices.shape(look.attention(name))
+def _overview(model_pass: ModelPass, name: str, head: int, size: int, rows: str | None, columns: str | None) -> np.ndarray:
+    _check_heads(model_pass, name, [head])
+    _, queries, keys = passes.shape(model_pass.attention(name))
     down, across = _span(rows, queries, "rows"), _span(columns, keys, "columns")
-    return matrices.as_bytes(matrices.pooled(look.attention(name), [chosen], down, across, size)[0])
+    return passes.as_bytes(passes.pooled(model_pass.attention(name), [head], down, across, size)[0])
 
 
-def _arithmetic(studio: Studio, look: Look, place: arithmetic.Place) -> dict[str, Any]:
-    arithmetic.check(look, place)
-    traced = arithmetic.trace(look, place.name, studio.runs.alone(look.desk))
-    return arithmetic.arithmetic(look, place, traced)
+def _arithmetic(studio: Studio, model_pass: ModelPass, place: arithmetic.Place) -> dict[str, Any]:
+    arithmetic.check(model_pass, place)
+    traced = arithmetic.trace(model_pass, place.name, studio.runs.alone(model_pass.session))
+    return arithmetic.arithmetic(model_pass, place, traced)
 
 
-def _terms(studio: Studio, look: Look, place: arithmetic.Place, vector: str, index: int) -> dict[str, Any]:
-    arithmetic.check(look, place)
-    traced = arithmetic.trace(look, place.name, studio.runs.alone(look.desk))
-    return sums.terms(look, place, traced, vector, index)
+def _terms(studio: Studio, model_pass: ModelPass, place: arithmetic.Place, vector: str, index: int) -> dict[str, Any]:
+    arithmetic.check(model_pass, place)
+    traced = arithmetic.trace(model_pass, place.name, studio.runs.alone(model_pass.session))
+    return arithmetic.terms(model_pass, place, traced, vector, index)

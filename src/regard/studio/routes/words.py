@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.responses import Response
 
 from regard.core.errors import UserError
-from regard.lens.analyses.word_senses import WordUses
+from regard.lens.output.word_senses import uses_data
 from regard.studio.wire import Analogy, Json, Name, Uses, numbers
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ def add(app: FastAPI, studio: Studio) -> None:
 
     @app.get("/api/near")
     async def near(run: Name, word: Name) -> Response:
-        return Json(await studio.reads.do(lambda: studio.runs.desk(run).spelled().near(word)))
+        return Json(await studio.reads.do(lambda: studio.runs.session(run).vocabulary().near(word)))
 
     @app.post("/api/analogy")
     async def analogy(question: Analogy) -> Response:
         q = question
-        return Json(await studio.reads.do(lambda: studio.runs.desk(q.run).spelled().analogy(q.minus, q.base, q.plus)))
+        return Json(await studio.reads.do(lambda: studio.runs.session(q.run).vocabulary().analogy(q.minus, q.base, q.plus)))
 
     @app.get("/api/positions")
     async def positions(run: Name) -> Response:
@@ -37,26 +37,12 @@ def add(app: FastAPI, studio: Studio) -> None:
 
 
 def _uses(studio: Studio, question: Uses) -> dict[str, Any]:
-    desk = studio.runs.desk(question.run)
-    with studio.runs.alone(desk):
-        found = desk.uses(question.word, question.sentences)
-    return _uses_dict(found)
-
-
-def _uses_dict(found: WordUses) -> dict[str, Any]:
-    return {
-        "word": found.word,
-        "uses": [
-            {"before": use.sentence[: use.start], "word": use.word, "after": use.sentence[use.end :], "pieces": use.pieces}
-            for use in found.uses
-        ],
-        "layers": found.layers,
-        "distances": found.distances_LUU,
-        "mean": found.mean_L,
-        "others": found.others_L,
-        "map": [_plane(vectors) for vectors in found.vectors],
-        "notes": found.notes,
-    }
+    session = studio.runs.session(question.run)
+    with studio.runs.alone(session):
+        found = session.uses(question.word, question.sentences)
+    order = found.order
+    maps = [_plane(vectors[order]) for vectors in found.vectors]
+    return {**uses_data(found), "map": maps, "distances": found.distances_LUU[:, order][:, :, order]}
 
 
 def _plane(vectors_UD: np.ndarray) -> np.ndarray:
@@ -71,7 +57,7 @@ def _plane(vectors_UD: np.ndarray) -> np.ndarray:
 
 
 def _positions(studio: Studio, run: str) -> np.ndarray:
-    found = studio.runs.desk(run).spelled().between_positions()
+    found = studio.runs.session(run).vocabulary().between_positions()
     if found is None:
         raise UserError("this model has no vectors of positions: it reads word by word, or knows order by visibility alone.")
     return found.cpu().numpy().astype(np.float32)

@@ -1,4 +1,4 @@
-/** Questions to the server. A refusal is a sentence; a look that the server has let go is asked for again, unseen. */
+/** Questions to the server. A refusal is a sentence; a pass that the server no longer has is run again, unnoticed. */
 
 export class Refused extends Error {
   constructor(status, sentence) {
@@ -19,10 +19,10 @@ async function answer(path, given, sent) {
   }
   if (response.headers.has("x-cannot")) throw new Refused(400, (await response.json()).cannot);
   if (response.ok) return response;
-  const told = await response.text();
-  let sentence = told;
+  const info = await response.text();
+  let sentence = info;
   try {
-    sentence = JSON.parse(told).error ?? told;
+    sentence = JSON.parse(info).error ?? info;
   } catch {
     // a guard in front answers in plain words
   }
@@ -48,12 +48,12 @@ export async function numbers(path, given) {
  * An input laid before a model. What was asked about it is kept here too, so that going back costs nothing.
  * @typedef {{id: string, title: string, sides: Record<string, Side>, outputs: Side|null, steps: Step[], nll: number|null,
  *   attentions: {name: string, heads: number, queries: number, keys: number}[], why: string|null, nested: boolean, faith: object,
- *   seconds: number}} LookData
+ *   seconds: number}} PassData
  * @typedef {{tokens: string[], words: number[], special: boolean[]}} Side
  * @typedef {{top: {choice: string, id: number, p: number}[], target: string|null, p: number|null, nll: number|null, rank: number|null}} Step
  */
-export class Look {
-  /** @param {object} asked @param {LookData} data */
+export class ModelPass {
+  /** @param {object} asked @param {PassData} data */
   constructor(asked, data) {
     this.asked = asked;
     this.data = data;
@@ -66,8 +66,8 @@ export class Look {
 
   /** Queries and keys, as tokens. @returns {[Side, Side]} */
   around(name) {
-    const stack = name.split(".")[0];
-    return [this.data.sides[stack], this.data.sides[name.endsWith(".cross") ? "encoder" : stack]];
+    const stack = name === "cross" ? "decoder" : name.split(".")[0];
+    return [this.data.sides[stack], this.data.sides[name.endsWith("cross") ? "encoder" : stack]];
   }
 
   /** What a query stands for: in a decoder that reads its own output, the word that is written there. */
@@ -75,7 +75,7 @@ export class Look {
     return name.endsWith(".cross") && this.data.outputs ? this.data.outputs : this.around(name)[0];
   }
 
-  /** Ask once; where it was let go, look again and then ask. */
+  /** Ask once; if the server no longer has the pass, run it again and then ask. */
   of(kind, path, given = {}, body = undefined) {
     const key = JSON.stringify([kind === numbers, path, given, body]);
     if (!this.kept.has(key)) {
@@ -86,29 +86,39 @@ export class Look {
     return this.kept.get(key);
   }
 
+  /** JSON about this input. */
+  ask(path, given, body) {
+    return this.of(ask, path, given, body);
+  }
+
+  /** Raw numbers about this input. */
+  numbers(path, given) {
+    return this.of(numbers, path, given);
+  }
+
   async again(question) {
     try {
       return await question();
     } catch (error) {
       if (error.status !== 410) throw error;
-      const fresh = await ask("look", {}, this.asked);
+      const fresh = await ask("pass", {}, this.asked);
       if (fresh.id !== this.data.id) throw new Refused(409, "The files of this run have changed; reload this page to see it as it is now.");
       return question();
     }
   }
 }
 
-const looks = new Map();
+const passes = new Map();
 const KEPT = 12;
 
-/** @returns {Promise<Look>} */
-export function lookAt(asked) {
+/** @returns {Promise<ModelPass>} */
+export function runPass(asked) {
   const key = JSON.stringify(asked);
-  if (!looks.has(key)) {
-    const looking = ask("look", {}, asked).then((data) => new Look(asked, data));
-    looking.catch(() => looks.delete(key));
-    looks.set(key, looking);
-    if (looks.size > KEPT) looks.delete(looks.keys().next().value);
+  if (!passes.has(key)) {
+    const running = ask("pass", {}, asked).then((data) => new ModelPass(asked, data));
+    running.catch(() => passes.delete(key));
+    passes.set(key, running);
+    if (passes.size > KEPT) passes.delete(passes.keys().next().value);
   }
-  return looks.get(key);
+  return passes.get(key);
 }

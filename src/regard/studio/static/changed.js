@@ -1,9 +1,9 @@
-/** A run whose files are no longer those that are looked at: said above the screen, in one sentence, with a way to see it as it is. */
+/** A run whose files are no longer those that are shown: said above the screen, in one sentence, with a way to see it as it is. */
 
 import { ask } from "./api.js";
 import { fill, h, say } from "./dom.js";
 
-const EVERY = 4000; // ms between looks at the files
+const EVERY = 4000; // ms between checks of the files
 
 /** @param {HTMLElement} before */
 export function watchFiles(before) {
@@ -13,15 +13,15 @@ export function watchFiles(before) {
   let card = null;
 
   function tell(sentence) {
-    if ((place.dataset.told ?? "") === (sentence ?? "")) return;
-    place.dataset.told = sentence ?? "";
+    if ((place.dataset.info ?? "") === (sentence ?? "")) return;
+    place.dataset.info = sentence ?? "";
     place.hidden = !sentence;
     if (!sentence) return fill(place);
     fill(place, h("span", { text: sentence }), h("button", { type: "button", class: "tool", text: "Reload", onclick: () => location.reload() }));
     say(sentence);
   }
 
-  async function look() {
+  async function check() {
     if (!card || document.hidden) return;
     const asked = card;
     try {
@@ -31,14 +31,14 @@ export function watchFiles(before) {
       // the screen says when the server does not answer
     }
   }
-  setInterval(look, EVERY);
-  document.addEventListener("visibilitychange", look);
+  setInterval(check, EVERY);
+  document.addEventListener("visibilitychange", check);
   return {
-    /** @param {{name: string, version: string}} told what the page shows */
-    watch(told) {
-      if (card !== told) tell(null);
-      card = told;
-      look();
+    /** @param {{name: string, version: string}} info what the page shows */
+    watch(info) {
+      if (card !== info) tell(null);
+      card = info;
+      check();
     },
   };
 }

@@ -7,14 +7,14 @@ import { set, state } from "./state.js";
 
 /** A slider. @returns {Control} */
 export function slider(key, label, { least, most, by, otherwise, shown = (v) => String(v) }) {
-  const told = h("output", { class: "number" });
+  const info = h("output", { class: "number" });
   const input = h("input", { type: "range", min: least, max: most, step: by, "aria-label": label, "data-key": key });
   input.addEventListener("input", () => set({ [key]: Number(input.value) === otherwise ? null : input.value }));
   const sync = () => {
     input.value = state()[key] ?? otherwise;
-    told.textContent = shown(Number(input.value));
+    info.textContent = shown(Number(input.value));
   };
-  return { node: h("label", { class: "control slider" }, h("span", { text: label }), input, told), sync };
+  return { node: h("label", { class: "control slider" }, h("span", { text: label }), input, info), sync };
 }
 
 /** A switch. @returns {Control} */

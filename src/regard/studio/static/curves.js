@@ -1,4 +1,4 @@
-/** Curves over a common axis, as a drawing: a few, told apart by colour and by name at their ends. */
+/** Curves over a common axis, as a drawing: a few, distinguished by colour and by name at their ends. */
 
 import { kind } from "./colour.js";
 import { num, s } from "./dom.js";

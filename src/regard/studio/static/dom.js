@@ -31,7 +31,7 @@ export function fill(node, ...children) {
   return node;
 }
 
-/** A sentence for whoever listens instead of looks. */
+/** A sentence for people who use a screen reader. */
 export function say(sentence) {
   const said = document.getElementById("said");
   if (said && said.textContent !== sentence) said.textContent = sentence;

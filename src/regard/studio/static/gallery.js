@@ -1,4 +1,4 @@
-/** The images that can be laid before a model: those of the run as thumbnails, and a file that somebody drops or chooses. */
+/** The images that can be given to a model: those of the run as thumbnails, and a file that is dropped or chosen. */
 
 import { ask, hand, numbers } from "./api.js";
 import { fill, h, say } from "./dom.js";
@@ -11,13 +11,13 @@ export const show = (name) => set({ text: name, target: null, q: null, k: null, 
 
 export function gallery(drops) {
   const shelf = h("div", { class: "shelf", role: "listbox", "aria-label": "Images of the run" });
-  const told = h("span", { class: "muted" });
+  const info = h("span", { class: "muted" });
   const refused = h("p", { id: "image-refused", role: "alert" });
   const file = h("input", { type: "file", accept: "image/*", id: "image-file", "aria-label": "Image file", hidden: true });
   const turn = (by) => set({ first: Math.max(0, now.first + by * SHOWN) });
   const pages = [["‹", "Images before", -1], ["›", "More images", 1]].map(([text, label, by]) => h("button", { type: "button", class: "plain", "aria-label": label, text, onclick: () => turn(by) }));
   const choose = h("button", { type: "button", class: "plain", id: "image-choose", onclick: () => file.click() }, "Choose a file", h("kbd", { text: "o" }));
-  const node = h("section", { class: "card gallery" }, h("div", { class: "strip" }, h("h2", { text: "Images" }), told, ...pages), shelf, h("div", { class: "strip" }, choose, h("span", { class: "muted", text: "or drop one anywhere here" }), file), refused);
+  const node = h("section", { class: "card gallery" }, h("div", { class: "strip" }, h("h2", { text: "Images" }), info, ...pages), shelf, h("div", { class: "strip" }, choose, h("span", { class: "muted", text: "or drop one anywhere here" }), file), refused);
   let now = { first: 0, of: 0, images: [], label: null }, card = null;
 
   async function take(given) {
@@ -50,7 +50,7 @@ export function gallery(drops) {
     const small = found.images.length ? await numbers("image-thumbnails", { run: card.name, first: found.first, count: SHOWN }) : null;
     if (!current()) return;
     now = found;
-    told.textContent = found.images.length ? `${found.first + 1} to ${found.first + found.images.length} of ${found.of.toLocaleString("en")}` : "";
+    info.textContent = found.images.length ? `${found.first + 1} to ${found.first + found.images.length} of ${found.of.toLocaleString("en")}` : "";
     pages[0].disabled = found.first === 0;
     pages[1].disabled = found.first + SHOWN >= found.of;
     fill(shelf, ...found.images.map((one, n) => thumb(one, small, n)));
@@ -71,9 +71,9 @@ export function gallery(drops) {
     update,
     label: () => now.label,
     keys: [
-      { key: "n", tells: "next image", does: () => move(1) },
-      { key: "p", tells: "image before", does: () => move(-1) },
-      { key: "o", tells: "choose an image file", does: () => file.click() },
+      { key: "n", description: "next image", action: () => move(1) },
+      { key: "p", description: "image before", action: () => move(-1) },
+      { key: "o", description: "choose an image file", action: () => file.click() },
     ],
   };
 }

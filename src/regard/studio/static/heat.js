@@ -27,7 +27,7 @@ export function paint(context, values, how) {
   context.drawImage(small, x, y, how.wide ?? columns * how.cell, how.tall ?? rows * how.cell);
 }
 
-/** A canvas of so many CSS pixels, sharp on any screen. */
+/** A canvas of this many CSS pixels, sharp on any screen. */
 export function sized(canvas, wide, tall) {
   const dense = Math.max(1, Math.round(window.devicePixelRatio || 1));
   canvas.width = Math.max(1, Math.round(wide * dense));

@@ -1,4 +1,4 @@
-/** An image and what a word looked at in it: a veil lies over the rest, the thinner the larger a cell's weight. */
+/** An image and what a word attended to in it: a veil lies over the rest, the thinner the larger a cell's weight. */
 
 import { h, s, weight } from "./dom.js";
 import { largest } from "./heat.js";
@@ -30,12 +30,12 @@ function between(map, side, y, x) {
   return (at(top, left) * (1 - across) + at(top, right) * across) * (1 - down) + (at(low, left) * (1 - across) + at(low, right) * across) * down;
 }
 
-function veiled(canvas, map, side, most) {
-  const size = side * FINE;
+function veiled(canvas, map, side, most, fine = FINE) {
+  const size = side * fine;
   canvas.width = canvas.height = size;
   const drawn = new ImageData(size, size);
   for (let y = 0, n = 3; y < size; y++)
-    for (let x = 0; x < size; x++, n += 4) drawn.data[n] = Math.round(255 * DARK * (1 - between(map, side, (y + 0.5) / FINE - 0.5, (x + 0.5) / FINE - 0.5) / most));
+    for (let x = 0; x < size; x++, n += 4) drawn.data[n] = Math.round(255 * DARK * (1 - between(map, side, (y + 0.5) / fine - 0.5, (x + 0.5) / fine - 0.5) / most));
   canvas.getContext("2d").putImageData(drawn, 0, 0);
   Object.assign(canvas.dataset, { most: String(most), dark: String(DARK), side: String(side) });
 }
@@ -83,9 +83,19 @@ export function lit(point) {
   return { node, draw };
 }
 
+/** A small picture of what a word attended to. */
+export function thumbnail(image, map, side) {
+  const canvas = pixels(h("canvas", { "aria-hidden": "true" }), image);
+  const veil = h("canvas");
+  veiled(veil, map, side, largest(map, 1e-9), 9);
+  const context = canvas.getContext("2d");
+  context.drawImage(veil, 0, 0, canvas.width, canvas.height);
+  return canvas;
+}
+
 const peak = (map) => map.indexOf(largest(map, -1));
 
-/** In words, for whoever listens: where the largest weight is. */
+/** In words, for screen readers: where the largest weight is. */
 export function tell(map, side) {
   const cell = peak(map);
   return `${weight(map[cell])} at row ${Math.floor(cell / side) + 1}, column ${(cell % side) + 1} of ${side} × ${side} cells`;

@@ -1,8 +1,8 @@
-/** Every key and what it does: pressed anywhere but in a field, told in one overlay that ? opens. */
+/** Keyboard shortcuts: pressed anywhere but in a field, listed in one overlay that ? opens. */
 
 import { h } from "./dom.js";
 
-/** @typedef {{key: string, shown?: string, tells: string, does: (event: KeyboardEvent) => void}} Shortcut */
+/** @typedef {{key: string, shown?: string, description: string, action: (event: KeyboardEvent) => void}} Shortcut */
 
 /** @type {Shortcut[]} */
 const everywhere = [];
@@ -29,7 +29,7 @@ function taken(event) {
 }
 
 window.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && event.target instanceof HTMLElement && event.target !== document.body) {
+  if (event.key === "Escape" && event.target instanceof HTMLElement && event.target !== document.body && event.target.id !== "screen") {
     event.target.blur();
     document.getElementById("screen").focus();
     return;
@@ -38,21 +38,21 @@ window.addEventListener("keydown", (event) => {
   const found = [...here(), ...everywhere].find((one) => one.key === event.key);
   if (!found) return;
   event.preventDefault();
-  found.does(event);
+  found.action(event);
 });
 
 const rows = (shortcuts) =>
-  shortcuts.map((one) => h("tr", {}, h("td", {}, h("kbd", { text: one.shown ?? one.key })), h("td", { text: one.tells })));
+  shortcuts.map((one) => h("tr", {}, h("td", {}, h("kbd", { text: one.shown ?? one.key })), h("td", { text: one.description })));
 
-/** The overlay, made anew each time: what it tells depends on the screen. */
+/** The overlay, built each time it opens, since its keys depend on the screen. */
 export function help(screen) {
-  const own = here().filter((one) => one.tells);
+  const own = here().filter((one) => one.description);
   const box = h(
     "dialog",
     { class: "help", "aria-label": "Keys" },
     h("div", { class: "columns" },
       h("section", {}, h("h2", { text: `On ${screen}` }), h("table", {}, ...rows(own))),
-      h("section", {}, h("h2", { text: "Everywhere" }), h("table", {}, ...rows(everywhere.filter((one) => one.tells)))),
+      h("section", {}, h("h2", { text: "Everywhere" }), h("table", {}, ...rows(everywhere.filter((one) => one.description)))),
     ),
     h("p", { class: "muted", text: "Tab goes from part to part, Esc leaves a field. The view is in the address: reload it, send it." }),
     h("form", { method: "dialog" }, h("button", { text: "Close", autofocus: true })),

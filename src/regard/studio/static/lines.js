@@ -1,4 +1,4 @@
-/** Two columns of tokens and a line for every weight worth one: who looks at whom, at a glance. */
+/** Two columns of tokens and a line for every weight worth one: which query attends to which key, at a glance. */
 
 import { fill, h, piece, s } from "./dom.js";
 import { largest } from "./heat.js";
@@ -6,8 +6,8 @@ import { strongest } from "./weights.js";
 
 const MOST = 400; // lines: more are a grey cloud, and slow
 
-/** @param {{pickRow: (row: number) => void, pickColumn: (column: number) => void, hoverRow: (row: number|null) => void}} does */
-export function lines(does) {
+/** @param {{pickRow: (row: number) => void, pickColumn: (column: number) => void, hoverRow: (row: number|null) => void, hoverColumn: (column: number|null) => void}} handlers */
+export function lines(handlers) {
   const drawing = s("svg", { class: "lines", role: "img" });
   const node = h("div", { class: "lines-box" }, drawing);
 
@@ -23,15 +23,15 @@ export function lines(does) {
     const most = Math.max(1e-6, largest(values));
     const drawn = kept(shown, mark, least * most, each);
     const all = drawn.map(({ row, column, weight }) => {
-      const faded = mark.row !== null && mark.row !== row;
+      const faded = mark.row !== null ? mark.row !== row : mark.column !== null && mark.column !== column;
       const share = weight / most;
       const opacity = (faded ? 0.12 : 0.95) * Math.sqrt(share);
       const curve = `M${left + 6},${yRow(row)} C${wide / 2},${yRow(row)} ${wide / 2},${yColumn(column)} ${right - 6},${yColumn(column)}`;
-      return s("path", { d: curve, class: mark.row === row ? "line on" : "line", "stroke-width": 0.6 + 3 * share, "stroke-opacity": opacity.toFixed(3) });
+      return s("path", { d: curve, class: mark.row === row || (mark.row === null && mark.column === column) ? "line on" : "line", "stroke-width": 0.6 + 3 * share, "stroke-opacity": opacity.toFixed(3) });
     });
     const size = (step) => Math.max(7.5, Math.min(13, step - 1));
-    const row = (one, n) => s("text", { x: left, y: yRow(n), "text-anchor": "end", "dominant-baseline": "central", "font-size": size(down), class: `pick ${mark.row === n ? "marked" : one.special ? "special" : ""}`, onclick: () => does.pickRow(n), onmouseenter: () => does.hoverRow(n), onmouseleave: () => does.hoverRow(null), text: piece(one.text) });
-    const column = (one, n) => s("text", { x: right, y: yColumn(n), "dominant-baseline": "central", "font-size": size(across), class: `pick ${mark.column === n ? "marked" : one.special ? "special" : ""}`, onclick: () => does.pickColumn(n), text: piece(one.text) });
+    const row = (one, n) => s("text", { x: left, y: yRow(n), "text-anchor": "end", "dominant-baseline": "central", "font-size": size(down), class: `pick ${mark.row === n ? "marked" : one.special ? "special" : ""}`, onclick: () => handlers.pickRow(n), onmouseenter: () => handlers.hoverRow(n), onmouseleave: () => handlers.hoverRow(null), text: piece(one.text) });
+    const column = (one, n) => s("text", { x: right, y: yColumn(n), "dominant-baseline": "central", "font-size": size(across), class: `pick ${mark.column === n ? "marked" : one.special ? "special" : ""}`, onclick: () => handlers.pickColumn(n), onmouseenter: () => handlers.hoverColumn(n), onmouseleave: () => handlers.hoverColumn(null), text: piece(one.text) });
     drawing.setAttribute("width", String(wide));
     drawing.setAttribute("height", String(Math.max(60, Math.min(tall, 36 + 26 * Math.max(rows.length, columns.length)))));
     drawing.setAttribute("aria-label", `${drawn.length} lines from queries to keys`);
@@ -47,9 +47,9 @@ export function lines(does) {
   return { node, draw };
 }
 
-/** So many of each query, none below the least, and never more than can be seen. */
+/** At most `each` of every query, none below the least, and never more than can be seen. */
 function kept(shown, mark, least, each) {
   const found = shown.rows.flatMap((_, row) => strongest(shown, { row, count: each, least }));
-  const some = mark.column === null ? found : [...found, ...shown.rows.flatMap((_, row) => strongest(shown, { row, count: 1e4, least }).filter((one) => one.column === mark.column))];
+  const some = mark.column === null ? found : [...found, ...shown.rows.flatMap((_, row) => strongest(shown, { row, column: mark.column, least }))];
   return some.sort((a, b) => a.weight - b.weight).slice(-MOST);
 }

@@ -1,6 +1,6 @@
-/** Start: find the runs, lay the text before the model, and keep the screen that is open up to date with the address. */
+/** Start: find the runs, run the model on the text, and keep the screen that is open up to date with the address. */
 
-import { ask, lookAt, Refused } from "./api.js";
+import { ask, runPass, Refused } from "./api.js";
 import { watchFiles } from "./changed.js";
 import { fill, h, say } from "./dom.js";
 import { bind, help, screenKeys } from "./keys.js";
@@ -13,10 +13,10 @@ import { onTheme, turn } from "./theme.js";
 const root = document.getElementById("screen");
 const cards = new Map();
 const files = watchFiles(root);
-let nav, top_, view, mounted, stands = false, latest = 0, context = { look: null, card: null };
+let nav, top_, view, mounted, stands = false, latest = 0, context = { pass: null, card: null };
 
 const screen = () => SCREENS.find((one) => one.id === state().screen) ?? SCREENS[0];
-/** Of a screen that stands: before, it has nothing to save and nothing that keys could move. */
+/** A screen that is not drawn yet has nothing to save and nothing that keys could move. */
 const data = () => (stands && view?.data?.(context)) || {};
 const keys = () => (stands && view?.keys?.(context)) || [];
 
@@ -33,8 +33,8 @@ function card(run, step) {
 }
 
 /** A screen is another one for images than for text. */
-function mount(told) {
-  const wanted = `${screen().id} ${told.images ? "image" : "text"}`;
+function mount(info) {
+  const wanted = `${screen().id} ${info.images ? "image" : "text"}`;
   if (mounted === wanted) return;
   view?.close?.();
   mounted = wanted;
@@ -53,29 +53,29 @@ async function update() {
   const waiting = setTimeout(() => mine === latest && top_.busy(true), 120);
   nav.sync();
   try {
-    const told = await card(state().run, state().step);
+    const info = await card(state().run, state().step);
     if (mine !== latest) return;
-    if (!state().text) return set({ text: told.example });
-    nav.tell(told.facts);
-    files.watch(told);
-    top_.sync(told);
-    if (told.images && screen().before) {
-      mount(told);
-      await view.before(told, () => mine === latest);
+    if (!state().text) return set({ text: info.example });
+    nav.tell(info.facts);
+    files.watch(info);
+    top_.sync(info);
+    if (info.images && screen().before) {
+      mount(info);
+      await view.before(info, () => mine === latest);
       stands = true;
       if (mine !== latest) return;
     }
-    const look = screen().free ? null : await lookAt(asked(state())).catch((error) => alone(error, told));
-    if (mine !== latest || look === undefined) return;
-    if (look?.data.why && lacks(screen(), told)) throw new Refused(400, look.data.why);
-    mount(told);
-    context = { look, card: told };
+    const pass = screen().free ? null : await runPass(asked(state())).catch((error) => alone(error, info));
+    if (mine !== latest || pass === undefined) return;
+    if (pass?.data.why && lacks(screen(), info)) throw new Refused(400, pass.data.why);
+    mount(info);
+    context = { pass, card: info };
     document.getElementById("refused")?.remove();
     await view.update(context, () => mine === latest);
     if (mine !== latest) return;
     stands = true;
     root.dataset.ready = state().screen;
-    root.dataset.look = look?.data.id ?? "";
+    root.dataset.pass = pass?.data.id ?? "";
   } catch (error) {
     if (mine === latest) refuse(error);
   } finally {
@@ -84,20 +84,20 @@ async function update() {
   }
 }
 
-/** A model that cannot be looked into may still have something to say. */
-async function alone(error, told) {
-  if (error.status !== 400 || screen().id !== "run" || told.images || !state().text.trim()) throw error;
+/** A model that cannot be inspected may still have something to say. */
+async function alone(error, info) {
+  if (error.status !== 400 || screen().id !== "run" || info.images || !state().text.trim()) throw error;
   const { answer } = await ask("answer", {}, asked(state())).catch(() => Promise.reject(error));
-  mount(told);
+  mount(info);
   view.alone(answer, error.message);
-  context = { look: null, card: told };
+  context = { pass: null, card: info };
   document.getElementById("refused")?.remove();
   stands = true;
   root.dataset.ready = state().screen;
 }
 
 /** Has this screen nothing to draw where no attention can be? */
-const lacks = (one, told) => one.attends || (one.id === "ablate" && Object.keys(told.attentions).length === 0);
+const lacks = (one, info) => one.attends || (one.id === "ablate" && Object.keys(info.attentions).length === 0);
 
 /** One sentence; below it stays what this screen has drawn before, and nothing of another. */
 function refuse(error) {
@@ -105,13 +105,13 @@ function refuse(error) {
     view?.close?.();
     view = mounted = undefined;
     fill(root);
-    root.className = root.dataset.look = "";
+    root.className = root.dataset.pass = "";
   }
   root.dataset.ready = state().screen;
   const sentence = error.status === undefined ? `Something in this page went wrong: ${error.message}` : error.message;
   if (error.status === undefined) console.error(error);
   document.getElementById("refused")?.remove();
-  root.before(h("p", { id: "refused", role: "alert", class: error.status === 400 ? "told" : "", text: sentence[0].toUpperCase() + sentence.slice(1) }));
+  root.before(h("p", { id: "refused", role: "alert", class: error.status === 400 ? "info" : "", text: sentence[0].toUpperCase() + sentence.slice(1) }));
   top_.sync();
   say(sentence);
 }
@@ -121,12 +121,12 @@ async function start() {
   nav = navigation(SCREENS);
   const tools = { help: () => help(screen().title), save: () => exportMenu(data), turn };
   top_ = bar(runs, tools);
-  SCREENS.forEach((one, n) => bind({ key: String(n + 1), tells: `${one.title}: ${one.tells}`, does: () => set({ screen: one.id }, { step: true }) }));
+  SCREENS.forEach((one, n) => bind({ key: String(n + 1), description: `${one.title}: ${one.description}`, action: () => set({ screen: one.id }, { step: true }) }));
   bind(
-    { key: "/", tells: "type a text", does: () => top_.focus() },
-    { key: "e", tells: "export what is seen", does: tools.save },
-    { key: "t", tells: "light or dark", does: turn },
-    { key: "?", tells: "these keys", does: tools.help },
+    { key: "/", description: "type a text", action: () => top_.focus() },
+    { key: "e", description: "export what is seen", action: tools.save },
+    { key: "t", description: "light or dark", action: turn },
+    { key: "?", description: "these keys", action: tools.help },
   );
   onChange(update);
   onTheme(update);

@@ -1,4 +1,4 @@
-/** A matrix to look at and walk over: shades on a canvas, tokens as real text around it, a mark that pointer and keys move. */
+/** A matrix to point at and walk over: shades on a canvas, tokens as real text around it, a mark that pointer and keys move. */
 
 import { onColour } from "./colour.js";
 import { css, fill, h, piece, s } from "./dom.js";
@@ -6,8 +6,8 @@ import { largest, legend, paint, sized } from "./heat.js";
 
 const SLANT = 8; // pixels that a label's foot stands beside its column's middle
 
-/** @param {{pick: (row: number, column: number) => void, hover: (row: number|null, column: number|null) => void}} does */
-export function matrix(does) {
+/** @param {{pick: (row: number, column: number) => void, hover: (row: number|null, column: number|null) => void}} handlers */
+export function matrix(handlers) {
   const canvas = h("canvas", { class: "cells", role: "img" });
   const over = s("svg", { class: "over" });
   const scale = h("canvas", { "aria-hidden": "true" });
@@ -23,11 +23,11 @@ export function matrix(does) {
     const column = Math.floor((event.clientX - box.left) / plan.cell);
     return row >= 0 && row < plan.rows && column >= 0 && column < plan.columns ? [row, column] : [null, null];
   };
-  node.addEventListener("mousemove", (event) => does.hover(...place(event)));
-  node.addEventListener("mouseleave", () => does.hover(null, null));
+  node.addEventListener("mousemove", (event) => handlers.hover(...place(event)));
+  node.addEventListener("mouseleave", () => handlers.hover(null, null));
   node.addEventListener("click", (event) => {
     const [row, column] = place(event);
-    if (row !== null) does.pick(row, column);
+    if (row !== null) handlers.pick(row, column);
   });
 
   /** @param {import("./weights.js").Shown} shown @param {{row: number|null, column: number|null}} mark */

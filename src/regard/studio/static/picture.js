@@ -103,8 +103,8 @@ function line(words, box, style, sheet, frame) {
 }
 
 function text(words, x, y, style, sheet) {
-  const look = { "font-size": style.fontSize, "font-family": style.fontFamily, "font-weight": style.fontWeight, fill: style.color };
-  sheet.append(make("text", { x, y: y + parseFloat(style.fontSize) * 0.35, ...look }, words));
+  const pass = { "font-size": style.fontSize, "font-family": style.fontFamily, "font-weight": style.fontWeight, fill: style.color };
+  sheet.append(make("text", { x, y: y + parseFloat(style.fontSize) * 0.35, ...pass }, words));
 }
 
 /** A drawing by itself, with what style sheets say of it written into it. */

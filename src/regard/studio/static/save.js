@@ -67,12 +67,12 @@ const KINDS = [["svg", "picture that scales, words as words"], ["png", "picture,
 /** The menu that E opens. */
 export function exportMenu(data) {
   const box = h("dialog", { class: "export", "aria-label": "Export" }, h("h2", { text: "Export what is seen" }));
-  KINDS.forEach(([kind, tells], n) => {
+  KINDS.forEach(([kind, description], n) => {
     const take = () => {
       box.close();
       save(kind, data());
     };
-    const row = h("button", { type: "button", class: "row", "data-kind": kind, onclick: take, autofocus: n === 0 }, h("b", { text: kind.toUpperCase() }), h("span", { text: tells }));
+    const row = h("button", { type: "button", class: "row", "data-kind": kind, onclick: take, autofocus: n === 0 }, h("b", { text: kind.toUpperCase() }), h("span", { text: description }));
     box.append(row);
   });
   box.append(h("form", { method: "dialog" }, h("button", { text: "Close" })));

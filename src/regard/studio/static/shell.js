@@ -10,7 +10,7 @@ export function navigation(screens) {
   const list = document.getElementById("screens");
   const mark = h("div", { class: "brand" }, h("img", { src: "/static/icon.svg", alt: "", width: 22, height: 22 }), h("b", { text: "Regard" }), h("span", { text: "studio" }));
   const links = screens.map((one, n) =>
-    h("button", { type: "button", class: "screen", "data-screen": one.id, title: one.tells, onclick: () => set({ screen: one.id }, { step: true }) },
+    h("button", { type: "button", class: "screen", "data-screen": one.id, title: one.description, onclick: () => set({ screen: one.id }, { step: true }) },
       h("kbd", { text: n + 1 }), h("span", { text: one.title })),
   );
   const foot = h("div", { class: "foot" });
@@ -26,8 +26,8 @@ export function navigation(screens) {
   };
 }
 
-/** @param {string[]} runs @param {{help: () => void, save: () => void, turn: () => void}} does */
-export function bar(runs, does) {
+/** @param {string[]} runs @param {{help: () => void, save: () => void, turn: () => void}} handlers */
+export function bar(runs, handlers) {
   const run = h("select", { "aria-label": "Run", id: "run" }, ...runs.map((name) => h("option", { value: name, text: name })));
   const text = h("textarea", { id: "text", rows: 1, spellcheck: "false", "aria-label": "Text", placeholder: "a text for the model" });
   const target = h("textarea", { id: "target", rows: 1, spellcheck: "false", "aria-label": "Scored on" });
@@ -36,7 +36,7 @@ export function bar(runs, does) {
   run.addEventListener("change", () => set({ run: run.value, text: null, target: null, step: null, at: null, head: null, off: null, q: null, k: null, first: null, force: null, node: null }, { step: true }));
   typed(text, (value) => set({ text: value, target: null, q: null, k: null, force: null, say: null }));
   typed(target, (value) => set({ target: value, q: null, k: null }));
-  const buttons = [["e", "Export", does.save], ["t", "Theme", does.turn], ["?", "Keys", does.help]];
+  const buttons = [["e", "Export", handlers.save], ["t", "Theme", handlers.turn], ["?", "Keys", handlers.help]];
   fill(
     document.getElementById("bar"),
     run,

@@ -9,7 +9,7 @@ const short = (value) => (Math.abs(value) < 0.005 ? "0" : Math.abs(value) >= 9.9
 
 /**
  * @typedef {{label: string, names?: string[], values: number[], name: string, vector?: string, marked?: number, note?: string, kind?: string,
- *   most?: number, tells: (index: number) => string, picked?: (index: number) => void}} Vector
+ *   most?: number, description: (index: number) => string, picked?: (index: number) => void}} Vector
  * @param {Vector} vector
  * @param {(vector: Vector, index: number) => void} chose
  */

@@ -1,6 +1,5 @@
 /** Ablate: a switch for every head; what is said, how surely, and how much is lost without the ones that are off. */
 
-import { ask } from "../api.js";
 import { called } from "../chosen.js";
 import { colour, onColour } from "../colour.js";
 import { curves } from "../curves.js";
@@ -8,7 +7,7 @@ import { fill, h, num, percent, piece, say } from "../dom.js";
 import { largest } from "../heat.js";
 import { set, state } from "../state.js";
 
-export const ablate = { id: "ablate", title: "Ablate", tells: "switch heads off", mount };
+export const ablate = { id: "ablate", title: "Ablate", description: "switch heads off", mount };
 
 const signed = (value) => (Math.abs(value) < 5e-4 ? "0.000" : value.toFixed(3).replace("-", "−"));
 
@@ -24,28 +23,28 @@ function flip(name, head) {
 
 function mount(root) {
   const grid = h("div", { class: "switches", role: "group", "aria-label": "Heads" });
-  const told = h("p", { class: "muted" });
+  const info = h("p", { class: "muted" });
   const effect = h("section", { class: "card effect" });
   const chart = h("section", { class: "card" });
   const bare = h("button", { type: "button", class: "plain", text: "All on", onclick: () => set({ off: null }) });
-  root.append(h("div", { class: "ablate-main" }, h("section", { class: "card" }, h("div", { class: "strip" }, h("h2", { text: "Every head, and how much the loss rises without it alone" }), bare), grid, told, chart), effect));
+  root.append(h("div", { class: "ablate-main" }, h("section", { class: "card" }, h("div", { class: "strip" }, h("h2", { text: "Every head, and how much the loss rises without it alone" }), bare), grid, info, chart), effect));
   let now = null;
 
-  async function update({ look }, current) {
+  async function update({ pass }, current) {
     const off = read();
     const any = Object.keys(off).length > 0;
-    const [{ rise, changes }, kept] = await Promise.all([look.of(ask, "ablations"), look.of(ask, "kept")]);
-    const after = any ? await look.of(ask, "ablate", {}, { off }) : null;
+    const [{ rise, changes }, kept] = await Promise.all([pass.ask("ablations"), pass.ask("kept")]);
+    const after = any ? await pass.ask("ablate", {}, { off }) : null;
     if (!current()) return;
-    now = { look, off, rise, changes, kept, after };
+    now = { pass, off, rise, changes, kept, after };
     const most = largest(Object.values(rise).flat().map(Math.abs), 1e-6);
     const focus = document.activeElement?.dataset?.head;
     fill(grid, ...Object.keys(rise).map((name) => row({ name }, rise[name], changes[name], off[name] ?? [], most)));
     if (focus) grid.querySelector(`[data-head="${CSS.escape(focus)}"]`)?.focus();
-    told.textContent = `blue: worse without it, orange: better; to ${num(most)} nats a token. One copy of the text for each head, all in a few passes.`;
-    fill(effect, ...effects(look.data, after, off));
+    info.textContent = `blue: worse without it, orange: better; to ${num(most)} nats a token. One copy of the text for each head, all in a few passes.`;
+    fill(effect, ...effects(pass.data, after, off));
     fill(chart, h("h2", {}, "Fewer and fewer heads", h("span", { class: "muted", text: " those missed least on this text go first; loss on this text alone" })), curves({ loss: kept.points.map(([heads, loss]) => [heads, loss]).reverse() }, { wide: chart.clientWidth - 30, tall: 150, x: "heads kept", marks: [] }));
-    if (after) say(`without ${count(off)}: loss ${num(look.data.nll)} to ${num(after.nll)}; ${after.answer}`);
+    if (after) say(`without ${count(off)}: loss ${num(pass.data.nll)} to ${num(after.nll)}; ${after.answer}`);
   }
 
   function step(down, across) {
@@ -60,15 +59,15 @@ function mount(root) {
   return {
     update,
     keys: () => [
-      { key: "ArrowRight", shown: "→", tells: "next head", does: () => step(0, 1) },
-      { key: "ArrowLeft", shown: "←", tells: "head before", does: () => step(0, -1) },
-      { key: "ArrowDown", shown: "↓", tells: "layer below", does: () => step(1, 0) },
-      { key: "ArrowUp", shown: "↑", tells: "layer above", does: () => step(-1, 0) },
-      { key: " ", shown: "Space", tells: "switch the head off or on", does: () => step(0, 1) },
-      { key: "Backspace", shown: "⌫", tells: "all on", does: () => bare.click() },
-      { key: "u", tells: "off the one that is missed most", does: () => worst() },
+      { key: "ArrowRight", shown: "→", description: "next head", action: () => step(0, 1) },
+      { key: "ArrowLeft", shown: "←", description: "head before", action: () => step(0, -1) },
+      { key: "ArrowDown", shown: "↓", description: "layer below", action: () => step(1, 0) },
+      { key: "ArrowUp", shown: "↑", description: "layer above", action: () => step(-1, 0) },
+      { key: " ", shown: "Space", description: "switch the head off or on", action: () => step(0, 1) },
+      { key: "Backspace", shown: "⌫", description: "all on", action: () => bare.click() },
+      { key: "u", description: "off the one that is missed most", action: () => worst() },
     ],
-    data: () => ({ off: now.off, rise: now.rise, changes: now.changes, kept: now.kept, before: { nll: now.look.data.nll, steps: now.look.data.steps }, after: now.after }),
+    data: () => ({ off: now.off, rise: now.rise, changes: now.changes, kept: now.kept, before: { nll: now.pass.data.nll, steps: now.pass.data.steps }, after: now.after }),
   };
 
   function worst() {

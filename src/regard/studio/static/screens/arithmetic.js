@@ -1,6 +1,5 @@
 /** Arithmetic: one weight, from two tokens' vectors to what the head adds, with the model's own numbers; each says where it is from. */
 
-import { ask } from "../api.js";
 import { called, chosen, moving, notCause } from "../chosen.js";
 import { panel, select } from "../controls.js";
 import { fill, h, num, piece, say } from "../dom.js";
@@ -8,20 +7,20 @@ import { number, set } from "../state.js";
 import { strip } from "../strip.js";
 import { vectorsOf } from "./arithmetic_steps.js";
 
-export const arithmetic = { id: "arithmetic", title: "Arithmetic", tells: "one weight, number by number", mount, attends: true };
+export const arithmetic = { id: "arithmetic", title: "Arithmetic", description: "one weight, number by number", mount, attends: true };
 
 function mount(root) {
   let now = null;
   const tokens = (side) => (now ? side().tokens.map((token, n) => [String(n), `${n}  ${piece(token)}`]) : []);
   const controls = panel(
-    select("at", "attention", () => (now?.look.data.attentions ?? []).map((one) => [one.name, called(one.name)]), () => now?.at.name),
+    select("at", "attention", () => (now?.pass.data.attentions ?? []).map((one) => [one.name, called(one.name)]), () => now?.at.name),
     select("head", "head", () => Array.from({ length: now?.at.heads ?? 0 }, (_, n) => [String(n), String(n)]), () => String(now?.at.number)),
-    select("q", "query", () => tokens(() => now.look.writes(now.at.name)), () => String(now?.q ?? 0)),
-    select("k", "key", () => tokens(() => now.look.around(now.at.name)[1]), () => String(now?.k ?? 0)),
+    select("q", "query", () => tokens(() => now.pass.writes(now.at.name)), () => String(now?.q ?? 0)),
+    select("k", "key", () => tokens(() => now.pass.around(now.at.name)[1]), () => String(now?.k ?? 0)),
   );
   const flow = h("div", { class: "flow" });
   const source = h("div", { class: "source" });
-  const side = h("aside", { class: "card detail" }, source, notCause(() => now.look));
+  const side = h("aside", { class: "card detail" }, source, notCause(() => now.pass));
   root.append(h("div", { class: "strip" }, controls.node), h("div", { class: "arithmetic-main" }, flow, side));
   let asking = 0;
 
@@ -29,23 +28,23 @@ function mount(root) {
   async function chose(vector, index) {
     const mine = ++asking;
     const title = h("h2", {}, `${vector.name}[${index}]`, h("b", { class: "big number", text: num(vector.values[index], 4) }));
-    const told = vector.tells(index);
-    fill(source, title, h("p", { text: told }));
-    say(`${vector.name} ${index}: ${num(vector.values[index])}. ${told}`);
+    const info = vector.description(index);
+    fill(source, title, h("p", { text: info }));
+    say(`${vector.name} ${index}: ${num(vector.values[index])}. ${info}`);
     if (!vector.vector) return;
     const { at, q, k } = now;
-    const found = await now.look.of(ask, "terms", { name: at.name, head: at.number, query: q, key: k, vector: vector.vector, index: vector.vector === "dot" ? 0 : index });
-    if (mine === asking) fill(source, title, h("p", { text: told }), ...sum(found));
+    const found = await now.pass.ask("terms", { name: at.name, head: at.number, query: q, key: k, vector: vector.vector, index: vector.vector === "dot" ? 0 : index });
+    if (mine === asking) fill(source, title, h("p", { text: info }), ...sum(found));
   }
 
-  async function update({ look }, current) {
-    const at = chosen(look);
+  async function update({ pass }, current) {
+    const at = chosen(pass);
     const clamp = (n, most) => Math.min(most - 1, Math.max(0, n));
-    now = { look, at, q: clamp(number("q", 0), at.queries), k: clamp(number("k", 0), at.keys) };
+    now = { pass, at, q: clamp(number("q", 0), at.queries), k: clamp(number("k", 0), at.keys) };
     controls.sync();
     let data;
     try {
-      data = await look.of(ask, "arithmetic", { name: at.name, head: at.number, query: now.q, key: now.k });
+      data = await pass.ask("arithmetic", { name: at.name, head: at.number, query: now.q, key: now.k });
     } catch (error) {
       if (error.status !== 400 || !current()) throw error;
       fill(source);
@@ -54,7 +53,7 @@ function mount(root) {
     if (!current()) return;
     now.data = data;
     const wide = Math.max(240, flow.clientWidth - 250);
-    const steps = vectorsOf(data, look.writes(at.name).tokens[now.q], look.around(at.name)[1], (k) => set({ k }));
+    const steps = vectorsOf(data, pass.writes(at.name).tokens[now.q], pass.around(at.name)[1], (k) => set({ k }));
     fill(flow, ...steps.map((one, n) => step(one, n + 1, chose, wide)));
     const check = data.difference < 1e-3;
     fill(source, h("h2", { text: "Where numbers come from" }), h("p", { text: "Point at a number, or walk: Tab goes from vector to vector, ← and → from number to number." }),
@@ -67,13 +66,13 @@ function mount(root) {
   };
   return {
     update,
-    keys: ({ look }) => [
-      { key: "ArrowDown", shown: "↓", tells: "next vector", does: () => walk(1) },
-      { key: "ArrowUp", shown: "↑", tells: "vector before", does: () => walk(-1) },
-      { key: "ArrowRight", shown: "← →", tells: "from number to number", does: () => walk(1) },
-      { key: "k", tells: "next key", does: () => set({ k: (now.k + 1) % now.at.keys }) },
-      { key: "q", tells: "next query", does: () => set({ q: (now.q + 1) % now.at.queries }) },
-      ...moving(look),
+    keys: ({ pass }) => [
+      { key: "ArrowDown", shown: "↓", description: "next vector", action: () => walk(1) },
+      { key: "ArrowUp", shown: "↑", description: "vector before", action: () => walk(-1) },
+      { key: "ArrowRight", shown: "← →", description: "from number to number", action: () => walk(1) },
+      { key: "k", description: "next key", action: () => set({ k: (now.k + 1) % now.at.keys }) },
+      { key: "q", description: "next query", action: () => set({ q: (now.q + 1) % now.at.queries }) },
+      ...moving(pass),
     ],
     data: () => ({ attention: now.at.name, head: now.at.number, query: now.q, key: now.k, ...now.data }),
   };

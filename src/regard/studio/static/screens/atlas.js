@@ -1,6 +1,5 @@
 /** Atlas: every head of the model on one canvas, with a measure below each; Enter opens the one that is marked. */
 
-import { ask, numbers } from "../api.js";
 import { called, chosen, notCause } from "../chosen.js";
 import { kind } from "../colour.js";
 import { choice, panel } from "../controls.js";
@@ -9,14 +8,14 @@ import { largest, paint, sized } from "../heat.js";
 import { set, state } from "../state.js";
 import { BELOW, GAP, layout } from "./atlas_layout.js";
 
-export const atlas = { id: "atlas", title: "Atlas", tells: "every head at once", mount, attends: true };
+export const atlas = { id: "atlas", title: "Atlas", description: "every head at once", mount, attends: true };
 
 const MEASURES = [
-  ["evenness", "evenness", "how evenly it looks: 0 at one key, 1 at all alike"],
+  ["evenness", "evenness", "how evenly it attends: 0 to one key, 1 to all alike"],
   ["entropy", "entropy", "nats: 0 where one key has all"],
-  ["distance", "distance", "tokens between a query and where it looks"],
+  ["distance", "distance", "tokens between a query and the keys it attends to"],
   ["largest", "largest", "the largest weight of a row, on average"],
-  ["specials", "on marks", "weight on <eos>, [SEP] and the like"],
+  ["specials", "on specials", "weight on <eos>, [SEP] and the like"],
   ["first", "on the first", "weight on the first token"],
   ["itself", "on itself", "weight on the query's own place"],
   ["importance", "loss without it", "how much the loss rises when the head is switched off"],
@@ -26,27 +25,27 @@ const MEASURES = [
 function mount(root) {
   const canvas = h("canvas", { id: "atlas-canvas", role: "img", tabindex: 0 });
   const side = h("aside", { class: "card detail" });
-  const told = h("p", { class: "muted" });
+  const info = h("p", { class: "muted" });
   const controls = panel(choice("by", "below each head", () => MEASURES.map(([key, label]) => [key, label])));
   const box = h("div", { class: "atlas-box" }, canvas);
-  root.append(h("div", { class: "strip" }, controls.node, told), h("div", { class: "atlas-main" }, box, side));
+  root.append(h("div", { class: "strip" }, controls.node, info), h("div", { class: "atlas-main" }, box, side));
   let now = null;
 
   const mark = () => now.plan.cells.find((one) => one.name === now.at.name && one.head === now.at.number) ?? now.plan.cells[0];
 
-  async function update({ look }, current) {
+  async function update({ pass }, current) {
     controls.sync();
     const began = performance.now();
-    const [statistics, ...thumbs] = await Promise.all([look.of(ask, "heads"), ...look.data.attentions.map((one) => look.of(numbers, "thumbnails", { name: one.name }))]);
-    const measure = await measured(look, statistics);
+    const [statistics, ...thumbs] = await Promise.all([pass.ask("heads"), ...pass.data.attentions.map((one) => pass.numbers("thumbnails", { name: one.name }))]);
+    const measure = await measured(pass, statistics);
     if (!current()) return;
-    const plan = layout(look, box.clientWidth - 8, box.clientHeight - 8);
-    now = { look, statistics, measure, plan, at: chosen(look), thumbs: new Map(look.data.attentions.map((one, n) => [one.name, thumbs[n]])) };
+    const plan = layout(pass, box.clientWidth - 8, box.clientHeight - 8);
+    now = { pass, statistics, measure, plan, at: chosen(pass), thumbs: new Map(pass.data.attentions.map((one, n) => [one.name, thumbs[n]])) };
     const drawing = performance.now();
     draw(canvas, now, mark());
     canvas.dataset.drawn = String(Math.round(performance.now() - drawing));
-    told.textContent = MEASURES.find(([key]) => key === (state().by ?? "evenness"))[2];
-    fill(side, ...detail(now, () => now.look));
+    info.textContent = MEASURES.find(([key]) => key === (state().by ?? "evenness"))[2];
+    fill(side, ...detail(now, () => now.pass));
     canvas.dataset.ms = String(Math.round(performance.now() - began));
     say(canvas.getAttribute("aria-label"));
   }
@@ -68,33 +67,33 @@ function mount(root) {
   return {
     update,
     keys: () => [
-      { key: "ArrowRight", shown: "→", tells: "head to the right", does: () => step(1, 0) },
-      { key: "ArrowLeft", shown: "←", tells: "head to the left", does: () => step(-1, 0) },
-      { key: "ArrowDown", shown: "↓", tells: "layer below", does: () => step(0, 1) },
-      { key: "ArrowUp", shown: "↑", tells: "layer above", does: () => step(0, -1) },
-      { key: "Enter", tells: "open this head", does: open },
-      { key: "m", tells: "next measure", does: () => set({ by: MEASURES[(MEASURES.findIndex(([key]) => key === (state().by ?? "evenness")) + 1) % MEASURES.length][0] }) },
+      { key: "ArrowRight", shown: "→", description: "head to the right", action: () => step(1, 0) },
+      { key: "ArrowLeft", shown: "←", description: "head to the left", action: () => step(-1, 0) },
+      { key: "ArrowDown", shown: "↓", description: "layer below", action: () => step(0, 1) },
+      { key: "ArrowUp", shown: "↑", description: "layer above", action: () => step(0, -1) },
+      { key: "Enter", description: "open this head", action: open },
+      { key: "m", description: "next measure", action: () => set({ by: MEASURES[(MEASURES.findIndex(([key]) => key === (state().by ?? "evenness")) + 1) % MEASURES.length][0] }) },
     ],
-    data: () => ({ title: now.look.data.title, measure: state().by ?? "evenness", statistics: now.statistics, values: now.measure.values }),
+    data: () => ({ title: now.pass.data.title, measure: state().by ?? "evenness", statistics: now.statistics, values: now.measure.values }),
   };
 }
 
 /** The chosen number of every head; what takes another pass is asked for only when chosen. */
-async function measured(look, statistics) {
+async function measured(pass, statistics) {
   const by = state().by ?? "evenness";
   if (by === "importance") {
-    const { rise } = await look.of(ask, "ablations");
+    const { rise } = await pass.ask("ablations");
     return { values: rise, most: largest(Object.values(rise).flat(), 1e-9) };
   }
   if (by === "role") {
-    const { roles } = await look.of(ask, "roles");
+    const { roles } = await pass.ask("roles");
     return { values: Object.fromEntries(Object.entries(roles).map(([name, heads]) => [name, heads.map((one) => one.score)])), most: 1, roles };
   }
   const values = statistics[by];
   return { values, most: ["evenness", "largest", "specials", "first", "itself"].includes(by) ? 1 : largest(Object.values(values).flat().map((v) => v ?? 0), 1e-9) };
 }
 
-function draw(canvas, { look, measure, plan, thumbs }, mark) {
+function draw(canvas, { pass, measure, plan, thumbs }, mark) {
   const context = sized(canvas, plan.wide, plan.tall);
   const ink = css("--ink");
   const muted = css("--muted");
@@ -127,17 +126,17 @@ function draw(canvas, { look, measure, plan, thumbs }, mark) {
   context.lineWidth = 2.5;
   context.strokeRect(mark.x - 3, mark.y - 3, cell + 6, cell + 6);
   const value = measure.values[mark.name][mark.head];
-  canvas.setAttribute("aria-label", `${look.data.attentions.length} attentions; marked: ${called(mark.name)}, head ${mark.head}, ${state().by ?? "evenness"} ${num(value)}`);
+  canvas.setAttribute("aria-label", `${pass.data.attentions.length} attentions; marked: ${called(mark.name)}, head ${mark.head}, ${state().by ?? "evenness"} ${num(value)}`);
 }
 
-function detail({ look, statistics, measure, at, thumbs }, lookNow) {
+function detail({ pass, statistics, measure, at, thumbs }, lookNow) {
   const canvas = h("canvas", { role: "img", "aria-label": `${called(at.name)} head ${at.number}` });
   const { shape, data } = thumbs.get(at.name);
   const size = shape[1] * shape[2];
   const side = 236;
   const scale = side / Math.max(shape[1], shape[2]);
   paint(sized(canvas, shape[2] * scale, shape[1] * scale), data.subarray(at.number * size, (at.number + 1) * size), { rows: shape[1], columns: shape[2], wide: shape[2] * scale, tall: shape[1] * scale, most: 255 });
-  const rows = MEASURES.slice(0, 7).map(([key, label, tells]) => h("tr", { title: tells }, h("td", { text: label }), h("td", { class: "number", text: num(statistics[key][at.name][at.number]) })));
+  const rows = MEASURES.slice(0, 7).map(([key, label, description]) => h("tr", { title: description }, h("td", { text: label }), h("td", { class: "number", text: num(statistics[key][at.name][at.number]) })));
   const role = measure.roles?.[at.name][at.number];
   const [queries, keys] = [at.queries, at.keys];
   return [

@@ -6,9 +6,9 @@ const GROUP = 34;
 const TITLE = 40;
 
 /** Groups beside each other: a stack's self-attention, its cross-attention; layers down, heads across. */
-export function layout(look, wide, tall) {
+export function layout(pass, wide, tall) {
   const kinds = new Map();
-  for (const one of look.data.attentions) {
+  for (const one of pass.data.attentions) {
     const [stack, , kind] = one.name.split(".");
     const key = `${stack} ${kind}`;
     kinds.set(key, [...(kinds.get(key) ?? []), one]);
@@ -19,7 +19,7 @@ export function layout(look, wide, tall) {
   return placed(rows, cell);
 }
 
-/** So many groups to a shelf. */
+/** Groups in shelves of this many. */
 const shelves = (groups, each) => Array.from({ length: Math.ceil(groups.length / each) }, (_, n) => groups.slice(n * each, (n + 1) * each));
 
 /** The largest cell with which all shelves fit. */

@@ -1,4 +1,4 @@
-/** Beam: the search as a tree, with what it dropped; a node says what it looked at, and the search can go on from any of them. */
+/** Beam: the search as a tree, with what it dropped; a node says what it attended to, and the search can go on from any of them. */
 
 import { ask } from "../api.js";
 import { ablate, notCause } from "../chosen.js";
@@ -7,7 +7,7 @@ import { fill, h, num, percent, piece, s, say } from "../dom.js";
 import { number, set, state } from "../state.js";
 import { treeLayout } from "../tree.js";
 
-export const beam = { id: "beam", title: "Beam", tells: "the search as a tree", mount };
+export const beam = { id: "beam", title: "Beam", description: "the search as a tree", mount };
 
 const forcedNow = () => (state().force ? state().force.split(",").map(Number) : []);
 
@@ -15,14 +15,14 @@ function mount(root) {
   const controls = panel(choice("beam", "beam", () => ["1", "2", "3", "4", "6", "8"].map((n) => [n, n]), () => "4"));
   const word = h("input", { type: "text", id: "force-word", placeholder: "a word to force next", "aria-label": "Force a word", size: 18 });
   const clear = h("button", { type: "button", class: "plain", text: "Free search", onclick: () => set({ force: null, node: null, word: null }) });
-  const told = h("span", { class: "muted" });
+  const info = h("span", { class: "muted" });
   const drawing = s("svg", { class: "tree", role: "img", "aria-label": "The search as a tree" });
   const box = h("section", { class: "card tree-box", tabindex: 0 }, drawing);
   const side = h("aside", { class: "card detail" });
   word.addEventListener("keydown", (event) => {
     if (event.key === "Enter") set({ word: word.value.trim() || null, node: null });
   });
-  root.append(h("div", { class: "strip" }, controls.node, word, clear, told), h("div", { class: "atlas-main" }, box, side));
+  root.append(h("div", { class: "strip" }, controls.node, word, clear, info), h("div", { class: "atlas-main" }, box, side));
   let now = null;
 
   const nodes = () => now.tree.steps.flat();
@@ -35,16 +35,16 @@ function mount(root) {
     return way;
   };
 
-  async function update({ look }, current) {
+  async function update({ pass }, current) {
     controls.sync();
-    const body = { run: look.asked.run, text: look.asked.text, beam: number("beam", 4), forced: forcedNow(), ...(state().word ? { word: state().word } : {}) };
-    const tree = await look.of((_, __, sent) => ask("beam", {}, sent), "beam", {}, body);
+    const body = { run: pass.asked.run, text: pass.asked.text, beam: number("beam", 4), forced: forcedNow(), ...(state().word ? { word: state().word } : {}) };
+    const tree = await pass.of((_, __, sent) => ask("beam", {}, sent), "beam", {}, body);
     if (!current()) return;
-    now = { look, tree };
+    now = { pass, tree };
     clear.hidden = !tree.forced;
     if (document.activeElement !== word) word.value = state().word ?? "";
     const counts = tree.steps.flat().reduce((sum, node) => ({ ...sum, [node.fate]: (sum[node.fate] ?? 0) + 1 }), {});
-    told.textContent = `${counts.alive ?? 0} lived on, ${counts.finished ?? 0} ended, ${counts.pruned ?? 0} were dropped${tree.forced ? `; ${tree.forced} forced` : ""}`;
+    info.textContent = `${counts.alive ?? 0} lived on, ${counts.finished ?? 0} ended, ${counts.pruned ?? 0} were dropped${tree.forced ? `; ${tree.forced} forced` : ""}`;
     await draw(current);
   }
 
@@ -57,12 +57,12 @@ function mount(root) {
     drawing.setAttribute("height", String(plan.tall));
     fill(drawing, ...plan.edges.map((edge) => s("path", { d: edge.curve, class: `edge ${edge.to.fate}${edge.to.best ? " best" : ""}` })), ...plan.nodes.map((one) => drawn(one, now.tree, node, way)));
     drawing.querySelector(".node.at")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-    const body = { run: now.look.asked.run, text: now.look.asked.text, tokens: way.map((one) => one.token) };
+    const body = { run: now.pass.asked.run, text: now.pass.asked.text, tokens: way.map((one) => one.token) };
     fill(side, ...detail(now.tree, node, way));
     say(`${piece(node.piece)}, ${node.fate}, log-probability ${num(node.logprob)}, total ${num(node.total)}`);
-    if (now.look.data.why) return fill(side, ...detail(now.tree, node, way), h("p", { class: "muted", text: now.look.data.why }));
-    const seen = await now.look.of((_, __, sent) => ask("alignment", {}, sent), "alignment", {}, body);
-    if (current()) fill(side, ...detail(now.tree, node, way), ...looked(seen), notCause(() => now.look));
+    if (now.pass.data.why) return fill(side, ...detail(now.tree, node, way), h("p", { class: "muted", text: now.pass.data.why }));
+    const seen = await now.pass.of((_, __, sent) => ask("alignment", {}, sent), "alignment", {}, body);
+    if (current()) fill(side, ...detail(now.tree, node, way), ...looked(seen), notCause(() => now.pass));
   }
 
   function drawn({ node, x, y, wide }, tree, at, way) {
@@ -86,15 +86,15 @@ function mount(root) {
   const force = () => set({ force: path(marked()).filter((node) => !node.ends).map((node) => node.token).join(","), node: null, word: null }, { step: true });
   return {
     update,
-    keys: ({ look }) => [
-      ...(look.data.why ? [] : [{ key: "x", tells: "switch a head off, and see what changes", does: () => ablate(look) }]),
-      { key: "ArrowRight", shown: "→", tells: "what it went on with", does: () => step(0, 1) },
-      { key: "ArrowLeft", shown: "←", tells: "what it came from", does: () => step(0, -1) },
-      { key: "ArrowDown", shown: "↓", tells: "less likely", does: () => step(1, 0) },
-      { key: "ArrowUp", shown: "↑", tells: "likelier", does: () => step(-1, 0) },
-      { key: "Enter", tells: "force this branch, and search on from it", does: force },
-      { key: "Backspace", shown: "⌫", tells: "free search again", does: () => clear.click() },
-      { key: "w", tells: "type a word to force", does: () => word.focus() },
+    keys: ({ pass }) => [
+      ...(pass.data.why ? [] : [{ key: "x", description: "switch a head off, and see what changes", action: () => ablate(pass) }]),
+      { key: "ArrowRight", shown: "→", description: "what it went on with", action: () => step(0, 1) },
+      { key: "ArrowLeft", shown: "←", description: "what it came from", action: () => step(0, -1) },
+      { key: "ArrowDown", shown: "↓", description: "less likely", action: () => step(1, 0) },
+      { key: "ArrowUp", shown: "↑", description: "likelier", action: () => step(-1, 0) },
+      { key: "Enter", description: "force this branch, and search on from it", action: force },
+      { key: "Backspace", shown: "⌫", description: "free search again", action: () => clear.click() },
+      { key: "w", description: "type a word to force", action: () => word.focus() },
     ],
     data: () => now.tree,
   };
@@ -114,7 +114,7 @@ function mount(root) {
   }
 }
 
-/** Where the last layer looked when this token was written. */
+/** What the last layer attended to when this token was written. */
 function looked({ tokens, weights }) {
   const order = tokens.map((token, n) => ({ token, n, weight: weights[n] })).sort((a, b) => b.weight - a.weight).slice(0, 8).sort((a, b) => a.n - b.n);
   const most = Math.max(...weights);
@@ -123,5 +123,5 @@ function looked({ tokens, weights }) {
     bar.style.width = `${(100 * weight) / most}%`;
     return h("tr", {}, h("td", { text: piece(token) }), h("td", { class: "wide" }, h("span", { class: "bar" }, bar)), h("td", { class: "number", text: num(weight, 2) }));
   });
-  return [h("h2", { text: "Where it looked, mean of the last layer" }), h("table", { class: "numbers" }, ...rows)];
+  return [h("h2", { text: "What it attended to, mean of the last layer" }), h("table", { class: "numbers" }, ...rows)];
 }

@@ -1,6 +1,6 @@
 /** Compare: two runs, two moments of one training, or two texts; which heads changed most, and how. Curves follow a run that trains. */
 
-import { ask, lookAt } from "../api.js";
+import { ask, runPass } from "../api.js";
 import { called, chosen, moving, notCause } from "../chosen.js";
 import { colour, onColour } from "../colour.js";
 import { panel, select } from "../controls.js";
@@ -12,7 +12,7 @@ import { number, set, state } from "../state.js";
 import { shownWeights } from "../weights.js";
 import { stepSlider, watchCurves } from "./compare_parts.js";
 
-export const compare = { id: "compare", title: "Compare", tells: "two runs, steps or texts", mount, attends: true };
+export const compare = { id: "compare", title: "Compare", description: "two runs, steps or texts", mount, attends: true };
 
 function mount(root) {
   let now = null;
@@ -33,7 +33,7 @@ function mount(root) {
   const chart = h("div", {});
   root.append(
     h("div", { class: "strip" }, controls.node, text, ours.node, theirs.node),
-    h("div", { class: "compare-main" }, h("section", { class: "card" }, h("h2", {}, "How differently each head looks", h("span", { class: "muted", text: " 0 the same, 1 all elsewhere" })), grid, chart), h("div", { class: "column" }, title, h("div", { class: "three" }, ...maps.map((map) => map.node)), notCause(() => now.look))),
+    h("div", { class: "compare-main" }, h("section", { class: "card" }, h("h2", {}, "How differently each head attends", h("span", { class: "muted", text: " 0 the same, 1 all elsewhere" })), grid, chart), h("div", { class: "column" }, title, h("div", { class: "three" }, ...maps.map((map) => map.node)), notCause(() => now.pass))),
   );
   const watch = watchCurves(chart, () => [state().run, state().brun ?? state().run], () => [number("step", NaN), number("bstep", NaN)]);
   ask("runs").then((found) => {
@@ -41,45 +41,45 @@ function mount(root) {
     controls.sync();
   }, () => {});
 
-  async function update({ look, card }, current) {
-    latest = look;
+  async function update({ pass, card }, current) {
+    latest = pass;
     controls.sync();
     if (document.activeElement !== text) text.value = state().btext ?? "";
-    const brun = state().brun ?? look.asked.run;
+    const brun = state().brun ?? pass.asked.run;
     const theirCard = brun === card.name ? card : await ask("run", { run: brun }).catch(notYet);
     if (!theirCard) return;
     ours.sync(card.steps);
     theirs.sync(theirCard.steps);
     watch.draw();
-    const other = await lookAt(asked(look, brun));
-    const found = await look.again(() => other.again(() => ask("compare", { id: look.data.id, other: other.data.id })));
+    const other = await runPass(asked(pass, brun));
+    const found = await pass.again(() => other.again(() => ask("compare", { id: pass.data.id, other: other.data.id })));
     if (!current()) return;
-    now = { look, other, found, at: chosen(look) };
-    fill(grid, ...rows(look, found, now.at));
+    now = { pass, other, found, at: chosen(pass) };
+    fill(grid, ...rows(pass, found, now.at));
     await drawMaps(current);
   }
 
-  /** A run that has just begun has curves, and no weights to look at. */
+  /** A run that has just begun has curves, and no weights to draw. */
   function notYet(error) {
     if (error.status !== 400) throw error;
-    now = { look: latest, other: latest, found: { apart: {}, left_out: [], nll: [] }, at: chosen(latest) };
+    now = { pass: latest, other: latest, found: { apart: {}, left_out: [], nll: [] }, at: chosen(latest) };
     fill(title, h("span", { class: "muted", text: error.message }));
     fill(grid);
     maps.forEach((map) => (map.node.hidden = true));
   }
 
   /** The other side: of the same text, it is scored on the same words, so that places can be compared. */
-  function asked(look, run) {
-    const { text: own, target } = look.asked;
-    const told = look.data.title.startsWith(`${own} → `) ? look.data.title.slice(own.length + 3) : undefined;
-    const aim = target ?? (state().btext ? undefined : told);
+  function asked(pass, run) {
+    const { text: own, target } = pass.asked;
+    const info = pass.data.title.startsWith(`${own} → `) ? pass.data.title.slice(own.length + 3) : undefined;
+    const aim = target ?? (state().btext ? undefined : info);
     return { run, text: state().btext ?? own, ...(aim ? { target: aim } : {}), ...(state().bstep ? { step: Number(state().bstep) } : {}) };
   }
 
   async function drawMaps(current) {
-    const { look, other, at, found } = now;
+    const { pass, other, at, found } = now;
     const alike = found.apart[at.name] !== undefined;
-    const [a, b] = await Promise.all([look, other].map((one) => (one.attention(at.name) && at.number < one.attention(at.name).heads ? shownWeights(one, { ...one.attention(at.name), head: String(at.number), number: at.number }) : null)));
+    const [a, b] = await Promise.all([pass, other].map((one) => (one.attention(at.name) && at.number < one.attention(at.name).heads ? shownWeights(one, { ...one.attention(at.name), head: String(at.number), number: at.number }) : null)));
     if (!current()) return;
     const apart = alike ? `: ${num(found.apart[at.name][at.number])} apart` : ": other tokens, so no difference can be drawn";
     fill(title, `${called(at.name)}, head ${at.number}${apart}`, h("span", { class: "muted", text: `   loss ${num(found.nll[0])} in A, ${num(found.nll[1])} in B` }));
@@ -103,19 +103,19 @@ function mount(root) {
   return {
     update,
     close: watch.close,
-    keys: ({ look }) => [
-      { key: "ArrowDown", shown: "↓", tells: "head that changed next less", does: () => strongest(1) },
-      { key: "ArrowUp", shown: "↑", tells: "head that changed next more", does: () => strongest(-1) },
-      { key: "w", tells: "type the other text", does: () => text.focus() },
-      ...moving(look),
+    keys: ({ pass }) => [
+      { key: "ArrowDown", shown: "↓", description: "head that changed next less", action: () => strongest(1) },
+      { key: "ArrowUp", shown: "↑", description: "head that changed next more", action: () => strongest(-1) },
+      { key: "w", description: "type the other text", action: () => text.focus() },
+      ...moving(pass),
     ],
-    data: () => ({ a: now.look.data.title, b: now.other.data.title, ...now.found }),
+    data: () => ({ a: now.pass.data.title, b: now.other.data.title, ...now.found }),
   };
 }
 
-function rows(look, found, at) {
+function rows(pass, found, at) {
   const most = largest(Object.values(found.apart).flat(), 1e-6);
-  return look.data.attentions.map((one) => {
+  return pass.data.attentions.map((one) => {
     const values = found.apart[one.name];
     const cells = values ? values.map((value, head) => cell(one, head, value, most, at)) : [h("span", { class: "muted", text: "other tokens" })];
     return h("div", { class: `switch-row${one.heads > 8 ? " many" : ""}` }, h("span", { class: "muted", text: called(one.name) }), ...cells);

@@ -10,10 +10,10 @@ const EVERY = 3000; // ms between looks at a run that may be training
 /** Snapshots and, last, the run as it ended. */
 export function stepSlider(key, label) {
   const input = h("input", { type: "range", min: 0, step: 1, "aria-label": label, "data-key": key });
-  const told = h("output", { class: "number" });
+  const info = h("output", { class: "number" });
   let steps = [];
   input.addEventListener("input", () => set({ [key]: steps[Number(input.value)] ?? null }));
-  const node = h("label", { class: "control slider" }, h("span", { text: label }), input, told);
+  const node = h("label", { class: "control slider" }, h("span", { text: label }), input, info);
   return {
     node,
     sync(given) {
@@ -22,27 +22,27 @@ export function stepSlider(key, label) {
       input.max = String(steps.length);
       const at = steps.indexOf(Number(state()[key]));
       input.value = String(at < 0 ? steps.length : at);
-      told.textContent = at < 0 ? "the end" : steps[at].toLocaleString("en");
+      info.textContent = at < 0 ? "the end" : steps[at].toLocaleString("en");
     },
   };
 }
 
-/** The losses of these runs, asked for again and again while they are looked at. */
+/** The losses of these runs, asked for again and again while they are shown. */
 export function watchCurves(place, runs, marks) {
   let found = {};
   let notes = [];
-  /** A file that cannot be read is told where its curves would be. */
-  const told = (error) => (error.status === 400 ? { curves: {}, notes: [error.message] } : Promise.reject(error));
+  /** A file that cannot be read is reported where its curves would be. */
+  const info = (error) => (error.status === 400 ? { curves: {}, notes: [error.message] } : Promise.reject(error));
   async function ask_again() {
     if (document.hidden) return;
     try {
       const names = [...new Set(runs())];
-      const all = await Promise.all(names.map((run) => ask("metrics", { run }).catch(told)));
+      const all = await Promise.all(names.map((run) => ask("metrics", { run }).catch(info)));
       found = Object.fromEntries(names.map((run, n) => [run, all[n].curves]));
       notes = names.flatMap((run, n) => all[n].notes.map((note) => `${run}: ${note}`));
       draw();
     } catch {
-      // the next look may find it again; the page says elsewhere when the server is gone
+      // the next check may find it again; the page says elsewhere when the server is gone
     }
   }
   function draw() {

@@ -1,6 +1,5 @@
 /** Layers: what each layer would say already, and three ways to explain it, held to account by taking words away. */
 
-import { ask } from "../api.js";
 import { colour, onColour } from "../colour.js";
 import { panel, toggle } from "../controls.js";
 import { curves } from "../curves.js";
@@ -8,7 +7,7 @@ import { fill, h, num, percent, piece, say } from "../dom.js";
 import { matrix } from "../matrix.js";
 import { flag, number, set, state } from "../state.js";
 
-export const layers = { id: "layers", title: "Layers", tells: "logit lens, rollout, gradients", mount };
+export const layers = { id: "layers", title: "Layers", description: "logit lens, rollout, gradients", mount };
 
 const EXPLAINED = [
   ["rollout", "Rollout", "attention multiplied through the layers, the stream counted half", "places", "words", "shares", "weights"],
@@ -19,17 +18,17 @@ const EXPLAINED = [
 function mount(root) {
   const lens = h("section", { class: "card lens" });
   const controls = panel(toggle("both", "also what was written before", "columns of both sides"));
-  const boxes = EXPLAINED.map(([key, title, tells]) => {
+  const boxes = EXPLAINED.map(([key, title, description]) => {
     const cells = matrix({ pick: (row) => set({ q: row }), hover: () => {} });
     const note = h("span", { class: "muted" });
-    return { key, cells, note, node: h("section", { class: "card" }, h("h2", {}, title, h("span", { class: "muted", text: ` ${tells}` })), cells.node, h("div", { class: "under" }, cells.foot, note)) };
+    return { key, cells, note, node: h("section", { class: "card" }, h("h2", {}, title, h("span", { class: "muted", text: ` ${description}` })), cells.node, h("div", { class: "under" }, cells.foot, note)) };
   });
   const test = h("section", { class: "card" });
   root.append(lens, h("div", { class: "strip" }, h("h2", { text: "What the words did, by three explanations" }), controls.node), h("div", { class: "three" }, ...boxes.map((box) => box.node)), test);
   let now = null;
 
-  async function update({ look }, current) {
-    now = { look, found: {} };
+  async function update({ pass }, current) {
+    now = { pass, found: {} };
     controls.sync();
     await part("logits", lens, (found) => fill(lens, ...reading(found, number("q", -1))), current);
     if (!current()) return;
@@ -41,7 +40,7 @@ function mount(root) {
   /** Each part stands or is refused by itself: a classifier has no words to read layers as, yet its gradients are there. */
   async function part(show, place, draw, current) {
     try {
-      const found = await now.look.of(ask, "explain", { show });
+      const found = await now.pass.ask("explain", { show });
       if (!current()) return;
       now.found[show] = found;
       draw(found);
@@ -63,10 +62,10 @@ function mount(root) {
   return {
     update,
     keys: () => [
-      { key: "ArrowRight", shown: "→", tells: "next position", does: () => move(1) },
-      { key: "ArrowLeft", shown: "←", tells: "position before", does: () => move(-1) },
-      { key: "b", tells: "columns of both sides", does: () => set({ both: flag("both") ? null : 1 }) },
-      { key: "Backspace", shown: "⌫", tells: "no position", does: () => set({ q: null }) },
+      { key: "ArrowRight", shown: "→", description: "next position", action: () => move(1) },
+      { key: "ArrowLeft", shown: "←", description: "position before", action: () => move(-1) },
+      { key: "b", description: "columns of both sides", action: () => set({ both: flag("both") ? null : 1 }) },
+      { key: "Backspace", shown: "⌫", description: "no position", action: () => set({ q: null }) },
     ],
     data: () => now.found,
   };
@@ -96,6 +95,6 @@ function verdict(found, wide) {
   const sure = found.areas[found.best] - mean > 2 * deviation;
   const lines = Object.fromEntries(order.map((name) => [name, found.curves[name].map((loss, n) => [found.shares[n], loss])]));
   const rows = order.map((name) => h("tr", { class: name === found.best ? "chosen" : "" }, h("td", { text: name }), h("td", { class: "number", text: num(found.areas[name]) }), h("td", { class: "number muted", text: name === "random order" ? "" : `${num((found.areas[name] - mean) / (deviation || 1), 1)} σ` })));
-  const told = sure ? `${found.best} predicts this model best: taking its first words away costs most.` : "No explanation does clearly better than words taken at random.";
-  return [h("h2", {}, "Deletion test", h("span", { class: "muted", text: " words are taken away in the order of each explanation; the loss that follows" })), h("p", { id: "verdict", class: "says small", text: told }), h("div", { class: "deletion" }, curves(lines, { wide: Math.max(320, wide - 340), tall: 210, x: "share of words gone" }), h("table", { class: "numbers" }, h("tr", {}, h("td", { class: "muted", text: "order" }), h("td", { class: "number muted", text: "mean more loss" }), h("td", { class: "number muted", text: "above chance" })), ...rows))];
+  const info = sure ? `${found.best} predicts this model best: taking its first words away costs most.` : "No explanation does clearly better than words taken at random.";
+  return [h("h2", {}, "Deletion test", h("span", { class: "muted", text: " words are taken away in the order of each explanation; the loss that follows" })), h("p", { id: "verdict", class: "says small", text: info }), h("div", { class: "deletion" }, curves(lines, { wide: Math.max(320, wide - 340), tall: 210, x: "share of words gone" }), h("table", { class: "numbers" }, h("tr", {}, h("td", { class: "muted", text: "order" }), h("td", { class: "number muted", text: "mean more loss" }), h("td", { class: "number muted", text: "above chance" })), ...rows))];
 }

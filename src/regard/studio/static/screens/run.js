@@ -3,12 +3,13 @@
 import { ask } from "../api.js";
 import { colour, onColour } from "../colour.js";
 import { fill, h, num, percent, piece, say } from "../dom.js";
+import { gallery } from "../gallery.js";
 import { seenImage } from "../seen.js";
 import { number, set, state } from "../state.js";
 
-export const run = { id: "run", title: "Run", tells: "what it says, step by step", mount, before: true };
+export const run = { id: "run", title: "Run", description: "what it says, step by step", mount, before: true };
 
-const SHOWN = 240; // steps drawn; more are told, not drawn
+const SHOWN = 240; // steps drawn; more are counted, not drawn
 const LONG = 512; // tokens from which on an answer is asked for only when somebody wants it
 
 function mount(root) {
@@ -30,42 +31,42 @@ function mount(root) {
     if (step) say(step.getAttribute("aria-label"));
   }
 
-  async function update({ look, card }, current) {
-    const { data } = look;
+  async function update({ pass, card }, current) {
+    const { data } = pass;
     reads.hidden = below.hidden = false;
-    if (card.images) await image.update(look, current);
-    else if (data.nested) fill(reads, ...shaded(await look.of(ask, "document")));
+    if (card.images) await image.update(pass, current);
+    else if (data.nested) fill(reads, ...shaded(await pass.ask("document")));
     else fill(reads, ...Object.entries(data.sides).map(([stack, side]) => reading(stack, side)));
     if (!current()) return;
     fill(badge, ...badgeOf(data));
-    const told = data.title.startsWith(`${look.asked.text} → `) ? data.title.slice(look.asked.text.length + 3) : null;
-    say(told ?? data.title);
+    const info = data.title.startsWith(`${pass.asked.text} → `) ? data.title.slice(pass.asked.text.length + 3) : null;
+    say(info ?? data.title);
     about.textContent = headline(data, card.task);
     cards = data.steps.slice(0, SHOWN).map((step, n) => stepCard(step, data.outputs?.tokens[n] ?? null, n));
     fill(grid, ...cards, data.steps.length > SHOWN && h("p", { class: "muted", text: `and ${data.steps.length - SHOWN} more` }));
     mark();
-    if (told !== null || image) return fill(answer, h("p", { class: "says", text: told }));
+    if (info !== null || image) return fill(answer, h("p", { class: "says", text: info }));
     if (Math.max(...Object.values(data.sides).map((side) => side.tokens.length)) > LONG && state().say !== "1") {
       return fill(answer, h("button", { type: "button", class: "link", text: "ask what it says to this long text", onclick: () => set({ say: 1 }) }));
     }
     fill(answer, h("p", { class: "says muted", text: "…" }));
-    const found = await ask("answer", {}, { run: look.asked.run, text: look.asked.text, ...(look.asked.step ? { step: look.asked.step } : {}) });
-    if (current()) fill(answer, ...answerOf(found.answer, card.task, look.asked.target));
+    const found = await ask("answer", {}, { run: pass.asked.run, text: pass.asked.text, ...(pass.asked.step ? { step: pass.asked.step } : {}) });
+    if (current()) fill(answer, ...answerOf(found.answer, card.task, pass.asked.target));
   }
 
   /** Of a model that cannot be looked into: what it says, and why there is no more. */
-  function alone(told, why) {
+  function alone(info, why) {
     cards = [];
-    fill(answer, h("p", { class: "says", text: told }));
+    fill(answer, h("p", { class: "says", text: info }));
     fill(badge, h("span", { class: "muted", text: why[0].toUpperCase() + why.slice(1) }));
     reads.hidden = below.hidden = true;
-    say(told);
+    say(info);
   }
 
   /** The images are there to be chosen from, even where the one that was asked for is not. */
   async function before(card, current) {
     if (!image) {
-      image = seenImage(root);
+      image = seenImage(root, { gallery });
       reads.replaceWith(image.node);
       answer.replaceWith(image.line);
     }
@@ -84,11 +85,11 @@ function mount(root) {
     before,
     keys: () => [
       ...(image?.keys() ?? []),
-      { key: "ArrowRight", shown: "→", tells: "next step", does: () => move(1) },
-      { key: "ArrowLeft", shown: "←", tells: "step before", does: () => move(-1) },
-      { key: "Enter", tells: "what this step looked at", does: () => set({ screen: "head", ...(image ? { k: null } : {}) }, { step: true }) },
+      { key: "ArrowRight", shown: "→", description: "next step", action: () => move(1) },
+      { key: "ArrowLeft", shown: "←", description: "step before", action: () => move(-1) },
+      { key: "Enter", description: "what this step looked at", action: () => set({ screen: "head", ...(image ? { k: null } : {}) }, { step: true }) },
     ],
-    data: ({ look }) => (image ? { ...look.data, seen: image.data() } : look ? look.data : { answer: answer.textContent, why: badge.textContent }),
+    data: ({ pass }) => (image ? { ...pass.data, seen: image.data() } : pass ? pass.data : { answer: answer.textContent, why: badge.textContent }),
   };
 }
 
@@ -100,7 +101,7 @@ function reading(stack, side) {
   return h("div", { class: "reading" }, h("h2", { text: `${stack} reads ${side.tokens.length.toLocaleString("en")} tokens` }), h("div", { class: "tokens" }, ...tokens, more > 0 && h("span", { class: "muted", text: ` and ${more.toLocaleString("en")} more` })));
 }
 
-/** A text that is read sentence by sentence: each word as dark as it was looked at, in its sentence and with it. */
+/** A text that is read sentence by sentence: each word as dark as its weight, in its sentence and with it. */
 function shaded({ sentences, note }) {
   const most = Math.max(1e-9, ...sentences.flatMap((one) => one.weights.map((weight) => weight * one.weight)));
   const word = (one, n) => {
@@ -111,7 +112,7 @@ function shaded({ sentences, note }) {
     return made;
   };
   const rows = sentences.map((one) => h("div", { class: "sentence" }, h("span", { class: "number muted", text: num(one.weight, 2) }), h("div", { class: "tokens" }, ...one.words.map((_, n) => word(one, n)))));
-  return [h("div", { class: "reading" }, h("h2", {}, "What it looked at", h("span", { class: "muted", text: " a sentence's weight, and its words shaded by theirs times it; weight is not cause" })), ...rows, note && h("p", { class: "muted", text: note }))];
+  return [h("div", { class: "reading" }, h("h2", {}, "What it attended to", h("span", { class: "muted", text: " a sentence's weight, and its words shaded by theirs times it; weight is not cause" })), ...rows, note && h("p", { class: "muted", text: note }))];
 }
 
 function badgeOf(data) {
@@ -119,14 +120,14 @@ function badgeOf(data) {
   const { holds, largest, rows } = data.faith;
   if (!rows) return [h("span", { class: "muted", text: "the weights are those that the model handed out itself; there is no kernel's output to check them against" })];
   const mark = h("span", { class: holds ? "pill good" : "pill bad", id: "faith", text: holds ? "✓ weights are what ran" : "✗ weights are not what ran" });
-  const told = `rebuilt weights × values against the kernel's own output, ${rows} rows: largest difference ${num(largest)} of its largest number`;
-  return [mark, h("span", { class: "muted", text: told }), h("span", { class: "muted", text: `· ${Math.round(1000 * data.seconds)} ms` })];
+  const info = `rebuilt weights × values against the kernel's own output, ${rows} rows: largest difference ${num(largest)} of its largest number`;
+  return [mark, h("span", { class: "muted", text: info }), h("span", { class: "muted", text: `· ${Math.round(1000 * data.seconds)} ms` })];
 }
 
 function headline(data, task) {
   const scored = data.steps.filter((step) => step.p !== null).length;
   const loss = data.nll === null ? "" : `; ${num(data.nll)} nats a token, perplexity ${num(Math.exp(data.nll), 2)}`;
-  const what = data.outputs ? "What each step would say, likeliest first" : task === "classify" ? "How likely each label is" : "What it says of the whole text";
+  const what = data.outputs ? "What each step would say, likeliest first" : task === "classification" ? "How likely each label is" : "What it says of the whole text";
   return `${what}${scored ? ` — scored on ${scored}${loss}` : ""}`;
 }
 
@@ -137,8 +138,8 @@ function stepCard(step, token, n) {
   const rows = step.top.map((one) =>
     h("div", { class: `option${one.choice === step.target ? " chosen" : ""}` }, h("span", { class: "name", text: piece(one.choice) }), bar(one.p), h("span", { class: "number", text: percent(one.p) })),
   );
-  const told = `step ${n}: ${shown ?? ""} ${percent(sure)}${step.rank > 1 ? `, rank ${step.rank}` : ""}`;
-  const card = h("div", { class: "step", role: "option", "aria-label": told, onclick: () => set({ q: n }), ondblclick: () => set({ q: n, screen: "head" }, { step: true }) },
+  const info = `step ${n}: ${shown ?? ""} ${percent(sure)}${step.rank > 1 ? `, rank ${step.rank}` : ""}`;
+  const card = h("div", { class: "step", role: "option", "aria-label": info, onclick: () => set({ q: n }), ondblclick: () => set({ q: n, screen: "head" }, { step: true }) },
     h("div", { class: "head" }, h("b", { text: piece(shown ?? "") }), h("span", { class: "number", text: step.rank > 1 ? `rank ${step.rank}` : percent(sure) })),
     ...rows);
   card.style.setProperty("--sure", colour(sure));
@@ -151,11 +152,11 @@ function bar(p) {
   return h("span", { class: "bar" }, inner);
 }
 
-/** What it answers; a language model's continuation can be laid before it, to be looked into as well. */
-function answerOf(told, task, target) {
+/** What it answers; a language model's continuation can be given to it and inspected as well. */
+function answerOf(info, task, target) {
   const says = h("p", { class: "says" });
-  if (task !== "write") return [Object.assign(says, { textContent: told })];
-  says.append(h("span", { class: "muted", text: state().text }), h("span", { text: told }));
-  const go = h("button", { type: "button", class: "link", text: target ? "back to the text alone" : "look into this continuation too", onclick: () => set({ target: target ? null : told.trim() }) });
+  if (task !== "language_model") return [Object.assign(says, { textContent: info })];
+  says.append(h("span", { class: "muted", text: state().text }), h("span", { text: info }));
+  const go = h("button", { type: "button", class: "link", text: target ? "back to the text alone" : "inspect this continuation too", onclick: () => set({ target: target ? null : info.trim() }) });
   return [says, go];
 }

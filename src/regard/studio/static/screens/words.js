@@ -2,16 +2,16 @@
 
 import { ask, numbers } from "../api.js";
 import { kind } from "../colour.js";
-import { panel, slider } from "../controls.js";
 import { curves } from "../curves.js";
-import { fill, h, num, piece, s, say } from "../dom.js";
+import { fill, h, num, piece, s } from "../dom.js";
 import { largest, paint, sized } from "../heat.js";
 import { number, set, state } from "../state.js";
+import { usesView } from "../uses.js";
 
-export const words = { id: "words", title: "Words", tells: "meanings by layer, neighbours", mount, free: true };
+export const words = { id: "words", title: "Words", description: "meanings by layer, neighbours", mount, free: true };
 
 const EXAMPLES = {
-  translate: ["it", "the animal did not cross the street because it was too tired\nthe animal did not cross the street because it was too wide\nthe cat did not see the house because it was too small"],
+  translation: ["it", "the animal did not cross the street because it was too tired\nthe animal did not cross the street because it was too wide\nthe cat did not see the house because it was too small"],
   other: ["bank", "he sat on the bank of the river\nshe put the money in the bank\nthe bank raised its rates\nthey fished from the muddy bank"],
 };
 
@@ -20,8 +20,7 @@ function mount(root) {
   const sentences = h("textarea", { rows: 5, "aria-label": "Sentences, one a line", class: "sentences", spellcheck: "false", id: "sentences" });
   const near = h("input", { type: "text", "aria-label": "Neighbours of", size: 12, id: "near" });
   const sum = ["minus", "base", "plus"].map((name) => h("input", { type: "text", size: 8, "aria-label": name, id: `analogy-${name}` }));
-  const layer = slider("layer", "layer", { least: 0, most: 12, by: 1, otherwise: 12, shown: (v) => (v === 0 ? "no context" : v === 1 ? "embedding" : `layer ${v - 1}`) });
-  const controls = panel(layer);
+  const view = usesView();
   const uses = h("section", { class: "card" });
   const space = h("section", { class: "card" });
   const answers = h("div", { class: "near-box" });
@@ -78,16 +77,11 @@ function mount(root) {
   }
 
   function drawUses(found) {
-    const last = found.layers.length - 1;
-    controls.node.querySelector("input").max = String(last);
-    controls.sync();
-    const at = Math.min(last, number("layer", last));
-    const legend = found.uses.map((use, n) => h("li", {}, dot(n), h("span", {}, use.before, h("b", { text: use.word }), use.after)));
-    const lines = { "uses of the word": found.mean.map((value, n) => [n, value]), "different words": found.others.map((value, n) => [n, value]) };
-    fill(uses, h("div", { class: "strip" }, h("h2", {}, `“${found.word}” in ${found.uses.length} places`, h("span", { class: "muted", text: " the two directions in which its vectors differ most" })), controls.node),
-      h("div", { class: "uses" }, scatter(found.map[at], found.distances[at]), h("div", {}, h("ul", { class: "uses-list" }, ...legend), h("h2", {}, "Mean distance by layer", h("span", { class: "muted", text: " 1 − cosine" })), curves(lines, { wide: Math.max(300, uses.clientWidth - 420), tall: 170, x: "layer", marks: [at] }))),
+    const at = Math.min(found.layers.length - 1, number("layer", found.layers.length - 1));
+    fill(uses, h("h2", { text: `“${found.word}” in ${found.uses.length} places` }), view.node,
+      h("h2", {}, "As a map", h("span", { class: "muted", text: " the two directions in which its vectors differ most; near ones are joined" })), scatter(found.map[at], found.distances[at]),
       ...found.notes.map((note) => h("p", { class: "muted", text: note })));
-    say(`layer ${found.layers[at]}: mean distance ${num(found.mean[at])}`);
+    view.draw(found);
   }
 
   function drawPlaces({ shape, data }) {
@@ -98,22 +92,15 @@ function mount(root) {
     fill(places, h("h2", {}, "Positions", h("span", { class: "muted", text: ` how alike the vectors of the first ${shape[0]} positions are (cosine), and the mean by distance` })), h("div", { class: "uses" }, canvas, curves({ cosine: byDistance }, { wide: Math.max(300, space.clientWidth - 290), tall: 220, x: "tokens apart" })));
   }
 
-  const shift = (by) => set({ layer: Math.max(0, Math.min((now.uses?.layers.length ?? 1) - 1, number("layer", (now.uses?.layers.length ?? 1) - 1) + by)) });
   return {
     update,
     keys: () => [
-      { key: "ArrowRight", shown: "→", tells: "next layer", does: () => shift(1) },
-      { key: "ArrowLeft", shown: "←", tells: "layer before", does: () => shift(-1) },
-      { key: "w", tells: "type a word", does: () => word.select() },
-      { key: "n", tells: "type a word for its neighbours", does: () => near.select() },
+      ...view.keys,
+      { key: "w", description: "type a word", action: () => word.select() },
+      { key: "n", description: "type a word for its neighbours", action: () => near.select() },
     ],
     data: () => ({ uses: now.uses, near: now.near, positions: now.positions && { shape: now.positions.shape, cosine: Array.from(now.positions.data) } }),
   };
-}
-
-function dot(n) {
-  const mark = s("svg", { width: 20, height: 16 }, s("circle", { cx: 8, cy: 8, r: 6, fill: kind(n) }), s("text", { x: 8, y: 8.5, "text-anchor": "middle", "dominant-baseline": "central", "font-size": 9, class: "within", fill: "#ffffff", text: n + 1 }));
-  return mark;
 }
 
 /** Each use a dot; near ones are joined, the nearer the stronger. */

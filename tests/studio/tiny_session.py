@@ -16,15 +16,15 @@ from regard.core.errors import UserError
 from regard.decode.beam_trace import SearchTree, beam_tree
 from regard.families.transformer import Transformer
 from regard.lens.analyses.document import Document
-from regard.lens.analyses.roles import Roles, tallied
+from regard.lens.analyses.roles import Roles, tally_roles
 from regard.lens.analyses.word_senses import Use, WordUses
 from regard.lens.subject import Subject, TokenRow
 from regard.studio.app import create
 from regard.studio.gallery import Gallery
-from regard.studio.passes import Asked, Look, look
+from regard.studio.passes import ModelPass, PassRequest, run_pass
 from regard.studio.security import LOCAL, Asgi
 from regard.studio.server import Limits, Server
-from regard.studio.vocabulary import Spelled
+from regard.studio.vocabulary import Vocabulary
 from tests.decode.toy import VOCABULARY, lively
 
 PAD, SOS, EOS = 0, 1, 2
@@ -32,12 +32,12 @@ WORDS = VOCABULARY
 
 
 @dataclass
-class TinyDesk:
+class TinySession:
     """Every word of a text is a token; its number is where it stands among `names`. The answer is the text reversed."""
 
     names: Sequence[str] = tuple(f"w{n}" for n in range(WORDS))
     model: Transformer = field(default_factory=lively)
-    task: str = "translate"
+    task: str = "translation"
     example: str = "w5 w6 w7 w8"
     facts: Mapping[str, str] = field(default_factory=lambda: {"task": "translation"})
     gallery: Gallery | None = None
@@ -52,10 +52,10 @@ class TinyDesk:
     def subject(self, text: str, target: str | None) -> Subject:
         if not text.strip():
             raise UserError("the text is empty; give a sentence to look into.")
-        told = target or " ".join(reversed(text.split(" ")))
-        source, written = self.side(text), self.side(told)
-        decoder = mark("<sos>", SOS) + written
-        outputs = written + mark("<eos>", EOS)
+        said = target or " ".join(reversed(text.split(" ")))
+        source, output = self.side(text), self.side(said)
+        decoder = mark("<sos>", SOS) + output
+        outputs = output + mark("<eos>", EOS)
         ids_M, ids_L = torch.tensor(source.ids), torch.tensor(decoder.ids)
 
         def hidden(copies: int) -> torch.Tensor:
@@ -64,12 +64,12 @@ class TinyDesk:
 
         return Subject(
             model=self.model,
-            title=f"{text} → {told}",
+            title=f"{text} → {said}",
             sides={"encoder": source, "decoder": decoder},
             forward=lambda copies: self.model.head(hidden(copies)),
             targets_L=torch.tensor(outputs.ids),
             outputs=outputs,
-            choices=self.written,
+            choices=self.piece_of,
             head=self.model.head,
             hidden=hidden,
         )
@@ -89,27 +89,27 @@ class TinyDesk:
             reading, sos=SOS, eos=EOS, beam=beam, alpha=0.6, maximum=len(forced) + 6, banned=(PAD, SOS), forced=forced
         )
 
-    def aligned(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
+    def alignment(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
         side = self.side(text)
         return side.tokens, [1 / len(side)] * len(side)
 
-    def spell(self, word: str) -> list[int]:
+    def encode_word(self, word: str) -> list[int]:
         return [self.number(word)]
 
     def roles(self, text: str, target: str | None) -> Roles:
-        tallies = tallied([self.subject(text, target)])
+        tallies = tally_roles([self.subject(text, target)])
         return Roles(text, tallies, tallies)
 
-    def written(self, token: int) -> str:
+    def piece_of(self, token: int) -> str:
         return self.names[token % len(self.names)]
 
-    def told(self, tokens: Sequence[int]) -> str:
-        return " ".join(map(self.written, tokens))
+    def decode_text(self, tokens: Sequence[int]) -> str:
+        return " ".join(map(self.piece_of, tokens))
 
-    def spelled(self) -> Spelled:
+    def vocabulary(self) -> Vocabulary:
         vectors = self.model.source.tokens.weight
         positions = self.model.source.positions
-        return Spelled(lambda word: [self.number(word)], self.written, None, WORDS, vectors, positions, None)
+        return Vocabulary(lambda word: [self.number(word)], self.piece_of, None, WORDS, vectors, positions, None)
 
     def uses(self, word: str, sentences: Sequence[str]) -> WordUses:
         found = [
@@ -128,19 +128,19 @@ def mark(name: str, number: int) -> TokenRow:
 
 @dataclass(frozen=True)
 class TinyOpening:
-    desk: TinyDesk
+    session: TinySession
     folder: Path | None = None
     steps: Sequence[int] = ()
 
-    def open(self, step: int | None) -> TinyDesk:
-        return self.desk
+    def open(self, step: int | None) -> TinySession:
+        return self.session
 
     def version(self) -> str | None:
         return ""
 
 
-def tiny_look(text: str = "w5 w6 w7 w8 w9", desk: TinyDesk | None = None) -> Look:
-    return look(Asked("tiny", text), desk or TinyDesk(), Lock())
+def tiny_pass(text: str = "w5 w6 w7 w8 w9", session: TinySession | None = None) -> ModelPass:
+    return run_pass(PassRequest("tiny", text), session or TinySession(), Lock())
 
 
 @contextmanager
