@@ -55,7 +55,7 @@ def test_a_run_is_scored_described_and_explained(decoder: str) -> None:
     assert "to 4 x 4 cells" in card
     explained = regard("explain", run)
     assert explained.code == 0, explained.err
-    assert "words at all 4 x 4 cells" in explained.out
+    assert "words to all 4 x 4 cells" in explained.out
     figures = json.loads(regard("explain", run, "--json").out)
     weights = load_file(next((run / "checkpoints").glob("step-*/model.safetensors")))
     tied = {"writer.head.project.weight"} if "writer.head.project.weight" in weights else set()
