@@ -210,8 +210,9 @@ def test_a_plan_and_a_tree(rows: Path) -> None:
     assert lines[0] == f"parameters        {sum(p.numel() for p in labeller().model.parameters()):,}"
     assert lines[3].startswith("texts             about ")
     assert "gpt" in explain_tree("gpt-classify", [])
-    parts = [part["name"] for part in explained_as_it_is(trained())["parts"]]
-    assert "decoder" in parts
+    parts = {part["name"]: part for part in explained_as_it_is(trained())["parts"]}
+    assert list(parts) == ["body", "classes"]
+    assert "decoder" in [part["name"] for part in parts["body"]["parts"]]
 
 
 # ---------------------------------------------------------------------------------------------------------------------- refusals
