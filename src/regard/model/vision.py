@@ -112,7 +112,7 @@ class ImageEncoder(nn.Module):
     def __init__(
         self, config: BlockConfig, kind: Cells, *, patch: int, side: int, layers: int, position: str, visibility: str
     ) -> None:
-        """Build an encoder of `side` x `side` cells of `patch` pixels; `layers` and `visibility` are of the blocks over patches."""
+        """Build an encoder of `side` x `side` cells of `patch` pixels; `layers` and `visibility` are those of blocks."""
         super().__init__()
         self.cells = Convolutions(patch, config.width) if kind == "cnn" else Patches(patch, config.width)
         self.positions = GridPositions(position, side, config.width)
