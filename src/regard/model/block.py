@@ -203,7 +203,7 @@ class BodyConfig(BlockConfig, RotarySettings, RelativeSettings):
 
     @property
     def attentions(self) -> list[str]:
-        """By the names that a probe knows them by. A body reads, unless its family says otherwise."""
+        """Return the names of all attentions, as a probe has them; by default those of an encoder."""
         return [f"encoder.{n}.self" for n in range(self.layers)]
 
     @property

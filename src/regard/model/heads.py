@@ -1,4 +1,4 @@
-"""Heads: what a body's vectors are asked for. A score for every word (Vaswani et al. 2017, section 3.4), or less than that.
+"""Output heads of a body: logits of words (Vaswani et al. 2017, section 3.4), of classes, of tags, and pooled vectors.
 
 BERT's masked words pass one more layer before they are scored, and every word has a bias; what a whole text is asked for passes
 one more layer too, the pooler (Devlin et al. 2019). ELECTRA asks of each token whether it was replaced (Clark et al. 2020).
@@ -54,7 +54,7 @@ class VocabularyHead(nn.Module):
         return self.project(self.ready(x_BLD))
 
     def ready(self, x_BLD: Tensor) -> Tensor:
-        """What is multiplied with the words: a loss does that in chunks, so that no matrix of all tokens and words is made."""
+        """Return the vectors before the last product, which a loss computes in chunks, never as one matrix."""
         return x_BLD if self.before is None else self.before(x_BLD)
 
 

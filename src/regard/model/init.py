@@ -1,4 +1,4 @@
-"""How every parameter starts, in one place, from one seed.
+"""Starting values of every parameter, in one place, from one seed.
 
 Matrices: Xavier uniform (Glorot & Bengio 2010), each projection by its own fans, also where several share one matrix.
 Embeddings: normal with deviation D^-1/2, which the sqrt(D) scale turns into unit variance and which suits a tied output layer.

@@ -58,7 +58,7 @@ def product(x_NK: Tensor, y_MK: Tensor, bias_M: Tensor | None = None) -> Tensor:
 
 
 def _whole(x_NK: Tensor) -> Tensor:
-    """Of a matrix with gaps, such as some columns of another, a copy: oneDNN would take a hundred times as long."""
+    """Return a contiguous copy of a matrix with gaps, with which oneDNN would take a hundred times as long."""
     return x_NK if x_NK.is_contiguous() or x_NK.mT.is_contiguous() else x_NK.contiguous()
 
 
@@ -81,7 +81,7 @@ if ONEDNN:
 
     @register_flop_formula(torch.ops.mkldnn._linear_pointwise)
     def _operations(x_shape: torch.Size, weight_shape: torch.Size, *_: Any, **__: Any) -> int:
-        """So that torch's own counter does not pass them over."""
+        """Return the operations of one product, for torch's counter."""
         return 2 * x_shape.numel() * weight_shape[0]
 
 
@@ -103,7 +103,7 @@ NORMS: dict[NormKind, type[Norm] | type[RMSNorm]] = {"layer": Norm, "rms": RMSNo
 
 
 class BatchNorm(nn.Module):
-    """As torch's, without a scale and a shift of its own, and some of a batch may be left out.
+    """Batch normalisation without a learned scale and shift; rows of a batch may be left out of its statistics.
 
     Half of what is kept is the last batch's: while weights change fast, the mean of ten is old, and validation with it.
     """

@@ -1,4 +1,4 @@
-"""One vector for many, by attention: a learned query asks which of them matter.
+"""One vector for many, by attention with a learned query.
 
 Yang et al. 2016, equations 5 to 7: u_t = tanh(W h_t + b), a_t = softmax(u_t . u), s = sum of a_t h_t. The vector u is learned as
 any weight is; it stands for one question, what is informative here? To the seam this is a head with one query for all rows: keys

@@ -25,7 +25,7 @@ ROWS = 16  # the layout is chosen for about so many vectors at a time; from 1 to
 
 
 class PackedLinear(nn.Module):
-    """A Linear whose product is `fast` where no gradient is asked for."""
+    """A linear layer whose product is `fast` where no gradient is needed."""
 
     def __init__(self, linear: nn.Linear | PackedLinear, fast: Callable[[Tensor], Tensor]) -> None:
         super().__init__()

@@ -82,7 +82,7 @@ class LayerSum(nn.Module):
 
     @property
     def shares_N(self) -> Tensor:
-        """How much of each layer is taken; they sum to one."""
+        """Return the share of each layer; shares sum to one."""
         return self.weights_N.softmax(0)
 
     def forward(self, x_NBLD: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one attention was given in its latest pass: references only."""
+    """Inputs of one attention in its latest pass, kept by reference."""
 
     mixer: Mixer
     q_BHLK: Tensor
@@ -118,7 +118,7 @@ def probe(model: nn.Module, gates: Mapping[str, Tensor] | None = None) -> Iterat
 
 @contextmanager
 def taken_apart(looking: Probe | None, rows: Tensor | int) -> Iterator[None]:
-    """Inside, each sequence of the batch is so many rows, such as a document's sentences; gates of the sequence are theirs."""
+    """Inside the with-block, each sequence is several rows, such as a document's sentences, which share its gates."""
     if looking is None:
         yield
         return

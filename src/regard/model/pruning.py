@@ -50,12 +50,12 @@ def parse_pruned(entries: Iterable[str], heads: int, names: Iterable[str] | None
 
 
 def spell_pruned(gone: Heads) -> tuple[str, ...]:
-    """As settings have it."""
+    """Return pruned heads as model.pruned spells them."""
     return tuple(f"{name}:{'+'.join(map(str, sorted(heads)))}" for name, heads in gone.items() if heads)
 
 
 def kept_heads(config: BlockConfig, name: str) -> list[int]:
-    """Of the whole model's numbers, in the order an attention has them."""
+    """Return the heads that an attention still has, by their numbers in the whole model."""
     gone = parse_pruned(config.pruned, config.heads).get(name, ())
     return [head for head in range(config.heads) if head not in gone]
 
@@ -79,7 +79,7 @@ def pruned_weights(weights: Mapping[str, Tensor], config: BlockConfig, heads: He
 
 
 def restored_weights(weights: Mapping[str, Tensor], config: BlockConfig) -> dict[str, Tensor]:
-    """Of a pruned model, the whole one that computes the same: heads that were gone are there again, and are all zeros."""
+    """Return the weights of the unpruned model that computes the same: pruned heads come back as zeros."""
 
     def whole(tensor_PHK: Tensor, name: str, left: list[int]) -> Tensor:
         full_PHK = tensor_PHK.new_zeros(len(tensor_PHK), config.heads, *tensor_PHK.shape[2:])

@@ -51,7 +51,7 @@ class Patches(nn.Module):
 
 
 class Convolutions(nn.Module):
-    """As many stages as halve `size` pixels to one."""
+    """Convolution stages, each halving the image, until `size` pixels are one."""
 
     def __init__(self, size: int, width: int) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ Cells = Literal["cnn", "patches"]
 
 
 class Think(nn.Module):
-    """What a cell holds and where it is, taken together: a mean of cells then still says what is where."""
+    """A feed-forward layer over each cell, which joins content with position, so that a mean of cells still has both."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class ImageEncoder(nn.Module):
     def __init__(
         self, config: BlockConfig, kind: Cells, *, patch: int, side: int, layers: int, position: str, visibility: str
     ) -> None:
-        """Of `side` x `side` cells, `patch` pixels each; `layers` and `visibility` are of the blocks that look at patches."""
+        """Build an encoder of `side` x `side` cells of `patch` pixels; `layers` and `visibility` are those of blocks."""
         super().__init__()
         self.cells = Convolutions(patch, config.width) if kind == "cnn" else Patches(patch, config.width)
         self.positions = GridPositions(position, side, config.width)

@@ -51,7 +51,7 @@ OVERLAP = True
 
 
 def overlapping(x_RD: Tensor) -> bool:
-    """With more than one row, where the library's kernels come between ours, it measured slower."""
+    """Return the launch option for overlapping kernels; with several rows, between the library's kernels, it measured slower."""
     return OVERLAP and x_RD.is_cuda and len(x_RD) == 1 and torch.cuda.get_device_capability(x_RD.device) >= (9, 0)
 
 

@@ -1,4 +1,4 @@
-"""One step of attention over a cache, in one kernel: it writes the newest keys and values, and looks at all that is visible.
+"""One step of attention over a cache, in one kernel: it writes the newest keys and values and attends to all visible slots.
 
 A program has one lane and one head, and walks once over the slots its lane descends from. Places of a tile keep a running softmax
 each (Milakov & Gimelshein 2018), so threads compare what they found only at the end. The newest key and value are taken from the
@@ -120,5 +120,5 @@ def _added(mask, slot_N, mask_n, slots):
 
 @triton.jit
 def _finite(largest):
-    """What scores are compared with; where there are none, any number will do."""
+    """Return the largest score, or 0 where no score is finite."""
     return tl.where(largest == float("-inf"), 0.0, largest)

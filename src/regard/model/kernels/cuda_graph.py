@@ -15,7 +15,7 @@ Step = Callable[[], None]
 
 
 class Recorder(Protocol):
-    """How a step that always does the same is run."""
+    """A runner of a step that always launches the same kernels."""
 
     def warm_up(self, step: Step) -> None:
         """Run it for the first time."""
@@ -60,6 +60,6 @@ class CudaRecorder:
         return graph.replay
 
     def _autocast(self) -> torch.autocast:
-        """As it is, but converted weights are not kept: they would be freed, and graphs go on reading them."""
+        """Return the current autocast without its weight cache, whose tensors would be freed while graphs still read them."""
         enabled, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
         return torch.autocast("cuda", dtype=dtype, enabled=enabled, cache_enabled=False)

@@ -129,7 +129,7 @@ def _norm(part: Residual | Stack) -> Any:
 
 
 def _library(x: Pending, linear: nn.Linear, activation: str | None = None) -> Tensor:
-    """The same by the library, of rows past their norm."""
+    """Return the product of normalised rows by the library's kernels."""
     out_RN = F.linear(x.x_1K, linear.weight, linear.bias)
     return out_RN if activation is None else ACTIVATIONS[activation](out_RN)
 

@@ -27,7 +27,7 @@ class Pending(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """What one program computes, and by how many warps."""
+    """Sizes of one program's tile, and its number of warps."""
 
     outputs: int
     inputs: int
@@ -113,7 +113,7 @@ def _part(x, scale, shift, mean, rate, k_K, width):
 
 @triton.jit
 def _moments(x, scale, epsilon, width, BLOCK: tl.constexpr):
-    """Of the whole vector, where there is a norm: mean and 1 / deviation.
+    """Return mean and 1 / deviation of the whole vector, where there is a norm.
 
     Chunk after chunk, each with its own mean (Chan et al. 1983), so that a large mean does not drown a small deviation.
     """

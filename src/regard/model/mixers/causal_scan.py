@@ -49,19 +49,19 @@ class Sums(NamedTuple):
         return Sums(self.values_FK[..., :count, :, :], self.total_F[..., :count, :], self.peak[..., :count])
 
     def filled(self, more: int) -> Sums:
-        """So many items behind, that hold nothing."""
+        """Append this many empty items."""
         values_FK, total_F = F.pad(self.values_FK, (0, 0, 0, 0, 0, more)), F.pad(self.total_F, (0, 0, 0, more))
         return Sums(values_FK, total_F, F.pad(self.peak, (0, more), value=NOTHING))
 
 
 class RecurrentForm(Protocol):
-    """A mixer of which sums are all that is ever asked, so that decoding keeps them and no keys."""
+    """A mixer that needs only running sums, so that decoding keeps no keys."""
 
     @property
     def features(self) -> FeatureMap: ...
 
     def update(self, k_BHMK: Tensor, v_BHMK: Tensor, lengths_B: Tensor | None = None) -> Sums:
-        """All that can be seen of these keys, of sequence b of its first lengths_B[b]."""
+        """Return the sums of these keys and values; of sequence b, of its first lengths_B[b]."""
         ...
 
     def query(self, q_BHLK: Tensor, sums: Sums) -> Tensor:
@@ -70,13 +70,13 @@ class RecurrentForm(Protocol):
 
 
 def empty(like: Sums) -> Sums:
-    """Nothing at all, for one of the items of `like`."""
+    """Return empty sums in the shape of one item of `like`."""
     one = like.values_FK[..., 0, :, :], like.total_F[..., 0, :], like.peak[..., 0]
     return Sums(torch.zeros_like(one[0]), torch.zeros_like(one[1]), torch.full_like(one[2], NOTHING))
 
 
 def folded(keys: Features, v_BHMK: Tensor) -> Sums:
-    """Of all keys; those that nobody may see have a scale of minus infinity. Sums are in the type of the scales."""
+    """Return the sums of all keys; hidden keys have a scale of minus infinity. Sums are in the type of the scales."""
     peak_BH = keys.scale_BHL.amax(-1).clamp_min(NOTHING)
     k_BHMF = (keys.phi_BHLF * (keys.scale_BHL - peak_BH[..., None]).exp()[..., None]).to(v_BHMK)
     return Sums((k_BHMF.mT @ v_BHMK).to(peak_BH), k_BHMF.sum(-2, dtype=peak_BH.dtype), peak_BH)
@@ -119,7 +119,7 @@ class Segment(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """What came before."""
+    """Sums of everything before a chunk, and its last document."""
 
     sums: Sums
     id: Tensor | None  # of the document they are of
@@ -157,7 +157,7 @@ def _answered(segment: Segment, carry: Carry | None, goes_on: bool) -> tuple[Ten
 
 
 def _cut(segment: Segment, chunk: int) -> Segment:
-    """Filler behind the last place is of the last document; nobody sees it."""
+    """Cut into chunks; padding behind the last position belongs to the last document and is never seen."""
     q_BHLF, k_BHLF, scale_BHL, v_BHLK, ids_B1L = segment
     more = -q_BHLF.shape[2] % chunk
     if more:
@@ -194,7 +194,7 @@ def _context(chunks: Segment, before: Carry | None) -> Tensor:
 
 
 def _of_the_last(chunks: Segment, ended_B1N: Tensor | None) -> Sums:
-    """Of each chunk, the sums of the document that it ends in: what a later one may see of it."""
+    """Return for each chunk the sums of its last document, which later chunks may see."""
     scale_BHNC = chunks.scale_BHL
     if ended_B1N is not None and chunks.ids_B1L is not None:
         scale_BHNC = scale_BHNC.masked_fill(chunks.ids_B1L != ended_B1N[..., None], -torch.inf)
@@ -219,7 +219,7 @@ def _preceding(items: Sums, ended_N: Tensor | None, carry: Carry) -> Sums:
 
 
 def _all(items: Sums, ended_N: Tensor | None) -> Sums:
-    """Of items [..., N] together, what is of the document that the last of them ends in."""
+    """Join items [..., N], restricted to the last item's document."""
     peak_N = items.peak if ended_N is None else items.peak.masked_fill(ended_N != ended_N[..., -1:], -torch.inf)
     together = weighted(items, peak_N[..., None, :])
     return Sums(together.values_FK.squeeze(-3), together.total_F.squeeze(-2), together.peak.squeeze(-1))

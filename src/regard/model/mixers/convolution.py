@@ -131,7 +131,7 @@ class Convolution(nn.Module):
 
 
 class Fixed:
-    """Weights as a probe shows them. What asks, and what is asked, is a place and a head."""
+    """Weights as a probe shows them; a query or key is a pair of position and head."""
 
     recurrent_form = None
 
@@ -139,7 +139,7 @@ class Fixed:
         self.kernel_HW, self.dilation, self.causal = kernel_HW.detach().float(), dilation, causal
 
     def places(self, v_BHLK: Tensor) -> tuple[Tensor, Tensor]:
-        """As queries and as keys."""
+        """Return positions and heads as queries and as keys."""
         batch, heads, length, _ = v_BHLK.shape
         place_HL, head_HL = torch.meshgrid(torch.arange(length), torch.arange(heads), indexing="xy")
         both_BHL2 = torch.stack([place_HL, head_HL], -1).to(v_BHLK.device).expand(batch, -1, -1, -1)
@@ -149,7 +149,7 @@ class Fixed:
         return self.weights(q_BHL2, k_BHM2, view.rows(torch.arange(view.length, device=view.device))) @ v_BHMK
 
     def weights(self, q_BHL2: Tensor, k_BHM2: Tensor, sees_BHLM: Tensor) -> Tensor:
-        """Of neighbours that are not there the share is lost: rows near an end add up to less than 1."""
+        """Return the kernel's weights; missing neighbours keep their share, so rows near an end sum to less than 1."""
         width = self.kernel_HW.shape[1]
         before, _ = reach(width, self.dilation, self.causal)
         offset_BHLM = k_BHM2[..., None, :, 0].long() - q_BHL2[..., None, 0].long() + before
@@ -159,13 +159,13 @@ class Fixed:
 
 
 def reach(kernel_width: int, dilation: int, causal: bool) -> tuple[int, int]:
-    """How many places before and after its own a word sees."""
+    """Return how many positions before and after its own a token reaches."""
     span = (kernel_width - 1) * dilation
     return (span, 0) if causal else (span // 2, span // 2)
 
 
 def _same_document(sees: UnmaskedPattern, offset: int) -> Tensor | None:
-    """Where a neighbour so many places on is of the same one."""
+    """Return where the neighbour at this offset belongs to the same document."""
     if sees.documents_BL is None or not offset:
         return None
     length = sees.documents_BL.shape[1]

@@ -77,7 +77,7 @@ class PositiveFeatures(nn.Module):
         self.directions_FK.copy_(torch.from_numpy(directions(count, head_width, seed, self.name, number)))
 
     def renew(self, step: int) -> None:
-        """As the number of a step says, not as often as it was called: a run that was killed goes on with the same draws."""
+        """Redraw by the number of the step, not of calls, so that a resumed run continues with the same draws."""
         if self.redraw_every and (number := (step - 1) // self.redraw_every) != self.number:
             self.draw(self.seed, number)
 
@@ -96,12 +96,12 @@ def directions(count: int, width: int, seed: int, name: str, number: int = 0, or
 
 
 def renew_features(model: nn.Module, step: int) -> None:
-    """Before a training step: every map that is drawn anew from time to time."""
+    """Redraw the random features that are due before this training step."""
     for module in model.modules():
         if isinstance(module, PositiveFeatures):
             module.renew(step)
 
 
 def is_drawn(name: str) -> bool:
-    """Of a tensor of a state dict: was it drawn, and never learned? Then a mean of two is neither of them."""
+    """Return whether a tensor of a state dict is drawn, not learned, so that averaging two of them makes no sense."""
     return name.rpartition(".")[2] == "directions_FK"

@@ -88,7 +88,7 @@ class Favor(nn.Module):
         return found[0] if len(found) == 1 else torch.cat(found, 2)
 
     def _stride(self, x_BHLK: Tensor) -> int | None:
-        """How many places are done at a time; None: all, as on a GPU, and where one graph is to serve all lengths."""
+        """Return how many positions are computed at a time; None is all, as on a GPU and in a compiled graph for all lengths."""
         batch, heads, _, head_width = x_BHLK.shape
         if x_BHLK.is_cuda or torch.compiler.is_compiling():
             return None
@@ -96,7 +96,7 @@ class Favor(nn.Module):
         return max(CHUNK, AT_A_TIME // place // CHUNK * CHUNK)
 
     def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor) -> Tensor:
-        """What the sums amount to: nobody computes these on the way."""
+        """Return the weights that the sums imply; the fast form never computes them."""
         queries, keys = self.features(q_BHLK), self.features(k_BHMK)
         scale_BHLM = keys.scale_BHL[..., None, :].masked_fill(~sees_BHLM, -torch.inf)
         peak_BHL1 = scale_BHLM.amax(-1, keepdim=True).clamp_min(torch.finfo(scale_BHLM.dtype).min)
@@ -110,7 +110,7 @@ class Favor(nn.Module):
         return 2 * head_width * features * (queries + keys) * mapped + 2 * features * queries
 
     def update(self, k_BHMK: Tensor, v_BHMK: Tensor, lengths_B: Tensor | None = None) -> Sums:
-        """All that can be seen of these keys, of sequence b of its first lengths_B[b]."""
+        """Return the sums of these keys and values; of sequence b, of its first lengths_B[b]."""
         with torch.autocast(k_BHMK.device.type, enabled=False):
             k_BHMK, v_BHMK = k_BHMK.to(_sums(k_BHMK)), v_BHMK.to(_sums(v_BHMK))  # once for many steps, so as exact as can be
             return folded(self._keys(k_BHMK, lengths_B), v_BHMK)

@@ -91,7 +91,7 @@ class Additive(nn.Module):
         return context_BHLK if view.fully_masked_rows is None else context_BHLK.masked_fill(view.fully_masked_rows, 0.0)
 
     def weights(self, q_BHLK: Tensor, k_BHMK: Tensor, sees_BHLM: Tensor, bias_BHLM: Tensor | None = None) -> Tensor:
-        """Of keys that are seen more than once, sees_BHLM says how many times, as in `softmax`."""
+        """Return weights_BHLM; sees_BHLM may count how many times a key is seen, as in `softmax`."""
         scores_BHLM = self.scores(q_BHLK, k_BHMK)
         if bias_BHLM is not None:
             scores_BHLM = scores_BHLM + bias_BHLM
@@ -121,7 +121,7 @@ def _scores(q_BHLK: Tensor, k_BHMK: Tensor, weight_K: Tensor) -> Tensor:
 
 
 def masked(scores_BHLM: Tensor, mask: Tensor | None) -> Tensor:
-    """What a mask hides is never seen; one of numbers is added."""
+    """Return scores with a boolean mask applied, or a mask of numbers added."""
     if mask is None:
         return scores_BHLM
     return scores_BHLM.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores_BHLM + mask

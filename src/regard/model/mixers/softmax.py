@@ -85,7 +85,7 @@ def _tiles(view: View) -> Tiles:
 
 
 def _added(mask: Tensor | None, q_BHLK: Tensor) -> Tensor | None:
-    """As what is added to scores. The kernel would do so itself, but with numbers from the host, which no graph can record."""
+    """Return the mask as numbers added to scores. The kernel would use numbers from the host, which no CUDA graph can record."""
     if mask is None or mask.dtype != torch.bool:
         return mask if mask is None else mask.to(q_BHLK.dtype)
     return torch.zeros_like(mask, dtype=q_BHLK.dtype).masked_fill_(~mask, -torch.inf)

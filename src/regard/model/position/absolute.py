@@ -1,4 +1,4 @@
-"""Where a token stands. Self-attention alone ignores order (permute the input and the output is permuted), so position is given.
+"""Absolute positions, added to the input: self-attention alone ignores order (a permuted input permutes the output).
 
 Sinusoidal (Vaswani et al. 2017, section 3.5): PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same. For a fixed
 offset k, PE(pos + k) is a rotation of PE(pos) that does not depend on pos. Computed where it is needed, so no length is too long.
@@ -35,12 +35,12 @@ class Sinusoidal(Position):
 
 
 def by_row_and_column(waves: Sinusoidal, cells_L: Tensor, columns: int) -> Tensor:
-    """Of cells counted row by row: one half says the row, the other the column."""
+    """Return vectors of cells in row order: one half encodes the row, the other the column."""
     return torch.cat([waves.embed(cells_L.div(columns, rounding_mode="floor")), waves.embed(cells_L % columns)], -1)
 
 
 class Pixels(Position):
-    """Of an image whose pixels come row by row behind a mark, which stands in a row of its own above.
+    """Positions of an image's pixels in row order, behind a start token in a row of its own above.
 
     Waves are those that an image can tell apart: the fastest turns a quarter from pixel to pixel, the slowest a radian in a row.
     """
@@ -89,7 +89,7 @@ class InputPositions(Position):
         return self.scheme.embed(positions_L)
 
     def check(self, length: int) -> None:
-        """Known to the host before any kernel runs: is there a position for so many tokens?"""
+        """Refuse a text with more tokens than there are learned positions, before any kernel runs."""
         if isinstance(self.scheme, Learned) and length > self.scheme.maximum:
             raise UserError(
                 f"a sequence of {length} tokens does not fit the {self.scheme.maximum} learned positions of this model; "

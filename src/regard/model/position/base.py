@@ -1,4 +1,4 @@
-"""What a position scheme may do: add vectors to the input, rotate queries and keys, or add a bias to the scores.
+"""The hooks of a position scheme: add vectors to the input, rotate queries and keys, or add a bias to the scores.
 
 `Position` is the module with what is learned. `Placement` is the same for one pass, with the positions of its queries and keys
 known: a stack asks for it once, before its layers run. `Bias` is what one attention adds to its scores, dense or by index.

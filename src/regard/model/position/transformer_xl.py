@@ -22,7 +22,7 @@ from regard.model.visibility import View
 
 
 class DistanceScores(nn.Module):
-    """What one layer has learned: u (content), v (position), W_R."""
+    """Parameters of one layer: u (content), v (position), W_R."""
 
     def __init__(self, width: int, heads: int, head_width: int) -> None:
         super().__init__()

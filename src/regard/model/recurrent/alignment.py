@@ -1,4 +1,4 @@
-"""The alignment model: a recurrent decoder looks back at every word of the source, and takes from each as much as it scores.
+"""The alignment model: attention of a recurrent decoder over the source words.
 
 Bahdanau et al. 2015; Luong et al. 2015. What is looked at are the encoder's vectors as they are: no projection of values, none of
 the result, one head. How a state s and a vector h are compared is the mixer's affair. What a score multiplies the source by is
@@ -41,7 +41,7 @@ class Aligner(nn.Module):
         return type(self.mixer).__name__.lower()
 
     def project_kv(self, memory_BMD: Tensor) -> KeysValues:
-        """What is looked at: made once for all words that will be written."""
+        """Return keys and values of the source, once for all target words."""
         keys_BMD = memory_BMD if self.keys is None else self.keys(memory_BMD)
         return KeysValues(keys_BMD[:, None], memory_BMD[:, None])
 
@@ -57,7 +57,7 @@ class Aligner(nn.Module):
         return self.out(self.look(s_BLD if self.query is None else self.query(s_BLD), memory, view))
 
     def look(self, q_BLD: Tensor, memory: KeysValues, view: View, mixer: Mixer | None = None) -> Tensor:
-        """With queries, by another form of the mixer where one is given."""
+        """Return the context of these queries, by another form of the mixer where one is given."""
         q_B1LD = q_BLD[:, None].to(memory.k_BHMK.dtype)
         return attend(self.probe, self.name, mixer or self.mixer, q_B1LD, *memory, view, None, 0.0).squeeze(1)
 
@@ -89,7 +89,7 @@ class Aligner(nn.Module):
 
 
 def of_word(view: View, t: int) -> View:
-    """What of a view over all target words is one word's."""
+    """Return the part of a view over all target words that belongs to one word."""
 
     def row(part: Tensor | None) -> Tensor | None:
         return part if part is None or part.shape[2] == 1 else part[:, :, t : t + 1]

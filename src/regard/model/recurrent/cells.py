@@ -1,4 +1,4 @@
-"""Recurrent cells word by word, for decoders that must know what they looked at before they read on.
+"""Recurrent cells word by word, for decoders whose attention feeds the next step.
 
 LSTM (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000) and GRU (Cho et al. 2014), in the letters and the
 order of gates of torch.nn:
@@ -34,7 +34,7 @@ Carried = tuple[Tensor, ...]  # of one layer: h_RD, and of an LSTM c_RD
 
 
 class Own(NamedTuple):
-    """What a layer has learned, for all gates side by side."""
+    """Parameters of one layer, all gates side by side."""
 
     inputs_GI: Tensor
     carried_GD: Tensor

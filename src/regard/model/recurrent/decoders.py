@@ -31,7 +31,7 @@ Kind = Literal["none", "bahdanau", "luong"]
 
 
 class Turns(NamedTuple):
-    """Of a dialogue, how many turns came after that of each source word; -1 where there is no word."""
+    """Number of turns of a dialogue after each source word's own; -1 where there is no word."""
 
     of_SM: Tensor
     most: int  # no dialogue has more turns
@@ -39,7 +39,7 @@ class Turns(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What a decoder may look back at."""
+    """The encoded source that a decoder attends to."""
 
     memory: KeysValues | None
     view: View | None
@@ -57,14 +57,14 @@ class Source(NamedTuple):
 
 
 class Now(NamedTuple):
-    """Where a decoder stands between two words."""
+    """State of a decoder between two words."""
 
     carried_NPSWD: Tensor
     fed_SWD: Tensor  # of no width, where nothing is fed back
 
 
 class WithoutAttention(nn.Module):
-    """All that is known of the source is what the cells began with."""
+    """A decoder without attention: the source is known only through the first state of its cells."""
 
     aligner = None
     fed = 0
@@ -158,7 +158,7 @@ Decoder = WithoutAttention | Bahdanau | Luong
 
 
 def deepened(deep: Linear, h_BLD: Tensor, y_BLD: Tensor, c_BLD: Tensor) -> Tensor:
-    """Of every two numbers the larger (Goodfellow et al. 2013)."""
+    """Maxout: return the larger of every two numbers (Goodfellow et al. 2013)."""
     return deep(torch.cat([part.to(y_BLD.dtype) for part in (h_BLD, y_BLD, c_BLD)], -1)).unflatten(-1, (-1, 2)).amax(-1)
 
 

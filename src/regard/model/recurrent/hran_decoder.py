@@ -1,4 +1,4 @@
-"""A decoder that looks back at a dialogue as people remember one: at words within each turn, and at turns.
+"""A decoder with attention over a dialogue in two levels: words within each turn, and turns.
 
 Xing et al. 2018, section 3. Before word t is written, with the state s = s_t-1, from the last turn i to the first:
 
@@ -41,7 +41,7 @@ GRAPHS = 64  # that a process may need: one for each number of turns, and some f
 
 
 class Looked(NamedTuple):
-    """What of a dialogue is looked at, from the last turn to the first: the words of each turn, and which turns there are.
+    """Words of each turn of a dialogue, from the last turn to the first, and which turns there are.
 
     Of a turn that is not there anything may be found: nobody looks at it."""
 
@@ -113,7 +113,7 @@ class ByTurns(nn.Module):
 
 
 class OneWord:
-    """What is done for each word of a pass."""
+    """The computation for each word of a pass."""
 
     def __init__(self, decoder: ByTurns, looked: Looked) -> None:
         self.look = Looking(decoder, looked, lanes=1)
@@ -179,7 +179,7 @@ def _weights(aligner: Aligner) -> Tensor | None:
 
 
 def _places(own_SM: Tensor, longest: int) -> tuple[Tensor, Tensor]:
-    """Where the words of a turn stand, and which of them there are: they stand side by side."""
+    """Return the positions of a turn's words, which are adjacent, and which of them exist."""
     number_N = torch.arange(longest, device=own_SM.device)
     place_SN = own_SM.int().argmax(1, keepdim=True) + number_N
     return place_SN.clamp(max=own_SM.shape[1] - 1), number_N < own_SM.sum(1, keepdim=True)

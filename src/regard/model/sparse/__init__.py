@@ -1,1 +1,1 @@
-"""Who may look at whom, beyond the plain cases: the algebra of patterns, those of the papers, and their maps of blocks."""
+"""Sparse attention: maps of blocks, the choice of a kernel, and the blocked kernels."""

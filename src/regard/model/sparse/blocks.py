@@ -95,7 +95,7 @@ def block_mask(
     offset: int,
     wide: SplitGlobal | None = None,
 ) -> Any:
-    """As FlexAttention wants it: the numbers of blocks that are asked about pair by pair, and of those seen whole, by queries and
+    """Build FlexAttention's BlockMask: the numbers of partially and of fully visible blocks, by queries and
     by keys. It would find the latter itself, but with numbers from the host, which no graph can record."""
     from torch.nn.attention.flex_attention import BlockMask  # half a second, that only a GPU is worth
 
@@ -121,13 +121,13 @@ def _asking(pattern: Visibility, size: int, offset: int) -> Sees:
 
 
 def _listed(needed_BQN: Tensor) -> tuple[Tensor, Tensor]:
-    """How many are True in each row, and where they are, before where they are not."""
+    """Return how many are True in each row, and their columns before the others."""
     needed = needed_BQN[:, None].to(torch.int32).contiguous()
     return needed.sum(-1).to(torch.int32), needed.argsort(dim=-1, descending=True, stable=True).to(torch.int32)
 
 
 def tiles_of(pattern: Visibility, blocks: Blocks, length: int, memory: int, *, batch: int, offset: int) -> Tiles:
-    """The batch is asked about only by patterns that differ from one sequence to the next."""
+    """Return the tiles of a map of blocks; a pattern that is the same for all sequences has one batch entry."""
     size, batch = blocks.size, batch if pattern.varies else 1
     some_BQN, every_BQN = (part.expand(batch, -1, -1) for part in (blocks.some_BQN, blocks.every_BQN))
     _, rows, columns = some_BQN.shape
@@ -193,7 +193,7 @@ class Span(NamedTuple):
 
 
 class Between(NamedTuple):
-    """Of the queries of one span and the keys of another: may some pair see, and does every pair?"""
+    """Visibility between two spans: `some` pair may be visible, `every` pair is."""
 
     some: Tensor
     every: Tensor

@@ -40,7 +40,7 @@ def folded(x_BHLK: Tensor, tiles: Tiles) -> Tensor:
 
 
 def finished(context_BHLK: Tensor, tiles: Tiles, batch: int) -> Tensor:
-    """Zeros where nobody is seen, and the batch as it was."""
+    """Set fully masked rows to zero and restore the batch."""
     if tiles.fully_masked_B1L1 is not None:
         context_BHLK = context_BHLK.masked_fill(tiles.fully_masked_B1L1, 0.0)
     return context_BHLK if tiles.batch == batch else context_BHLK[0].unflatten(0, (batch, -1))

@@ -1,4 +1,4 @@
-"""Which kernel computes a pattern over so many tokens, and why: by blocks where that was measured to be faster, else all pairs.
+"""The choice of the attention kernel, and the reason: by blocks where that was measured to be faster, else all pairs.
 
 What decides is known before any tensor is: the lengths, the device, and the share of blocks that the pattern needs, times what a
 pair costs in blocks of that size. Decision 0025 has the measurements.
@@ -79,7 +79,7 @@ def choose(pattern: Visibility, length: int, memory: int, offset: int, device: s
 
 
 def computed(pattern: Visibility, tokens: int) -> float:
-    """The share of all pairs that a GPU computes in texts of so many tokens."""
+    """Return the share of all pairs that a GPU computes in texts of this many tokens."""
     choice = choose(pattern, tokens, tokens, 0, "cuda")
     return choice.share if choice.size else 1.0
 

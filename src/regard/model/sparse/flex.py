@@ -102,7 +102,7 @@ def _compiled(small: bool, alone: bool) -> Callable[..., Tensor]:
 
 @cache
 def compile_options() -> dict[str, Any]:
-    """For all that FlexAttention with blocks of 64 is a part of. No kernel is compiled and timed twice, as with tiles named."""
+    """Return compiler options for FlexAttention with blocks of 64; no kernel is compiled and timed twice."""
     from torch._inductor.select_algorithm import add_preprocessing_fn
 
     add_preprocessing_fn(lambda choices: list({choice.hash_key(): choice for choice in choices}.values()))

@@ -1,4 +1,4 @@
-"""Blocks that look at everything, or are looked at by everything, shared out: no row and no column of the map is then long.
+"""Global blocks, which see or are seen by everything, split into chunks, so that no row or column of the map is long.
 
 One program of FlexAttention computes one block of queries, and backwards one of queries or of keys, and lasts as long as the row
 or column of the map; BigBird's first and last block last as long as the text. So a text is cut into chunks, and behind it come
@@ -49,7 +49,7 @@ class SplitGlobal(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Of the text, filled up, and all copies."""
+        """Number of tokens of the padded text and all copies."""
         return self.chunks * (self.chunk + self.numbers_BW.shape[1]) * self.size
 
 
@@ -183,6 +183,6 @@ def _by_slot(x_BHPK: Tensor, slots_BL: Tensor) -> Tensor:
 
 
 def _rows(at_BP: Tensor, like_BHLK: Tensor) -> Tensor:
-    """As gather wants them."""
+    """Return indices in the shape that gather takes."""
     batch, heads, _, width = like_BHLK.shape
     return at_BP[:, None, :, None].expand(batch, heads, -1, width)

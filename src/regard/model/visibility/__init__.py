@@ -1,4 +1,4 @@
-"""Visibility: who may look at whom. A small value that can be compared, printed and combined with & and |.
+"""Visibility: which keys a query may attend to, as a small value that can be compared, printed and combined with & and |.
 
 A pattern answers one question, `sees(b, h, i, j)`: in sequence b and head h, may the query at position i look at the key at
 position j? The arguments are index tensors of any shapes that broadcast, so the same line of code answers for one pair,
@@ -29,7 +29,7 @@ Reach = tuple[int, int]  # how many positions before and after its own a query s
 
 
 class Packed(NamedTuple):
-    """What a kernel for variable lengths needs of a pattern: where sequences start, and how far each query reaches in its own."""
+    """Inputs of a kernel for variable lengths: where sequences start, and how far each query reaches in its own."""
 
     queries: Packing
     keys: Packing
@@ -73,7 +73,7 @@ class View:
         return max(self.length + (self.offset if isinstance(self.offset, int) else self.memory), self.memory)
 
     def rendered(self) -> View:
-        """With a dense mask, for a kernel that takes one; on the meta device no kernel does."""
+        """Return the view with a dense mask, for a kernel that takes one; on the meta device no kernel does."""
         if self.device.type == "meta":
             return replace(self, blocks=None)
         sees = reduce(torch.mul if self.visibility.counts else torch.logical_and, map(self._whole, self.visibility.parts))
@@ -151,11 +151,11 @@ class Visibility:
 
     @property
     def data_independent(self) -> Visibility:
-        """What of it holds for every batch: at least all that is seen here."""
+        """The part of the pattern that holds for every batch: at least all pairs that are visible here."""
         return self
 
     def with_length(self, end: End) -> Visibility:
-        """Told where sequences end. A pattern that depends on it, and was not told, sees what is certain whatever follows."""
+        """Return the pattern for sequences of this length; without one, pairs that are visible whatever the length is."""
         return self
 
     def __and__(self, other: Visibility) -> Visibility:
@@ -335,7 +335,7 @@ def documents(ids_BM: Tensor) -> Documents:
 
 
 def only_words(keys: Words, queries: Packing | None = None) -> Visibility:
-    """What may be looked at of these keys; by the keys themselves, where no other queries are named."""
+    """Return the visibility of a batch's words: no padding, and of packed sequences only a query's own."""
     match keys:
         case Packing():
             queries = queries or keys

@@ -1,4 +1,4 @@
-"""BigBird: a window, a few tokens that everybody sees, and chance, all in blocks (Zaheer et al. 2020).
+"""BigBird: a window, global and random blocks (Zaheer et al. 2020).
 
     bigbird(64)    the paper's base: a window of 3 blocks, 2 global ones (the first and the last), 3 by chance: 512 keys a query
 
@@ -25,7 +25,7 @@ from regard.model.visibility.random import Random
 
 
 def bigbird(block: int = 64, window: int = 3, global_: int = 2, random: int = 3, seed: int = 0) -> Visibility:
-    """All in blocks of so many tokens; `window` counts the query's own."""
+    """Return the pattern in blocks of this many tokens; `window` counts the query's own block."""
     if window % 2 == 0:
         raise UserError(f"bigbird: a window of {window} blocks has no middle; give an odd number, such as 3.")
     near, first, last = window // 2, (global_ + 1) // 2, global_ // 2
@@ -39,7 +39,7 @@ def bigbird(block: int = 64, window: int = 3, global_: int = 2, random: int = 3,
 
 @dataclass(frozen=True)
 class BigBirdFixed(NeedsLength):
-    """With `random` blocks in training: the first block is seen 1 + random times, but by the two blocks that see everybody."""
+    """The first block is seen 1 + random times, except by the two global blocks."""
 
     size: int = 64
     random: int = 3

@@ -63,7 +63,7 @@ def _common_block_size() -> Any:
 
 
 def _bare(pattern: Visibility, kind: type[Visibility]) -> str:
-    """Without the brackets that one more of its kind does not need."""
+    """Return the text of a pattern without brackets that a chain of its kind does not need."""
     return str(pattern)[1:-1] if isinstance(pattern, kind) else str(pattern)
 
 
@@ -96,7 +96,7 @@ class Both(Visibility):
         return self.left.data_independent & self.right.data_independent
 
     def with_length(self, end: End) -> Visibility:
-        """What may not look ahead cannot know where a sequence will end."""
+        """Pass the length to both parts; a causal conjunction must not depend on where a sequence ends."""
         end = None if self.looks_back else end
         return Both(self.left.with_length(end), self.right.with_length(end))
 
@@ -108,7 +108,7 @@ class Both(Visibility):
         return self.left.between(b, queries, keys).both(self.right.between(b, queries, keys))
 
     def wide(self, b_B1: Tensor, size: int) -> Tensor | None:
-        """What padding leaves as wide as it was; of other conjunctions nothing is known to be."""
+        """Return the global blocks of a single pattern with padding; None for any other conjunction."""
         patterns = [part for part in self.parts if part.lengths_B is None]
         return patterns[0].wide(b_B1, size) if len(patterns) == 1 else None
 
@@ -141,7 +141,7 @@ class Either(Visibility):
         return Between(some, every & (not self.counts))  # one may see more than once what the other sees once
 
     def wide(self, b_B1: Tensor, size: int) -> Tensor | None:
-        """Nothing where keys are seen several times: what is shared out has only a mask."""
+        """Return the global blocks of both sides; None where keys are counted, since copies have only a mask."""
         found = [each for side in (self.left, self.right) if (each := side.wide(b_B1, size)) is not None]
         return torch.cat(found, 1) if found and not self.counts else None
 

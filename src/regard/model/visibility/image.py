@@ -46,7 +46,7 @@ class Local1D(Visibility):
 
 @dataclass(frozen=True)
 class Local2D(Visibility):
-    """Blocks of so many rows and columns of an image of this `width`, and the margins around them."""
+    """Blocks of rows and columns of an image of this `width`, and the margins around them."""
 
     width: int
     rows: int

@@ -1,4 +1,4 @@
-"""Sparse patterns as values: blocks, strides, summaries, and tokens that everybody sees. Chance and images have their own files.
+"""Sparse patterns as values: blocks, strides, summaries and global tokens. Random and image patterns have their own files.
 
 Child et al. 2019 (strided, fixed); Beltagy et al. 2020 (global). Kernels leave out whole blocks, so what would leave out a token
 here and one there, a stride, comes in blocks of tokens too; with blocks of 1 it is the paper's, and dense to compute. All heads
@@ -34,7 +34,7 @@ class NeedsLength(Visibility):
         return replace(told, end=end)
 
     def ends(self, b: Tensor) -> int | Tensor:
-        """Where sequence b does."""
+        """Return the end of sequence b."""
         assert self.end is not None
         return self.end if isinstance(self.end, int) else self.end[b]
 
@@ -116,7 +116,7 @@ class Summary(Visibility):
 
 @dataclass(frozen=True)
 class Global(Visibility):
-    """The first `count` tokens see everybody, and everybody sees them."""
+    """The first `count` tokens see all tokens and are seen by all."""
 
     count: int
     sees_first = True
@@ -140,7 +140,7 @@ class Global(Visibility):
 
 @dataclass(frozen=True)
 class Last(NeedsLength):
-    """The last `count` blocks of a sequence see everybody, and everybody sees them; nobody does before its end is known."""
+    """The last `count` blocks of a sequence see all tokens and are seen by all; none where the length is not known."""
 
     size: int
     count: int = 1
@@ -167,7 +167,7 @@ class Last(NeedsLength):
         return b_B1 * 0 + first + torch.arange(many, device=b_B1.device)
 
     def _range(self, b: Tensor) -> tuple[Tensor | int, Tensor | int]:
-        """Of blocks; an empty one where the end is not known."""
+        """Return the range of the last blocks; empty where the length is not known."""
         if self.end is None:
             return 0, -1
         last = (self.ends(b) - 1) // self.size

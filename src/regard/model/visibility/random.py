@@ -71,7 +71,7 @@ class Random(NeedsLength):
         return reduce(torch.logical_or, ((pick >= keys.first) & (pick <= keys.last) for pick in self.picks(b, block)))
 
     def picks(self, b: Tensor, block: Tensor) -> Iterator[Tensor]:
-        """The numbers of blocks that a block sees; -1 where there are not so many to pick from."""
+        """Return the numbers of the random blocks that a block sees; -1 where there are too few to choose from."""
         block = block.long()
         before, after, candidates = self._candidates(b, block)
         for n in range(self.count):
@@ -81,7 +81,7 @@ class Random(NeedsLength):
             yield pick.masked_fill(high <= low, -1)
 
     def _candidates(self, b: Tensor, block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """How many lie before the block's neighbours, the first one behind them, and how many there are in all."""
+        """Return how many candidates lie before the block's neighbours, the first one behind them, and their total."""
         before = block - self.near - self.first
         after = (block + self.near + 1).clamp(min=self.first)
         if self.end is None:

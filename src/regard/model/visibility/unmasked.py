@@ -54,7 +54,7 @@ def plain(visibility: Visibility) -> UnmaskedPattern | None:
 
 
 def must_be_plain(visibility: Visibility, mixer: str) -> UnmaskedPattern:
-    """Recipes are refused before it comes to this; whoever builds models by hand is told here."""
+    """Return the unmasked form of a visibility, or refuse it: recipes are checked earlier, models built by hand here."""
     found = plain(visibility)
     if found is None:
         raise ValueError(f"{mixer} sees everything or everything before, with padding or documents; it cannot see {visibility}")
