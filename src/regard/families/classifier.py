@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from regard.core.packing import Packing, Words
 from regard.families import family_of
 from regard.families.base import Heads, Sizes, all_words
-from regard.model.flops import Part, on_meta
-from regard.model.flops import count as counted
+from regard.families.flops import Part, on_meta
+from regard.families.flops import count as counted
 from regard.model.heads import LinearHead
 from regard.model.init import initialise
 

@@ -12,7 +12,7 @@ from regard.core.errors import UserError
 from regard.data.loader import Source, bounded
 from regard.families import family_of, two_tower
 from regard.families.base import Sizes
-from regard.model.flops import Part
+from regard.families.flops import Part
 from regard.objectives.chunked_cross_entropy import CHUNK_BYTES
 from regard.runs.cost_report import CostReport, grams_per_kwh, peak_flops
 from regard.runs.protocols import Prepared

@@ -28,9 +28,9 @@ from regard.data.sources.labelled import Example, chosen, lacks_labels, read_lab
 from regard.data.valid_fraction import held_out, hint, rows_held_out, told_held_out
 from regard.families import family_of
 from regard.families.classifier import Classifier, classifier, count
+from regard.families.flops import Part
 from regard.metrics.classification import ClassificationScores
 from regard.metrics.correlation import correlation
-from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.classification import ClassificationLoss
 from regard.objectives.distillation import DistillationConfig, DistillationLoss
