@@ -85,7 +85,7 @@ class Sizes:
 
 
 class CellConfig:
-    """What settings of families with recurrent cells have in common, beside their fields."""
+    """Properties that settings of families with recurrent cells share."""
 
     packable = False  # a word is read after the word before it, so sequences lie side by side, not end to end
     position = "none"  # cells know the order by themselves
