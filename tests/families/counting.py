@@ -2,7 +2,7 @@
 
 from regard.families import family_of
 from regard.families.base import MASKED_WORDS, Heads, Sizes
-from regard.model.flops import Part
+from regard.families.flops import Part
 
 
 def count(config, vocabulary: int, tokens: int, scored: int | None = None, heads: Heads = MASKED_WORDS) -> Part:

@@ -8,8 +8,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.core.errors import UserError
 from regard.families.bert import BERT, BERTConfig
+from regard.families.flops import constant_state, keys_and_values
 from regard.families.gpt import GPT, GPTConfig
-from regard.model.flops import constant_state, keys_and_values
 from regard.model.state.constant import ConvState, RunningSums
 from regard.model.state.kv_cache import Slots
 from tests.families.counting import count

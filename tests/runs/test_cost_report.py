@@ -29,7 +29,7 @@ def test_a_kilowatt_hour_is_what_it_is() -> None:
 def test_a_ledger_for_people() -> None:
     assert ONE_KWH.lines() == [
         "700 steps, 123,456 target tokens, 0:50 of training",
-        "1.00e13 floating-point operations (closed form), 200 GFLOP/s on average",
+        "1.00e13 floating-point operations (counted), 200 GFLOP/s on average",
         "1.00 kWh (measured by RAPL), 445 g CO2 at 445 g/kWh: 1 / 2,000 of a return flight New York-San Francisco for one",
     ]
 

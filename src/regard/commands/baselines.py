@@ -36,7 +36,7 @@ from regard.text.tokenizer import Tokenizer
 
 
 def fresh(answers: Predictor, seed: int = 0) -> Any:
-    """The same answers, by a model with random weights."""
+    """Return the same predictor with the weights that training starts from."""
     model = fresh_model(answers.model, seed)
     return replace(answers, model=model.to(next(answers.model.parameters()).device).eval())  # type: ignore[type-var]
 
@@ -112,7 +112,7 @@ def _subject(model: Any, tokenizer: Tokenizer, ids: Sequence[int]) -> Subject:
 
 
 def trees(answers: Predictor, sentences: Sequence[Parsed]) -> Iterator[Tree]:
-    """Of a translator the source is looked at, so it is not asked to translate. Sentences that it cannot read are left out."""
+    """Yield a tree for each sentence that the model can read; of a translator, over its source."""
     tokenizer, some, why = must_read_pieces(answers), False, "it reads other pieces than those of the text"
     for sentence in sentences:
         target = "." if isinstance(answers, Translator) else None

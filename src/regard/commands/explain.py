@@ -1,6 +1,6 @@
 """`regard explain`: a model as a tree of parts, and what it needs.
 
-Who looks at whom in a model, by which kernels, and why: for `explain`, in words and as a picture.
+Visibility, mixer, position and kernels of a model, in words and as a picture.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from regard.core.errors import UserError, nearest
 from regard.families import family_of
 from regard.families.base import Sizes
+from regard.families.flops import Part
 from regard.families.published_sizes import SIZES, Size
 from regard.lens.output.save import store
 from regard.lens.plots.mask_pattern import Panel, drawn
 from regard.lens.plots.render import render_figure
-from regard.model.flops import Part
 from regard.model.mixers import SCORES
 from regard.model.mixers.causal_scan import CHUNK
 from regard.model.position import is_biased
@@ -61,9 +61,9 @@ def explain_tree(target: str, settings: Sequence[str]) -> str:
 
 
 def explain_picture(target: str, settings: Sequence[str], out: Path) -> None:
-    """Who may look at whom."""
+    """Draw the attention pattern of a model: which query attends to which key."""
     model = _explained(target, settings)
-    draw_looks(model.title, model.footprint, out)
+    draw_visibility(model.title, model.footprint, out)
 
 
 def explain_rows(target: str, settings: Sequence[str]) -> dict[str, Any]:
@@ -135,12 +135,12 @@ def attention_summary(config: Any) -> str:
 
 
 def computed(footprint: Footprint) -> str:
-    """By which kernels and why."""
+    """Return which kernels compute attention, and why."""
     config = footprint.config
     return "; ".join(f"{name} {_by(config, side, _tokens(footprint))}" for name, side in _sides(config).items())
 
 
-def draw_looks(title: str, footprint: Footprint, out: Path) -> None:
+def draw_visibility(title: str, footprint: Footprint, out: Path) -> None:
     kind, config = out.suffix.lower().removeprefix("."), footprint.config
     if kind not in ("png", "svg"):
         raise UserError(f"--out {out} must end in .png or .svg, which say what kind of picture to draw.")
@@ -158,7 +158,7 @@ def _sides(config: Any) -> dict[str, Visibility]:
 
 
 def _names(config: Any) -> dict[str, str]:
-    """As they were given."""
+    """Return the visibility of each stack as it was given."""
     given = f"({config.visibility})" if "|" in config.visibility else config.visibility
     before = "causal" if parse_visibility(config.visibility) == full else f"causal & {given}"
     return {side: given if side == "encoder" else before for side in _sides(config)}
@@ -170,7 +170,7 @@ def _joined(config: Any) -> bool:
 
 
 def _tokens(footprint: Footprint) -> int:
-    """As many as there are positions for, or as texts have."""
+    """Return the length of a text: all positions, or that of a typical text."""
     return footprint.config.context or footprint.tokens
 
 

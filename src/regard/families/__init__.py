@@ -15,7 +15,7 @@ from regard.core.registry import LazyRegistry
 if TYPE_CHECKING:
     from regard.data.batching.labelled import SpecialTokens
     from regard.families.base import Family
-    from regard.model.flops import Part
+    from regard.families.flops import Part
     from regard.text.specials import Roles
 
 _files = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.py"))}

@@ -24,7 +24,7 @@ from regard.core.errors import UserError
 
 if TYPE_CHECKING:
     from regard.data.batching.labelled import SpecialTokens
-    from regard.model.flops import Part
+    from regard.families.flops import Part
     from regard.text.specials import Roles
 
 CAPABILITIES = {
@@ -85,7 +85,7 @@ class Sizes:
 
 
 class CellConfig:
-    """What settings of families with recurrent cells have in common, beside their fields."""
+    """Properties that settings of families with recurrent cells share."""
 
     packable = False  # a word is read after the word before it, so sequences lie side by side, not end to end
     position = "none"  # cells know the order by themselves
@@ -159,7 +159,7 @@ class Family:
 
         Every head of the model is counted; where only some tokens are masked, the head of words for these `scored` tokens.
         """
-        from regard.model.flops import count, on_meta
+        from regard.families.flops import count, on_meta
 
         if sum(config.depth) > MOST_LAYERS:
             raise UserError(f"this model has {sum(config.depth):,} layers, and {MOST_LAYERS:,} are the most; lower model.layers.")

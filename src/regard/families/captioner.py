@@ -6,7 +6,7 @@ attention, section 4.2): it begins with tanh of a map of the mean cell, and its 
 look at all of its patches (Dosovitskiy et al. 2021); any of the two encoders goes with any of the two decoders.
 
 Differs from Xu et al. in: the encoder is small and trained here with the rest, not a VGG net that was trained to classify; cells
-are told their place (`position`) and pass one more layer that takes both together, where theirs have seen the whole image; what
+are given their `position` and pass one more layer that takes both together, where theirs have seen the whole image; what
 is found is not scaled by a gate (their beta, 4.2.1); the output is Bahdanau's (`model/recurrent/decoders.py`), a maximum of two
 sums, where theirs is a sum of three terms.
 
@@ -115,7 +115,7 @@ class CaptionerConfig(BodyConfig):
 
     @property
     def kept_of_an_image(self) -> int:
-        """Numbers that training keeps of each, about: what every stage or block makes of it."""
+        """Return about how many numbers training keeps of an image: the outputs of every stage or block."""
         if self.encoder == "patches":
             return self.cells * self.depth[0] * (10 * self.width + 2 * self.feedforward)
         sides = (self.image_size >> (n + 1) for n in range(self.patch.bit_length() - 1))

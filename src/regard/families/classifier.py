@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from regard.core.packing import Packing, Words
 from regard.families import family_of
 from regard.families.base import Heads, Sizes, all_words
-from regard.model.flops import Part, on_meta
-from regard.model.flops import count as counted
+from regard.families.flops import Part, on_meta
+from regard.families.flops import count as counted
 from regard.model.heads import LinearHead
 from regard.model.init import initialise
 
@@ -56,7 +56,7 @@ class Classifier(nn.Module):
 
 
 def last_tokens(x_BLD: Tensor, words: Words) -> Tensor:
-    """x_ND of texts that come one a row, or packed into one row."""
+    """Return x_ND, the vector of each text's last token; texts come one a row, or packed into one row."""
     if isinstance(words, Packing):
         return x_BLD[0, words.starts_N[1:] - 1]
     if isinstance(words, Tensor):
@@ -65,7 +65,7 @@ def last_tokens(x_BLD: Tensor, words: Words) -> Tensor:
 
 
 def classifier(config: Any, vocabulary: int, classes: int, seed: int = 0) -> Classifier:
-    """From scratch."""
+    """Build a classifier with new weights."""
     body = family_of(config).build(config, Sizes(vocabulary=vocabulary, heads=POOLED), seed)
     return Classifier(body, classes, seed)
 

@@ -59,7 +59,7 @@ class ELMoConfig(CellConfig):
 
 
 class Ways(NamedTuple):
-    """Of the same words, by who reads ahead and by who reads back."""
+    """Logits by the forward network and by the backward network."""
 
     ahead: Tensor
     back: Tensor
@@ -111,11 +111,11 @@ class ELMo(nn.Module):
         return [torch.cat(both, -1) for both in zip(ahead, back)]
 
     def read_ahead(self, ids_BL: Tensor) -> list[Tensor]:
-        """x_BLE of every layer, the words first; what stands behind a word changes nothing."""
+        """Return x_BLE of every layer of the forward network, the embedding first."""
         return self.carried(self.ahead, ids_BL)
 
     def read_back(self, ids_BL: Tensor, lengths_B: Tensor) -> list[Tensor]:
-        """The same from the end of each text on; what stands before a word changes nothing."""
+        """Return x_BLE of every layer of the backward network, which reads from the end of each text."""
         places_BL = turned_places(lengths_B, ids_BL.shape[1])
         return [at_places(x_BLE, places_BL) for x_BLE in self.carried(self.back, ids_BL.gather(1, places_BL))]
 

@@ -49,7 +49,7 @@ class EncoderConfig(BodyConfig):
     pooled_norm: PooledNorm = "none"  # over the batch: helps where most of every text is the same
     pairs: Literal["joined", "apart"] = "joined"  # two texts are read as one, or each by itself, by the same body
     columns: int = 0  # of the image whose pixels are read; 0: positions are those of a text
-    segments = 0  # texts are told apart by the marks between them
+    segments = 0  # two texts are separated by marks alone
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -101,7 +101,7 @@ class HRAN(nn.Module):
         return self._read(self._nested(source_BM, lengths_B), source_BM)
 
     def encode(self, source_BM: Tensor, lengths_B: Tensor, length: int) -> tuple[Tensor, Source]:
-        """What a decoder begins with, and what so many target words may look at."""
+        """Return the first state of the decoder, and the source that `length` target words attend to."""
         found = self._nested(source_BM, lengths_B)
         h_BMD = self._read(found, source_BM)
         turns = Turns(found.from_the_last(), found.most, max(found.lengths))

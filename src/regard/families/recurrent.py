@@ -5,7 +5,7 @@ et al. 2015 (`model/recurrent/decoders.py`). The score is `mixer`'s to say; wher
 bilinear for Luong's. `visibility = "window(8)"` is Luong's local-m: word t looks at the source words around place t.
 
 `scheduled_sampling` is the share of target words that training takes from the model itself (Bengio et al. 2015), drawn from what
-it says when it is told the true ones, all words at once (Duckworth et al. 2019); so no decoder has to go word by word for it.
+the model predicts after the true words, all words at once (Duckworth et al. 2019); so no decoder has to go word by word for it.
 
 Differs from the papers in: decoders begin with tanh(V v) of the one vector v that the encoder ends with, as Cho's and Bahdanau's,
 where Sutskever hands over every layer's state and Luong too; sources are not turned round; local-p is not there (decision 0029).
@@ -95,12 +95,12 @@ class RecurrentConfig(CellConfig):
 
     @property
     def kept_of_source(self) -> int:  # type: ignore[override]
-        """Numbers that decoding keeps of each source word: a key and a value, where it looks back."""
+        """Return the numbers that decoding keeps of each source word: a key and a value where it attends to the source."""
         return 0 if self.attention == "none" else 2 * self.width
 
     @property
     def carried(self) -> int:  # type: ignore[override]
-        """Numbers that decoding keeps of all it has written."""
+        """Return the numbers that decoding keeps whatever the length: the states of its cells."""
         return (self.layers * PARTS[self.cell] + self.input_feeding) * self.width
 
 
@@ -133,7 +133,7 @@ class Recurrent(nn.Module):
         return self.encoder(self.source(source_BM), lengths_B)[0]
 
     def encode(self, source_BM: Tensor, lengths_B: Tensor, length: int) -> tuple[Tensor, Source]:
-        """What a decoder begins with, and what so many target words may look at."""
+        """Return the first state of the decoder, and the source that `length` target words attend to."""
         memory_BMD, end_BD = self.encoder(self.source(source_BM), lengths_B)
         begin_NPBD = beginning(self.begin, end_BD, self.config.layers)
         if self.decoder.aligner is None:
@@ -148,7 +148,7 @@ class Recurrent(nn.Module):
 
     @torch.no_grad()
     def _some_of_its_own(self, target_BL: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
-        """The target with some words in the place of true ones. Draws are torch's, which training counts anew at each step."""
+        """Return the target with some words replaced by the model's own. torch draws them; training seeds torch at each step."""
         x_ND = self._written(target_BL, begin_NPBD, source).flatten(0, 1)
         drawn = [_drawn(self.head(part_ND)) for part_ND in x_ND.split(DRAWN_AT_A_TIME)]
         own_BL = torch.cat(drawn).view_as(target_BL).roll(1, 1)
@@ -163,7 +163,7 @@ class Recurrent(nn.Module):
 
 
 def _drawn(logits_NV: Tensor) -> Tensor:
-    """A word each, as likely as it is: whichever of V clocks rings first. torch.multinomial would make the device wait."""
+    """Sample one word a row by the exponential race. torch.multinomial would make the device wait."""
     chances_NV = logits_NV.float().softmax(-1)
     return (chances_NV / torch.empty_like(chances_NV).exponential_()).argmax(-1)
 
@@ -180,7 +180,7 @@ def _decoder(config: RecurrentConfig) -> Decoder:
 
 
 class Ends(Protocol):
-    """What settings say of them."""
+    """Settings that the input and the output of a recurrent encoder-decoder need."""
 
     @property
     def cell(self) -> CellKind: ...
@@ -205,7 +205,7 @@ def embeddings(config: Ends, source_vocabulary: int, target_vocabulary: int) -> 
 
 
 def side_by_side(lengths_B: Words, target: Packing | None) -> Tensor:
-    """The lengths of sources that are padded, as their targets are."""
+    """Return lengths_B; packed sequences are refused."""
     if not isinstance(lengths_B, Tensor) or target is not None:
         raise TypeError("a recurrent network reads sequences side by side, so they are padded for it, not packed end to end")
     return lengths_B

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from regard.core.packing import Words
 from regard.families import family_of
 from regard.families.base import Heads, Sizes, all_words, random_ids
+from regard.families.flops import Part, on_meta
+from regard.families.flops import count as counted
 from regard.families.vectors import Pooling, VectorsConfig, text_vectors
 from regard.families.word2vec import Word2VecConfig
-from regard.model.flops import Part, on_meta
-from regard.model.flops import count as counted
 from regard.model.init import initialise
 from regard.model.layers import Linear
 

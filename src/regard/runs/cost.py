@@ -1,4 +1,4 @@
-"""What a recipe costs, before it runs and after: parameters, operations, memory, time, energy."""
+"""The cost of a recipe, before it runs and after: parameters, operations, memory, time, energy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.core.errors import UserError
 from regard.data.loader import Source, bounded
 from regard.families import family_of, two_tower
 from regard.families.base import Sizes
-from regard.model.flops import Part
+from regard.families.flops import Part
 from regard.objectives.chunked_cross_entropy import CHUNK_BYTES
 from regard.runs.cost_report import CostReport, grams_per_kwh, peak_flops
 from regard.runs.protocols import Prepared
@@ -69,7 +69,7 @@ def must_fit_memory(prepared: Prepared, device: torch.device) -> None:
 
 
 def spent(prepared: Prepared, progress: Progress, device: torch.device) -> CostReport:
-    """What a run has cost so far, in all its parts; the peak is that of the device it is on now."""
+    """Return the cost of a run so far, over all restarts; the peak speed is that of the present device."""
     return CostReport(
         steps=progress.step,
         tokens=progress.tokens,
@@ -105,7 +105,7 @@ class Estimate:
 
 
 def estimate(prepared: Prepared, device: torch.device) -> Estimate:
-    """Closed forms for size; for time, two real optimizer steps on about 1,024 tokens, scaled up by the token count."""
+    """Estimate a training: size and operations are counted; time is that of a real step on about 1,024 tokens, scaled up."""
     recipe = prepared.recipe
     source = bounded(prepared.source(packed=False), recipe.train.examples_per_batch)
     batches = source.plan(0)

@@ -47,7 +47,7 @@ OTHER_CHIPS = {"Laptop", "MIG", "NVL", "Ti", "D"}  # of a like name, with anothe
 
 @dataclass(frozen=True)
 class CostReport:
-    """What was, or will be, spent. `metered` says how the energy was found, and is empty where it was not."""
+    """The cost of a training that was run or is planned. `metered` says how energy was measured; empty: it was not."""
 
     steps: int
     tokens: int
@@ -95,7 +95,7 @@ class CostReport:
         operations = f"{self.flops:.2e}".replace("e+", "e")
         average = f"{amount(self.flops_per_second / 1e9, 'GFLOP/s', 'TFLOP/s', 'PFLOP/s')} on average"
         share = f", {self.mfu:.1%} of the device's peak (MFU)" if self.mfu is not None else ""
-        return f"{operations} floating-point operations (closed form), {average}{share}"
+        return f"{operations} floating-point operations (counted), {average}{share}"
 
     def energy(self) -> str:
         if not self.metered:
@@ -105,7 +105,7 @@ class CostReport:
 
 
 def grams_per_kwh() -> float:
-    """What a kilowatt-hour emits here, as the environment says; asked for before a run, so that a wrong value costs nothing."""
+    """Return the grams of CO2 a kilowatt-hour, from the environment. Read before a run, so that a wrong value costs nothing."""
     given = os.environ.get(GRAMS_VARIABLE, "").strip() or str(WORLD_GRAMS_PER_KWH)
     try:
         grams = float(given)
@@ -120,12 +120,12 @@ def grams_per_kwh() -> float:
 
 
 def peak_flops(device: torch.device, precision: str) -> float | None:
-    """Operations a second that a GPU's maker states; None for a GPU that is not in the table, and for every CPU."""
+    """Return the operations a second that a GPU's maker states; None for a GPU that is not in the table, and for every CPU."""
     return known_peak(torch.cuda.get_device_name(device), precision) if device.type == "cuda" else None
 
 
 def known_peak(name: str, precision: str) -> float | None:
-    """By the key with most words in the name: `NVIDIA H100 PCIe` is not just any H100, and an L40S is no L4."""
+    """Return the peak of the longest key whose words are all in the name: `NVIDIA H100 PCIe` differs from other H100s."""
     words = set(name.replace("-", " ").split())
     found = max((key for key in PEAKS if words.issuperset(key.split())), key=len, default=None)
     if found is None or words & OTHER_CHIPS:

@@ -1,4 +1,4 @@
-"""What a model of any size needs, from its settings alone: bytes to keep, to train and to write with, operations a token.
+"""The needs of a model of any size: bytes of its weights, of training and of decoding, and operations a token.
 
 Bytes and operations are counted, never measured, so GPT-3 is answered as fast as a toy. A backward pass costs two forward ones.
 """
@@ -11,8 +11,8 @@ from typing import Any
 
 from regard.core.config import build, override
 from regard.families import family_of
+from regard.families.flops import Part, constant_state, keys_and_values
 from regard.families.published_sizes import PETAFLOP_DAY, SIZES, Size
-from regard.model.flops import Part, constant_state, keys_and_values
 from regard.runs.cost_report import amount
 from regard.text.config import TextConfig
 
@@ -60,7 +60,7 @@ class Footprint:
 
     @property
     def cached_per_token(self) -> int:
-        """Numbers that writing keeps of each token, and of each source token too where there is a source."""
+        """Return the numbers that decoding keeps of each token, and of each source token where there is a source."""
         if not self._blocks:
             return int(self.config.kept_of_source)
         readers, writers = self.config.depth
@@ -68,19 +68,19 @@ class Footprint:
 
     @property
     def kept_always(self) -> int:
-        """Numbers that writing keeps of all tokens together, where a mixer is content with that."""
+        """Return the numbers that decoding keeps whatever the length: sums of linear attention, states of cells."""
         if not self._blocks:
             return int(self.config.carried)
         readers, writers = self.config.depth
         return constant_state(self.config, writers, source=bool(readers))
 
     def petaflop_days(self, tokens: float, by_rule: bool = False) -> float:
-        """To train on so many tokens."""
+        """Return the compute of training on this many tokens."""
         flops = OPERATIONS_PER_PARAMETER * self.parameters if by_rule else 3 * self.flops_per_token
         return flops * tokens / PETAFLOP_DAY
 
     def figures(self) -> dict[str, Any]:
-        """All of it as plain numbers, for machines."""
+        """Return every figure as a plain number, for machines."""
         c, window, cached = self.config, self.config.context, self.cached_per_token
         heads = getattr(getattr(c, "blocks", c), "heads", 1)
         found: dict[str, Any] = {
@@ -111,7 +111,7 @@ class Footprint:
         return found | ({"note": size.note} if size.note else {})
 
     def lines(self) -> list[str]:
-        """All of it for people."""
+        """Return every figure as lines of text."""
         size = self.published
         rows = [("blocks", self._shape()), ("parameters", self._parameters()), ("context", self._context())]
         rows += [("weights", self._kinds(WEIGHT_BYTES, self.parameters)), ("to train", self._training())]

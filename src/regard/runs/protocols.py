@@ -20,13 +20,13 @@ if TYPE_CHECKING:  # to name them: a run is opened without what trains one
     from regard.data.sources.word_vectors import WordVectors
     from regard.decode.beam_trace import SearchTree
     from regard.decode.config import DecodeConfig
+    from regard.families.flops import Part
     from regard.lens.alignment import Alignment
     from regard.lens.analyses.document import Document
     from regard.lens.analyses.image_heat import Heat
     from regard.lens.subject import Subject
     from regard.metrics.likelihood import Likelihood
     from regard.metrics.multiple_choice import Choice
-    from regard.model.flops import Part
     from regard.objectives.base import Objective
     from regard.runs.folder import Say
     from regard.runs.recipe import Recipe

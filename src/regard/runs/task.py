@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # for annotations: a declaration imports none of these
     import torch
 
     from regard.families.base import Family
-    from regard.model.flops import Part
+    from regard.families.flops import Part
     from regard.runs.folder import Run, Say
     from regard.runs.pretrained import InitCheckpoint
     from regard.runs.protocols import Predictor, Prepared, PretrainedPredictor, Result

@@ -16,7 +16,7 @@ from regard.core.errors import UserError
 from regard.data.valid_fraction import hint
 from regard.families import family_of
 from regard.families.base import MASKED_WORDS, Heads, Sizes
-from regard.model.flops import Part
+from regard.families.flops import Part
 from regard.objectives.base import Loss, Objective
 from regard.runs.load import vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint, frozen, start_of

@@ -1,4 +1,4 @@
-"""BERT's choices of parts: counted in closed form as they are built, and the same answers for texts in rows and packed."""
+"""BERT's choices of parts: counted as they are built, and the same answers for texts in rows and packed."""
 
 from __future__ import annotations
 

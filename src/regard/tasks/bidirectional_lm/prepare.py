@@ -14,7 +14,7 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.windows import Windows
 from regard.families.elmo import ELMo
-from regard.model.flops import Part
+from regard.families.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.bidirectional_lm import BidirectionalLMLoss
 from regard.runs.folder import Say

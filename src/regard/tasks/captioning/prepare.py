@@ -17,7 +17,7 @@ from regard.decode.config import DecodeConfig
 from regard.families import family_of
 from regard.families.base import Sizes
 from regard.families.captioner import Captioner
-from regard.model.flops import Part
+from regard.families.flops import Part
 from regard.objectives.captioning import CaptioningLoss
 from regard.runs.folder import Say
 from regard.runs.recipe import Recipe

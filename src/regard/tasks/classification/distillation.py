@@ -26,8 +26,8 @@ from regard.data.batching.labelled import LabelledTexts
 from regard.data.labels.classes import Labels
 from regard.data.sources.labelled import Example
 from regard.families.classifier import Classifier, count
+from regard.families.flops import Part
 from regard.metrics.classification import ClassificationScores
-from regard.model.flops import Part
 from regard.model.pruning import restored_weights
 from regard.runs.folder import Run
 from regard.runs.pretrained import recipe_of, start_of

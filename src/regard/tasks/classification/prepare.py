@@ -25,9 +25,9 @@ from regard.data.sources.labelled import Example, choose_columns, describe_colum
 from regard.data.valid_fraction import describe_valid_fraction, hint, split_rows, split_valid
 from regard.families import family_of
 from regard.families.classifier import Classifier, classifier, count
+from regard.families.flops import Part
 from regard.metrics.classification import ClassificationScores
 from regard.metrics.correlation import correlation
-from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.classification import ClassificationLoss
 from regard.objectives.distillation import DistillationConfig, DistillationLoss

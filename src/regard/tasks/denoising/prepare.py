@@ -25,8 +25,8 @@ from regard.data.sources.labelled import Example
 from regard.families import count_model
 from regard.families.bert import BERT
 from regard.families.encoder import Encoder
+from regard.families.flops import Part
 from regard.metrics.masked_lm import score_filling
-from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.masked_lm import MaskedLMLoss
 from regard.runs.folder import Run, Say

@@ -11,8 +11,8 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.windows import Windows
 from regard.data.loader import Source
+from regard.families.flops import Part
 from regard.families.gpt import GPT
-from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.causal_lm import CausalLMLoss
 from regard.runs.folder import Say

@@ -19,8 +19,8 @@ from regard.data.loader import Source
 from regard.families import count_model
 from regard.families.bert import BERT
 from regard.families.electra import ELECTRA
+from regard.families.flops import Part
 from regard.metrics.masked_lm import score_filling
-from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.runs.folder import Run, Say
 from regard.runs.load import window_of

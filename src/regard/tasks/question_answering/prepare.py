@@ -15,8 +15,8 @@ from regard.data.sources.qa import Question, read_questions
 from regard.data.valid_fraction import describe_valid_fraction, hint, split_valid
 from regard.families import count_model
 from regard.families.bert import BERT
+from regard.families.flops import Part
 from regard.metrics.question_answering import AnswerScores
-from regard.model.flops import Part
 from regard.objectives.base import Objective
 from regard.objectives.span import SpanLoss
 from regard.runs.folder import Run, Say

@@ -19,9 +19,9 @@ from regard.data.batching.contrastive import EncodedExchanges, ExchangeBatches
 from regard.data.sources import Pair
 from regard.data.sources.dialogues import Exchange
 from regard.families import family_of
+from regard.families.flops import Part
 from regard.families.two_tower import TwoTower, count, towers
 from regard.metrics.dialogue import recalls
-from regard.model.flops import Part
 from regard.objectives.contrastive import ContrastiveLoss
 from regard.runs.folder import Say
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint, pooled_settings, vocabulary

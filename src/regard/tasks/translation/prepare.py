@@ -19,7 +19,7 @@ from regard.data.sources.parallel import Columns, describe_columns, read_pairs
 from regard.data.valid_fraction import describe_valid_fraction, split_valid
 from regard.decode.config import DecodeConfig
 from regard.families import count_model
-from regard.model.flops import Part
+from regard.families.flops import Part
 from regard.objectives.seq2seq import Seq2SeqLoss
 from regard.runs.folder import Say
 from regard.runs.recipe import Recipe

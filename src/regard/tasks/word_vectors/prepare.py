@@ -18,9 +18,9 @@ from regard.data.sources.text import parts
 from regard.data.sources.word_benchmarks import Pairs, Questions, read_word_test
 from regard.families import family_of
 from regard.families.base import Sizes
+from regard.families.flops import Part
 from regard.families.word2vec import Word2Vec
 from regard.metrics.word_analogies import crowding
-from regard.model.flops import Part
 from regard.objectives.glove import GloVe, GloVeConfig
 from regard.objectives.negative_sampling import NegativeSampling
 from regard.runs.folder import Run, Say
