@@ -132,11 +132,8 @@ def missing(word: str) -> str | None:
     return f"{path} has no {function}" if function and function not in defined(ROOT / path) else None
 
 
-@pytest.mark.parametrize(
-    "document", [d for d in DOCUMENTS if d.name != "CHANGELOG.md"], ids=lambda path: str(path.relative_to(ROOT))
-)
+@named
 def test_files_exist(document: Path) -> None:
-    """The changelog names what was there when a change was made."""
     text = document.read_text("utf-8")
     faults = [fault for span in spans(text) for word in span.split() if (fault := missing(word))]
     links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from regard.lens.result import LensResult
     from regard.model.probe import probe
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "LoadedModel",
     "UserError",
