@@ -168,7 +168,7 @@ def _sublayers(
 
 def _self_attention(attention: Attention, mask_S1WN: Tensor, cache: Slots) -> Callable[[Product, Pending], Tensor]:
     def inner(product: Product, x: Pending) -> Tensor:
-        return attend_own(product(x, attention.project), mask_S1WN, cache.now_2SHNK, cache.lineage.slots_W)
+        return attend_own(product(x, attention.project), mask_S1WN, cache.now_2SHNK, cache.ancestry.slots_W)
 
     return inner
 

@@ -22,13 +22,13 @@ from regard.model.state.protocol import RowCompaction
 class RunningSums:
     """The past of one attention, a lane each."""
 
-    def __init__(self, mixer: RecurrentForm, lineage: BeamAncestry, like_SHPK: Tensor) -> None:
-        self.mixer, self.lineage = mixer, lineage
-        self.buffers = _nothing(mixer, like_SHPK, len(lineage.position_S), like_SHPK.shape[1], lineage.lanes)
+    def __init__(self, mixer: RecurrentForm, ancestry: BeamAncestry, like_SHPK: Tensor) -> None:
+        self.mixer, self.ancestry = mixer, ancestry
+        self.buffers = _nothing(mixer, like_SHPK, len(ancestry.position_S), like_SHPK.shape[1], ancestry.lanes)
 
     @property
     def now(self) -> Sums:
-        return Sums(*(buffer_S[: self.lineage.sentences] for buffer_S in self.buffers))
+        return Sums(*(buffer_S[: self.ancestry.sentences] for buffer_S in self.buffers))
 
     def restart(self, words_S: Tensor, *prompt_SHPK: Tensor) -> None:
         k_SHPK, v_SHPK = prompt_SHPK
@@ -38,7 +38,7 @@ class RunningSums:
             for buffer_SHW, read_SH in zip(self.buffers, self.mixer.update(k_SHPK, v_SHPK, words_S)):
                 buffer_SHW[: len(words_S)] = read_SH.unsqueeze(2)
 
-    def reserve(self) -> None:
+    def grow(self) -> None:
         pass
 
     def append(self, kv_2SHWK: Tensor) -> Sums:
@@ -53,24 +53,24 @@ class RunningSums:
         for buffer_SHW in self.now:
             buffer_SHW.copy_(_lanes(buffer_SHW, parents_SW))
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         for buffer_S in self.now:
             moves.within(buffer_S)
 
 
-class FoldedMemory:
+class CrossSums:
     """What cross-attention by features needs of a source: read once, whatever its length."""
 
     def __init__(self, mixer: RecurrentForm, like_SHMK: Tensor, sentences: int) -> None:
         self.mixer = mixer
         self.buffers = _nothing(mixer, like_SHMK, sentences, like_SHMK.shape[1])
 
-    def take(self, memory: Sequence[Tensor], words_S: Tensor) -> None:
+    def load(self, memory: Sequence[Tensor], words_S: Tensor) -> None:
         k_SHMK, v_SHMK = memory
         for buffer_S, nothing, read_S in zip(self.buffers, (0.0, 0.0, NOTHING), self.mixer.update(k_SHMK, v_SHMK, words_S)):
             buffer_S.fill_(nothing)[: len(words_S)] = read_S
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         for buffer_S in self.buffers:
             moves.within(buffer_S)
 
@@ -81,14 +81,14 @@ class FoldedMemory:
 class ConvState:
     """The last values of a convolution's input, the newest last; before the first of a text there are zeros."""
 
-    def __init__(self, tokens: int, lineage: BeamAncestry, like_SHPK: Tensor) -> None:
-        self.lineage = lineage
+    def __init__(self, tokens: int, ancestry: BeamAncestry, like_SHPK: Tensor) -> None:
+        self.ancestry = ancestry
         _, heads, _, head_width = like_SHPK.shape
-        self.values_SHWTK = like_SHPK.new_zeros(len(lineage.position_S), heads, lineage.lanes, tokens, head_width)
+        self.values_SHWTK = like_SHPK.new_zeros(len(ancestry.position_S), heads, ancestry.lanes, tokens, head_width)
 
     @property
     def now_SHWTK(self) -> Tensor:
-        return self.values_SHWTK[: self.lineage.sentences]
+        return self.values_SHWTK[: self.ancestry.sentences]
 
     def restart(self, words_S: Tensor, *prompt_SHPK: Tensor) -> None:
         (v_SHPK,), tokens = prompt_SHPK, self.values_SHWTK.shape[3]
@@ -99,7 +99,7 @@ class ConvState:
             last_SHTK = v_SHPK.gather(2, index_SHTK).masked_fill((place_ST < 0)[:, None, :, None], 0.0)
             self.values_SHWTK[: len(words_S)] = last_SHTK[:, :, None]
 
-    def reserve(self) -> None:
+    def grow(self) -> None:
         pass
 
     def append(self, v_1SHWK: Tensor) -> Tensor:
@@ -111,7 +111,7 @@ class ConvState:
     def select(self, parents_SW: Tensor) -> None:
         self.now_SHWTK.copy_(_lanes(self.now_SHWTK, parents_SW))
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         moves.within(self.now_SHWTK)
 
 

@@ -24,7 +24,7 @@ from regard.model.visibility import Causal, Full, View, Visibility, given
 STRIDE = 16  # tokens for which the visible part keeps its size, at least
 
 
-def roomy(count: int) -> int:
+def round_to_stride(count: int) -> int:
     """Rounded up to a multiple of 16, beyond 128 to one of four sizes an octave: few sizes, and at most a quarter too large."""
     stride = max(STRIDE, 1 << max(0, (count - 1).bit_length() - 3))
     return -(-count // stride) * stride
@@ -43,13 +43,13 @@ class LayerCache(Cache, Protocol):
         """Begin with prompts, padded at the right, of so many words; with all that `append` was given of them."""
         ...
 
-    def reserve(self) -> None:
-        """Make the room that the lineage has made."""
+    def grow(self) -> None:
+        """Make the room that the ancestry has made."""
         ...
 
     def select(self, parents_SW: Tensor) -> None: ...
 
-    def keep(self, moves: RowCompaction) -> None: ...
+    def compact(self, moves: RowCompaction) -> None: ...
 
 
 class Prompt:
@@ -89,11 +89,11 @@ class BeamAncestry:
         in_prompt = torch.arange(self.prompt, device=words_S.device) < self.words_S[:, None, None]
         self.ancestors_SWN.zero_()[:, :, : self.prompt] = in_prompt
 
-    def reserve(self, steps: int) -> None:
+    def grow(self, steps: int) -> None:
         self.steps += steps
         if not self.slotted:
             return
-        self.visible = self.prompt + self.lanes * roomy(self.steps)
+        self.visible = self.prompt + self.lanes * round_to_stride(self.steps)
         if (more := self.visible - self.ancestors_SWN.shape[2]) > 0:
             self.ancestors_SWN = F.pad(self.ancestors_SWN[: self.sentences], (0, more))
 
@@ -140,7 +140,7 @@ class BeamAncestry:
         else:
             self.ancestors_SWN = selected_SWN
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         for buffer_S in (self.now_SWN, self.words_S, self.position_S, self.last_S):
             moves.within(buffer_S)
         self.sentences = moves.stay
@@ -149,9 +149,9 @@ class BeamAncestry:
 class Slots:
     """One attention's keys and values, side by side: a step writes both by one kernel."""
 
-    def __init__(self, lineage: BeamAncestry, like_SHPK: Tensor) -> None:
-        self.lineage = lineage
-        sentences, _, slots = lineage.ancestors_SWN.shape
+    def __init__(self, ancestry: BeamAncestry, like_SHPK: Tensor) -> None:
+        self.ancestry = ancestry
+        sentences, _, slots = ancestry.ancestors_SWN.shape
         _, heads, _, head_width = like_SHPK.shape
         self.kv_2SHNK = like_SHPK.new_zeros(2, sentences, heads, slots, head_width)
 
@@ -159,21 +159,21 @@ class Slots:
         for kept_SHNK, given_SHPK in zip(self.kv_2SHNK, prompt_SHPK):
             kept_SHNK[: len(given_SHPK), :, : given_SHPK.shape[2]] = given_SHPK
 
-    def reserve(self) -> None:
-        if (more := self.lineage.visible - self.kv_2SHNK.shape[3]) > 0:
-            self.kv_2SHNK = F.pad(self.kv_2SHNK[:, : self.lineage.sentences], (0, 0, 0, more))
+    def grow(self) -> None:
+        if (more := self.ancestry.visible - self.kv_2SHNK.shape[3]) > 0:
+            self.kv_2SHNK = F.pad(self.kv_2SHNK[:, : self.ancestry.sentences], (0, 0, 0, more))
 
     @property
     def now_2SHNK(self) -> Tensor:
-        return self.kv_2SHNK[:, : self.lineage.sentences, :, : self.lineage.visible]
+        return self.kv_2SHNK[:, : self.ancestry.sentences, :, : self.ancestry.visible]
 
     def append(self, kv_2SHWK: Tensor) -> Tensor:
         """Write the lanes' newest token and return everything visible."""
-        return self.now_2SHNK.index_copy_(3, self.lineage.slots_W, kv_2SHWK.to(self.kv_2SHNK.dtype))
+        return self.now_2SHNK.index_copy_(3, self.ancestry.slots_W, kv_2SHWK.to(self.kv_2SHNK.dtype))
 
     def select(self, parents_SW: Tensor) -> None:
-        """Nothing moves: the lineage knows."""
+        """Nothing moves: the ancestry knows."""
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         for kept_SHNK in self.now_2SHNK:
             moves.within(kept_SHNK)

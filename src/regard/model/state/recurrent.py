@@ -22,7 +22,7 @@ from regard.model.probe import attentions
 from regard.model.recurrent.decoders import Decoder, Now, Source, Turns
 from regard.model.recurrent.hran_decoder import ByTurns
 from regard.model.state.decoder import Memory
-from regard.model.state.kv_cache import roomy
+from regard.model.state.kv_cache import round_to_stride
 from regard.model.state.protocol import RowCompaction
 from regard.model.visibility import Full, View, Visibility, given
 
@@ -59,20 +59,20 @@ class RecurrentPrompt:
         return len(self.words_S)
 
     @property
-    def watched(self) -> bool:
+    def probed(self) -> bool:
         assert isinstance(self.model, nn.Module)
         return any(aligner.probe is not None for aligner in attentions(self.model).values())
 
     @property
-    def likeness(self) -> Hashable:
-        """The model, where its weights lie, and the size of what it looks at as `room` rounds it."""
+    def session_key(self) -> Hashable:
+        """The model, where its weights lie, and the size of what it looks at as `make_state` rounds it."""
         assert isinstance(self.model, nn.Module)
-        size = 0 if self.memory is None else roomy(self.memory.k_BHMK.shape[2])
+        size = 0 if self.memory is None else round_to_stride(self.memory.k_BHMK.shape[2])
         weights = tuple(weight.data_ptr() for weight in self.model.parameters())
-        turns = (self.turns.most, roomy(self.turns.longest)) if self.turns else None
+        turns = (self.turns.most, round_to_stride(self.turns.longest)) if self.turns else None
         return id(self.model), weights, size, turns, self.begin_NPSD.dtype
 
-    def room(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> RecurrentDecoderState:
+    def make_state(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> RecurrentDecoderState:
         return RecurrentDecoderState(self, sentences, lanes, fixed)
 
 
@@ -88,10 +88,10 @@ class RecurrentDecoderState:
         self.turns: Turns | None = None
         if read.memory is not None and decoder.aligner is not None:
             length = read.memory.k_BHMK.shape[2]
-            length = roomy(length) if fixed else length
+            length = round_to_stride(length) if fixed else length
             self.memory = Memory([decoder.aligner], [read.memory], sentences, length)
             if read.turns is not None:
-                longest = roomy(read.turns.longest) if fixed else read.turns.longest
+                longest = round_to_stride(read.turns.longest) if fixed else read.turns.longest
                 self.turns = Turns(read.turns.of_SM.new_full((sentences, length), -1), read.turns.most, longest)
 
     @property
@@ -125,21 +125,21 @@ class RecurrentDecoderState:
         )
 
     @torch.no_grad()
-    def take(self, read: RecurrentPrompt, limits: Sequence[int]) -> None:
+    def load(self, read: RecurrentPrompt, limits: Sequence[int]) -> None:
         self.sentences = len(self.carried_SWNPD)
         rows = read.begin_NPSD.shape[2]
         self.carried_SWNPD.zero_()[:rows] = read.begin_NPSD.permute(2, 0, 1, 3)[:, None]
         self.fed_SWD.zero_()
         self.position_1.zero_()
         if self.memory is not None and read.memory is not None:
-            self.memory.take([read.memory], read.words_S)
+            self.memory.load([read.memory], read.words_S)
         if self.turns is not None and read.turns is not None:
             assert read.turns.most <= self.turns.most, "there is room for as many turns as there were at first"
             assert read.turns.longest <= self.turns.longest, "and for turns as long as they were"
             rows, length = read.turns.of_SM.shape
             self.turns.of_SM.fill_(-1)[:rows, :length] = read.turns.of_SM
 
-    def reserve(self, tokens: int) -> None:
+    def grow(self, tokens: int) -> None:
         """Nothing grows."""
 
     @torch.no_grad()
@@ -157,11 +157,11 @@ class RecurrentDecoderState:
             places_SW = parents_SW.reshape(*parents_SW.shape, *[1] * (now_SW.dim() - 2))
             now_SW.copy_(now_SW.gather(1, places_SW.expand_as(now_SW)))
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         for buffer_SW in (self.carried_SWNPD, self.fed_SWD):
             moves.within(buffer_SW)
         if self.memory is not None:
-            self.memory.keep(moves)
+            self.memory.compact(moves)
         if self.turns is not None:
             moves.within(self.turns.of_SM)
         self.sentences = moves.stay
