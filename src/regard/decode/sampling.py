@@ -134,7 +134,7 @@ class SamplingSearch:
 
 
 class TextBuffers(NamedTuple):
-    """What each sentence has written, and what it needs to go on."""
+    """Buffers of each sentence: its tokens, and its flags and counters."""
 
     newest_S1: Tensor
     text_SN: Tensor  # the end of the prompt, then the tokens written; NO_TOKEN elsewhere

@@ -1,8 +1,8 @@
-"""What decoding keeps of a past whose size does not grow: running sums, or the last few values.
+"""Decoding states of constant size: running sums of linear attention, and the last inputs of a convolution.
 
-Attention by features is a recurrent network (Katharopoulos et al. 2020): a new token adds its key and value to the sums of all
-before it, and its query asks those. A convolution sees its last few inputs. Neither shares anything between the lanes of a
-sentence, so lanes are copied where a search lets one go on from another.
+Attention by features is a recurrent network (Katharopoulos et al. 2020): a new token adds its key and value to running sums, and
+its query is multiplied with these sums. A convolution reads its last few inputs. The lanes of a sentence share neither, so both
+are copied from lane to lane when a search selects parents.
 
 Dims: S sentences, W lanes, H heads, F features, K head width, P prompt length, T tokens that a convolution looks back.
 """
@@ -20,7 +20,7 @@ from regard.model.state.protocol import RowCompaction
 
 
 class RunningSums:
-    """The past of one attention, a lane each."""
+    """Running sums of keys and values of one attention layer, one for each lane."""
 
     def __init__(self, mixer: RecurrentForm, ancestry: BeamAncestry, like_SHPK: Tensor) -> None:
         self.mixer, self.ancestry = mixer, ancestry
@@ -42,7 +42,7 @@ class RunningSums:
         pass
 
     def append(self, kv_2SHWK: Tensor) -> Sums:
-        """[S, H, W]: of every lane, with its newest token."""
+        """Add the newest key and value of every lane; return the sums, [S, H, W, ...]."""
         k_SHW1K, v_SHW1K = kv_2SHWK[..., None, :]
         now = self.now
         for buffer_S, added_S in zip(now, joined(now, self.mixer.update(k_SHW1K, v_SHW1K))):
@@ -59,7 +59,7 @@ class RunningSums:
 
 
 class CrossSums:
-    """What cross-attention by features needs of a source: read once, whatever its length."""
+    """Sums of keys and values of a source, for cross-attention by features: computed once, of a size that no length changes."""
 
     def __init__(self, mixer: RecurrentForm, like_SHMK: Tensor, sentences: int) -> None:
         self.mixer = mixer
@@ -79,7 +79,7 @@ class CrossSums:
 
 
 class ConvState:
-    """The last values of a convolution's input, the newest last; before the first of a text there are zeros."""
+    """The last T inputs of a convolution, the newest last; zeros stand before the first token of a text."""
 
     def __init__(self, tokens: int, ancestry: BeamAncestry, like_SHPK: Tensor) -> None:
         self.ancestry = ancestry
@@ -103,7 +103,7 @@ class ConvState:
         pass
 
     def append(self, v_1SHWK: Tensor) -> Tensor:
-        """All that the newest token sees, itself last."""
+        """Append the newest value; return all T + 1 values under the kernel, the newest last."""
         seen_SHWTK = torch.cat([self.now_SHWTK, v_1SHWK[0][..., None, :].to(self.values_SHWTK)], 3)
         self.now_SHWTK.copy_(seen_SHWTK[:, :, :, 1:])
         return seen_SHWTK

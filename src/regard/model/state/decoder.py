@@ -1,8 +1,8 @@
-"""A decoder's past: what it was given to read, and what its lanes have written since.
+"""The decoding state of a Transformer decoder: keys and values of source, prompt and generated tokens.
 
-An encoder-decoder reads a source, which its cross-attention looks at; a decoder alone reads a prompt, as keys and values of its
-own attention. `EncodedPrompt` holds either as the model computed it; `DecoderState` takes it into buffers that one search after
-another can use.
+An encoder-decoder encodes a source for its cross-attention; a decoder-only model encodes a prompt as keys and values of its
+self-attention. `EncodedPrompt` holds either as the model computed it; `DecoderState` copies it into buffers that several searches
+use, one after the other.
 
 Dims: S sentences, W lanes, M memory length, P prompt length; rows of both are padded at the right.
 """
@@ -29,22 +29,24 @@ from regard.model.visibility import View, Visibility, padding
 
 
 class Steps(Protocol):
+    """A model whose decoder is a stack of blocks and that can decode one token a lane."""
+
     decoder: Stack
 
     def step(self, ids_SW: Tensor, past: DecoderState) -> Tensor:
-        """logits_SWV after one more token in every lane."""
+        """Return logits_SWV after one more token in every lane."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedPrompt:
-    """What a model has read; keys and values are one pair a block of its decoder, where that has keys."""
+    """Keys and values of encoded prompts or sources: one pair for each decoder block that has keys."""
 
     model: Steps
-    positions: InputPositions  # of what it writes
-    prompts: Sequence[tuple[Tensor, ...]]  # of the decoder's own attention; of length 0 where there is no prompt
+    positions: InputPositions  # of the target
+    prompts: Sequence[tuple[Tensor, ...]]  # of self-attention; of length 0 without a prompt
     prompt_words_S: Tensor
-    memories: Sequence[KeysValues] = ()  # for cross-attention, where there is an encoder
+    memories: Sequence[KeysValues] = ()  # of cross-attention, if there is an encoder
     memory_words_S: Tensor | None = None
 
     @property
@@ -62,7 +64,7 @@ class EncodedPrompt:
 
     @property
     def session_key(self) -> Hashable:
-        """The model, where its weights lie, and sizes as `make_state` rounds them."""
+        """Return the model's id, the addresses of its weights, and the sizes as `make_state` rounds them."""
         assert isinstance(self.model, nn.Module)
         sizes = [round_to_stride(parts[0][0].shape[2]) if parts else 0 for parts in (self.prompts, self.memories)]
         weights = tuple(weight.data_ptr() for weight in self.model.parameters())
@@ -73,7 +75,7 @@ class EncodedPrompt:
 
 
 class CrossKV:
-    """Keys and values of a source."""
+    """Buffers of one cross-attention layer: keys and values of the sources."""
 
     def __init__(self, like: KeysValues, sentences: int, length: int) -> None:
         _, heads, _, head_width = like.k_BHMK.shape
@@ -93,47 +95,49 @@ class CrossKV:
 
 
 class Memory:
-    """What cross-attention looks at: never changed by a step."""
+    """Encoded sources, for all cross-attention layers; a step never changes them."""
 
-    def __init__(self, looking: Sequence[Attention | Aligner], like: Sequence[KeysValues], sentences: int, length: int) -> None:
+    def __init__(
+        self, attentions: Sequence[Attention | Aligner], like: Sequence[KeysValues], sentences: int, length: int
+    ) -> None:
         self.layers: list[CrossKV | CrossSums] = [
             CrossKV(pair, sentences, length)
             if attention.mixer.recurrent_form is None
             else CrossSums(attention.mixer.recurrent_form, pair.k_BHMK, sentences)
-            for attention, pair in zip(looking, like)
+            for attention, pair in zip(attentions, like)
         ]
         like_k = like[0].k_BHMK
         self.words_S = torch.ones(sentences, dtype=torch.long, device=like_k.device)
-        # On a GPU what is added to scores, as in BeamAncestry.view.
+        # On a GPU a mask that is added to scores, as in BeamAncestry.view.
         self.mask_S11M = like_k.new_zeros(sentences, 1, 1, length, dtype=None if like_k.is_cuda else torch.bool)
 
     def load(self, memories: Sequence[KeysValues], words_S: Tensor) -> None:
         for layer, memory in zip(self.layers, memories):
             layer.load(memory, words_S)
-        self.words_S.fill_(1)[: len(words_S)] = words_S  # nobody may see nobody, not even where there is no sentence
+        self.words_S.fill_(1)[: len(words_S)] = words_S  # an empty row sees one key: softmax over no key is NaN
         sees_SM = torch.arange(self.mask_S11M.shape[3], device=words_S.device) < self.words_S[:, None]
         if self.mask_S11M.is_cuda:
             self.mask_S11M.zero_().masked_fill_(~sees_SM[:, None, None], -torch.inf)
         else:
             self.mask_S11M.copy_(sees_SM[:, None, None])
-        self._look(len(self.words_S))
+        self._set_view(len(self.words_S))
 
     def compact(self, moves: RowCompaction) -> None:
         for layer in self.layers:
             layer.compact(moves)
         for buffer_S in (self.words_S, self.mask_S11M):
             moves.within(buffer_S)
-        self._look(moves.stay)
+        self._set_view(moves.stay)
 
-    def _look(self, sentences: int) -> None:
-        """At the first so many."""
+    def _set_view(self, sentences: int) -> None:
+        """Set `parts` and `view` to the first rows of the buffers."""
         self.parts = [layer.first(sentences) for layer in self.layers]
         mask_S11M, words_S = self.mask_S11M[:sentences], self.words_S[:sentences]
         self.view = View(padding(words_S), sentences, 1, mask_S11M.shape[3], 0, words_S.device, mask_S11M)
 
 
 class DecoderState:
-    """The state of a decoder made of blocks. A family's `step` asks it for positions, a view, caches and memories."""
+    """The state of a decoder made of blocks. A family's `step` reads its positions, view, caches and memories."""
 
     def __init__(self, read: EncodedPrompt, sentences: int, lanes: int, tokens: int, fixed: bool) -> None:
         rounded = round_to_stride if fixed else int
@@ -143,8 +147,8 @@ class DecoderState:
         self.ancestry = BeamAncestry(sentences, lanes, rounded(like_SHPK.shape[2]), steps, like_SHPK, slotted)
         self.caches = [block.self_attention.make_cache(self.ancestry, prompt[0]) for block, prompt in zip(blocks, read.prompts)]
         length = read.memories[0].k_BHMK.shape[2] if read.memories else 0
-        looking = [block.cross_attention for block in blocks if block.cross_attention is not None]
-        self.memory = Memory(looking, read.memories, sentences, rounded(length)) if read.memories else None
+        crosses = [block.cross_attention for block in blocks if block.cross_attention is not None]
+        self.memory = Memory(crosses, read.memories, sentences, rounded(length)) if read.memories else None
 
     @property
     def shape(self) -> Hashable:

@@ -1,11 +1,13 @@
-"""Keys and values kept between decoding steps, in slots that all lanes of a sentence share.
+"""The KV cache: keys and values of decoded tokens, in slots that all lanes of a sentence share.
 
-A search keeps W hypotheses of a sentence alive, and they share most of their past. So what a step computes is written once,
-into a slot that belongs to the sentence, and never moved: choosing hypotheses only changes which slots a lane descends from.
-That is a visibility like any other, and the W lanes are W queries of one attention. Nothing moves until a sentence leaves.
+A search keeps W hypotheses of a sentence alive, and they share most of their tokens. So the keys and values of a step are written
+once, into slots of the sentence, and never moved: selecting hypotheses only changes which slots are ancestors of a lane.
+This is a visibility like any other, and the W lanes are W queries of one attention. Rows move only when a sentence leaves.
 
-The first P slots hold the prompt, which all lanes see; lane w of step t writes slot P + t W + w. Which step it is a tensor knows,
-so every step does the same; the part that kernels look at grows in strides. Dims: S sentences, W lanes, N slots.
+The first P slots hold the prompt, which all lanes see; lane w of step t writes slot P + t W + w. The step number is a tensor,
+so every step launches the same kernels; the part of the cache that they read grows in strides.
+
+Dims: S sentences, W lanes, N slots.
 """
 
 from __future__ import annotations
@@ -31,20 +33,22 @@ def round_to_stride(count: int) -> int:
 
 
 class Cache(Protocol):
+    """A store that an attention layer appends its keys and values to."""
+
     def append(self, kv_2SHLK: Tensor) -> Tensor | Sums:
-        """Take the newest keys and values; return all that may be looked at: kv_2SHNK, or what a mixer has made of them."""
+        """Store the newest keys and values; return everything visible: kv_2SHNK, or the sums that a mixer keeps of them."""
         ...
 
 
 class LayerCache(Cache, Protocol):
-    """The past of one layer, for all lanes of all sentences."""
+    """The cache of one layer, for all lanes of all sentences."""
 
     def restart(self, words_S: Tensor, *prompt_SHPK: Tensor) -> None:
-        """Begin with prompts, padded at the right, of so many words; with all that `append` was given of them."""
+        """Start with prompts of words_S tokens, padded at the right: the keys and values that a `Prompt` recorded."""
         ...
 
     def grow(self) -> None:
-        """Make the room that the ancestry has made."""
+        """Grow to the size of the ancestry."""
         ...
 
     def select(self, parents_SW: Tensor) -> None: ...
@@ -53,7 +57,7 @@ class LayerCache(Cache, Protocol):
 
 
 class Prompt:
-    """Stands in for a cache while a prompt is read in one pass, and keeps its keys and values."""
+    """A cache for encoding a prompt in one pass: records its keys and values."""
 
     def append(self, kv_2SHPK: Tensor) -> Tensor:
         self.kv_2SHPK = kv_2SHPK
@@ -61,17 +65,17 @@ class Prompt:
 
     @property
     def parts(self) -> tuple[Tensor, ...]:
-        """Keys and values; of a layer without keys, values alone."""
+        """Return keys and values; of a layer without keys, values alone."""
         return self.kv_2SHPK.unbind()
 
 
 class BeamAncestry:
-    """Which slots each lane descends from, and where in its text it stands. One for all layers; where none has slots, of none."""
+    """The slots that are ancestors of each lane, and the positions of the newest tokens. Shared by all layers."""
 
     def __init__(self, sentences: int, lanes: int, prompt: int, steps: int, like: Tensor, slotted: bool = True) -> None:
-        """Room for so many steps, and it stays in place; where none are named, it grows. Types and device are those of `like`."""
+        """Allocate for `steps` steps at fixed addresses; with 0 steps, the buffers grow. Dtype and device are those of `like`."""
         self.lanes, self.prompt, self.fixed, self.slotted = lanes, prompt if slotted else 0, steps > 0, slotted
-        self.sentences, self.steps, self.visible = sentences, 0, self.prompt  # still decoded, reserved, looked at
+        self.sentences, self.steps, self.visible = sentences, 0, self.prompt  # sentences left, steps allocated, slots visible
         slots = self.prompt + lanes * steps if slotted else 0
         self.ancestors_SWN = torch.zeros(sentences, lanes, slots, dtype=torch.bool, device=like.device)
         self.words_S, self.position_S, self.last_S = (like.new_zeros(sentences, dtype=torch.long) for _ in range(3))
@@ -80,7 +84,7 @@ class BeamAncestry:
         self.seen, self.hidden = like.new_zeros(()), like.new_full((), -torch.inf)
 
     def restart(self, words_S: Tensor, limits_S: Tensor) -> None:
-        """Of each prompt, so many words; after it, so many steps at most."""
+        """Start after prompts of words_S tokens, for at most limits_S steps."""
         for whole_S, given_S in ((self.words_S, words_S), (self.last_S, words_S + limits_S - 1)):
             whole_S.zero_()[: len(given_S)] = given_S
         self.position_S.copy_(self.words_S)
@@ -103,7 +107,7 @@ class BeamAncestry:
 
     @property
     def positions_SW(self) -> Tensor:
-        """Where the newest tokens stand. A sentence that is done, and only waits to leave, stays within its limit."""
+        """Return the positions of the newest tokens. A finished sentence that waits for compaction stays within its limit."""
         position_S = torch.minimum(self.position_S, self.last_S)[: self.sentences]
         return position_S[:, None].expand(-1, self.lanes)
 
@@ -116,13 +120,13 @@ class BeamAncestry:
         self.position_S.add_(1)
 
     def view(self, visibility: Visibility) -> View:
-        """What the newest token of each lane sees: its ancestors, where the model's own pattern lets it."""
+        """Return the view of each lane's newest token: its ancestors, as far as the model's visibility pattern allows."""
         sees_SWN = self.now_SWN
         if not isinstance(visibility, (Full, Causal)):
             b = h = self.slots_W.new_zeros(1)
             i_S11 = self.position_S[: self.sentences, None, None]
             sees_SWN = sees_SWN & visibility.sees(b, h, i_S11, self._positions_SN()[:, None])
-        # On a GPU the mask becomes what is added to scores, here, once for all layers.
+        # On a GPU the mask is turned here, once for all layers, into numbers that are added to scores.
         mask_SWN = torch.where(sees_SWN, self.seen, self.hidden) if sees_SWN.is_cuda else sees_SWN
         sentences, lanes, slots = sees_SWN.shape
         view = View(given(sees_SWN), sentences, lanes, slots, 0, sees_SWN.device, mask_SWN[:, None])
@@ -147,7 +151,7 @@ class BeamAncestry:
 
 
 class Slots:
-    """One attention's keys and values, side by side: a step writes both by one kernel."""
+    """Keys and values of one attention layer, in one tensor: a step writes both with one kernel."""
 
     def __init__(self, ancestry: BeamAncestry, like_SHPK: Tensor) -> None:
         self.ancestry = ancestry
@@ -172,7 +176,7 @@ class Slots:
         return self.now_2SHNK.index_copy_(3, self.ancestry.slots_W, kv_2SHWK.to(self.kv_2SHNK.dtype))
 
     def select(self, parents_SW: Tensor) -> None:
-        """Nothing moves: the ancestry knows."""
+        """Do nothing: only the ancestry changes."""
 
     def compact(self, moves: RowCompaction) -> None:
         for kept_SHNK in self.now_2SHNK:

@@ -1,7 +1,7 @@
-"""What a recurrent decoder keeps between words: a few vectors a lane, however much it has written; and the source.
+"""The decoding state of a recurrent decoder: a few hidden vectors for each lane, and the encoded source.
 
-The same two classes as in `past.py`, for the same searches. What a lane carries lies in buffers that stay where they are, so a
-search may record a step; choosing lanes moves vectors, which are few.
+The same two classes as in `decoder.py`, for the same searches. Hidden vectors lie in buffers that keep their addresses, so a CUDA
+graph can capture a step; selecting lanes copies these vectors.
 
 Dims: S sentences, W lanes, M source length, N layers, P parts of what a cell carries, D width.
 """
@@ -28,7 +28,7 @@ from regard.model.visibility import Full, View, Visibility, given
 
 
 class Writes(Protocol):
-    """A model with these parts: what was written last goes in, a decoder takes it, and out comes what may be next."""
+    """A model with a target embedding, a recurrent decoder, a vocabulary head and the visibility of its source."""
 
     @property
     def target(self) -> Embed: ...
@@ -42,12 +42,12 @@ class Writes(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RecurrentPrompt:
-    """A source that was read."""
+    """An encoded source: the decoder's initial hidden vectors, and the source's keys and values."""
 
     model: Writes
     begin_NPSD: Tensor
     words_S: Tensor
-    memory: KeysValues | None  # where a decoder looks back
+    memory: KeysValues | None  # if the decoder has attention
     turns: Turns | None = None  # of a dialogue
 
     @property
@@ -65,7 +65,7 @@ class RecurrentPrompt:
 
     @property
     def session_key(self) -> Hashable:
-        """The model, where its weights lie, and the size of what it looks at as `make_state` rounds it."""
+        """Return the model's id, the addresses of its weights, and the source length as `make_state` rounds it."""
         assert isinstance(self.model, nn.Module)
         size = 0 if self.memory is None else round_to_stride(self.memory.k_BHMK.shape[2])
         weights = tuple(weight.data_ptr() for weight in self.model.parameters())
@@ -77,6 +77,8 @@ class RecurrentPrompt:
 
 
 class RecurrentDecoderState:
+    """Hidden vectors of all lanes, the source they attend to, and its turns if it is a dialogue."""
+
     def __init__(self, read: RecurrentPrompt, sentences: int, lanes: int, fixed: bool) -> None:
         self.model, decoder, like = read.model, read.model.decoder, read.begin_NPSD
         layers, parts, _, width = like.shape
@@ -112,16 +114,16 @@ class RecurrentDecoderState:
         return Source(part, self._view(self.memory), turns)
 
     def _view(self, memory: Memory) -> View:
-        """Of the source's words, those that may be seen from where the lanes stand."""
+        """Return the view of the source words that are visible from the lanes' positions."""
         if isinstance(self.model.visibility, Full):
             return memory.view
         words_S, length = memory.words_S[: self.sentences], memory.view.memory
         zero, place_M = torch.zeros_like(self.position_1), torch.arange(length, device=words_S.device)
         sees_SM = self.model.visibility.sees(zero, zero, self.position_1, place_M) & (place_M < words_S[:, None])
-        blind_S1 = ~sees_SM.any(-1, keepdim=True)
-        pattern, mask_SM = given(sees_SM[:, None].expand(-1, self.lanes, -1)), sees_SM | blind_S1
+        fully_masked_S1 = ~sees_SM.any(-1, keepdim=True)
+        pattern, mask_SM = given(sees_SM[:, None].expand(-1, self.lanes, -1)), sees_SM | fully_masked_S1
         return View(
-            pattern, self.sentences, self.lanes, length, 0, words_S.device, mask_SM[:, None, None], blind_S1[:, None, None]
+            pattern, self.sentences, self.lanes, length, 0, words_S.device, mask_SM[:, None, None], fully_masked_S1[:, None, None]
         )
 
     @torch.no_grad()
@@ -134,17 +136,17 @@ class RecurrentDecoderState:
         if self.memory is not None and read.memory is not None:
             self.memory.load([read.memory], read.words_S)
         if self.turns is not None and read.turns is not None:
-            assert read.turns.most <= self.turns.most, "there is room for as many turns as there were at first"
-            assert read.turns.longest <= self.turns.longest, "and for turns as long as they were"
+            assert read.turns.most <= self.turns.most, "the state was made for fewer turns"
+            assert read.turns.longest <= self.turns.longest, "the state was made for shorter turns"
             rows, length = read.turns.of_SM.shape
             self.turns.of_SM.fill_(-1)[:rows, :length] = read.turns.of_SM
 
     def grow(self, tokens: int) -> None:
-        """Nothing grows."""
+        """Do nothing: the state has a constant size."""
 
     @torch.no_grad()
     def step(self, ids_SW: Tensor) -> Tensor:
-        """logits_SWV after one more token in every lane."""
+        """Return logits_SWV after one more token in every lane."""
         x_SWD, now = self.model.decoder.step(self.model.target(ids_SW), self.now, self.source)
         self.carried_SWNPD[: self.sentences] = now.carried_NPSWD.permute(2, 3, 0, 1, 4)
         self.fed_SWD[: self.sentences] = now.fed_SWD
