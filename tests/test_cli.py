@@ -122,7 +122,7 @@ def test_a_dry_run_is_refused_for_what_the_run_would_be(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "said"),
     [(0.4, "0 s"), (99, "99 s"), (100, "1.7 min"), (5990, "99.8 min"), (6000, "1.7 hours"), (22842.1 * 60, "15.9 days")],
 )
 def test_how_long_in_the_unit_that_one_would_say(seconds: float, said: str) -> None:
@@ -247,7 +247,7 @@ def test_a_setting_among_texts_is_a_setting_and_behind_dashes_it_is_a_text() -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "said"),
     [
         (["predict", CAT, "--set", "decode.beam=3"], ["without --set", "decode.beam=8"]),
         (["chat", "--set", "decode.beam=3"], ["without --set"]),

@@ -32,7 +32,7 @@ def shell(line: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "told"),
+    ("line", "code", "said"),
     [
         ("regard recipes | head -1", 0, ""),
         ("regard train --help | head -1", 0, ""),
@@ -77,7 +77,7 @@ def test_a_conversation_that_is_not_utf8() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "said"),
     [
         ("decode.beam=1000000", f"to {WIDEST:,}"),
         ("decode.length_penalty=1e308", f"to {STRONGEST:g}"),

@@ -163,7 +163,7 @@ def test_all_lanes_step_from_the_start_and_sentences_leave_when_they_are_done() 
     state = TableState(table(3, 8).index_fill(1, torch.tensor([EOS]), -50.0), [1, 2, 3])
     beam_search(state, sos=SOS, eos=EOS, beam=beam, alpha=0.6, limits=limits)
     step = {rows: ("step", rows * beam) for rows in (1, 2, 3)}
-    assert state.calls == [step[3], step[3], ("keep", 2 * beam), step[2], ("keep", beam), step[1], step[1]]
+    assert state.calls == [step[3], step[3], ("compact", 2 * beam), step[2], ("compact", beam), step[1], step[1]]
 
 
 def test_rows_follow_their_hypotheses() -> None:

@@ -155,20 +155,20 @@ def test_advancing_asks_the_device_nothing_and_leaves_buffers_where_they_are(nam
 
     def places() -> list[int]:
         state, progress = search.state, search.progress
-        memory = [part for room in state.memory.rooms for part in room.buffers]
+        memory = [part for layer in state.memory.layers for part in layer.buffers]
         slots = [cache.kv_2SHNK for cache in state.caches]
-        lineage = [state.lineage.ancestors_SWN, state.lineage.position_S, state.lineage.slots_W]
+        ancestry = [state.ancestry.ancestors_SWN, state.ancestry.position_S, state.ancestry.slots_W]
         beam = isinstance(search, BeamSearch)
         board = [*search.allocated_lanes, *search.allocated_tree] if beam else [*search.allocated]
         flags = [progress.flags_S2, progress.length_S, progress.step_1]
-        return [part.data_ptr() for part in (*memory, *slots, *lineage, *board, *flags)]
+        return [part.data_ptr() for part in (*memory, *slots, *ancestry, *board, *flags)]
 
     before = places()
     with monkeypatch.context() as patched, torch.no_grad():
         for method in ("item", "tolist", "__bool__", "__int__", "__float__", "nonzero", "numpy", "cpu"):
             patched.setattr(Tensor, method, lambda *_, method=method: pytest.fail(f"{method} waits for the device"))
         for _ in range(5):
-            search.state.reserve(8)
+            search.state.grow(8)
             with Tape():
                 for _ in range(8):
                     search.advance()
@@ -191,7 +191,7 @@ def test_a_sentence_that_is_done_does_not_change_any_more(seed: int, limits: lis
     search.begin(request)
     found: dict[int, list[Hypothesis]] = {}
     for _ in range(max(limits)):
-        search.state.reserve(1)
+        search.state.grow(1)
         search.advance()
         done, broken = search.progress.read_flags()
         assert not any(broken)

@@ -52,7 +52,7 @@ def test_rows_leave_as_they_end_and_none_is_selected() -> None:
     never_ends = table(1, 5).index_fill(1, torch.tensor([EOS]), -50.0)
     state = TableState(never_ends, [4, 5, 6])
     greedy(state, sos=SOS, eos=EOS, limits=[3, 1, 3])
-    assert state.calls == [("step", 3), ("keep", 2), ("step", 2), ("step", 2)]
+    assert state.calls == [("step", 3), ("compact", 2), ("step", 2), ("step", 2)]
 
 
 def test_ties_go_to_the_lower_id() -> None:

@@ -135,7 +135,7 @@ def test_rows_leave_as_they_end() -> None:
     never_ends = table(1, 5).index_fill(1, torch.tensor([EOS]), -50.0)
     state = TableState(never_ends, [4, 5, 6])
     sample(state, sos=SOS, eos=EOS, limits=[3, 1, 3], method=PLAIN, seeds=[1, 2, 3])
-    assert state.calls == [("step", 3), ("keep", 2), ("step", 2), ("step", 2)]
+    assert state.calls == [("step", 3), ("compact", 2), ("step", 2), ("step", 2)]
 
 
 def test_nothing_can_follow() -> None:

@@ -34,8 +34,8 @@ class TableState:
     """
 
     device = torch.device("cpu")
-    watched = False
-    likeness = "table"
+    probed = False
+    session_key = "table"
     shape = "any"
 
     @property
@@ -48,12 +48,12 @@ class TableState:
         self.calls: list[tuple[str, int]] = []
         self.reserved = 0
 
-    def room(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> TableState:
+    def make_state(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> TableState:
         assert sentences % len(self.starts) == 0
         self.lanes, self.places = lanes, sentences
         return self
 
-    def take(self, reading: TableState, limits: Sequence[int]) -> None:
+    def load(self, reading: TableState, limits: Sequence[int]) -> None:
         assert reading is self
         assert len(limits) == len(self.starts)
         starts = [*self.starts, *[0] * (self.places - len(self.starts))]
@@ -61,7 +61,7 @@ class TableState:
         self.histories = [[[start] for _ in range(self.lanes)] for start in starts]
         self.spoilt_S = torch.zeros(self.places, dtype=torch.bool)  # rows whose logits are no numbers
 
-    def reserve(self, tokens: int) -> None:
+    def grow(self, tokens: int) -> None:
         assert self.reserved == 0
         self.reserved = tokens
 
@@ -82,7 +82,7 @@ class TableState:
         self.keys_SW = self.keys_SW.gather(1, parents_SW)
         self.histories = [[lanes[p] for p in parents] for lanes, parents in zip(self.histories, parents_SW.tolist())]
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         rows = torch.arange(len(self.keys_SW))
         moves.within(rows)
         rows = rows[: moves.stay]
@@ -97,7 +97,7 @@ class TableState:
             self.spoilt_S[rows],
             [self.histories[s] for s in rows.tolist()],
         )
-        self.calls.append(("keep", self.keys_SW.numel()))
+        self.calls.append(("compact", self.keys_SW.numel()))
 
 
 class Oracle:

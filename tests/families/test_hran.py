@@ -158,8 +158,8 @@ def test_each_dialogue_has_its_own_gates_however_many_turns_it_has(choice: dict[
     with probe(model, gates):
         together = model(*laid(SOURCES), TARGET)
         read = model.start(*laid(SOURCES))
-        state = read.room(len(SOURCES), 2, 4, fixed=False)
-        state.take(read, [4] * len(SOURCES))
+        state = read.make_state(len(SOURCES), 2, 4, fixed=False)
+        state.load(read, [4] * len(SOURCES))
         first = state.step(TARGET[:, :1].expand(-1, 2))  # two lanes of each
     for row, source in enumerate(SOURCES):
         with probe(model, {name: gate_BH[row] for name, gate_BH in gates.items()}):

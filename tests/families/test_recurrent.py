@@ -219,8 +219,8 @@ def test_a_training_step_and_a_decoding_step_can_be_recorded(choice):
     model, given = built(**choice | dict(cell="lstm")).train(), inputs()
     TapeRecorder().record(lambda: F.cross_entropy(model(*given).flatten(0, 1), given[2].flatten()).backward())
     reading = model.eval().start(*given[:2])
-    state = reading.room(3, 2, 4, fixed=True)
-    state.take(reading, [4] * 3)
+    state = reading.make_state(3, 2, 4, fixed=True)
+    state.load(reading, [4] * 3)
 
     def step() -> None:
         state.step(given[2][:, :1].expand(-1, 2))

@@ -72,8 +72,8 @@ def test_what_decoding_keeps_is_counted(mixer: str) -> None:
     model = GPT(config, 20).eval()
     assert count(config, 20, 5).parameters == sum(p.numel() for p in model.parameters())
     reading = model.start(torch.zeros(1, 4, dtype=torch.long), torch.tensor([4]))
-    state = reading.room(1, 1, 1, fixed=False)
-    state.take(reading, [1])
+    state = reading.make_state(1, 1, 1, fixed=False)
+    state.load(reading, [1])
     kept = {
         Slots: lambda cache: [cache.kv_2SHNK],
         RunningSums: lambda cache: cache.buffers,

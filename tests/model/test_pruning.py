@@ -135,7 +135,7 @@ def test_the_fused_step_takes_what_is_left():
     model = GPT(GPTConfig(**WIDE, pruned=("decoder.0.self:0+2",)), 30, seed=1).eval()
     assert {a.out.in_features for a in attentions(model).values()} == {32, 64}
     read = model.start(torch.ones(1, 2).long(), torch.tensor([2]))
-    past = read.room(1, 3, 4, fixed=True)
+    past = read.make_state(1, 3, 4, fixed=True)
     assert [cache.kv_2SHNK.shape[2] for cache in past.caches] == [2, 4]
 
 
@@ -193,6 +193,6 @@ def test_a_pruned_model_decodes_by_kernels_on_a_gpu(dtype):
     with torch.no_grad():
         expected = model(source, lengths, target)
         assert kernels.suits(model.decoder, model.head, torch.zeros(3, 1, 64, device="cuda", dtype=dtype))
-        found = harness.stepped(harness.begin(model, source, lengths, tokens=6, fixed=True), target)
+        found = harness.stepped(harness.state_of(model.start(source, lengths), len(source), tokens=6, fixed=True), target)
     tolerance = 1e-4 if dtype == torch.float32 else 3e-2
     torch.testing.assert_close(found.float(), expected.float(), atol=tolerance, rtol=tolerance)

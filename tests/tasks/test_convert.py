@@ -59,7 +59,7 @@ def test_where_everybody_is_seen_anyway_nothing_changes() -> None:
 
 def test_explain_says_what_computes_it() -> None:
     long = ["model.maximum_length=4096"]
-    assert "computed    encoder all pairs at once (everybody is seen)" in explain_tree("bert-base", long)
+    assert "computed    encoder all pairs at once (all pairs are visible)" in explain_tree("bert-base", long)
     said = explain_tree("bert-base", [*long, "model.visibility=bigbird(64)"])
     needed = "15% of blocks of 64 needed"
     assert f"on a CPU blocks by the fused kernel ({needed}, 1.8 times the time a pair)" in said

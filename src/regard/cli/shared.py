@@ -1,4 +1,4 @@
-"""What verbs share: arguments with one meaning everywhere, texts mixed with settings, examples of help pages, and printing."""
+"""Shared by verbs: arguments with one meaning everywhere, texts mixed with settings, examples of help pages, and printing."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def trees(answers: Predictor, sentences: Sequence[Parsed]) -> Iterator[Tree]:
 
 
 def _words(sentence: Parsed, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """For each piece the word that its first letter stands in; of words that share letters, the first. -1 where there is none."""
+    """Return the word of each piece's first letter, -1 for none; of words that share letters, the first."""
     found = np.full(len(starts), -1)
     for n, word in reversed(list(enumerate(sentence.words))):
         found[(starts >= word.start) & (starts < word.end) & (starts < ends)] = n

@@ -79,7 +79,7 @@ def write_document() -> list[Path]:
 
 @contextmanager
 def _typed(script: Path, arguments: Sequence[str]) -> Iterator[None]:
-    """As if the script had been called by its own name."""
+    """Run a block with sys.argv as if the script had been called by its own name."""
     before, sys.argv = sys.argv, [str(script), *arguments]
     try:
         yield

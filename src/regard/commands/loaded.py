@@ -1,4 +1,4 @@
-"""What `regard.load` and `regard.train` return: a run that can be called, with other search settings for one call."""
+"""A loaded run, as `regard.load` and `regard.train` return it: call it, also with other search settings for one call."""
 
 from __future__ import annotations
 

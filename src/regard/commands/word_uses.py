@@ -81,7 +81,7 @@ def uses_in(body: Body, word: str, found: Sequence[Found]) -> WordUses:
     notes = [f"{len(found):,} uses were found; the first {MOST_USES} are compared"] if len(found) > len(shown) else []
     spellings = [_spelling(body, use) for use in shown]
     if cut := sum(spelling.cut for spelling in spellings):
-        notes.append(f"{cut} stand in texts longer than {_room(body):,} tokens, of which so many around the word were read")
+        notes.append(f"{cut} stand in texts longer than {_room(body):,} tokens, of which that many around the word were read")
     vectors, others_L = _vectors(body, spellings)
     uses = [
         Use(use.sentence.text, *use.span, tuple(body.tokenizer.tokens([ids[n] for n in places])), use.sentence.sense)

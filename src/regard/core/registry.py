@@ -10,7 +10,7 @@ Entry = TypeVar("Entry")
 
 
 class LazyRegistry(Mapping[str, Entry]):
-    """From a name to an object of a module, written `module:attribute`. Names are listed and compared without any import."""
+    """A table from names to objects of modules, written `module:attribute`. Names are listed and compared without any import."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         self._places, self._registered = dict(places), dict[str, Entry]()

@@ -1,1 +1,1 @@
-"""From a model to its outputs: one search for recurrent, cached and linear-attention states."""
+"""Decoding from a model to its outputs: one search for recurrent, cached and linear-attention states."""

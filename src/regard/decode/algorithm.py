@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.decode.request import Hypothesis, SearchRequest
-from regard.model.state.kv_cache import roomy
+from regard.model.state.kv_cache import round_to_stride
 from regard.model.state.protocol import RowCompaction, State
 
 DONE, BROKEN = 0, 1
@@ -39,8 +39,8 @@ class BufferSizes(NamedTuple):
 
     def rounded(self) -> BufferSizes:
         """Return sizes rounded up to few values, so that captured graphs serve many requests."""
-        sentences, prompt = 1 << (self.sentences - 1).bit_length(), roomy(self.prompt) if self.prompt else 0
-        return self._replace(sentences=sentences, tokens=roomy(self.tokens), prompt=prompt)
+        sentences, prompt = 1 << (self.sentences - 1).bit_length(), round_to_stride(self.prompt) if self.prompt else 0
+        return self._replace(sentences=sentences, tokens=round_to_stride(self.tokens), prompt=prompt)
 
 
 class Progress:

@@ -41,7 +41,7 @@ class BeamSearch:
         assert isinstance(request.method, BeamSettings)
         self.settings, self.constraints, device = request.method, request.constraints, request.encoded.device
         self.beam, self.candidate_count = self.settings.beam, 2 * self.settings.beam
-        self.state = request.encoded.room(sizes.sentences, self.beam, sizes.tokens, fixed=sizes.fixed)
+        self.state = request.encoded.make_state(sizes.sentences, self.beam, sizes.tokens, fixed=sizes.fixed)
         self.progress = Progress(sizes.sentences, device)
         self.candidates = Candidates(self.constraints, device, fixed=sizes.fixed)
         self.allocated_lanes = self.lanes = Lanes.allocate(self.settings, self.constraints.context, sizes, device)
@@ -126,7 +126,7 @@ class BeamSearch:
             moves.within(buffer_S)
         self.lanes = Lanes(*(buffer_S[: moves.stay] for buffer_S in self.allocated_lanes))
         self.tree = PathTree(*(buffer_S[: moves.stay] for buffer_S in self.allocated_tree))
-        self.state.keep(moves)
+        self.state.compact(moves)
         self.progress.compact(moves)
 
     def written(self, rows_R: Tensor, since: int) -> list[list[int]]:

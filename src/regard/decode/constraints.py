@@ -14,7 +14,7 @@ NO_TOKEN = -1  # in place of a token id: no token is there, or any token fits
 
 
 class Constraints(NamedTuple):
-    """Which tokens may be written; a hashable value, so captured graphs are found by it."""
+    """Constraints on the tokens of a search; hashable, as a key of captured graphs."""
 
     eos: int  # NO_TOKEN: no token is the end
     minimum_length: int = 0  # tokens before the end token
@@ -23,7 +23,7 @@ class Constraints(NamedTuple):
 
     @property
     def context(self) -> int:
-        """How many of the latest tokens banned sequences are compared with."""
+        """Return the number of latest tokens that banned sequences are compared with."""
         return max(map(len, self.banned_sequences), default=1) - 1
 
 

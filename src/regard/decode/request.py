@@ -146,11 +146,11 @@ class SearchRequest:
 
     def load(self, state: State, sentences: int) -> None:
         """Load the encoded rows into a state that has room for this many sentences, then copy each row to all its sentences."""
-        state.take(self.encoded, self.limits)
+        state.load(self.encoded, self.limits)
         if self.copies > 1:
             texts = len(self.text_limits)
             rows = [place // self.copies if place < texts else place for place in range(sentences)]
-            state.keep(RowCompaction.of(rows, self.encoded.device))
+            state.compact(RowCompaction.of(rows, self.encoded.device))
 
     def write_prompts(self, text_SP: Tensor) -> None:
         """Write the last P tokens of each prompt, aligned at the right; without prompts, the first tokens alone."""

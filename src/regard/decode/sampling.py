@@ -44,7 +44,7 @@ class SamplingSearch:
         assert isinstance(request.method, Sampling)
         self.sampling, self.constraints, self.prompt = request.method, request.constraints, sizes.prompt
         device = request.encoded.device
-        self.state = request.encoded.room(sizes.sentences, 1, sizes.tokens, fixed=sizes.fixed)
+        self.state = request.encoded.make_state(sizes.sentences, 1, sizes.tokens, fixed=sizes.fixed)
         self.progress = Progress(sizes.sentences, device)
         self.candidates = Candidates(self.constraints, device, fixed=sizes.fixed)
         self.allocated = self.texts = TextBuffers.allocate(sizes, device, drawn=self.sampling.temperature > 0)
@@ -106,7 +106,7 @@ class SamplingSearch:
         for buffer_S in self.texts:
             moves.within(buffer_S)
         self.texts = self.allocated.first(moves.stay)
-        self.state.keep(moves)
+        self.state.compact(moves)
         self.progress.compact(moves)
 
     def written(self, rows_R: Tensor, since: int) -> list[list[int]]:
@@ -134,7 +134,7 @@ class SamplingSearch:
 
 
 class TextBuffers(NamedTuple):
-    """What each sentence has written, and what it needs to go on."""
+    """Buffers of each sentence: its tokens, and its flags and counters."""
 
     newest_S1: Tensor
     text_SN: Tensor  # the end of the prompt, then the tokens written; NO_TOKEN elsewhere

@@ -47,13 +47,13 @@ def run(algorithm: Callable[[SearchRequest, BufferSizes], SearchAlgorithm], requ
     encoded, sessions, limits = request.encoded, request.sessions, request.text_limits
     if not limits:
         return []
-    if sessions is None or encoded.watched:
-        fixed = encoded.device.type == "cuda" and not encoded.watched
+    if sessions is None or encoded.probed:
+        fixed = encoded.device.type == "cuda" and not encoded.probed
         search = algorithm(request, BufferSizes.of(request, fixed=fixed))
         search.begin(request)
         return advance_until_done(search, limits, partial(repeat, search.advance), patient=fixed, listener=request.listener)
     sizes = BufferSizes.of(request, fixed=True).rounded()
-    key = (request.constraints, request.method, encoded.likeness, sizes)
+    key = (request.constraints, request.method, encoded.session_key, sizes)
     with sessions.lend(key, lambda: algorithm(request, sizes)) as session:
         session.search.begin(request)
         return advance_until_done(session.search, limits, session.advance, patient=True, listener=request.listener)
@@ -78,7 +78,7 @@ def advance_until_done(
     steps = 0
     while active:
         tokens = min(CHECK_EVERY if patient else 1, max(limits[sentence_of[row]] for row in active) - steps)
-        search.state.reserve(tokens)
+        search.state.grow(tokens)
         advance(tokens)
         steps += tokens
         done, broken = search.progress.read_flags()

@@ -1,4 +1,4 @@
-"""How good outputs are, in figures that others can compare with theirs."""
+"""Metrics of output quality, comparable with published figures."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Choice:
         return int(np.argmax(getattr(self, scale)))
 
     def as_dict(self) -> dict[str, list[float]]:
-        """For JSON."""
+        """Return a dictionary for JSON."""
         return {name: list(scores) for name, scores in asdict(self).items()}
 
 

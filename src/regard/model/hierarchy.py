@@ -26,7 +26,7 @@ from regard.model.visibility import padding
 from regard.text.specials import EOS
 
 Encoder = Literal["gru", "lstm", "transformer"]
-HEADS, WIDER = 4, 4  # where a recipe says 0: so many heads, and a feed-forward layer so many times as wide
+HEADS, WIDER = 4, 4  # defaults for 0 in a recipe: heads, and feed-forward width as a multiple of the width
 TYPICAL_SENTENCE = 20  # words, where operations are counted
 SHORT = 16  # words: sentences up to this length go together
 

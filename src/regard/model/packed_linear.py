@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 
 Weights = Literal["float32", "bfloat16", "int8"]
-ROWS = 16  # the layout is chosen for about so many vectors at a time; from 1 to 64 it measures the same
+ROWS = 16  # vectors at a time that the layout is chosen for; from 1 to 64 it measures the same
 
 
 class PackedLinear(nn.Module):

@@ -1,13 +1,13 @@
 """The probe: look at any attention without leaving the fast path.
 
 `with probe(model) as seen:` makes every attention of the model keep references to what its fused kernel was given. Nothing is
-computed until somebody asks; `seen["decoder.2.cross"].weights(heads=[0], rows=[5])` then rebuilds just those rows. Gates
+computed until they are read; `seen["decoder.2.cross"].weights(heads=[0], rows=[5])` then rebuilds just those rows. Gates
 multiply a head's context before the output projection: 0 switches a head off, and a gradient through 1 is its importance. A gate
 with a row for each sequence of a batch asks many such questions of copies of one input in one pass.
 
 Every layer's vectors, for whoever looks: what goes into a stack, and what each of its layers makes of it.
 
-The hooks are there inside the with-block only, so a pass that nobody looks at costs nothing.
+The hooks are there inside the with-block only, so a pass without a probe costs nothing.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def taken_apart(looking: Probe | None, rows: Tensor | int) -> Iterator[None]:
 def not_recording(model: nn.Module) -> Iterator[bool]:
     """Gates go on acting, but nothing is kept: for a search, whose steps are then shown as one pass over its result.
 
-    Yields whether somebody is looking.
+    Yields whether a probe is set.
     """
     probes = {id(a.probe): a.probe for a in attentions(model).values() if a.probe is not None and a.probe.recording}
     for looking in probes.values():

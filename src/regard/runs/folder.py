@@ -120,7 +120,7 @@ class Run:
         begun = any(self.checkpoints())
         raise UserError(
             f"{self.folder} has no checkpoint {'that can be read' if begun else 'yet'}; "
-            + ("copy the run again from where it was made, or train it anew with " if begun else "train it with ")
+            + ("copy the run again from where it was made, or train it again with " if begun else "train it with ")
             + f"'regard train {self.folder / 'recipe.toml'} --out {'ANOTHER_FOLDER' if begun else self.folder}'."
         )
 
@@ -135,7 +135,7 @@ class Run:
             steps = int(config.steps if isinstance(config, TrainConfig) else state["steps"])
             unfinished = progress.step < steps and not (isinstance(config, TrainConfig) and done(config, progress))
         except (UserError, KeyError, TypeError, ValueError):
-            return  # damaged, which is told where weights are read, or of a version that did not write how many steps there are
+            return  # damaged, which reading the weights reports, or of a version that did not write how many steps there are
         if unfinished:
             WARNED.add(self.folder)
             again = shlex.join(["regard", "train", str(self.folder / "recipe.toml"), "--out", str(self.folder)])

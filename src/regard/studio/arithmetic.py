@@ -176,7 +176,7 @@ def check(model_pass: ModelPass, place: Place) -> None:
             raise UserError(f"{what} {given} is not there; {place.name} has {most}, numbered from 0.")
 
 
-TERMS = 12  # that are told one by one
+TERMS = 12  # shown one by one
 
 
 class Sum(NamedTuple):

@@ -148,7 +148,7 @@ def serve(names: Sequence[str], served: Served, device: str | None, say: Say, se
     say(f"studio: {url}{f'?key={made}' if made else ''}    {summary}    stop with Ctrl-C")
     listening = Server(create(runs, hosts, key), bound)
     give_back_large_blocks()
-    if served.browser and made is None:  # a browser is given its address as an argument, which everybody on the machine can read
+    if served.browser and made is None:  # a browser is given its address as an argument, which every user of the machine can read
         Timer(0.5, webbrowser.open, [url]).start()
     listening.run()
 

@@ -41,7 +41,7 @@ from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import TYPED, Tokenizer
 
 HELLO = "hello , how are you ?"  # to a model that finds replies
-KNOWN = "builtin:english-french"  # the sentence above is of its kind, and everybody's example
+KNOWN = "builtin:english-french"  # the sentence above is of its kind
 RETRIEVES = (
     "this model finds replies by vectors of whole texts, and studio draws what single words look at; give a bot that writes, or "
     "see the neighbours of its words in Words."

@@ -6,7 +6,7 @@ which the Host header gives away, or by posting to it, which Origin does. A publ
 The door of a studio that has a key: who has typed it is known by a cookie, and who types wrong ones waits longer and longer.
 
 The key comes in the address that was printed (?key=...) or in the body of a form, never back out: the cookie holds a token that
-was drawn when the server started. So nobody is locked out who is in already, whatever others try from the same address.
+was drawn when the server started. So no session that is open is locked out, whatever others try from the same address.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
 uvicorn alone accepts whatever comes, up to the last file descriptor, and waits for ever for what an unfinished request has left
 to say. Here a connection is accepted once there is room for it, and `connections.Watch` decides who makes room. When the server
-is stopped, what waits for an answer is told so, and nobody is waited for: not for a slow client, not for a thread that is stuck.
+is stopped, requests that wait get an answer that says so, and the server waits for nothing:
+not for a slow client, not for a thread that is stuck.
 
 How long a connection may keep the server waiting, and which one is closed when there are too many.
 
-An unfinished request costs its sender nothing and the server a file descriptor; a few hundred of them would shut everybody
+An unfinished request costs its sender nothing and the server a file descriptor; a few hundred of them would shut everyone
 out. So every stage of a connection has a time limit, and there is a bound on connections: above it the client that has most of
 them loses the one that has waited longest. A request that is complete and being answered is never closed.
 
@@ -55,7 +56,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 date_header=False,
-                proxy_headers=False,  # nobody may say that it is somebody else
+                proxy_headers=False,  # a client cannot claim another address
                 timeout_keep_alive=self.limits.idle,
                 timeout_graceful_shutdown=2 * LEAVE,
             )

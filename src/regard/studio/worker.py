@@ -97,7 +97,7 @@ def _do(loop: AbstractEventLoop, future: Future[Any], job: Callable[[], Any]) ->
         outcome = future.set_result, job()
     except BaseException as error:  # whoever waits for it handles it
         outcome = future.set_exception, error
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    with suppress(RuntimeError):  # the loop is closed: no caller waits any more
         loop.call_soon_threadsafe(lambda: None if future.done() else outcome[0](outcome[1]))
 
 

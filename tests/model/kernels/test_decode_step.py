@@ -268,8 +268,8 @@ def states(
     found = []
     for steps_by in (by_modules, fast):
         read = model.start(words.to(DEVICE), lengths.to(DEVICE))
-        past = read.room(4, lanes, steps, fixed=True)  # and one place holds nothing
-        past.take(read, [steps] * 3)
+        past = read.make_state(4, lanes, steps, fixed=True)  # and one place holds nothing
+        past.load(read, [steps] * 3)
         past.model = type("Steps", (), {"step": staticmethod(partial(steps_by, model))})
         found.append(past)
     return found[0], found[1]
@@ -288,14 +288,14 @@ def test_steps_are_those_of_the_modules(name: str, lanes: int) -> None:
         for state in (plain, fast):
             if t:
                 state.select(parents)
-            state.reserve(1)
+            state.grow(1)
             logits.append(state.step(ids))
         close(logits[1], logits[0])
         if t in (0, 1):
             kept = [[3, 2, 1], [1]][t]
             sentences = len(kept)
             for state in (plain, fast):
-                state.keep(RowCompaction.of(kept, DEVICE))
+                state.compact(RowCompaction.of(kept, DEVICE))
 
 
 @pytest.mark.parametrize("name", ["gpt-2", "transformer"])
@@ -304,7 +304,7 @@ def test_either_way_logits_are_the_same(name: str) -> None:
     for t in range(3):
         ids = torch.full((4, 2), 4 + t, device=DEVICE)
         for state in (plain, fast):
-            state.reserve(1)
+            state.grow(1)
         close(fast.step(ids), plain.step(ids))
 
 
@@ -333,7 +333,7 @@ def test_half_precision_stays_near(name: str) -> None:
     for t in range(20):
         ids = torch.full((4, 2), 4 + t, device=DEVICE)
         for state in (plain, fast):
-            state.reserve(1)
+            state.grow(1)
         close(fast.step(ids), plain.step(ids), torch.bfloat16)
 
 

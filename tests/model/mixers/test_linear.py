@@ -223,7 +223,7 @@ def test_decoding_keeps_as_much_of_a_long_text_as_of_a_short_one() -> None:
     assert kept == [[2 * 12 * 8, 2 * 12, 2]] * 2
     torch.testing.assert_close(stepped(state, text[:, 200:]), model(text)[:, 200:], atol=5e-5, rtol=1e-4)
     assert [[part.numel() for part in cache.buffers] for cache in state.caches] == kept
-    assert state.lineage.ancestors_SWN.numel() == 0
+    assert state.ancestry.ancestors_SWN.numel() == 0
 
 
 @pytest.mark.slow

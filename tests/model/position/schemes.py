@@ -27,11 +27,11 @@ def shared_data(name: str) -> Path:
 def cached(model: nn.Module, source: tuple[Tensor, Tensor], target_BL: Tensor, *, lanes: int = 1, fixed: bool = False) -> Tensor:
     """Return logits_BLV of cached decoding, token by token; every lane is given the same tokens."""
     reading = model.start(*source)
-    state = reading.room(len(target_BL), lanes, target_BL.shape[1], fixed=fixed)
-    state.take(reading, [target_BL.shape[1]] * len(target_BL))
+    state = reading.make_state(len(target_BL), lanes, target_BL.shape[1], fixed=fixed)
+    state.load(reading, [target_BL.shape[1]] * len(target_BL))
     logits = []
     for t in range(target_BL.shape[1]):
-        state.reserve(1)
+        state.grow(1)
         logits.append(state.step(target_BL[:, t : t + 1].expand(-1, lanes))[:, :1])
         state.select(torch.arange(lanes, device=target_BL.device).flip(0).expand(len(target_BL), -1))
     return torch.cat(logits, 1)

@@ -36,7 +36,7 @@ def test_blocks_have_the_size_that_costs_least(text, cpu, cuda):
 
 
 def test_it_is_said_which_kernel_and_why():
-    assert describe(full, 4096) == "all pairs at once (everybody is seen)"
+    assert describe(full, 4096) == "all pairs at once (all pairs are visible)"
     assert describe(causal, 4096).startswith("all pairs at once (all before it")
     assert describe(window(8), 100) == "all pairs at once (fewer than 512 tokens)"
     said = describe(parse_visibility("bigbird(64)"), 4096)

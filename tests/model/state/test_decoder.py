@@ -14,7 +14,7 @@ from regard.model.embedding import Embed
 from regard.model.heads import VocabularyHead
 from regard.model.init import initialise
 from regard.model.state.decoder import DecoderState, EncodedPrompt
-from regard.model.state.kv_cache import Prompt, roomy
+from regard.model.state.kv_cache import Prompt, round_to_stride
 from regard.model.state.protocol import RowCompaction
 from regard.model.visibility import causal
 from regard.model.visibility.parse import parse_visibility
@@ -64,15 +64,15 @@ def test_lanes_go_on_from_prompts_of_several_lengths(visibility: str, fixed: boo
     model, lanes, tokens, draw = Alone(visibility).eval(), 3, 20, torch.Generator().manual_seed(1)
     prompt_BL, lengths_B = prompts([9, 1, 17, 4])
     read = model.start(prompt_BL, lengths_B)
-    state = read.room(4, lanes, tokens, fixed=fixed)
-    state.take(read, [tokens] * 4)
+    state = read.make_state(4, lanes, tokens, fixed=fixed)
+    state.load(read, [tokens] * 4)
     texts = [[row[:length].tolist()] * lanes for row, length in zip(prompt_BL, lengths_B)]
     for t in range(tokens):
         if t in (5, 11):
             kept = {5: [0, 3, 2], 11: [2]}[t]
-            state.keep(RowCompaction.of(kept, prompt_BL.device))
+            state.compact(RowCompaction.of(kept, prompt_BL.device))
             texts = [texts[row] for row in kept]
-        state.reserve(1)
+        state.grow(1)
         logits_SWV = state.step(torch.tensor([[text[-1] for text in row] for row in texts]))
         for row, lanes_of in zip(logits_SWV, texts):
             torch.testing.assert_close(row, model(torch.tensor(lanes_of))[:, -1], atol=2e-5, rtol=1e-4)
@@ -109,7 +109,7 @@ def test_a_prompt_that_leaves_too_few_positions_is_told() -> None:
 
 
 def test_sizes_are_few_and_at_most_a_quarter_too_large() -> None:
-    sizes = [roomy(count) for count in range(1, 4097)]
+    sizes = [round_to_stride(count) for count in range(1, 4097)]
     assert all(count <= size < max(count + 16, 1.25 * count) for count, size in enumerate(sizes, 1))
     assert sizes == sorted(sizes)
     assert all(size % 16 == 0 for size in sizes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from regard.model.state.kv_cache import BeamAncestry, Slots, roomy
+from regard.model.state.kv_cache import BeamAncestry, Slots, round_to_stride
 from regard.model.visibility import causal, window
 
 
@@ -15,14 +15,14 @@ def ancestry(lanes: int = 2, steps: int = 0) -> BeamAncestry:
 
 
 def test_sizes_are_few_and_at_most_a_quarter_too_large():
-    assert [roomy(n) for n in (1, 16, 17, 128, 129, 200, 1000)] == [16, 16, 32, 128, 160, 224, 1024]
-    assert all(n <= roomy(n) <= max(n + 15, 1.25 * n) for n in range(1, 3000))
+    assert [round_to_stride(n) for n in (1, 16, 17, 128, 129, 200, 1000)] == [16, 16, 32, 128, 160, 224, 1024]
+    assert all(n <= round_to_stride(n) <= max(n + 15, 1.25 * n) for n in range(1, 3000))
 
 
 def test_positions_of_slots_and_of_the_newest_tokens():
     """A prompt's slots stand at their own number; what was written, behind the words of its sentence."""
     found = ancestry()
-    found.reserve(2)
+    found.grow(2)
     for step in range(2):
         found.begin_step()
         queries, keys = found.view(causal).positions()
@@ -34,7 +34,7 @@ def test_positions_of_slots_and_of_the_newest_tokens():
 
 def test_a_lane_sees_its_ancestors_in_its_window():
     found = ancestry()
-    found.reserve(3)
+    found.grow(3)
     for parents in ([[1, 0], [0, 0]], [[0, 0], [0, 1]]):
         found.begin_step()
         found.end_step()
@@ -53,8 +53,8 @@ def test_keys_are_written_behind_the_prompt():
     slots = Slots(found, torch.zeros(2, 3, 4, 5))
     prompt = torch.randn(2, 2, 3, 4, 5)
     slots.restart(torch.tensor([4, 1]), *prompt)
-    found.reserve(1)
-    slots.reserve()
+    found.grow(1)
+    slots.grow()
     found.begin_step()
     newest = torch.randn(2, 2, 3, 2, 5)
     kv = slots.append(newest)

@@ -106,7 +106,7 @@ def test_what_the_data_looks_like_is_said(tmp_path: Path) -> None:
     text = "\n".join(told)
     assert "train: 6 sentences, 24 words, 11 entities (iob2): PER 6, LOC 5" in text
     assert "2 of them are met fewer than 10 times" in text
-    assert "1 tags broke iob2 and have been mended" in text
+    assert "1 tags broke iob2 and have been repaired" in text
     assert "6 of 6 test sentences are also in train" in text
 
 

@@ -31,7 +31,7 @@ MANY, SHARED = 50, 0.2  # more tags than this, and more than this share of the w
 
 @dataclass(frozen=True)
 class Tags:
-    """In the order of the model's scores, which mean nothing without it."""
+    """Tag names, in the order of the model's scores."""
 
     names: tuple[str, ...]
     scheme: Scheme

@@ -86,7 +86,7 @@ SPAN = linear("span.project", "qa_outputs", "2", "D", inside=False)
 
 
 def architectures(name: str, **more: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Those that every relative has, after its own."""
+    """Return a model's own architectures, then those that all BERT variants have."""
     tasks = {"SequenceClassification": "classes", "TokenClassification": "tags", "QuestionAnswering": "span"}
     everyone = {f"{name}Model": (), f"{name}ForMaskedLM": ("words",), **{f"{name}For{task}": (h,) for task, h in tasks.items()}}
     return {f"{name}For{task}": heads for task, heads in more.items()} | everyone

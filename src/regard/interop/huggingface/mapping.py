@@ -118,7 +118,7 @@ class Layout:
 
 
 def sizes(config: Config, vocabulary: int, labels: int = 0) -> dict[str, int]:
-    """Of what a model does not have, 0."""
+    """Return sizes, 0 for parts that a model does not have."""
     width = config.width
     size = {"V": vocabulary, "P": config.maximum_length, "D": width, "3D": 3 * width, "F": config.feedforward}
     size |= {"C": labels, "1": 1, "2": 2}
@@ -138,7 +138,7 @@ def norm(ours: str, theirs: str, width: str = "D", inside: bool = True) -> tuple
 
 
 def linear(ours: str, theirs: str, outputs: str, inputs: str, inside: bool = True) -> tuple[Entry, ...]:
-    """Of several of theirs, with commas between them, one of ours."""
+    """Map one linear layer of ours to one of theirs, or to several, separated by commas."""
     names = theirs.split(",")
     return (
         Entry(f"{ours}.weight", tuple(f"{name}.weight" for name in names), (outputs, inputs), inside=inside),

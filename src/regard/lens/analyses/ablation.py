@@ -27,7 +27,7 @@ from regard.model.pruning import Heads
 
 NUMBERS = 2**24  # logits that are made at a time
 COPIES = 64
-NAMED = 3  # changes that are told of a head
+NAMED = 3  # changes reported for each head
 
 
 @dataclass(frozen=True)

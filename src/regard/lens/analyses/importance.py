@@ -144,7 +144,7 @@ class LearnedGates:
         return {name: hard_concrete(a_H, torch.rand(len(a_H), generator=self.draw).to(a_H)) for name, a_H in self.a.items()}
 
     def chances(self) -> dict[str, Tensor]:
-        """That a gate is not 0."""
+        """Return the probability of each gate to be nonzero."""
         return {name: torch.sigmoid(a_H - BETA * math.log(-LOW / HIGH)) for name, a_H in self.a.items()}
 
 

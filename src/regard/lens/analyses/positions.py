@@ -78,7 +78,7 @@ def positions_of(model: nn.Module, title: str) -> PositionAnalysis:
     """Return the position vectors; of the stack that writes if there are two tables."""
     found = [module.positions for module in model.modules() if isinstance(module, Embed)]
     if not found or found[-1].kind == "none":
-        raise UserError("this model is told no positions (model.position=none), so there is nothing to look at.")
+        raise UserError("this model has no positions (model.position=none), so there is nothing to show.")
     return analysed(found[-1], title)
 
 

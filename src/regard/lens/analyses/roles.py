@@ -11,7 +11,7 @@
     induction          in random tokens said twice, what followed where the query's token stood before (Olsson et al. 2022)
 
 A score is the mean, over the queries that have such keys and are no marks, of the weight on them: what even attention would give
-is told beside it. So is the best score of the same model with random weights: of many heads, some are good at anything by luck.
+is given beside it. So is the best score of the same model with random weights: of many heads, some are good at anything by luck.
 
 Dims: H heads, R rows at a time, M keys.
 

@@ -20,7 +20,7 @@ from regard.lens.plots.render import INK, MUTED, SMALL, blank, write
 PICTURE, GAP, LABEL = 1.5, 0.18, 0.26  # inches
 TITLE = 0.6  # of a heading that has one line of each kind
 ACROSS = 6  # pictures
-DARK = 0.22  # of its light, what a place keeps that nobody looked at
+DARK = 0.22  # share of its light that a place without attention keeps
 GLOW = np.array([255.0, 150.0, 20.0])
 TINT = 0.3  # of the glow, where a word looked most
 

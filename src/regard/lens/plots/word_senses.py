@@ -213,7 +213,7 @@ class Sheet:
     order: list[int]  # of the uses: those of one sense together
     lines: list[Line]  # in that order
     pitch: float
-    every: int  # one line in so many is written
+    every: int  # one line in this many is written
     curves: Box
     word_left: float  # where the word begins in every line
     matrix: Box

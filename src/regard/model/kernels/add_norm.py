@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 
 def add_norm(x_RD: Tensor, y_RD: Tensor | None, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
-    """The sum and its norm; without `y_RD`, x itself and its norm."""
+    """Return the sum and its norm; without `y_RD`, x itself and its norm."""
     rows, width = x_RD.shape
     sum_RD, normed_RD = x_RD if y_RD is None else torch.empty_like(x_RD), torch.empty_like(x_RD)
     block = triton.next_power_of_2(width)
@@ -57,7 +57,7 @@ def overlapping(x_RD: Tensor) -> bool:
 
 @triton.jit
 def follow(OVERLAP: tl.constexpr):
-    """From here on, what the kernel before has written may be read; and the next may come up."""
+    """Wait until all kernels before have written, and let the next kernel launch."""
     if OVERLAP:
         tl.extra.cuda.gdc_wait()
         tl.extra.cuda.gdc_launch_dependents()

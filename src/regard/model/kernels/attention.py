@@ -22,12 +22,12 @@ TILE, WARPS = 2**14, 4  # bytes of keys looked at together, and by how many warp
 
 
 def attend_own(qkv_RE: Tensor, mask_S1WN: Tensor, kv_2SHNK: Tensor, slots_W: Tensor) -> Tensor:
-    """context_RD; lane w writes slots_W[w], neighbours all of them, and of these sees its own. The mask is added to scores."""
+    """Return context_RD; lane w writes slots_W[w] and sees only its own of the new slots. The mask is added to scores."""
     return _launch(qkv_RE, mask_S1WN, kv_2SHNK[0], kv_2SHNK[1], slots_W)
 
 
 def attend_memory(q_RD: Tensor, mask_S11N: Tensor, k_SHNK: Tensor, v_SHNK: Tensor) -> Tensor:
-    """context_RD, where nothing is written and all lanes see the same."""
+    """Return context_RD over a source: nothing is written, and all lanes see the same keys."""
     return _launch(q_RD, mask_S11N, k_SHNK, v_SHNK, None)
 
 
@@ -85,7 +85,7 @@ def _attend(
     fade_N, fade = tl.exp(most_N - base), tl.exp(newest - base)
     total = tl.sum(total_N * fade_N, 0) + fade
     sum_K = tl.sum(context_NK * fade_N[:, None], 0) + newest_v_K.to(tl.float32) * fade
-    answer_K = sum_K / tl.where(total == 0.0, 1.0, total)  # who sees nobody answers with zeros
+    answer_K = sum_K / tl.where(total == 0.0, 1.0, total)  # a query without visible keys has a zero context
     tl.store(context + (row * heads + h) * K + k_K, answer_K.to(context.dtype.element_ty), mask=inside_K)
 
 

@@ -1,7 +1,7 @@
 """A step that always does the same, recorded as one CUDA graph: hundreds of kernels, and one launch.
 
 A graph repeats the same kernels on the same memory. What differs from one step to the next has to lie in buffers that stay where
-they are, numbers included; whoever replays it fills them first.
+they are, numbers included; the caller fills them before a replay.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class Recorder(Protocol):
     """A runner of a step that always launches the same kernels."""
 
     def warm_up(self, step: Step) -> None:
-        """Run it for the first time."""
+        """Run a step for the first time."""
         ...
 
     def record(self, step: Step) -> Step:
-        """Something that does what `step` would do, without doing it now."""
+        """Return a function that repeats `step`, without running it now."""
         ...
 
 

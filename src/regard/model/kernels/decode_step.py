@@ -3,7 +3,7 @@
 Sublayer by sublayer it follows `Stack`, `Block`, `Residual` and `Attention`, whose own forward is the definition it is tested
 against. For one row a sublayer is two products and attention, with norms and sums inside the products; for some rows products are
 the library's, and a sum and its norm are one kernel. It serves where a step waits for memory and launches: few rows on a GPU,
-nobody looking, no gradient. All else takes the modules.
+no probe, no gradient. Everything else runs the modules.
 
 Dims: S sentences, W lanes, R = S W rows, D width, V vocabulary.
 """
@@ -53,14 +53,14 @@ def logits(
     memory_view: View | None,
     caches: Sequence[Cache],
 ) -> Tensor:
-    """head(stack(x_SWD, ...)), by whatever is fastest."""
+    """Return head(stack(x_SWD, ...)), by the fastest way."""
     if suits(stack, head, x_SWD) and all(isinstance(cache, Slots) for cache in caches):
         return fused(stack, head, x_SWD, view, memories, memory_view, caches)  # type: ignore[arg-type]
     return head(stack(x_SWD, view, memories, memory_view, caches))
 
 
 def suits(stack: Stack, head: VocabularyHead, x_SWD: Tensor) -> bool:
-    """May the kernels take this step?"""
+    """Return whether the kernels can compute this step."""
     if not (HAS_TRITON and x_SWD.is_cuda) or torch.compiler.is_compiling() or torch.is_autocast_enabled("cuda"):
         return False
     if torch.cuda.get_device_capability(x_SWD.device) < OLDEST:
@@ -93,7 +93,7 @@ def fused(
     memory_view: View | None,
     caches: Sequence[Slots],
 ) -> Tensor:
-    """logits_SWV by the kernels, on a GPU or in Triton's interpreter."""
+    """Return logits_SWV, by the kernels, on a GPU or in Triton's interpreter."""
     x_RD, sublayers = x_SWD.flatten(0, 1), list(_sublayers(stack, view, memories, memory_view, caches))
     logits_RV = _one_row(stack, head, x_RD, sublayers) if len(x_RD) == 1 else _some_rows(stack, head, x_RD, sublayers)
     return logits_RV.unflatten(0, x_SWD.shape[:2])
@@ -144,7 +144,7 @@ def _scores(project: nn.Linear, x_RD: Tensor) -> Tensor:
 
 
 def added(view: View) -> Tensor:
-    """The mask as what is added to scores, which on a GPU it already is."""
+    """Return the mask as numbers that are added to scores, which on a GPU it already is."""
     assert view.mask is not None
     assert view.fully_masked_rows is None
     mask = view.mask
@@ -168,7 +168,7 @@ def _sublayers(
 
 def _self_attention(attention: Attention, mask_S1WN: Tensor, cache: Slots) -> Callable[[Product, Pending], Tensor]:
     def inner(product: Product, x: Pending) -> Tensor:
-        return attend_own(product(x, attention.project), mask_S1WN, cache.now_2SHNK, cache.lineage.slots_W)
+        return attend_own(product(x, attention.project), mask_S1WN, cache.now_2SHNK, cache.ancestry.slots_W)
 
     return inner
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from regard.model.mixers.feature_maps import FeatureMap, Features
 
 NOTHING = -1e30  # the peak of no keys at all: a number, since infinity less infinity is none
-LEAST = 1e-30  # what is divided by where nobody was seen
+LEAST = 1e-30  # divisor where no key is visible
 
 
 class Sums(NamedTuple):
@@ -104,7 +104,7 @@ def asked(phi_LF: Tensor, sums: Sums) -> Tensor:
     return context_LK / total_L1.clamp_min(LEAST)
 
 
-CHUNK = 128  # places: of a larger chunk's triangle more is computed that nobody sees, of smaller ones more matrices are kept
+CHUNK = 128  # places: larger chunks compute more masked pairs, smaller ones keep more matrices
 GROUP = 16  # chunks whose matrices are summed by one product
 
 
@@ -113,7 +113,7 @@ class Segment(NamedTuple):
 
     q_BHLF: Tensor
     k_BHLF: Tensor
-    scale_BHL: Tensor  # of keys; of those that nobody may see, minus infinity
+    scale_BHL: Tensor  # of keys; minus infinity for masked keys
     v_BHLK: Tensor
     ids_B1L: Tensor | None = None  # of documents, none of them negative
 

@@ -1,6 +1,6 @@
 """Scaled dot-product attention: softmax(Q K^T / sqrt(d_k)) V. Vaswani et al. 2017, equation 1; our K is the paper's d_k.
 
-Differs from the paper in one case it does not have: a query that sees nobody (padding under a window) answers with zeros.
+Differs from the paper in one case it does not have: a query without visible keys (padding under a window) has a zero context.
 """
 
 from __future__ import annotations

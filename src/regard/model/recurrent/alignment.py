@@ -1,8 +1,8 @@
 """The alignment model: attention of a recurrent decoder over the source words.
 
-Bahdanau et al. 2015; Luong et al. 2015. What is looked at are the encoder's vectors as they are: no projection of values, none of
-the result, one head. How a state s and a vector h are compared is the mixer's affair. What a score multiplies the source by is
-here, since that is done once for all words: U h of the additive one, and W h of the bilinear one, which is then a dot product.
+Bahdanau et al. 2015; Luong et al. 2015. The values are the encoder's vectors themselves: one head, and no projection of values
+or of the result. The mixer compares a state s with a vector h. The projection of the source is computed here, once for all target
+words: U h of the additive score, and W h of the bilinear score, which then is a dot product.
 
 Dims: B batch, L target words, M source words, D width.
 """
@@ -27,6 +27,8 @@ from regard.model.visibility import View
 
 
 class Aligner(nn.Module):
+    """Single-head attention over the source, with a dot, scaled dot, bilinear or additive score."""
+
     heads = 1
 
     def __init__(self, width: int, *, mixer: str, name: str) -> None:
@@ -34,7 +36,7 @@ class Aligner(nn.Module):
         self.name, self.mixer = name, SCORES["dot" if mixer == "bilinear" else mixer](width)
         self.query = Linear(width, width, bias=False) if mixer == "additive" else None
         self.keys = Linear(width, width, bias=False) if mixer in ("additive", "bilinear") else None
-        self.out = nn.Identity()  # where an attention has its output projection, and where some look for what was found
+        self.out = nn.Identity()  # in the place of an output projection: hooks read the context here
         self.probe: Probe | None = None
 
     def extra_repr(self) -> str:
@@ -46,14 +48,14 @@ class Aligner(nn.Module):
         return KeysValues(keys_BMD[:, None], memory_BMD[:, None])
 
     def remembering(self) -> Callable[[Tensor], KeysValues]:
-        """The same of what there is anew for every word, for one pass."""
+        """Return `project_kv` for sources that change with every target word; use the function in one pass only."""
         if self.keys is None:
             return self.project_kv
         project = Late(self.keys.weight)
         return lambda h_BMD: KeysValues(project(h_BMD.flatten(0, 1)).view_as(h_BMD)[:, None], h_BMD[:, None])
 
     def forward(self, s_BLD: Tensor, memory: KeysValues, view: View) -> Tensor:
-        """context_BLD of states that are all there."""
+        """Return context_BLD of all target states at once."""
         return self.out(self.look(s_BLD if self.query is None else self.query(s_BLD), memory, view))
 
     def look(self, q_BLD: Tensor, memory: KeysValues, view: View, mixer: Mixer | None = None) -> Tensor:
@@ -62,11 +64,11 @@ class Aligner(nn.Module):
         return attend(self.probe, self.name, mixer or self.mixer, q_B1LD, *memory, view, None, 0.0).squeeze(1)
 
     def asking(self) -> Callable[[Tensor], Tensor]:
-        """What makes queries of states that come one by one, for one pass."""
+        """Return a function that projects states to queries one by one; use the function in one pass only."""
         return (lambda s_BD: s_BD) if self.query is None else Late(self.query.weight)
 
     def comparing(self, memory: KeysValues) -> Mixer:
-        """The mixer for queries that come one by one, for one pass."""
+        """Return a mixer for queries that come one by one; use the mixer in one pass only."""
         k_BMD, v_B1MD = memory.k_BHMK[:, 0], memory.v_BHMK
         match self.mixer:
             case Dot():
@@ -82,7 +84,7 @@ class Aligner(nn.Module):
                 return self.mixer
 
     def tell(self, q_BLD: Tensor, context_BLD: Tensor, memory: KeysValues, view: View) -> Tensor:
-        """After the last of many looks: whoever looks in sees them as one."""
+        """Record the attention of all words as one, if a probe is set; return the context."""
         if self.probe is not None and self.probe.recording:
             self.probe.seen[self.name] = Seen(self.mixer, q_BLD[:, None], *memory, view)
         return self.out(context_BLD)

@@ -6,11 +6,11 @@ order of gates of torch.nn:
     LSTM   i, f, o = sigmoid, g = tanh of (W x + U h + b);   c' = f c + i g;   h' = o tanh(c')
     GRU    r, z = sigmoid(W x + U h + b);   n = tanh(W_n x + b_n + r (U_n h + b'_n));   h' = (1 - z) n + z h
 
-What of a word's input is known before the loop is multiplied before it, all words at once; only the rest waits for its turn.
+Inputs that are known before the loop are multiplied before it, all words at once; only the rest is multiplied step by step.
 
 Dims: R rows, I inputs of a step that are not known before, D width, G gates side by side.
 
-What the gates of an LSTM and of a GRU do, on a CPU, with their gradients written down.
+The gates of LSTM and GRU on a CPU have gradients of their own.
 
 Of a step's small operations autograd would make a node each, and fill a gradient as wide as all gates with zeros for every part
 that is cut out of them. Here a step is one node, and each part is written to its place. The formulas are those of `cells.py`;
@@ -55,11 +55,11 @@ class Cells:
         self.cells = [_LSTM(layer, n) if isinstance(layer, nn.LSTM) else _GRU(layer, n) for layer, n in zip(layers, early)]
 
     def known(self, x_LRE: Tensor) -> Tensor:
-        """known_LRG: what of the first layer's gates comes from what is known of all words."""
+        """Return known_LRG: the part of the first layer's gates that the known inputs of all words give."""
         return self.cells[0].known(x_LRE)
 
     def __call__(self, known_RG: Tensor | None, x_RI: Tensor, carried: Sequence[Carried]) -> list[Carried]:
-        """Nothing is known where nothing comes early."""
+        """Return the next state of each layer; known_RG is None if no input was known before the loop."""
         found: list[Carried] = []
         for n, (cell, before) in enumerate(zip(self.cells, carried)):
             if n:
@@ -101,7 +101,7 @@ class _GRU:
 
 
 def lstm(given_RG: Tensor, carried_RG: Tensor, c_RD: Tensor) -> Carried:
-    """h and c, by one kernel where there is one."""
+    """Return h and c, by one fused kernel where there is one."""
     given_RG = given_RG.expand_as(carried_RG)
     if torch.compiler.is_compiling():
         i_RD, f_RD, g_RD, o_RD = (given_RG + carried_RG).chunk(4, 1)
@@ -123,7 +123,7 @@ def gru(given_RG: Tensor, carried_RG: Tensor, h_RD: Tensor) -> Tensor:
 
 
 def read_gru(layer: nn.GRU, x_BLI: Tensor, h_BD: Tensor | None) -> Tensor:
-    """h_BLD at every word of inputs that are all known; it begins with zeros, where nothing else is said."""
+    """Return h_BLD at every word of known inputs; the first state is h_BD, or zeros."""
     inputs_GI, carried_GD, inputs_bias_G, carried_bias_G = own(layer)
     h_BD = x_BLI.new_zeros(len(x_BLI), layer.hidden_size) if h_BD is None else h_BD
     carry, found = Late(carried_GD, carried_bias_G), []

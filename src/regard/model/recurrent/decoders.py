@@ -1,15 +1,15 @@
-"""Three recurrent decoders, by when they look back at the source: never, before their cells take a word, or after.
+"""Three recurrent decoders: without attention, with attention before the cells (Bahdanau), and after the cells (Luong).
 
     none       h_t = cell(y_t, h_t-1)                                                   Sutskever et al. 2014, Cho et al. 2014
     Bahdanau   c_t = look(h_t-1);  h_t = cell([y_t; c_t], h_t-1);  out = maxout W [h_t; y_t; c_t]   Bahdanau et al. 2015, A.2.2
     Luong      h_t = cell([y_t; o_t-1], h_t-1);  c_t = look(h_t);  o_t = tanh W [c_t; h_t]          Luong et al. 2015, 3.3
 
-Luong's o_t-1 is input feeding: the decoder is told what it looked at before. With it, and with Bahdanau's c_t, a word cannot be
-taken before the word before it is done with, so training goes word by word too. Without, all cells run as one kernel and the
-look back is one call of the seam.
+Luong's o_t-1 is input feeding: the previous attentional vector is an input of the cells. With it, and with Bahdanau's c_t, a step
+needs the result of the step before, so training runs word by word too. Without it, all cells run as one kernel and attention is
+one call.
 
 Differs from the papers in: Bahdanau's output takes h_t where appendix A.2.2 writes the state before it. With several layers, the
-last one looks. Dims: B batch, L words, D width, N layers, P parts of what a cell carries, S sentences, W lanes, R = S W rows.
+last one attends. Dims: B batch, L words, D width, N layers, P parts of what a cell carries, S sentences, W lanes, R = S W rows.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class WithoutAttention(nn.Module):
 
 
 class Bahdanau(nn.Module):
-    """Looks with the state it has, then takes the word together with what it found."""
+    """A decoder that attends with its previous state, then feeds the word and the context to its cells."""
 
     fed = 0
 
@@ -112,7 +112,7 @@ class Bahdanau(nn.Module):
 
 
 class Luong(nn.Module):
-    """Takes the word, then looks with the state that it made; the result is what words are scored by."""
+    """A decoder that feeds the word to its cells, then attends with the new state; the result goes to the vocabulary head."""
 
     def __init__(self, cell: CellKind, width: int, layers: int, dropout: float, mixer: str, input_feeding: bool) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ def begun(begin_NPBD: Tensor) -> list[Carried]:
 
 
 def one_more(recurrence: Recurrence, y_SWI: Tensor, carried_NPSWD: Tensor) -> tuple[Tensor, Tensor]:
-    """h_SWD of the last layer and what all carry after one more word in every lane."""
+    """Return h_SWD of the last layer and the states of all layers after one more word in every lane."""
     carried_NPRD = recurrence.step(y_SWI.flatten(0, 1), carried_NPSWD.flatten(2, 3))
     carried_NPSWD = carried_NPRD.unflatten(2, y_SWI.shape[:2])
     return carried_NPSWD[-1, 0], carried_NPSWD

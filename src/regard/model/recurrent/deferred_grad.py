@@ -1,4 +1,4 @@
-"""A product inside a loop, whose matrix learns once: after the last step, from all steps at a time.
+"""Products inside a loop whose weight gradient is computed once, after the last step, from all steps together.
 
 Where a decoder must go word by word, autograd would multiply and add a gradient as large as the matrix at every word. Here each
 step backwards only hands its gradient to the step before and leaves behind what the matrix needs; one large product then makes
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Late:
-    """W x + b for as many x_RK as come in one pass, with one weight_NK or each row's own weight_RNK; made anew for each pass."""
+    """W x + b for the inputs x_RK of one pass, with one weight_NK or each row's own weight_RNK. Create one for each pass."""
 
     def __init__(self, weight: Tensor, bias_N: Tensor | None = None) -> None:
         dtype = autocast_dtype(weight.device.type) or weight.dtype
@@ -56,7 +56,7 @@ class Late:
             self.last = _Learned.apply(self.weight, self.bias_N, self.left) if torch.is_grad_enabled() else None
 
     def __call__(self, x_RK: Tensor, more_RN: Tensor | None = None) -> Tensor:
-        """And what there is more."""
+        """Return W x + b, plus more_RN if given."""
         x_RK, more_RN = x_RK.to(self.weight.dtype), None if more_RN is None else more_RN.to(self.weight.dtype)
         if self.last is None:
             return _sum(self.weight, x_RK, self.bias_N, more_RN)
@@ -74,7 +74,7 @@ def _times(weight: Tensor, x_RK: Tensor, bias_N: Tensor | None = None) -> Tensor
 
 
 class _Learned(torch.autograd.Function):
-    """Nothing in itself; every step depends on it, so backwards it comes after all of them."""
+    """A constant zero that every step depends on, so its backward runs after the backward of all steps."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, bias_N: Tensor | None, left: list[tuple[Tensor, Tensor]]) -> Tensor:
@@ -120,14 +120,14 @@ class _Step(torch.autograd.Function):
 
 @dataclass
 class _Left:
-    """What steps leave behind for keys and weight."""
+    """Sums over steps that the gradients of keys and weight are made of."""
 
     slopes_BMK: Tensor
     weight_K: Tensor
 
 
 class LateTangents:
-    """scores_BM for as many q_BK as come in one pass; made anew for each pass."""
+    """Additive scores_BM of the queries q_BK of one pass. Create one for each pass."""
 
     def __init__(self, k_BMK: Tensor, weight_K: Tensor) -> None:
         self.twice_BMK, self.weight_K = 2 * k_BMK, weight_K
@@ -150,7 +150,7 @@ def _scores(g_BMK: Tensor, weight_K: Tensor) -> Tensor:
 
 
 class _TangentWeights(torch.autograd.Function):
-    """Nothing in itself; every step depends on it, so backwards it comes after all of them."""
+    """A constant zero that every step depends on, so its backward runs after the backward of all steps."""
 
     @staticmethod
     def forward(ctx: Any, twice_BMK: Tensor, weight_K: Tensor, left: list[_Left]) -> Tensor:
@@ -191,7 +191,7 @@ class _TangentStep(torch.autograd.Function):
 
 
 class OneByOne:
-    """`score` gives the scores_BM of a q_BK with all keys, as `mixer` has them, whose weights these are."""
+    """A mixer for one query at a time: `score` returns scores_BM of a q_BK with all keys, by the formula of `mixer`."""
 
     recurrent_form = None
 

@@ -1,8 +1,8 @@
-"""Recurrent networks: one vector is carried from word to word, and all that was read so far must fit into it.
+"""Recurrent encoders: LSTM and GRU layers over whole sequences, in one direction or both.
 
 Whole sequences go through the library's own kernels (cuDNN, oneDNN), layer by layer, so that dropout between layers is drawn as
-everywhere else. Rows are padded at the right: whoever reads ahead meets the padding after the last word, where nobody looks any
-more; whoever reads backwards is given every row turned round within its own length. So no length has to be known to the host.
+everywhere else. Rows are padded at the right: the forward direction reaches the padding after the last word, where its outputs
+are not used; the backward direction reads every row reversed within its own length. So the host needs no lengths.
 
 Dims: B rows, M and L words, D width, N layers, P parts of what a cell carries (h; of an LSTM h and c).
 """
@@ -24,7 +24,7 @@ GATES = {"lstm": 4, "gru": 3}
 
 
 class Recurrence(nn.Module):
-    """Layers of cells that read ahead, each on what the one below has carried."""
+    """Forward layers of LSTM or GRU cells, each on the hidden states of the layer below."""
 
     def __init__(self, cell: CellKind, inputs: int, width: int, layers: int, dropout: float) -> None:
         super().__init__()
@@ -34,13 +34,13 @@ class Recurrence(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x_BLI: Tensor, begin_NPBD: Tensor) -> Tensor:
-        """h_BLD of the last layer, at every word."""
+        """Return h_BLD of the last layer, at every word."""
         for n, (layer, begin_PBD) in enumerate(zip(self.layers, begin_NPBD)):
             x_BLI = read(layer, self.dropout(x_BLI) if n else x_BLI, begin_PBD)
         return x_BLI
 
     def step(self, x_RI: Tensor, carried_NPRD: Tensor) -> Tensor:
-        """carried_NPRD after one more word; the last layer's h is carried_NPRD[-1, 0]."""
+        """Return carried_NPRD after one more word; the last layer's h is carried_NPRD[-1, 0]."""
         found = []
         for layer, carried_PRD in zip(self.layers, carried_NPRD):
             if isinstance(layer, nn.LSTM):
@@ -53,7 +53,7 @@ class Recurrence(nn.Module):
 
 
 class RecurrentEncoder(nn.Module):
-    """Reads ahead, or both ways: then each has half of the width, and a word knows what comes before it and after it."""
+    """An encoder that reads forward, or in both directions with half of the width each."""
 
     def __init__(self, cell: CellKind, width: int, layers: int, *, bidirectional: bool, dropout: float) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class RecurrentEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x_BMD: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
-        """A vector for every word, and one for all: what each way has carried to its end."""
+        """Return a vector for every word, and one for the text: the last state of each direction."""
         places_BM = turned_places(lengths_B, x_BMD.shape[1])
         last_B = (lengths_B - 1)[:, None]
         for n, ahead in enumerate(self.ahead):
@@ -83,7 +83,7 @@ class RecurrentEncoder(nn.Module):
 
 
 def read(layer: nn.LSTM | nn.GRU, x_BLI: Tensor, begin_PBD: Tensor | None = None) -> Tensor:
-    """h_BLD of one layer at every word; it begins with zeros, where nothing else is said."""
+    """Return h_BLD of one layer at every word; the first state is begin_PBD, or zeros."""
     learns = layer.training = torch.is_grad_enabled()  # cuDNN keeps what a gradient needs only then; nothing is dropped here
     if learns and isinstance(layer, nn.GRU) and x_BLI.device.type == "cpu":  # the library has no kernel of its own for it
         return read_gru(layer, x_BLI, None if begin_PBD is None else begin_PBD[0].to(x_BLI.dtype))
@@ -94,11 +94,11 @@ def read(layer: nn.LSTM | nn.GRU, x_BLI: Tensor, begin_PBD: Tensor | None = None
 
 
 def turned_places(lengths_B: Tensor, length: int) -> Tensor:
-    """places_BM: where each place goes when a row is turned round within its words; padding stays where it is."""
+    """Return places_BM that reverse each row within its words; padding stays in place."""
     place_M = torch.arange(length, device=lengths_B.device)
     return torch.where(place_M < lengths_B[:, None], lengths_B[:, None] - 1 - place_M, place_M)
 
 
 def at_places(x_BMD: Tensor, places_BL: Tensor) -> Tensor:
-    """The vectors of a row at these places of it."""
+    """Return the vectors of each row at these places."""
     return x_BMD.gather(1, places_BL[..., None].expand(-1, -1, x_BMD.shape[2]))

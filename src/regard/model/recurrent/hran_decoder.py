@@ -7,9 +7,9 @@ Xing et al. 2018, section 3. Before word t is written, with the state s = s_t-1,
     then     c = sum of b_i l_i,       b_i = softmax over the turns of w' . tanh(W' s + U' l_i)
              s_t = cell([y_t; c], s),  and what scores words is Bahdanau's maxout of s_t, y_t and c
 
-All words of a dialogue lie in one row, multiplied by U once, and those of a turn are picked from it. A turn that others of the
-batch have, and this dialogue has not, is one without words. Whoever looks in sees two attentions, both over words: how much each
-word weighs, a_ij b_i, and b_i alone, spread evenly over the words of turn i.
+All words of a dialogue lie in one row, multiplied by U once, and those of a turn are picked from it. A turn that other
+dialogues of the batch have and this one lacks has no words. A probe records two attentions, both over words: the weight of each
+word, a_ij b_i, and b_i alone, spread evenly over the words of turn i.
 
 Differs from the paper in: l begins with zeros, not with noise; the output has c too.
 
@@ -43,7 +43,7 @@ GRAPHS = 64  # that a process may need: one for each number of turns, and some f
 class Looked(NamedTuple):
     """Words of each turn of a dialogue, from the last turn to the first, and which turns there are.
 
-    Of a turn that is not there anything may be found: nobody looks at it."""
+    The context of a missing turn is arbitrary: the attention over turns masks it."""
 
     words: list[tuple[KeysValues, View]]
     turns: View
@@ -62,6 +62,8 @@ class Looked(NamedTuple):
 
 
 class ByTurns(nn.Module):
+    """The decoder of HRAN: attention over the words of each turn, then over turns."""
+
     fed = 0
 
     def __init__(self, cell: CellKind, width: int, layers: int, dropout: float) -> None:
@@ -76,12 +78,12 @@ class ByTurns(nn.Module):
         self.fused: Callable[[ByTurns, Looked, Tensor, list[Carried]], tuple[Tensor, list[Carried]]] | None = None
 
     def forward(self, y_BLD: Tensor, begin_NPBD: Tensor, source: Source) -> Tensor:
-        with without_autocast(y_BLD.device.type):  # between so many small products, as many would be conversions
+        with without_autocast(y_BLD.device.type):  # autocast would add a conversion to each of many small products
             h_BLD, c_BLD = self._words(y_BLD.to(dtype := self.deep.weight.dtype), begin_NPBD.to(dtype), source.to(dtype))
         return deepened(self.deep, h_BLD, y_BLD, c_BLD)
 
     def _words(self, y_BLD: Tensor, begin_NPBD: Tensor, source: Source) -> tuple[Tensor, Tensor]:
-        """States and contexts, one after the other."""
+        """Return states and contexts of all words, computed one after the other."""
         looked = Looked.of(source, lanes=1)
         word = OneWord(self, looked)
         fused = self.fused if torch.is_grad_enabled() and self.aligner.probe is None else None
@@ -97,7 +99,7 @@ class ByTurns(nn.Module):
         return torch.stack(h, 1), torch.cat(c, 1)
 
     def compile(self, **options: Any) -> None:
-        """One word with all its turns, for any lengths, once for each number of turns. Used to learn, while nobody looks in."""
+        """Compile the step of one word: a graph for each number of turns, for any lengths. Used in training without a probe."""
         torch._dynamo.config.allow_rnn = True  # whose weights are read; it is never called
         torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, GRAPHS)
         self.fused = torch.compile(ByTurns._one_word, dynamic=True, **options)
@@ -125,7 +127,7 @@ class OneWord:
 
 
 class Looking:
-    """All looks of one pass: what they share, and for whoever looks in, what they saw."""
+    """The attention of one pass: weights that its words share, and what a probe records."""
 
     def __init__(self, decoder: ByTurns, looked: Looked, lanes: int) -> None:
         self.words, self.turns, self.looked, self.lanes = decoder.aligner, decoder.of_turns, looked, lanes
@@ -136,7 +138,7 @@ class Looking:
         self.seen: list[tuple[Tensor, Tensor]] = []
 
     def __call__(self, s_SWD: Tensor) -> Tensor:
-        """context_SWD"""
+        """Return context_SWD of the states s_SWD."""
         s_RD = s_SWD.flatten(0, 1)
         asked_RD, l_RD = self.ask(s_RD), torch.zeros_like(s_RD)
         read: list[Tensor] = []
@@ -155,7 +157,7 @@ class Looking:
         return self.turns.out(context_R1D).view(s_SWD.shape)
 
     def _over_words(self, words: list[Tensor], turns_SWT: Tensor) -> tuple[Tensor, Tensor]:
-        """Both levels, at the places of the words."""
+        """Return the weights of both levels at the positions of the words."""
         words_SWM = even_SWM = turns_SWT.new_zeros(*turns_SWT.shape[:2], self.looked.length)
         for (place_SN, sees_SN), weights_SWN, turn_SW in zip(self.looked.places, words, turns_SWT.unbind(2)):
             place_SWN, even_SN = place_SN[:, None].expand_as(weights_SWN), sees_SN / sees_SN.sum(1, keepdim=True).clamp(min=1)
@@ -164,7 +166,7 @@ class Looking:
         return words_SWM, even_SWM
 
     def tell(self, source: Source) -> None:
-        """After the last of many looks: whoever looks in sees them as one."""
+        """Record the attention of all words as one, if a probe is set."""
         for aligner, looks in zip((self.words, self.turns), zip(*self.seen)):
             assert aligner.probe is not None
             memory, view = source.seen
@@ -172,7 +174,7 @@ class Looking:
 
 
 def _weights(aligner: Aligner) -> Tensor | None:
-    """weights_BLM of its latest look, where somebody looks in."""
+    """Return weights_BLM of the latest attention, if a probe records it."""
     if aligner.probe is None or not aligner.probe.recording:
         return None
     return aligner.probe[aligner.name].weights()[:, 0]
@@ -191,9 +193,9 @@ def _picked(memory: KeysValues, place_SN: Tensor) -> KeysValues:
 
 
 def _view(sees_SM: Tensor, lanes: int) -> View:
-    """Where there is nothing to see, nothing is found."""
-    blind_S1 = ~sees_SM.any(1, keepdim=True)
-    added_SM = torch.zeros_like(sees_SM, dtype=torch.float32).masked_fill_(~(sees_SM | blind_S1), -torch.inf)
+    """Return a view of visible positions in which fully masked rows have a zero context."""
+    fully_masked_S1 = ~sees_SM.any(1, keepdim=True)
+    added_SM = torch.zeros_like(sees_SM, dtype=torch.float32).masked_fill_(~(sees_SM | fully_masked_S1), -torch.inf)
     rows, length = sees_SM.shape
-    mask, blind = added_SM[:, None, None], blind_S1[:, None, None]
-    return View(given(sees_SM[:, None].expand(-1, lanes, -1)), rows, lanes, length, 0, sees_SM.device, mask, blind)
+    mask, fully_masked = added_SM[:, None, None], fully_masked_S1[:, None, None]
+    return View(given(sees_SM[:, None].expand(-1, lanes, -1)), rows, lanes, length, 0, sees_SM.device, mask, fully_masked)

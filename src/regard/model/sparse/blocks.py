@@ -30,7 +30,7 @@ AT_ONCE = 2**22  # pairs that are asked about together
 
 
 class Tiles(NamedTuple):
-    """Tiles lie in the order of their jobs, and jobs in groups that need the same number of tiles."""
+    """Tiles of a map, in the order of their jobs; jobs lie in groups that need the same number of tiles."""
 
     batch: int  # 1 where all sequences are alike
     size: int
@@ -38,7 +38,7 @@ class Tiles(NamedTuple):
     keys_T: Tensor  # b N + n
     groups_G3: Tensor  # of each group: its jobs, the tiles of each, and whether it has a mask
     added_TSS: Tensor | None  # to the scores of the groups with masks, in their order; one row may stand for all of a tile
-    fully_masked_B1L1: Tensor | None  # queries that see nobody: their masks are open, and their answer must be set to zero
+    fully_masked_B1L1: Tensor | None  # queries without a visible key: their masks are open, and their context must be set to zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ def blocks_of(
 def between_blocks(
     pattern: Visibility, length: int, memory: int, size: int, *, batch: int, offset: int, device: torch.device
 ) -> Between:
-    """some_BQN and every_BQN. A block that ends behind the last key is never seen whole."""
+    """Return some_BQN and every_BQN. A block that ends behind the last key is never seen whole."""
     b_B11 = torch.arange(batch, device=device)[:, None, None]
     first_Q1 = offset + size * torch.arange(-(-length // size), device=device)[:, None]
     first_N = size * torch.arange(-(-memory // size), device=device)

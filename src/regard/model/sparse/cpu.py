@@ -27,7 +27,7 @@ _fused_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_bac
 
 
 def mix(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, tiles: Tiles) -> Tensor:
-    """context_BHLK; queries without any tile answer with zeros."""
+    """Return context_BHLK; it is zero for queries without any tile."""
     q, k, v = (folded(x, tiles) for x in (q_BHLK, k_BHMK, v_BHMK))
     context, _ = _forward(q, k, v, *tiles[1:6])
     return finished(context, tiles, len(q_BHLK))
@@ -53,7 +53,7 @@ class Chunk(NamedTuple):
 
 
 def chunks(tiles: Tiles, width: int, dtype: torch.dtype) -> Iterator[Chunk]:
-    """Jobs that need as many keys, a few at a time; a key is `width` numbers."""
+    """Yield jobs that need equally many keys, a few at a time; a key is `width` numbers."""
     _, size, jobs_J, keys_T, groups_G3, added_TSS, _ = tiles
     job = tile = asked = 0
     for jobs, count, masked in groups_G3.tolist():

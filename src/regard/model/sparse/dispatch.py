@@ -67,7 +67,7 @@ def choose(pattern: Visibility, length: int, memory: int, offset: int, device: s
     if device not in PAIR:
         return Choice(0, 1.0, "there is no kernel for blocks")
     if pattern.block_size == 0:
-        return Choice(0, 1.0, "everybody is seen")
+        return Choice(0, 1.0, "all pairs are visible")
     if min(length, memory) < SHORTEST[device]:
         return Choice(0, 1.0, f"fewer than {SHORTEST[device]:,} tokens")
     shares = {size: _share(pattern, length, memory, offset, size) for size in _sizes(pattern, device)}

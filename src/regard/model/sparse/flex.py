@@ -1,7 +1,8 @@
 """Softmax attention by blocks, on a GPU: FlexAttention, compiled once a process, given our map of blocks (Dong et al. 2024).
 
-Lengths that change are compiled once for all. The kernel is told that they are multiples of its largest tile, where they are: by
-itself it knows that only of a length that is compiled alone, and is slow without. Decision 0025 has the measurements.
+Lengths that change are compiled once for all. A hint says that they are multiples of the largest tile, where they are: the
+compiler finds this by itself only for a length that is compiled alone, and the kernel is slow without it.
+Decision 0025 has the measurements.
 
 Dims: B batch, H heads, L queries, M keys, K head width, E tokens with all copies of wide blocks.
 """

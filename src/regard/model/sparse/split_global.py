@@ -113,18 +113,18 @@ def asked(sees: Sees, wide: SplitGlobal, memory: int) -> Sees:
     return inside
 
 
-NOBODY = -1e30  # for the lse of who sees nobody, which is minus infinity, as a share that is 0 and has a gradient
+NO_KEY = -1e30  # replaces the lse of a query without keys, minus infinity: its share is 0 and has a gradient
 
 Kernel = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def mix(q_BHLK: Tensor, k_BHLK: Tensor, v_BHLK: Tensor, wide: SplitGlobal, kernel: Kernel) -> Tensor:
-    """context_BHLK. The kernel has the map with the copies, and gives context_BHEK and lse_BHE."""
+    """Return context_BHLK. The kernel has the map with the copies, and gives context_BHEK and lse_BHE."""
     places, (chunks, text) = (wide.places_BP, wide.slots_BL), (wide.chunks, wide.chunks * wide.chunk * wide.size)
     context_BHEK, lse_BHE = kernel(*(WithCopies.apply(x, *places, chunks, text) for x in (q_BHLK, k_BHLK, v_BHLK)))
     copies = chunks, wide.places_BP.shape[1]
     context_BHGPK, lse_BHGP = context_BHEK[:, :, text:].unflatten(2, copies), lse_BHE[:, :, text:].unflatten(2, copies)
-    share_BHGP = lse_BHGP.masked_fill(lse_BHGP == -torch.inf, NOBODY).softmax(2)
+    share_BHGP = lse_BHGP.masked_fill(lse_BHGP == -torch.inf, NO_KEY).softmax(2)
     answer_BHPK = (share_BHGP[..., None] * context_BHGPK).sum(2).to(context_BHEK.dtype)
     return PutBack.apply(context_BHEK, answer_BHPK, *places)
 

@@ -1,8 +1,8 @@
-"""What decoding keeps of a past whose size does not grow: running sums, or the last few values.
+"""Decoding states of constant size: running sums of linear attention, and the last inputs of a convolution.
 
-Attention by features is a recurrent network (Katharopoulos et al. 2020): a new token adds its key and value to the sums of all
-before it, and its query asks those. A convolution sees its last few inputs. Neither shares anything between the lanes of a
-sentence, so lanes are copied where a search lets one go on from another.
+Attention by features is a recurrent network (Katharopoulos et al. 2020): a new token adds its key and value to running sums, and
+its query is multiplied with these sums. A convolution reads its last few inputs. The lanes of a sentence share neither, so both
+are copied from lane to lane when a search selects parents.
 
 Dims: S sentences, W lanes, H heads, F features, K head width, P prompt length, T tokens that a convolution looks back.
 """
@@ -20,15 +20,15 @@ from regard.model.state.protocol import RowCompaction
 
 
 class RunningSums:
-    """The past of one attention, a lane each."""
+    """Running sums of keys and values of one attention layer, one for each lane."""
 
-    def __init__(self, mixer: RecurrentForm, lineage: BeamAncestry, like_SHPK: Tensor) -> None:
-        self.mixer, self.lineage = mixer, lineage
-        self.buffers = _nothing(mixer, like_SHPK, len(lineage.position_S), like_SHPK.shape[1], lineage.lanes)
+    def __init__(self, mixer: RecurrentForm, ancestry: BeamAncestry, like_SHPK: Tensor) -> None:
+        self.mixer, self.ancestry = mixer, ancestry
+        self.buffers = _nothing(mixer, like_SHPK, len(ancestry.position_S), like_SHPK.shape[1], ancestry.lanes)
 
     @property
     def now(self) -> Sums:
-        return Sums(*(buffer_S[: self.lineage.sentences] for buffer_S in self.buffers))
+        return Sums(*(buffer_S[: self.ancestry.sentences] for buffer_S in self.buffers))
 
     def restart(self, words_S: Tensor, *prompt_SHPK: Tensor) -> None:
         k_SHPK, v_SHPK = prompt_SHPK
@@ -38,11 +38,11 @@ class RunningSums:
             for buffer_SHW, read_SH in zip(self.buffers, self.mixer.update(k_SHPK, v_SHPK, words_S)):
                 buffer_SHW[: len(words_S)] = read_SH.unsqueeze(2)
 
-    def reserve(self) -> None:
+    def grow(self) -> None:
         pass
 
     def append(self, kv_2SHWK: Tensor) -> Sums:
-        """[S, H, W]: of every lane, with its newest token."""
+        """Add the newest key and value of every lane; return the sums, [S, H, W, ...]."""
         k_SHW1K, v_SHW1K = kv_2SHWK[..., None, :]
         now = self.now
         for buffer_S, added_S in zip(now, joined(now, self.mixer.update(k_SHW1K, v_SHW1K))):
@@ -53,24 +53,24 @@ class RunningSums:
         for buffer_SHW in self.now:
             buffer_SHW.copy_(_lanes(buffer_SHW, parents_SW))
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         for buffer_S in self.now:
             moves.within(buffer_S)
 
 
-class FoldedMemory:
-    """What cross-attention by features needs of a source: read once, whatever its length."""
+class CrossSums:
+    """Sums of keys and values of a source, for cross-attention by features: computed once, of a size that no length changes."""
 
     def __init__(self, mixer: RecurrentForm, like_SHMK: Tensor, sentences: int) -> None:
         self.mixer = mixer
         self.buffers = _nothing(mixer, like_SHMK, sentences, like_SHMK.shape[1])
 
-    def take(self, memory: Sequence[Tensor], words_S: Tensor) -> None:
+    def load(self, memory: Sequence[Tensor], words_S: Tensor) -> None:
         k_SHMK, v_SHMK = memory
         for buffer_S, nothing, read_S in zip(self.buffers, (0.0, 0.0, NOTHING), self.mixer.update(k_SHMK, v_SHMK, words_S)):
             buffer_S.fill_(nothing)[: len(words_S)] = read_S
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         for buffer_S in self.buffers:
             moves.within(buffer_S)
 
@@ -79,16 +79,16 @@ class FoldedMemory:
 
 
 class ConvState:
-    """The last values of a convolution's input, the newest last; before the first of a text there are zeros."""
+    """The last T inputs of a convolution, the newest last; zeros stand before the first token of a text."""
 
-    def __init__(self, tokens: int, lineage: BeamAncestry, like_SHPK: Tensor) -> None:
-        self.lineage = lineage
+    def __init__(self, tokens: int, ancestry: BeamAncestry, like_SHPK: Tensor) -> None:
+        self.ancestry = ancestry
         _, heads, _, head_width = like_SHPK.shape
-        self.values_SHWTK = like_SHPK.new_zeros(len(lineage.position_S), heads, lineage.lanes, tokens, head_width)
+        self.values_SHWTK = like_SHPK.new_zeros(len(ancestry.position_S), heads, ancestry.lanes, tokens, head_width)
 
     @property
     def now_SHWTK(self) -> Tensor:
-        return self.values_SHWTK[: self.lineage.sentences]
+        return self.values_SHWTK[: self.ancestry.sentences]
 
     def restart(self, words_S: Tensor, *prompt_SHPK: Tensor) -> None:
         (v_SHPK,), tokens = prompt_SHPK, self.values_SHWTK.shape[3]
@@ -99,11 +99,11 @@ class ConvState:
             last_SHTK = v_SHPK.gather(2, index_SHTK).masked_fill((place_ST < 0)[:, None, :, None], 0.0)
             self.values_SHWTK[: len(words_S)] = last_SHTK[:, :, None]
 
-    def reserve(self) -> None:
+    def grow(self) -> None:
         pass
 
     def append(self, v_1SHWK: Tensor) -> Tensor:
-        """All that the newest token sees, itself last."""
+        """Append the newest value; return all T + 1 values under the kernel, the newest last."""
         seen_SHWTK = torch.cat([self.now_SHWTK, v_1SHWK[0][..., None, :].to(self.values_SHWTK)], 3)
         self.now_SHWTK.copy_(seen_SHWTK[:, :, :, 1:])
         return seen_SHWTK
@@ -111,7 +111,7 @@ class ConvState:
     def select(self, parents_SW: Tensor) -> None:
         self.now_SHWTK.copy_(_lanes(self.now_SHWTK, parents_SW))
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         moves.within(self.now_SHWTK)
 
 

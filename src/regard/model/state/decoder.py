@@ -1,8 +1,8 @@
-"""A decoder's past: what it was given to read, and what its lanes have written since.
+"""The decoding state of a Transformer decoder: keys and values of source, prompt and generated tokens.
 
-An encoder-decoder reads a source, which its cross-attention looks at; a decoder alone reads a prompt, as keys and values of its
-own attention. `EncodedPrompt` holds either as the model computed it; `DecoderState` takes it into buffers that one search after
-another can use.
+An encoder-decoder encodes a source for its cross-attention; a decoder-only model encodes a prompt as keys and values of its
+self-attention. `EncodedPrompt` holds either as the model computed it; `DecoderState` copies it into buffers that several searches
+use, one after the other.
 
 Dims: S sentences, W lanes, M memory length, P prompt length; rows of both are padded at the right.
 """
@@ -22,29 +22,31 @@ from regard.model.mixers.causal_scan import Sums
 from regard.model.position.absolute import InputPositions
 from regard.model.probe import attentions
 from regard.model.recurrent.alignment import Aligner
-from regard.model.state.constant import FoldedMemory
-from regard.model.state.kv_cache import BeamAncestry, roomy
+from regard.model.state.constant import CrossSums
+from regard.model.state.kv_cache import BeamAncestry, round_to_stride
 from regard.model.state.protocol import RowCompaction
 from regard.model.visibility import View, Visibility, padding
 
 
 class Steps(Protocol):
+    """A model whose decoder is a stack of blocks and that can decode one token a lane."""
+
     decoder: Stack
 
     def step(self, ids_SW: Tensor, past: DecoderState) -> Tensor:
-        """logits_SWV after one more token in every lane."""
+        """Return logits_SWV after one more token in every lane."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedPrompt:
-    """What a model has read; keys and values are one pair a block of its decoder, where that has keys."""
+    """Keys and values of encoded prompts or sources: one pair for each decoder block that has keys."""
 
     model: Steps
-    positions: InputPositions  # of what it writes
-    prompts: Sequence[tuple[Tensor, ...]]  # of the decoder's own attention; of length 0 where there is no prompt
+    positions: InputPositions  # of the target
+    prompts: Sequence[tuple[Tensor, ...]]  # of self-attention; of length 0 without a prompt
     prompt_words_S: Tensor
-    memories: Sequence[KeysValues] = ()  # for cross-attention, where there is an encoder
+    memories: Sequence[KeysValues] = ()  # of cross-attention, if there is an encoder
     memory_words_S: Tensor | None = None
 
     @property
@@ -56,35 +58,35 @@ class EncodedPrompt:
         return len(self.prompt_words_S)
 
     @property
-    def watched(self) -> bool:
+    def probed(self) -> bool:
         assert isinstance(self.model, nn.Module)
         return any(attention.probe is not None for attention in attentions(self.model).values())
 
     @property
-    def likeness(self) -> Hashable:
-        """The model, where its weights lie, and sizes as `room` rounds them."""
+    def session_key(self) -> Hashable:
+        """Return the model's id, the addresses of its weights, and the sizes as `make_state` rounds them."""
         assert isinstance(self.model, nn.Module)
-        sizes = [roomy(parts[0][0].shape[2]) if parts else 0 for parts in (self.prompts, self.memories)]
+        sizes = [round_to_stride(parts[0][0].shape[2]) if parts else 0 for parts in (self.prompts, self.memories)]
         weights = tuple(weight.data_ptr() for weight in self.model.parameters())
         return id(self.model), weights, *sizes, self.prompts[0][0].dtype
 
-    def room(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> DecoderState:
+    def make_state(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> DecoderState:
         return DecoderState(self, sentences, lanes, tokens, fixed)
 
 
 class CrossKV:
-    """Keys and values of a source."""
+    """Buffers of one cross-attention layer: keys and values of the sources."""
 
     def __init__(self, like: KeysValues, sentences: int, length: int) -> None:
         _, heads, _, head_width = like.k_BHMK.shape
         shape = (sentences, heads, length, head_width)
         self.buffers = KeysValues(like.k_BHMK.new_zeros(shape), like.k_BHMK.new_zeros(shape))
 
-    def take(self, memory: KeysValues, words_S: Tensor) -> None:
+    def load(self, memory: KeysValues, words_S: Tensor) -> None:
         for buffer_SHMK, part_SHMK in zip(self.buffers, memory):
             buffer_SHMK[: part_SHMK.shape[0], :, : part_SHMK.shape[2]] = part_SHMK
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         for buffer_SHMK in self.buffers:
             moves.within(buffer_SHMK)
 
@@ -93,69 +95,71 @@ class CrossKV:
 
 
 class Memory:
-    """What cross-attention looks at: never changed by a step."""
+    """Encoded sources, for all cross-attention layers; a step never changes them."""
 
-    def __init__(self, looking: Sequence[Attention | Aligner], like: Sequence[KeysValues], sentences: int, length: int) -> None:
-        self.rooms: list[CrossKV | FoldedMemory] = [
+    def __init__(
+        self, attentions: Sequence[Attention | Aligner], like: Sequence[KeysValues], sentences: int, length: int
+    ) -> None:
+        self.layers: list[CrossKV | CrossSums] = [
             CrossKV(pair, sentences, length)
             if attention.mixer.recurrent_form is None
-            else FoldedMemory(attention.mixer.recurrent_form, pair.k_BHMK, sentences)
-            for attention, pair in zip(looking, like)
+            else CrossSums(attention.mixer.recurrent_form, pair.k_BHMK, sentences)
+            for attention, pair in zip(attentions, like)
         ]
         like_k = like[0].k_BHMK
         self.words_S = torch.ones(sentences, dtype=torch.long, device=like_k.device)
-        # On a GPU what is added to scores, as in Lineage.view.
+        # On a GPU a mask that is added to scores, as in BeamAncestry.view.
         self.mask_S11M = like_k.new_zeros(sentences, 1, 1, length, dtype=None if like_k.is_cuda else torch.bool)
 
-    def take(self, memories: Sequence[KeysValues], words_S: Tensor) -> None:
-        for room, memory in zip(self.rooms, memories):
-            room.take(memory, words_S)
-        self.words_S.fill_(1)[: len(words_S)] = words_S  # nobody may see nobody, not even where there is no sentence
+    def load(self, memories: Sequence[KeysValues], words_S: Tensor) -> None:
+        for layer, memory in zip(self.layers, memories):
+            layer.load(memory, words_S)
+        self.words_S.fill_(1)[: len(words_S)] = words_S  # an empty row sees one key: softmax over no key is NaN
         sees_SM = torch.arange(self.mask_S11M.shape[3], device=words_S.device) < self.words_S[:, None]
         if self.mask_S11M.is_cuda:
             self.mask_S11M.zero_().masked_fill_(~sees_SM[:, None, None], -torch.inf)
         else:
             self.mask_S11M.copy_(sees_SM[:, None, None])
-        self._look(len(self.words_S))
+        self._set_view(len(self.words_S))
 
-    def keep(self, moves: RowCompaction) -> None:
-        for room in self.rooms:
-            room.keep(moves)
+    def compact(self, moves: RowCompaction) -> None:
+        for layer in self.layers:
+            layer.compact(moves)
         for buffer_S in (self.words_S, self.mask_S11M):
             moves.within(buffer_S)
-        self._look(moves.stay)
+        self._set_view(moves.stay)
 
-    def _look(self, sentences: int) -> None:
-        """At the first so many."""
-        self.parts = [room.first(sentences) for room in self.rooms]
+    def _set_view(self, sentences: int) -> None:
+        """Set `parts` and `view` to the first rows of the buffers."""
+        self.parts = [layer.first(sentences) for layer in self.layers]
         mask_S11M, words_S = self.mask_S11M[:sentences], self.words_S[:sentences]
         self.view = View(padding(words_S), sentences, 1, mask_S11M.shape[3], 0, words_S.device, mask_S11M)
 
 
 class DecoderState:
-    """The state of a decoder made of blocks. A family's `step` asks it for positions, a view, caches and memories."""
+    """The state of a decoder made of blocks. A family's `step` reads its positions, view, caches and memories."""
 
     def __init__(self, read: EncodedPrompt, sentences: int, lanes: int, tokens: int, fixed: bool) -> None:
-        rounded = roomy if fixed else int
+        rounded = round_to_stride if fixed else int
         like_SHPK, blocks = read.prompts[0][0], read.model.decoder.blocks
         self.model = read.model
-        steps, slotted = roomy(tokens) if fixed else 0, any(block.self_attention.keeps_slots for block in blocks)
-        self.lineage = BeamAncestry(sentences, lanes, rounded(like_SHPK.shape[2]), steps, like_SHPK, slotted)
-        self.caches = [block.self_attention.make_cache(self.lineage, prompt[0]) for block, prompt in zip(blocks, read.prompts)]
+        steps, slotted = round_to_stride(tokens) if fixed else 0, any(block.self_attention.keeps_slots for block in blocks)
+        self.ancestry = BeamAncestry(sentences, lanes, rounded(like_SHPK.shape[2]), steps, like_SHPK, slotted)
+        self.caches = [block.self_attention.make_cache(self.ancestry, prompt[0]) for block, prompt in zip(blocks, read.prompts)]
         length = read.memories[0].k_BHMK.shape[2] if read.memories else 0
-        looking = [block.cross_attention for block in blocks if block.cross_attention is not None]
-        self.memory = Memory(looking, read.memories, sentences, rounded(length)) if read.memories else None
+        crosses = [block.cross_attention for block in blocks if block.cross_attention is not None]
+        self.memory = Memory(crosses, read.memories, sentences, rounded(length)) if read.memories else None
 
     @property
     def shape(self) -> Hashable:
-        return self.lineage.sentences, self.lineage.visible
+        return self.ancestry.sentences, self.ancestry.visible
 
     @property
     def positions_SW(self) -> Tensor:
-        return self.lineage.positions_SW
+        return self.ancestry.positions_SW
 
     def view(self, visibility: Visibility) -> View:
-        return self.lineage.view(visibility)
+        return self.ancestry.view(visibility)
 
     @property
     def memories(self) -> Sequence[KeysValues | Sums] | None:
@@ -166,35 +170,35 @@ class DecoderState:
         return self.memory.view if self.memory else None
 
     @torch.no_grad()
-    def take(self, read: EncodedPrompt, limits: Sequence[int]) -> None:
+    def load(self, read: EncodedPrompt, limits: Sequence[int]) -> None:
         for words, limit in zip(read.prompt_words_S.tolist(), limits):
             read.positions.check(words + limit)
-        self.lineage.restart(read.prompt_words_S, torch.tensor(limits, device=read.device))
+        self.ancestry.restart(read.prompt_words_S, torch.tensor(limits, device=read.device))
         for cache, prompt in zip(self.caches, read.prompts):
             cache.restart(read.prompt_words_S, *prompt)
         if self.memory and read.memory_words_S is not None:
-            self.memory.take(read.memories, read.memory_words_S)
+            self.memory.load(read.memories, read.memory_words_S)
 
-    def reserve(self, tokens: int) -> None:
-        self.lineage.reserve(tokens)
+    def grow(self, tokens: int) -> None:
+        self.ancestry.grow(tokens)
         for cache in self.caches:
-            cache.reserve()
+            cache.grow()
 
     @torch.no_grad()
     def step(self, ids_SW: Tensor) -> Tensor:
-        self.lineage.begin_step()
+        self.ancestry.begin_step()
         logits_SWV = self.model.step(ids_SW, self)
-        self.lineage.end_step()
+        self.ancestry.end_step()
         return logits_SWV
 
     def select(self, parents_SW: Tensor) -> None:
-        self.lineage.select(parents_SW)
+        self.ancestry.select(parents_SW)
         for cache in self.caches:
             cache.select(parents_SW)
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         for cache in self.caches:
-            cache.keep(moves)
-        self.lineage.keep(moves)
+            cache.compact(moves)
+        self.ancestry.compact(moves)
         if self.memory:
-            self.memory.keep(moves)
+            self.memory.compact(moves)

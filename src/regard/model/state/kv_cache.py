@@ -1,11 +1,13 @@
-"""Keys and values kept between decoding steps, in slots that all lanes of a sentence share.
+"""The KV cache: keys and values of decoded tokens, in slots that all lanes of a sentence share.
 
-A search keeps W hypotheses of a sentence alive, and they share most of their past. So what a step computes is written once,
-into a slot that belongs to the sentence, and never moved: choosing hypotheses only changes which slots a lane descends from.
-That is a visibility like any other, and the W lanes are W queries of one attention. Nothing moves until a sentence leaves.
+A search keeps W hypotheses of a sentence alive, and they share most of their tokens. So the keys and values of a step are written
+once, into slots of the sentence, and never moved: selecting hypotheses only changes which slots are ancestors of a lane.
+This is a visibility like any other, and the W lanes are W queries of one attention. Rows move only when a sentence leaves.
 
-The first P slots hold the prompt, which all lanes see; lane w of step t writes slot P + t W + w. Which step it is a tensor knows,
-so every step does the same; the part that kernels look at grows in strides. Dims: S sentences, W lanes, N slots.
+The first P slots hold the prompt, which all lanes see; lane w of step t writes slot P + t W + w. The step number is a tensor,
+so every step launches the same kernels; the part of the cache that they read grows in strides.
+
+Dims: S sentences, W lanes, N slots.
 """
 
 from __future__ import annotations
@@ -24,36 +26,38 @@ from regard.model.visibility import Causal, Full, View, Visibility, given
 STRIDE = 16  # tokens for which the visible part keeps its size, at least
 
 
-def roomy(count: int) -> int:
+def round_to_stride(count: int) -> int:
     """Rounded up to a multiple of 16, beyond 128 to one of four sizes an octave: few sizes, and at most a quarter too large."""
     stride = max(STRIDE, 1 << max(0, (count - 1).bit_length() - 3))
     return -(-count // stride) * stride
 
 
 class Cache(Protocol):
+    """A store that an attention layer appends its keys and values to."""
+
     def append(self, kv_2SHLK: Tensor) -> Tensor | Sums:
-        """Take the newest keys and values; return all that may be looked at: kv_2SHNK, or what a mixer has made of them."""
+        """Store the newest keys and values; return everything visible: kv_2SHNK, or the sums that a mixer keeps of them."""
         ...
 
 
 class LayerCache(Cache, Protocol):
-    """The past of one layer, for all lanes of all sentences."""
+    """The cache of one layer, for all lanes of all sentences."""
 
     def restart(self, words_S: Tensor, *prompt_SHPK: Tensor) -> None:
-        """Begin with prompts, padded at the right, of so many words; with all that `append` was given of them."""
+        """Start with prompts of words_S tokens, padded at the right: the keys and values that a `Prompt` recorded."""
         ...
 
-    def reserve(self) -> None:
-        """Make the room that the lineage has made."""
+    def grow(self) -> None:
+        """Grow to the size of the ancestry."""
         ...
 
     def select(self, parents_SW: Tensor) -> None: ...
 
-    def keep(self, moves: RowCompaction) -> None: ...
+    def compact(self, moves: RowCompaction) -> None: ...
 
 
 class Prompt:
-    """Stands in for a cache while a prompt is read in one pass, and keeps its keys and values."""
+    """A cache for encoding a prompt in one pass: records its keys and values."""
 
     def append(self, kv_2SHPK: Tensor) -> Tensor:
         self.kv_2SHPK = kv_2SHPK
@@ -61,17 +65,17 @@ class Prompt:
 
     @property
     def parts(self) -> tuple[Tensor, ...]:
-        """Keys and values; of a layer without keys, values alone."""
+        """Return keys and values; of a layer without keys, values alone."""
         return self.kv_2SHPK.unbind()
 
 
 class BeamAncestry:
-    """Which slots each lane descends from, and where in its text it stands. One for all layers; where none has slots, of none."""
+    """The slots that are ancestors of each lane, and the positions of the newest tokens. Shared by all layers."""
 
     def __init__(self, sentences: int, lanes: int, prompt: int, steps: int, like: Tensor, slotted: bool = True) -> None:
-        """Room for so many steps, and it stays in place; where none are named, it grows. Types and device are those of `like`."""
+        """Allocate for `steps` steps at fixed addresses; with 0 steps, the buffers grow. Dtype and device are those of `like`."""
         self.lanes, self.prompt, self.fixed, self.slotted = lanes, prompt if slotted else 0, steps > 0, slotted
-        self.sentences, self.steps, self.visible = sentences, 0, self.prompt  # still decoded, reserved, looked at
+        self.sentences, self.steps, self.visible = sentences, 0, self.prompt  # sentences left, steps allocated, slots visible
         slots = self.prompt + lanes * steps if slotted else 0
         self.ancestors_SWN = torch.zeros(sentences, lanes, slots, dtype=torch.bool, device=like.device)
         self.words_S, self.position_S, self.last_S = (like.new_zeros(sentences, dtype=torch.long) for _ in range(3))
@@ -80,7 +84,7 @@ class BeamAncestry:
         self.seen, self.hidden = like.new_zeros(()), like.new_full((), -torch.inf)
 
     def restart(self, words_S: Tensor, limits_S: Tensor) -> None:
-        """Of each prompt, so many words; after it, so many steps at most."""
+        """Start after prompts of words_S tokens, for at most limits_S steps."""
         for whole_S, given_S in ((self.words_S, words_S), (self.last_S, words_S + limits_S - 1)):
             whole_S.zero_()[: len(given_S)] = given_S
         self.position_S.copy_(self.words_S)
@@ -89,11 +93,11 @@ class BeamAncestry:
         in_prompt = torch.arange(self.prompt, device=words_S.device) < self.words_S[:, None, None]
         self.ancestors_SWN.zero_()[:, :, : self.prompt] = in_prompt
 
-    def reserve(self, steps: int) -> None:
+    def grow(self, steps: int) -> None:
         self.steps += steps
         if not self.slotted:
             return
-        self.visible = self.prompt + self.lanes * roomy(self.steps)
+        self.visible = self.prompt + self.lanes * round_to_stride(self.steps)
         if (more := self.visible - self.ancestors_SWN.shape[2]) > 0:
             self.ancestors_SWN = F.pad(self.ancestors_SWN[: self.sentences], (0, more))
 
@@ -103,7 +107,7 @@ class BeamAncestry:
 
     @property
     def positions_SW(self) -> Tensor:
-        """Where the newest tokens stand. A sentence that is done, and only waits to leave, stays within its limit."""
+        """Return the positions of the newest tokens. A finished sentence that waits for compaction stays within its limit."""
         position_S = torch.minimum(self.position_S, self.last_S)[: self.sentences]
         return position_S[:, None].expand(-1, self.lanes)
 
@@ -116,13 +120,13 @@ class BeamAncestry:
         self.position_S.add_(1)
 
     def view(self, visibility: Visibility) -> View:
-        """What the newest token of each lane sees: its ancestors, where the model's own pattern lets it."""
+        """Return the view of each lane's newest token: its ancestors, as far as the model's visibility pattern allows."""
         sees_SWN = self.now_SWN
         if not isinstance(visibility, (Full, Causal)):
             b = h = self.slots_W.new_zeros(1)
             i_S11 = self.position_S[: self.sentences, None, None]
             sees_SWN = sees_SWN & visibility.sees(b, h, i_S11, self._positions_SN()[:, None])
-        # On a GPU the mask becomes what is added to scores, here, once for all layers.
+        # On a GPU the mask is turned here, once for all layers, into numbers that are added to scores.
         mask_SWN = torch.where(sees_SWN, self.seen, self.hidden) if sees_SWN.is_cuda else sees_SWN
         sentences, lanes, slots = sees_SWN.shape
         view = View(given(sees_SWN), sentences, lanes, slots, 0, sees_SWN.device, mask_SWN[:, None])
@@ -140,18 +144,18 @@ class BeamAncestry:
         else:
             self.ancestors_SWN = selected_SWN
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         for buffer_S in (self.now_SWN, self.words_S, self.position_S, self.last_S):
             moves.within(buffer_S)
         self.sentences = moves.stay
 
 
 class Slots:
-    """One attention's keys and values, side by side: a step writes both by one kernel."""
+    """Keys and values of one attention layer, in one tensor: a step writes both with one kernel."""
 
-    def __init__(self, lineage: BeamAncestry, like_SHPK: Tensor) -> None:
-        self.lineage = lineage
-        sentences, _, slots = lineage.ancestors_SWN.shape
+    def __init__(self, ancestry: BeamAncestry, like_SHPK: Tensor) -> None:
+        self.ancestry = ancestry
+        sentences, _, slots = ancestry.ancestors_SWN.shape
         _, heads, _, head_width = like_SHPK.shape
         self.kv_2SHNK = like_SHPK.new_zeros(2, sentences, heads, slots, head_width)
 
@@ -159,21 +163,21 @@ class Slots:
         for kept_SHNK, given_SHPK in zip(self.kv_2SHNK, prompt_SHPK):
             kept_SHNK[: len(given_SHPK), :, : given_SHPK.shape[2]] = given_SHPK
 
-    def reserve(self) -> None:
-        if (more := self.lineage.visible - self.kv_2SHNK.shape[3]) > 0:
-            self.kv_2SHNK = F.pad(self.kv_2SHNK[:, : self.lineage.sentences], (0, 0, 0, more))
+    def grow(self) -> None:
+        if (more := self.ancestry.visible - self.kv_2SHNK.shape[3]) > 0:
+            self.kv_2SHNK = F.pad(self.kv_2SHNK[:, : self.ancestry.sentences], (0, 0, 0, more))
 
     @property
     def now_2SHNK(self) -> Tensor:
-        return self.kv_2SHNK[:, : self.lineage.sentences, :, : self.lineage.visible]
+        return self.kv_2SHNK[:, : self.ancestry.sentences, :, : self.ancestry.visible]
 
     def append(self, kv_2SHWK: Tensor) -> Tensor:
         """Write the lanes' newest token and return everything visible."""
-        return self.now_2SHNK.index_copy_(3, self.lineage.slots_W, kv_2SHWK.to(self.kv_2SHNK.dtype))
+        return self.now_2SHNK.index_copy_(3, self.ancestry.slots_W, kv_2SHWK.to(self.kv_2SHNK.dtype))
 
     def select(self, parents_SW: Tensor) -> None:
-        """Nothing moves: the lineage knows."""
+        """Do nothing: only the ancestry changes."""
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         for kept_SHNK in self.now_2SHNK:
             moves.within(kept_SHNK)

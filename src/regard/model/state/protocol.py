@@ -1,13 +1,14 @@
-"""What decoding asks of any model: something read, and a state that writes on from it, one step at a time.
+"""The interface between models and searches: an encoded input, and a state that decodes from it, one step at a time.
 
-A Transformer keeps keys and values, a recurrent network its hidden vectors, a linear attention its running sums. Greedy,
-sampling and beam search see only these methods, so each search is written once.
+A Transformer keeps keys and values, a recurrent network its hidden vectors, linear attention its running sums. Greedy search,
+sampling and beam search use only these members, so each is written once; docs/decoding.md has the picture.
 
-A state lives in buffers that stay where they are. What the host decides (`take`, `reserve`, `keep`) may change sizes and wait for
-the device; what happens at every token (`step`, `select`) changes only what the buffers hold, and waits for nothing. So a token's
-work can be recorded once and replayed.
+A state lives in buffers that keep their addresses. What the host decides (`load`, `grow`, `compact`) may change sizes and wait
+for the device. What happens at every token (`step`, `select`) changes only the contents of the buffers and waits for nothing,
+so a CUDA graph can capture it.
 
-Dims: S sentences, W lanes of each (the hypotheses a search keeps alive; greedy search has one), V vocabulary, R rows that move.
+Dims: S sentences, W lanes of each (the hypotheses that a search keeps alive; greedy search has one), V vocabulary, R rows that
+move.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch import Tensor
 
 
 class EncodedInput(Protocol):
-    """What a model has read before it writes: a source, a prompt, or both."""
+    """Sources or prompts that a model has encoded, one a row."""
 
     @property
     def device(self) -> torch.device: ...
@@ -29,35 +30,37 @@ class EncodedInput(Protocol):
     def rows(self) -> int: ...
 
     @property
-    def watched(self) -> bool:
-        """Does somebody look at the model's attention, or gate it? Then every step must really run."""
+    def probed(self) -> bool:
+        """Return whether a probe records or gates the model's attention: then every step must run in Python."""
         ...
 
     @property
-    def likeness(self) -> Hashable:
-        """Equal for readings that the same state can take, one after the other."""
+    def session_key(self) -> Hashable:
+        """Return a key that is equal for inputs which the same state can load, one after the other."""
         ...
 
-    def room(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> State:
-        """A state for so many sentences, lanes and steps of any reading of this likeness.
+    def make_state(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> State:
+        """Create a state for this many sentences, lanes and steps of any input with this session key.
 
-        Fixed: everything is allocated now, in sizes rounded up. Otherwise memory grows with what is written.
+        Fixed: everything is allocated now, in sizes rounded up. Otherwise memory grows with the tokens written.
         """
         ...
 
 
 class State(Protocol):
+    """The decoder state of all lanes of all sentences."""
+
     @property
     def shape(self) -> Hashable:
-        """What kernels look at. While it stays the same, so do the kernels of a step."""
+        """Return the sizes that kernels depend on: while they stay equal, a step launches the same kernels."""
         ...
 
-    def take(self, reading: Any, limits: Sequence[int]) -> None:
-        """Begin with what was read; sentence s writes at most limits[s] tokens. Sentences beyond those read hold nothing."""
+    def load(self, encoded: Any, limits: Sequence[int]) -> None:
+        """Start from an encoded input; sentence s writes at most limits[s] tokens. Sentences beyond its rows are empty."""
         ...
 
-    def reserve(self, tokens: int) -> None:
-        """Make room: exactly so many steps come next, and they need no more."""
+    def grow(self, tokens: int) -> None:
+        """Make room for exactly this many further steps."""
         ...
 
     def step(self, ids_SW: Tensor) -> Tensor:
@@ -65,16 +68,16 @@ class State(Protocol):
         ...
 
     def select(self, parents_SW: Tensor) -> None:
-        """Lane w of sentence s goes on from lane parents_SW[s, w]."""
+        """Let lane w of sentence s continue from lane parents_SW[s, w]."""
         ...
 
-    def keep(self, moves: RowCompaction) -> None:
-        """Let sentences go."""
+    def compact(self, moves: RowCompaction) -> None:
+        """Remove sentences that are done."""
         ...
 
 
 class RowCompaction(NamedTuple):
-    """Sentences move up into the places of those that leave, until the first `stay` are those that go on."""
+    """Moves of sentences into the rows of those that leave, until the first `stay` rows are those that go on."""
 
     stay: int
     places_R: Tensor
@@ -82,11 +85,12 @@ class RowCompaction(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[int], device: torch.device) -> RowCompaction:
-        """Place p is taken by rows[p]; most stay where they are."""
+        """Return the moves that bring rows[p] to place p; most rows stay where they are."""
         moving = [(place, row) for place, row in enumerate(rows) if place != row]
         pairs = torch.tensor(moving, dtype=torch.long, device=device).reshape(-1, 2)
         return cls(len(rows), pairs[:, 0], pairs[:, 1])
 
     def within(self, buffer_S: Tensor) -> None:
+        """Apply the moves to the first dimension of a buffer, in place."""
         if len(self.rows_R):
             buffer_S.index_copy_(0, self.places_R, buffer_S.index_select(0, self.rows_R))

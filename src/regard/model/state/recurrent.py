@@ -1,7 +1,7 @@
-"""What a recurrent decoder keeps between words: a few vectors a lane, however much it has written; and the source.
+"""The decoding state of a recurrent decoder: a few hidden vectors for each lane, and the encoded source.
 
-The same two classes as in `past.py`, for the same searches. What a lane carries lies in buffers that stay where they are, so a
-search may record a step; choosing lanes moves vectors, which are few.
+The same two classes as in `decoder.py`, for the same searches. Hidden vectors lie in buffers that keep their addresses, so a CUDA
+graph can capture a step; selecting lanes copies these vectors.
 
 Dims: S sentences, W lanes, M source length, N layers, P parts of what a cell carries, D width.
 """
@@ -22,13 +22,13 @@ from regard.model.probe import attentions
 from regard.model.recurrent.decoders import Decoder, Now, Source, Turns
 from regard.model.recurrent.hran_decoder import ByTurns
 from regard.model.state.decoder import Memory
-from regard.model.state.kv_cache import roomy
+from regard.model.state.kv_cache import round_to_stride
 from regard.model.state.protocol import RowCompaction
 from regard.model.visibility import Full, View, Visibility, given
 
 
 class Writes(Protocol):
-    """A model with these parts: what was written last goes in, a decoder takes it, and out comes what may be next."""
+    """A model with a target embedding, a recurrent decoder, a vocabulary head and the visibility of its source."""
 
     @property
     def target(self) -> Embed: ...
@@ -42,12 +42,12 @@ class Writes(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RecurrentPrompt:
-    """A source that was read."""
+    """An encoded source: the decoder's initial hidden vectors, and the source's keys and values."""
 
     model: Writes
     begin_NPSD: Tensor
     words_S: Tensor
-    memory: KeysValues | None  # where a decoder looks back
+    memory: KeysValues | None  # if the decoder has attention
     turns: Turns | None = None  # of a dialogue
 
     @property
@@ -59,24 +59,26 @@ class RecurrentPrompt:
         return len(self.words_S)
 
     @property
-    def watched(self) -> bool:
+    def probed(self) -> bool:
         assert isinstance(self.model, nn.Module)
         return any(aligner.probe is not None for aligner in attentions(self.model).values())
 
     @property
-    def likeness(self) -> Hashable:
-        """The model, where its weights lie, and the size of what it looks at as `room` rounds it."""
+    def session_key(self) -> Hashable:
+        """Return the model's id, the addresses of its weights, and the source length as `make_state` rounds it."""
         assert isinstance(self.model, nn.Module)
-        size = 0 if self.memory is None else roomy(self.memory.k_BHMK.shape[2])
+        size = 0 if self.memory is None else round_to_stride(self.memory.k_BHMK.shape[2])
         weights = tuple(weight.data_ptr() for weight in self.model.parameters())
-        turns = (self.turns.most, roomy(self.turns.longest)) if self.turns else None
+        turns = (self.turns.most, round_to_stride(self.turns.longest)) if self.turns else None
         return id(self.model), weights, size, turns, self.begin_NPSD.dtype
 
-    def room(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> RecurrentDecoderState:
+    def make_state(self, sentences: int, lanes: int, tokens: int, *, fixed: bool) -> RecurrentDecoderState:
         return RecurrentDecoderState(self, sentences, lanes, fixed)
 
 
 class RecurrentDecoderState:
+    """Hidden vectors of all lanes, the source they attend to, and its turns if it is a dialogue."""
+
     def __init__(self, read: RecurrentPrompt, sentences: int, lanes: int, fixed: bool) -> None:
         self.model, decoder, like = read.model, read.model.decoder, read.begin_NPSD
         layers, parts, _, width = like.shape
@@ -88,10 +90,10 @@ class RecurrentDecoderState:
         self.turns: Turns | None = None
         if read.memory is not None and decoder.aligner is not None:
             length = read.memory.k_BHMK.shape[2]
-            length = roomy(length) if fixed else length
+            length = round_to_stride(length) if fixed else length
             self.memory = Memory([decoder.aligner], [read.memory], sentences, length)
             if read.turns is not None:
-                longest = roomy(read.turns.longest) if fixed else read.turns.longest
+                longest = round_to_stride(read.turns.longest) if fixed else read.turns.longest
                 self.turns = Turns(read.turns.of_SM.new_full((sentences, length), -1), read.turns.most, longest)
 
     @property
@@ -112,39 +114,39 @@ class RecurrentDecoderState:
         return Source(part, self._view(self.memory), turns)
 
     def _view(self, memory: Memory) -> View:
-        """Of the source's words, those that may be seen from where the lanes stand."""
+        """Return the view of the source words that are visible from the lanes' positions."""
         if isinstance(self.model.visibility, Full):
             return memory.view
         words_S, length = memory.words_S[: self.sentences], memory.view.memory
         zero, place_M = torch.zeros_like(self.position_1), torch.arange(length, device=words_S.device)
         sees_SM = self.model.visibility.sees(zero, zero, self.position_1, place_M) & (place_M < words_S[:, None])
-        blind_S1 = ~sees_SM.any(-1, keepdim=True)
-        pattern, mask_SM = given(sees_SM[:, None].expand(-1, self.lanes, -1)), sees_SM | blind_S1
+        fully_masked_S1 = ~sees_SM.any(-1, keepdim=True)
+        pattern, mask_SM = given(sees_SM[:, None].expand(-1, self.lanes, -1)), sees_SM | fully_masked_S1
         return View(
-            pattern, self.sentences, self.lanes, length, 0, words_S.device, mask_SM[:, None, None], blind_S1[:, None, None]
+            pattern, self.sentences, self.lanes, length, 0, words_S.device, mask_SM[:, None, None], fully_masked_S1[:, None, None]
         )
 
     @torch.no_grad()
-    def take(self, read: RecurrentPrompt, limits: Sequence[int]) -> None:
+    def load(self, read: RecurrentPrompt, limits: Sequence[int]) -> None:
         self.sentences = len(self.carried_SWNPD)
         rows = read.begin_NPSD.shape[2]
         self.carried_SWNPD.zero_()[:rows] = read.begin_NPSD.permute(2, 0, 1, 3)[:, None]
         self.fed_SWD.zero_()
         self.position_1.zero_()
         if self.memory is not None and read.memory is not None:
-            self.memory.take([read.memory], read.words_S)
+            self.memory.load([read.memory], read.words_S)
         if self.turns is not None and read.turns is not None:
-            assert read.turns.most <= self.turns.most, "there is room for as many turns as there were at first"
-            assert read.turns.longest <= self.turns.longest, "and for turns as long as they were"
+            assert read.turns.most <= self.turns.most, "the state was made for fewer turns"
+            assert read.turns.longest <= self.turns.longest, "the state was made for shorter turns"
             rows, length = read.turns.of_SM.shape
             self.turns.of_SM.fill_(-1)[:rows, :length] = read.turns.of_SM
 
-    def reserve(self, tokens: int) -> None:
-        """Nothing grows."""
+    def grow(self, tokens: int) -> None:
+        """Do nothing: the state has a constant size."""
 
     @torch.no_grad()
     def step(self, ids_SW: Tensor) -> Tensor:
-        """logits_SWV after one more token in every lane."""
+        """Return logits_SWV after one more token in every lane."""
         x_SWD, now = self.model.decoder.step(self.model.target(ids_SW), self.now, self.source)
         self.carried_SWNPD[: self.sentences] = now.carried_NPSWD.permute(2, 3, 0, 1, 4)
         self.fed_SWD[: self.sentences] = now.fed_SWD
@@ -157,11 +159,11 @@ class RecurrentDecoderState:
             places_SW = parents_SW.reshape(*parents_SW.shape, *[1] * (now_SW.dim() - 2))
             now_SW.copy_(now_SW.gather(1, places_SW.expand_as(now_SW)))
 
-    def keep(self, moves: RowCompaction) -> None:
+    def compact(self, moves: RowCompaction) -> None:
         for buffer_SW in (self.carried_SWNPD, self.fed_SWD):
             moves.within(buffer_SW)
         if self.memory is not None:
-            self.memory.keep(moves)
+            self.memory.compact(moves)
         if self.turns is not None:
             moves.within(self.turns.of_SM)
         self.sentences = moves.stay

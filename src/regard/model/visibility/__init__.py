@@ -120,7 +120,7 @@ End = int | Tensor | None  # where sequences end: all alike, each at its own end
 class Visibility:
     """The combinators every pattern shares. `full` disappears from a conjunction, so it never costs a mask."""
 
-    # What a pattern promises of every query: that it sees its own position, or the first key. Either keeps it from seeing nobody.
+    # What a pattern promises of every query: that it sees its own position, or the first key. Either leaves no row fully masked.
     sees_itself: bool = False
     sees_first: bool = False
     reach: Reach | None = None  # where the pattern is that simple
@@ -140,8 +140,8 @@ class Visibility:
         return unsure(queries, keys)
 
     def wide(self, b_B1: Tensor, size: int) -> Tensor | None:
-        """number_BW of the blocks of this size in which someone sees everybody, or is seen by everybody, for kernels that share
-        them out. One may be named twice, or not be there."""
+        """Return number_BW of the blocks of this size in which a query sees all keys, or a key is seen by all queries, for
+        kernels that share them out. One may be named twice, or not be there."""
         return None
 
     @property

@@ -2,12 +2,12 @@
 
     bigbird(64)    the paper's base: a window of 3 blocks, 2 global ones (the first and the last), 3 by chance: 512 keys a query
 
-Global are the first block of a sequence and the last, and so on in turn; where nobody may look ahead the last are not known, and
+Global are the first block of a sequence and the last, and so on in turn; under a causal mask the last are not known, and
 only the first are global.
 
 `BigBirdFixed` is what transformers computes where it answers: it then draws nothing, and looks at the first block once more for
 every block that it drew in training. Short texts it looks at as a whole. Here a text's own length decides, not the padded one,
-and where nobody may look ahead, so that there is no length yet, every block is seen once.
+and under a causal mask, where there is no length yet, every block is seen once.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
     longformer(window, global)              Beltagy et al. 2020
     bigbird(block, window, global, random)  Zaheer et al. 2020
     sparse-transformer(stride, count)       Child et al. 2019, as for text; they call it fixed
-    sparse-transformer-strided(stride)      as for images; with a second number, in blocks of so many tokens
+    sparse-transformer-strided(stride)      as for images; with a second number, in blocks of that many tokens
     image-local-1d(size, margin)            Parmar et al. 2018
     image-local-2d(width, rows, columns, above, beside)
 

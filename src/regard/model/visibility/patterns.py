@@ -4,7 +4,8 @@ Child et al. 2019 (strided, fixed); Beltagy et al. 2020 (global). Kernels leave 
 here and one there, a stride, comes in blocks of tokens too; with blocks of 1 it is the paper's, and dense to compute. All heads
 and layers see alike.
 
-What patterns have in common that depend on where a sequence ends: they are told, and until then see what is certain.
+What patterns have in common that depend on where a sequence ends: `with_length` sets it, and until
+then they show what every length shows.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def _taken(name: str, chosen: Sequence[int]) -> str:
     return BLOCK.sub(lambda found: f".blocks.{chosen[int(found[1])]}.", name)
 
 
-ROUNDS, TEXTS, CHARACTERS = 7, 256, 40_000  # so many texts at most, unless they are as long as that together before
+ROUNDS, TEXTS, CHARACTERS = 7, 256, 40_000  # texts at most; fewer, if they reach this many characters
 BYTES = 4  # of a weight in a file
 CPU = torch.device("cpu")
 

@@ -35,7 +35,7 @@ class Reader:
 
     tokenizer: Tokenizer
     marks: SpecialTokens
-    cut: int  # to so many tokens; 0: not at all
+    cut: int  # tokens that a text is cut to; 0: not cut
     room: int | None  # positions the model has; None where they do not end
 
     @classmethod

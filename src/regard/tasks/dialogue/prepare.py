@@ -59,9 +59,7 @@ def read_splits(recipe: Recipe, say: Say) -> tuple[list[Dialogue], dict[str, lis
 
 def _must_reply(held: Sequence[Dialogue]) -> None:
     if not any(len(dialogue.turns) > 1 for dialogue in held):
-        raise UserError(
-            "data.valid_fraction: nobody replies to anybody in what is held out of data.train; raise it, or give data.valid."
-        )
+        raise UserError("data.valid_fraction: the held-out part of data.train has no replies; raise it, or give data.valid.")
 
 
 def exchanges_of(recipe: Recipe, dialogues: Sequence[Dialogue]) -> list[Exchange]:

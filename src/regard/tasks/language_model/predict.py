@@ -134,7 +134,7 @@ class TextGenerator:
         return self.tokenizer.encode(prompt) or [self.start]
 
     def _drafts(self, number: int, prompt: list[int], emit: Emit) -> list[Continuation]:
-        stops = [stop.replace("\\n", "\n") for stop in self.decode.stop]  # which nobody can type on a command line
+        stops = [stop.replace("\\n", "\n") for stop in self.decode.stop]  # a newline is hard to type on a command line
         return [
             Continuation(number, nth, prompt, StreamedText(self.tokenizer, stops, emit if nth == 0 else silent, prompt))
             for nth in range(self.decode.samples)

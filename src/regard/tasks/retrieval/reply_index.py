@@ -68,5 +68,5 @@ def indexed(run: Run, key: str, make: Callable[[], np.ndarray]) -> np.ndarray:
         write_tensors(temporary, {name: torch.from_numpy(made)})
         temporary.replace(path)
     except OSError as error:
-        print_stderr(f"{path} cannot be written ({error.strerror}), so its vectors are made anew each time")
+        print_stderr(f"{path} cannot be written ({error.strerror}), so its vectors are computed again each time")
     return made

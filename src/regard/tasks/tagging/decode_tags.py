@@ -36,7 +36,7 @@ class Marked(NamedTuple):
     entities: list[Span]
 
     def probability(self, start: int, end: int) -> float:
-        """That all of these words have the tags they were given."""
+        """Return the probability that all words have the given tags."""
         return prod(self.probabilities[start:end])
 
 

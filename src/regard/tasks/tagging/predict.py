@@ -67,7 +67,7 @@ class Tagger:
     tags: Tags
     decode: DecodeConfig
     run: Run | None = None  # where mistakes are listed
-    columns: tuple[str, ...] = ()  # of a table of texts, which is told by its header: none are chosen
+    columns: tuple[str, ...] = ()  # of a table of texts, known by its header: none are chosen
 
     example = "Anna Miller works in Paris"
 

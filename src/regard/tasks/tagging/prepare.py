@@ -32,13 +32,13 @@ from regard.tasks.tagging.predict import LABELS, only_tags, scores_of
 from regard.training.loop import Validation
 
 SAMPLES = 6
-NO_TAG = "_"  # of a word that nobody has tagged
+NO_TAG = "_"  # of a word without a tag
 
 
 class Split(NamedTuple):
     sentences: list[TaggedSentence]
     scheme: Scheme
-    mended: int  # tags that broke it
+    repaired: int  # tags that broke it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,8 +117,8 @@ def read_split(recipe: Recipe, split: str) -> Split:
     with reading(split):
         found = read_tagged(where, data.columns, data.limit or None if split == "train" else None)
         scheme = guess_scheme([sentence.tags for sentence in found]) if data.scheme == "auto" else data.scheme
-        sentences, mended = repair_tags(found, scheme, data.repair)
-    return Split(sentences, scheme, mended)
+        sentences, repaired = repair_tags(found, scheme, data.repair)
+    return Split(sentences, scheme, repaired)
 
 
 def read_splits(recipe: Recipe) -> dict[str, Split]:
@@ -184,13 +184,13 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Sentences:
 
 
 def _tell(splits: Mapping[str, Split], say: Say) -> None:
-    for split, (sentences, scheme, mended) in splits.items():
+    for split, (sentences, scheme, repaired) in splits.items():
         first, *others = describe_tags(sentences, scheme)
         say(f"{split}: {len(sentences):,} sentences, {first}")
         for line in others if split == "train" else []:
             say(f"  {line}")
-        if mended:
-            say(f"  warning: {mended:,} tags broke {scheme} and have been mended (data.repair=true).")
+        if repaired:
+            say(f"  warning: {repaired:,} tags broke {scheme} and have been repaired (data.repair=true).")
     seen, test = {sentence.words for sentence in splits["train"].sentences}, splits["test"].sentences if "test" in splits else []
     if shared := sum(sentence.words in seen for sentence in test):
         say(f"warning: {shared} of {len(test)} test sentences are also in train, so the score will flatter.")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from regard.decode.beam_trace import SearchTree
     from regard.lens.subject import Subject
 
-ROOM = 50  # an output may be so many tokens longer than its source (Vaswani et al. 2017, section 6.1)
+ROOM = 50  # tokens that an output may be longer than its source (Vaswani et al. 2017, section 6.1)
 
 
 class Tokenizers(NamedTuple):
