@@ -21,6 +21,8 @@ OPENING = {
     "regard.core.files": "the one place that does",
     # What nobody gave a path of: the package's own files, the machine's, and what Regard itself put into the user's cache.
     "regard.runs.recipe": "recipes that come along",
+    "regard.commands.reference": "meanings of keys that come along",
+    "regard.families": "families that come along",
     "regard.lens.output.page": "pages that come along",
     "regard.data.builtin": "rows that come along",
     "regard.studio.app": "the page that comes along",

@@ -196,3 +196,19 @@ def test_a_pruned_model_decodes_by_kernels_on_a_gpu(dtype):
         found = harness.stepped(harness.state_of(model.start(source, lengths), len(source), tokens=6, fixed=True), target)
     tolerance = 1e-4 if dtype == torch.float32 else 3e-2
     torch.testing.assert_close(found.float(), expected.float(), atol=tolerance, rtol=tolerance)
+
+
+def test_a_model_without_biases_is_pruned_in_place():
+    model = Transformer(dataclasses.replace(CONFIG, bias=False), 30, 30, seed=3).eval()
+    with probe(model, gates=gates(model, GONE)):
+        expected = model(*inputs())
+    prune(model, GONE)
+    torch.testing.assert_close(model(*inputs()), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_heads_that_share_keys_are_refused_before_anything_changes():
+    model = Transformer(dataclasses.replace(CONFIG, kv_heads=2), 30, 30, seed=3).eval()
+    before = model(*inputs())
+    with pytest.raises(UserError, match="heads share them"):
+        prune(model, {"encoder.0.self": {1}})
+    assert torch.equal(model(*inputs()), before)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from threading import Lock
 
 import pytest
@@ -9,13 +11,45 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UserError
+from regard.families.transformer import Transformer
 from regard.model.attention import Attention
 from regard.model.probe import attentions
 from regard.studio.arithmetic import Place, arithmetic, terms, trace
 from regard.studio.passes import ModelPass
-from tests.studio.tiny_session import tiny_pass
+from tests.decode.toy import VOCABULARY, lively
+from tests.studio.tiny_session import TinySession, tiny_pass
 
 PLACES = [Place("encoder.0.self", 1, 3, 2), Place("decoder.1.self", 0, 4, 1), Place("decoder.1.cross", 1, 2, 4)]
+
+
+PARTS: dict[str, dict[str, object]] = {
+    "paper": {},
+    "grouped": {"heads": 4, "kv_heads": 2},
+    "multi-query": {"heads": 4, "kv_heads": 1, "bias": False, "norm": "rms", "norm_placement": "pre"},
+    "llama": {
+        "heads": 4,
+        "kv_heads": 2,
+        "head_width": 6,
+        "bias": False,
+        "norm": "rms",
+        "norm_placement": "pre",
+        "feedforward_kind": "gated",
+        "position": "rotary",
+    },
+    "t5": {"position": "relative", "scaled": False, "bias": False, "head_width": 12},
+    "alibi": {"position": "alibi", "heads": 4, "kv_heads": 2},
+    "transformer-xl": {"position": "transformer-xl"},
+}
+
+
+@cache
+def model_pass(parts: str) -> ModelPass:
+    """Return a pass of a translator with these parts, whose biases and norms are not those they start with."""
+    config = replace(lively().config, **PARTS[parts])
+    model = Transformer(config, VOCABULARY, VOCABULARY, seed=1).eval()
+    for name, parameter in model.named_parameters():
+        torch.nn.init.normal_(parameter, std=0.3, generator=torch.Generator().manual_seed(len(name) + parameter.numel()))
+    return tiny_pass(session=TinySession(model=model))
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +113,58 @@ def test_a_token_starts_from_its_row_and_its_position(passed: ModelPass) -> None
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
-@pytest.mark.parametrize("vector", ["q", "k", "v", "context", "share", "out"])
-def test_a_number_is_the_sum_of_its_terms(passed: ModelPass, place: Place, vector: str) -> None:
+@pytest.mark.parametrize("parts", PARTS)
+def test_a_number_is_the_sum_of_its_terms(parts: str, place: Place) -> None:
+    """The terms come from the model's matrices, the numbers from what its attention computed."""
+    passed = model_pass(parts)
     traced = trace(passed, place.name, Lock())
-    numbers = arithmetic(passed, place, traced)[vector]
-    for index in (0, len(numbers) - 1):
-        found = terms(passed, place, traced, vector, index)
-        assert found["sum"] == pytest.approx(numbers[index], abs=2e-4)
-        parts = sum(term["product"] for term in found["terms"]) + found["rest"] + found["bias"]
-        assert parts == pytest.approx(found["sum"], abs=1e-4)
-        assert all(term["a"] * term["b"] == pytest.approx(term["product"], abs=1e-4) for term in found["terms"])
-        sizes = [abs(term["product"]) for term in found["terms"]]
-        assert sizes == sorted(sizes, reverse=True)
+    numbers = arithmetic(passed, place, traced)
+    for vector in ("q", "k", "v", "context", "share", "out"):
+        for index in (0, 1, len(numbers[vector]) - 1):
+            found = terms(passed, place, traced, vector, index)
+            assert found["sum"] == pytest.approx(numbers[vector][index], abs=2e-4), (vector, index)
+            shown = sum(term["product"] for term in found["terms"]) + found["rest"] + found["bias"]
+            assert shown == pytest.approx(found["sum"], abs=1e-4)
+            assert all(term["a"] * term["b"] == pytest.approx(term["product"], abs=1e-4) for term in found["terms"])
+            sizes = [abs(term["product"]) for term in found["terms"]]
+            assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize("parts", PARTS)
+@torch.no_grad()
+def test_steps_lead_to_what_the_model_computes(parts: str) -> None:
+    passed = model_pass(parts)
+    for place in (Place(name, head, 3, 2) for name in ("encoder.1.self", "decoder.0.self", "decoder.1.cross") for head in (0, 1)):
+        traced = trace(passed, place.name, Lock())
+        found = arithmetic(passed, place, traced)
+        heads = [arithmetic(passed, replace(place, head=head), traced) for head in range(traced.attention.heads)]
+        bias = 0 if traced.attention.out.bias is None else traced.attention.out.bias
+        assert near(found["out"], torch.tensor([head["share"] for head in heads]).sum(0) + bias)
+        assert found["difference"] < 1e-4
+        extra = 0 if found["bias"] is None else found["bias"][2]
+        assert found["scores"][2] == pytest.approx(found["dot"] / found["scale"] + extra, abs=1e-4)
+        scores = torch.tensor(found["scores"]).masked_fill(~torch.tensor(found["sees"]), -torch.inf)
+        assert near(found["weights"], scores.softmax(0))
+
+
+def test_parts_are_named_where_they_act() -> None:
+    def found(parts: str, name: str) -> dict[str, object]:
+        passed, place = model_pass(parts), Place(name, 3 if parts == "llama" else 1, 2, 1)
+        return arithmetic(passed, place, trace(passed, name, Lock()))
+
+    llama, cross = found("llama", "decoder.0.self"), found("llama", "decoder.0.cross")
+    assert llama["rotated"]
+    assert not cross["rotated"]
+    assert not found("paper", "decoder.0.self")["rotated"]
+    assert [llama["sources"][v]["first"] for v in "qkv"] == [18, 24 + 6, 24 + 12 + 6]  # type: ignore[index]
+    assert [cross["sources"][v]["first"] for v in "qkv"] == [18, 6, 12 + 6]  # type: ignore[index]
+    assert found("t5", "encoder.0.self")["scale"] == 1
+    assert found("t5", "encoder.0.self")["bias"]
+    assert found("t5", "decoder.0.cross")["bias"] is None
+    place, passed = Place("decoder.0.self", 3, 2, 1), model_pass("llama")
+    told = terms(passed, place, trace(passed, place.name, Lock()), "k", 0)["source"]
+    assert "x row 30" in told
+    assert "x row 33" in told
 
 
 def test_the_products_of_q_and_k_are_the_score(passed: ModelPass) -> None:

@@ -120,10 +120,12 @@ def prune(model: nn.Module, heads: Heads) -> None:
     if len(owners) != 1:
         raise ValueError(f"a model has one configuration of blocks, and this one {len(owners)}; prune its parts one by one")
     config: BlockConfig = owners[0].config  # type: ignore[assignment]
+    smaller = replace(config, pruned=with_fewer(config, heads))  # refuses what cannot be pruned, before the model changes
     weights = pruned_weights(model.state_dict(), config, heads)
-    for name, attention in found.items():
-        _shrink(attention, attention.heads - len({*heads.get(name, ())}))
-    setattr(owners[0], "config", replace(config, pruned=with_fewer(config, heads)))  # noqa: B010 - mypy takes it for a module
+    for name, numbers in heads.items():
+        if numbers:
+            _shrink(found[name], found[name].heads - len({*numbers}))
+    setattr(owners[0], "config", smaller)  # noqa: B010 - mypy takes it for a module
     model.load_state_dict(weights)
 
 
@@ -134,6 +136,6 @@ def _shrink(attention: Attention, heads: int) -> None:
         if (part := getattr(attention, name)) is not None:
             rows, columns = part.weight.shape
             inputs, outputs = (inner, rows) if name == "out" else (columns, rows // attention.inner * inner)
-            smaller = Linear(inputs, outputs, device=part.weight.device, dtype=part.weight.dtype)
+            smaller = Linear(inputs, outputs, bias=part.bias is not None, device=part.weight.device, dtype=part.weight.dtype)
             setattr(attention, name, smaller.requires_grad_(part.weight.requires_grad))
     attention.heads = attention.kv_heads = heads

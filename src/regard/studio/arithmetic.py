@@ -2,7 +2,9 @@
 
 Vaswani et al. 2017, equation 1, for query i and key j of one head: q_i = x_i W_Q, k_j = x_j W_K, score = q_i . k_j / sqrt(K),
 what is not seen is left out, softmax over all keys, context = sum_j a_ij v_j, then this head's columns of W_O. Every vector says
-which tensor and which of its rows it comes from; `terms` has the products that a single number is the sum of.
+which tensor and which of its rows it comes from; `terms` has the products that a single number is the sum of. Rotary positions
+turn q and k, so that a number of them comes from two rows; a bias by distance is added to the scores; with model.scaled=false
+nothing is divided; heads that share a key/value head have the same rows of W_K and W_V.
 
 Dims: D width, K head width, M keys.
 
@@ -22,8 +24,10 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.model.attention import Attention
+from regard.model.block import Stack
 from regard.model.embedding import Embed
 from regard.model.mixers.convolution import Convolution
+from regard.model.position.base import Placement
 from regard.model.probe import Seen, attentions, probe
 from regard.model.vision import ImageEncoder
 from regard.studio.passes import ModelPass
@@ -49,6 +53,7 @@ class Traced:
     shown_MD: Tensor  # what keys and values are made of
     context_LD: Tensor
     out_LD: Tensor
+    rotation: Placement | None  # of queries and keys, by rotary positions
 
 
 @contextmanager
@@ -81,21 +86,26 @@ def trace(model_pass: ModelPass, name: str, alone: Lock) -> Traced:
     if not isinstance(attention, Attention):
         raise UserError(f"{name} has no matrices that make queries, keys and values: it scores what was read as it is. See Head.")
     path = next(path for path, module in model.named_modules() if module is attention)
-    with alone, probe(model), _watched(attention) as seen:
+    with alone, probe(model) as recorded, _watched(attention) as seen:
         model_pass.subject.forward(1)
     asked = seen.get("asked", seen["shown"])
-    return Traced(attention, path, *(part.float() for part in (asked, seen["shown"], seen["context"], seen["out"])))
+    stack = next((module for module in model.modules() if isinstance(module, Stack) and attention in [*module.modules()]), None)
+    at = None if stack is None or stack.position is None else stack.position.over(recorded[name].view)
+    rotation = at if at is not None and at.rotates and attention.query is None else None
+    parts = (part.float() for part in (asked, seen["shown"], seen["context"], seen["out"]))
+    return Traced(attention, path, *parts, rotation)
 
 
 @torch.no_grad()
 def arithmetic(model_pass: ModelPass, place: Place, traced: Traced) -> dict[str, Any]:
     check(model_pass, place)
     seen = model_pass.attention(place.name)
-    q_K = seen.q_BHLK[0, place.head, place.query].float()
+    q_K, scale = _query(traced.attention, seen, place)
     k_MK, v_MK = seen.k_BHMK[0, place.head].float(), seen.v_BHMK[0, place.head].float()
     sees_M = seen.view.rows(torch.tensor([place.query])).expand(1, -1, -1, -1)[0, -1, 0].expand(len(k_MK))
-    scale = len(q_K) ** 0.5
-    scores_M = k_MK @ q_K / scale
+    row_1, head_1 = (torch.tensor([n], device=q_K.device) for n in (place.query, place.head))
+    bias_M = None if seen.bias is None else seen.bias.rows(row_1, head_1)[0, 0, 0].float().expand(len(k_MK))
+    scores_M = k_MK @ q_K / scale + (0 if bias_M is None else bias_M)
     weights_M = seen.weights([place.head], [place.query])[0, 0, 0]
     softmax_M = scores_M.masked_fill(sees_M == 0, -torch.inf).softmax(-1)
     if not torch.allclose(softmax_M.nan_to_num(), weights_M, atol=1e-3):
@@ -114,6 +124,8 @@ def arithmetic(model_pass: ModelPass, place: Place, traced: Traced) -> dict[str,
         "products": (q_K * k_MK[place.key]).tolist(),
         "dot": float(q_K @ k_MK[place.key]),
         "scale": scale,
+        "bias": None if bias_M is None else bias_M.tolist(),
+        "rotated": traced.rotation is not None,
         "sees": sees_M.tolist(),
         "scores": scores_M.tolist(),
         "weights": weights_M.tolist(),
@@ -127,15 +139,22 @@ def arithmetic(model_pass: ModelPass, place: Place, traced: Traced) -> dict[str,
     }
 
 
+def _query(attention: Attention, seen: Seen, place: Place) -> tuple[Tensor, float]:
+    """Return q_K of one query, and what q . k is divided by; an unscaled attention hands its mixer q times the root of K."""
+    root = attention.head_width**0.5
+    q_K = seen.q_BHLK[0, place.head, place.query].float()
+    return (q_K, root) if attention.scaled else (q_K / root, 1.0)
+
+
 def sources(traced: Traced, place: Place, wide: int) -> dict[str, Any]:
     """Return where a number of each vector comes from: the tensor, and the row that gives its first number."""
-    path, cross = traced.path, traced.attention.query is not None
-    total = traced.attention.out.weight.shape[1]
-    begin, first = place.head * wide, 0 if cross else total
+    path, attention, cross = traced.path, traced.attention, traced.attention.query is not None
+    begin, shared = place.head * wide, place.head // (attention.heads // attention.kv_heads) * wide
+    first = 0 if cross else attention.inner
     return {
         "q": {"tensor": f"{path}.query.weight" if cross else f"{path}.project.weight", "first": begin},
-        "k": {"tensor": f"{path}.project.weight", "first": first + begin},
-        "v": {"tensor": f"{path}.project.weight", "first": first + total + begin},
+        "k": {"tensor": f"{path}.project.weight", "first": first + shared},
+        "v": {"tensor": f"{path}.project.weight", "first": first + attention.kv_heads * wide + shared},
         "share": {"tensor": f"{path}.out.weight", "first": 0, "columns": [begin, begin + wide]},
     }
 
@@ -232,10 +251,25 @@ def _projected(traced: Traced, place: Place, vector: str, index: int, wide: int)
     source, attention = sources(traced, place, wide)[vector], traced.attention
     module = attention.query if vector == "q" and attention.query is not None else attention.project
     x_D = traced.asked_LD[place.query] if vector == "q" else traced.shown_MD[place.key]
-    row = source["first"] + index
-    bias = 0.0 if module.bias is None else float(module.bias[row])
+    turn_K = _rotation_row(traced, place.query if vector == "q" else place.key, index, wide, vector)
+    used = turn_K.nonzero().flatten()
+    rows = used + source["first"]
+    bias = 0.0 if module.bias is None else float(turn_K[used] @ module.bias[rows].float())
     names = [f"x[{n}]" for n in range(len(x_D))]
-    return Sum(names, module.weight[row].float(), x_D, f"{source['tensor']}, row {row}", bias)
+    told = ", ".join(
+        f"row {row}" if share == 1 else f"{share:.3f} x row {row}" for share, row in zip(turn_K[used].tolist(), rows)
+    )
+    return Sum(names, turn_K[used] @ module.weight[rows].float(), x_D, f"{source['tensor']}, {told}", bias)
+
+
+def _rotation_row(traced: Traced, token: int, index: int, wide: int, vector: str) -> Tensor:
+    """Return one row of the matrix that rotary positions multiply a query or key by; without them, of the identity."""
+    if traced.rotation is None or vector == "v":
+        return torch.eye(wide, device=traced.out_LD.device)[index]
+    x_11LK = torch.zeros(1, 1, len(traced.shown_MD), wide, device=traced.out_LD.device, requires_grad=True)
+    with torch.enable_grad():
+        number = traced.rotation.rotate(x_11LK)[0, 0, token, index]
+    return torch.autograd.grad(number, x_11LK)[0][0, 0, token]
 
 
 def _mixed(model_pass: ModelPass, seen: Seen, traced: Traced, place: Place, vector: str, index: int) -> Sum:
@@ -244,7 +278,7 @@ def _mixed(model_pass: ModelPass, seen: Seen, traced: Traced, place: Place, vect
     columns = slice(place.head * wide, (place.head + 1) * wide)
     context_I = traced.context_LD[place.query]
     if vector == "dot":
-        q_K, k_K = seen.q_BHLK[0, place.head, place.query].float(), seen.k_BHMK[0, place.head, place.key].float()
+        q_K, k_K = _query(traced.attention, seen, place)[0], seen.k_BHMK[0, place.head, place.key].float()
         return Sum([f"q[{n}] k[{n}]" for n in range(wide)], q_K, k_K, "q . k")
     if vector == "context":
         weights_M = seen.weights([place.head], [place.query])[0, 0, 0]
