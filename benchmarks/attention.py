@@ -108,7 +108,7 @@ def cores(scale: Scale, view: View) -> dict[str, Trial]:
     q, k, v = inputs = heads_of(scale, view.batch, view.length)
     dense = masked(view)
     systems: dict[str, Output] = {
-        "regard": partial(attend, None, "benchmark", SOFTMAX, q, k, v, view, 0.0),
+        "regard": partial(attend, None, "benchmark", SOFTMAX, q, k, v, view, None, 0.0),
         "sdpa": partial(F.scaled_dot_product_attention, q, k, v, attn_mask=dense.mask, is_causal=dense.causal),
     }
     if view.length <= scale.explicit_up_to:
@@ -200,7 +200,7 @@ def sliding_window(scale: Scale) -> Table:
         agree([expected, block_sparse(pattern, q, k, v)()], scale.tolerance)
     q, k, v = inputs = heads_of(scale, 1, many)
     everybody = causal.over(many, many, device=scale.device)
-    dense = passes(partial(attend, None, "benchmark", SOFTMAX, q, k, v, everybody, 0.0), inputs)
+    dense = passes(partial(attend, None, "benchmark", SOFTMAX, q, k, v, everybody, None, 0.0), inputs)
     blocks = passes(block_sparse(pattern, q, k, v), inputs)
     rows = []
     for way in dense:

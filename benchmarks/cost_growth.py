@@ -61,10 +61,10 @@ def layers(scale: Scale, length: int) -> dict[str, dict[str, Callable[[], object
     q, k, v = heads = heads_of(scale, BATCH, length)
     everybody, near = (pattern.over(length, length, device=scale.device) for pattern in (full, window(RADIUS)))
     outputs: dict[str, Trial] = {
-        "self-attention": (partial(attend, None, "benchmark", SOFTMAX, q, k, v, everybody, 0.0), heads),
+        "self-attention": (partial(attend, None, "benchmark", SOFTMAX, q, k, v, everybody, None, 0.0), heads),
         "recurrent": (lambda: recurrent(x_LBD)[0], [x_LBD, *recurrent.parameters()]),
         "convolution": (lambda: convolution(x_LBD.permute(1, 2, 0)), [x_LBD, *convolution.parameters()]),
-        "restricted": (partial(attend, None, "benchmark", SOFTMAX, q, k, v, near, 0.0), heads),
+        "restricted": (partial(attend, None, "benchmark", SOFTMAX, q, k, v, near, None, 0.0), heads),
     }
     return {name: passes(output, inputs) for name, (output, inputs) in outputs.items()}
 

@@ -48,7 +48,15 @@ def prepare(recipe: Recipe, folder: Path | None, say: Callable[[str], None]) -> 
     say(f"reversal: {len(train):,} sentences to train on, {len(valid):,} to validate with")
     encoded = [encode_pairs(pairs, encode, encode) for pairs in (train, valid)]
     test = read_test(recipe) if recipe.data.test else []
-    return Pairs(recipe, Tokenizers(tokenizer, tokenizer), *encoded, valid, test)
+    return Pairs(
+        recipe=recipe,
+        tokenizer=tokenizer,
+        tokenizers=Tokenizers(tokenizer, tokenizer),
+        train=encoded[0],
+        valid=encoded[1],
+        valid_pairs=valid,
+        test=test,
+    )
 
 
 regard.register.task(replace(TASKS["translation"], name="reversal", prepare=prepare, read_test=read_test))

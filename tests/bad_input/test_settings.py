@@ -77,7 +77,7 @@ ONCE_READ = [
     ("text.minimum_count=999", "text.minimum_count=999", "Set it lower"),
     ("data.maximum_tokens=3", "all 40 training pairs", "data.maximum_tokens=3", "raise it"),
     ("model.width=100000000", "parameters", "GiB", "lower model.width"),
-    ("model.layers=1000000000", "parameters", "GiB", "model.layers"),
+    ("model.layers=1000000000", "2,000,000,000 layers", "4,096 are the most", "lower model.layers"),
 ]
 
 

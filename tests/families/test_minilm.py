@@ -55,7 +55,7 @@ def folder() -> Path:
 
 @pytest.fixture(scope="module")
 def embedder(folder: Path) -> Embedder:
-    found = regard.load(str(folder), "cpu")
+    found = regard.load(str(folder), "cpu").predictor
     assert isinstance(found, Embedder)
     return found
 

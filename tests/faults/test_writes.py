@@ -72,7 +72,7 @@ def test_a_careless_store_is_seen(place: Path, monkeypatch: pytest.MonkeyPatch) 
         careless.setattr("regard.training.checkpoint.atomic_folder", in_place)
         assert writes.campaign("save", place / "a", faults).lost == 3
     with monkeypatch.context() as careless:
-        careless.setattr("regard.training.checkpoint.explained", _swallowed)
+        careless.setattr("regard.training.checkpoint.explain_os_errors", _swallowed)
         assert writes.campaign("save", place / "b", faults[1:2]).lost == 1
 
 

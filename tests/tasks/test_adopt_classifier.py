@@ -71,7 +71,7 @@ def their_scores(peer: Any, tokenizer: Any, texts: list[Any]) -> torch.Tensor:
 @pytest.mark.parametrize("texts", [TEXTS, PAIRS], ids=["texts", "pairs"])
 def test_probabilities_are_theirs(kind: str, texts: list[Any], tmp_path: Path) -> None:
     peer, tokenizer, where = folder(kind, tmp_path)
-    found = regard.load(str(where), "cpu")
+    found = regard.load(str(where), "cpu").predictor
     assert isinstance(found, TextClassifier)
     expected = their_scores(peer, tokenizer, texts).softmax(-1)
     assert expected.std() > 0.02
@@ -84,7 +84,7 @@ def test_probabilities_are_theirs(kind: str, texts: list[Any], tmp_path: Path) -
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_one_score_is_a_number(kind: str, tmp_path: Path) -> None:
     peer, tokenizer, where = folder(kind, tmp_path, id2label={0: "LABEL_0"})
-    found = regard.load(str(where), "cpu")
+    found = regard.load(str(where), "cpu").predictor
     assert isinstance(found, Regressor)
     assert found(PAIRS) == pytest.approx(their_scores(peer, tokenizer, PAIRS)[:, 0].tolist(), abs=1e-4)  # type: ignore[arg-type]
 

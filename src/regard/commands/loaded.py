@@ -34,10 +34,10 @@ class LoadedModel:
     def __init__(self, predictor: Predictor, name: str) -> None:
         self.predictor, self.name = predictor, name
 
-    def __call__(self, inputs: Any, **decode: Any) -> Any:
+    def __call__(self, *inputs: Any, **decode: Any) -> Any:
         """Return the output for one input, or a list of outputs for a list; `decode` sets keys of [decode] for this call."""
         chosen: Any = with_search(self.predictor, decode) if decode else self.predictor
-        return chosen(inputs)
+        return chosen(*inputs)
 
     def show(self, view: str, text: str | None = None, **options: Any) -> LensResult:
         """Return a view of `regard lens --show VIEW`: numbers, lines of text, and a picture in a notebook."""

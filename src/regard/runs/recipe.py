@@ -115,12 +115,13 @@ def named_tables(name: str, assignments: Sequence[str] = ()) -> Tables:
 def read_run_toml(path: Path) -> dict[str, Any]:
     """Return a run's recipe.toml as it is written; that of a run of an older version is refused."""
     found = _loads(_read(path), str(path))
-    task = found.get("task")
+    about, task = found.get("recipe"), found.get("task")
+    check_plugins(about.get("plugins") if isinstance(about, dict) else None, str(path))
     name = str(task.get("name", DEFAULT_TASK)) if isinstance(task, dict) else DEFAULT_TASK
     if name not in TASKS:
         raise UserError(
-            f"{path.parent} was trained by an older version of Regard, or with a plugin: there is no task.name={name[:40]}. "
-            "Train it again with this version, or give its --plugin FILE."
+            f"{path.parent} was trained by an older version of Regard: there is no task.name={name[:40]}. "
+            "Train it again with this version."
         )
     return found
 

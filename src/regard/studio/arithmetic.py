@@ -92,8 +92,8 @@ def trace(model_pass: ModelPass, name: str, alone: Lock) -> Traced:
     stack = next((module for module in model.modules() if isinstance(module, Stack) and attention in [*module.modules()]), None)
     at = None if stack is None or stack.position is None else stack.position.over(recorded[name].view)
     rotation = at if at is not None and at.rotates and attention.query is None else None
-    parts = (part.float() for part in (asked, seen["shown"], seen["context"], seen["out"]))
-    return Traced(attention, path, *parts, rotation)
+    asked_LD, shown_MD, context_LD, out_LD = (part.float() for part in (asked, seen["shown"], seen["context"], seen["out"]))
+    return Traced(attention, path, asked_LD, shown_MD, context_LD, out_LD, rotation)
 
 
 @torch.no_grad()
