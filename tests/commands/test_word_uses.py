@@ -95,7 +95,7 @@ def test_company_in_a_batch_changes_nothing(public: Path) -> None:
 def test_of_a_long_text_the_words_around_are_read(public: Path) -> None:
     long = "the river " * 30 + "bank " + "a " * 30
     found = word_uses(public, "bank", [long, "a bank"], "cpu")
-    assert found.notes == ("1 stand in texts longer than 24 tokens, of which so many around the word were read",)
+    assert found.notes == ("1 stand in texts longer than 24 tokens, of which that many around the word were read",)
     around = " ".join([*(["the", "river"] * 6)[-10:], "bank", *["a"] * 11])  # 22 between [CLS] and [SEP]
     same = word_uses(public, "bank", [around, "a bank"], "cpu")
     assert same.notes == ()
