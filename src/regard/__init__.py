@@ -114,7 +114,7 @@ LAZY = {
     "models": "regard.models",
     "register": "regard.register",
 }
-"""What is imported when it is first used: torch takes seconds, and `regard --help` does without it."""
+"""Modules that are imported on first use: torch takes seconds, and `regard --help` does without it."""
 
 
 def __getattr__(name: str) -> Any:

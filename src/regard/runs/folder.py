@@ -37,7 +37,7 @@ RECORD = "data.json"
 
 
 KINDS = {"last": "step", "best": "best", "average": "average"}
-"""What `--weights` calls a kind of checkpoint, and how the store calls it."""
+"""Kinds of checkpoints: the name that `--weights` takes, and the name in the store."""
 
 
 WARNED: set[Path] = set()  # folders of runs whose unfinished training has been told of

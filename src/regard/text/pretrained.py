@@ -29,7 +29,7 @@ from regard.text.tokenizer_check import LARGEST, MOST_PIECES, catch_panics, chec
 END_OF_WORD = "</w>"
 MOST_WRITTEN = 1000  # specials whose names are parted in texts
 WHITE_SPACE = "".join(letter for letter in map(chr, range(0x3001)) if letter.isspace() and letter not in "\x1c\x1d\x1e\x1f")
-"""As Unicode has it: at the end of a line of vocab.txt it belongs to no piece."""
+"""White space as Unicode defines it: at the end of a line of vocab.txt it belongs to no piece."""
 
 NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
 

@@ -24,7 +24,7 @@ from regard.core.files import MIB, read_bounded
 from regard.data.sources.files import ARCHIVES, archive_members, is_archive
 
 KINDS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "PPM")
-"""What people use. Of Pillow's forty others, some start other programs, and few have been tested against hostile files."""
+"""Common formats. Of Pillow's forty others, some start other programs, and few have been tested against hostile files."""
 
 LARGEST = 64 * MIB  # of a file
 PIXELS = 64_000_000
