@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
-from regard.decode.cuda_graphs import sessions_on
+from regard.decode.algorithm import sessions_on
 from regard.families.hran import HRAN, HRANConfig
 from regard.model.block import Stack
 from regard.model.probe import attentions, not_recording, probe

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.decode.cuda_graphs import sessions_on
+from regard.decode.algorithm import sessions_on
 from regard.model.probe import probe
-from regard.training.cuda_graphs import StepGraphs
+from regard.training.compile import StepGraphs
 from tests.decode.searches import beam_search
 from tests.families.test_recurrent import CHOICES, EOS, SOS, WORDS, built, inputs, named
 

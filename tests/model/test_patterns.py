@@ -12,11 +12,9 @@ from regard.core.errors import UserError
 from regard.model.sparse.blocks import between_blocks, block_mask, blocks_of
 from regard.model.sparse.split_global import wide_of
 from regard.model.visibility import Documents, View, Visibility, causal, dense, documents, full, only_words, padding, window
-from regard.model.visibility.bigbird import BigBirdFixed, bigbird
-from regard.model.visibility.image import Local1D, Local2D
+from regard.model.visibility.bigbird import BigBirdFixed, Random, bigbird
 from regard.model.visibility.parse import parse_visibility
-from regard.model.visibility.patterns import Block, Global, Last, Strided, Summary
-from regard.model.visibility.random import Random
+from regard.model.visibility.patterns import Block, Global, Last, Local1D, Local2D, Strided, Summary
 from tests.decode.tape import Tape
 from tests.model.sparse.test_flex import WIDE
 

@@ -27,8 +27,8 @@ from regard.core.packing import Words
 from regard.data.batching.labelled import SpecialTokens
 from regard.families.base import MASKED_WORDS, Family, Heads, Sizes, all_words, first_role, head_outputs, random_ids
 from regard.model.block import BodyConfig, Stack
-from regard.model.embedding import Embed
-from regard.model.heads import LinearHead, Pooler, Pooling, ReplacedHead, VocabularyHead, before_words
+from regard.model.embedding import Embed, VocabularyHead
+from regard.model.heads import LinearHead, Pooler, Pooling, ReplacedHead, before_words
 from regard.model.init import initialise
 from regard.model.layers import Activation
 from regard.model.position import attention_position

@@ -27,8 +27,7 @@ from regard.core.errors import UserError
 from regard.families.base import Family, Sizes, random_ids
 from regard.families.recurrent import beginning
 from regard.model.block import BlockConfig, BodyConfig, Stack
-from regard.model.embedding import Embed
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import Embed, VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
 from regard.model.layers import Linear

@@ -26,8 +26,8 @@ from regard.core.packing import Words
 from regard.data.batching.labelled import SpecialTokens
 from regard.families.base import MASKED_WORDS, CellConfig, Family, Heads, first_role, head_outputs
 from regard.families.bert import text_inputs
-from regard.model.embedding import Embed
-from regard.model.heads import LinearHead, Pooler, VocabularyHead
+from regard.model.embedding import Embed, VocabularyHead
+from regard.model.heads import LinearHead, Pooler
 from regard.model.init import initialise
 from regard.model.pooling import LayerSum
 from regard.model.recurrent.encoder import at_places, read, turned_places

@@ -26,8 +26,7 @@ from regard.data.batching.labelled import SpecialTokens
 from regard.families.base import MASKED_WORDS, Family, Heads, Sizes, first_role, head_outputs
 from regard.families.bert import text_inputs
 from regard.model.block import BodyConfig, Stack
-from regard.model.embedding import Embed
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import Embed, VocabularyHead
 from regard.model.init import initialise
 from regard.model.layers import Activation
 from regard.model.pooling import Pooled, PooledNorm, Summary

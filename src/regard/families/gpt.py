@@ -20,8 +20,7 @@ from regard.core.errors import UserError
 from regard.core.packing import Packing, Pieces
 from regard.families.base import Family, Sizes, random_ids
 from regard.model.block import BodyConfig, Stack
-from regard.model.embedding import Embed
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import Embed, VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
 from regard.model.layers import Activation

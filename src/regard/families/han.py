@@ -29,7 +29,7 @@ from regard.model.block import BlockConfig
 from regard.model.embedding import Embed
 from regard.model.hierarchy import Encoder, Level, Nested, blocks_of, check_levels
 from regard.model.init import initialise
-from regard.model.learned_query import LearnedQuery
+from regard.model.pooling import LearnedQuery
 from regard.model.probe import taken_apart
 from regard.text.specials import EOS
 

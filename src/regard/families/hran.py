@@ -22,7 +22,7 @@ from regard.core.packing import Packing, Words
 from regard.families.base import CellConfig, Family, Sizes
 from regard.families.recurrent import beginning, embeddings, pair_inputs, side_by_side
 from regard.model.block import BlockConfig
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import VocabularyHead
 from regard.model.hierarchy import Encoder, Level, Nested, blocks_of, check_levels
 from regard.model.init import initialise
 from regard.model.layers import Linear

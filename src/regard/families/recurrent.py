@@ -29,8 +29,7 @@ from torch import Tensor, nn
 from regard.core.errors import UserError, nearest
 from regard.core.packing import Packing, Words
 from regard.families.base import CellConfig, Family, Sizes, all_words, random_ids
-from regard.model.embedding import Embed
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import Embed, VocabularyHead
 from regard.model.init import initialise
 from regard.model.layers import Linear, autocast_dtype
 from regard.model.mixers import SCORES

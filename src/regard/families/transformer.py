@@ -21,8 +21,7 @@ from regard.core.errors import UserError
 from regard.core.packing import Packing, Words
 from regard.families.base import Family, Sizes, all_words, random_ids
 from regard.model.block import BodyConfig, Stack
-from regard.model.embedding import Embed, Join
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import Embed, Join, VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
 from regard.model.position import attention_position

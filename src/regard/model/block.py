@@ -28,8 +28,7 @@ from regard.model.mixers.convolution import Convolution, ConvolutionSettings
 from regard.model.mixers.linear import FavorSettings
 from regard.model.position import check_position
 from regard.model.position.base import Placement, Position
-from regard.model.position.relative_bias import RelativeSettings
-from regard.model.position.rotary import RotarySettings
+from regard.model.position.relative import RelativeSettings, RotarySettings
 from regard.model.pruning import kept_heads, parse_pruned
 from regard.model.state.kv_cache import Cache
 from regard.model.visibility import View

@@ -15,10 +15,9 @@ from regard.model.mixers.feature_maps import is_drawn
 from regard.training.checkpoint import NonFinite, Store
 from regard.training.config import TrainConfig
 from regard.training.data_parallel import ParallelModel, Parts, weights
-from regard.training.optimizers import make_optimizer
+from regard.training.optimizers import flatten_optimizer, make_optimizer
 from regard.training.progress import Progress, done
 from regard.training.snapshots import write_snapshot
-from regard.training.tensors import flatten_optimizer
 
 
 def save(

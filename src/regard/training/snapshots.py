@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.core.atomic import explain_os_errors
-from regard.training.tensors import read_tensors, write_tensors
+from regard.training.checkpoint_files import read_tensors, write_tensors
 
 FOLDER = "snapshots"
 NAME = re.compile(r"step-(\d+)\.safetensors")

@@ -21,8 +21,8 @@ from regard.core.errors import UserError
 from regard.core.rng import seed_dropout
 from regard.data.loader import AnyBatch, Loader, Work
 from regard.objectives.base import Objective
+from regard.training.compile import CaptureError, StepGraphs
 from regard.training.config import TrainConfig
-from regard.training.cuda_graphs import CaptureError, StepGraphs
 from regard.training.data_parallel import ParallelModel, full
 from regard.training.optimizers import rate_on_device, set_learning_rate
 

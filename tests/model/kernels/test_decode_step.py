@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from regard.decode.candidates import Candidates
-from regard.decode.constraints import Constraints
-from regard.decode.cuda_graphs import sessions_on
+from regard.decode.algorithm import sessions_on
+from regard.decode.candidates import Candidates, Constraints
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.kernels import decode_step
@@ -28,9 +27,8 @@ from tests.decode.searches import beam_search, greedy
 
 if decode_step.HAS_TRITON:
     from regard.model.kernels import argmax as picking
-    from regard.model.kernels.add_norm import add_norm
     from regard.model.kernels.attention import attend_memory, attend_own
-    from regard.model.kernels.linear import Pending, product
+    from regard.model.kernels.linear import Pending, add_norm, product
 
 INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
 RUNS = decode_step.HAS_TRITON and (INTERPRETING or torch.cuda.is_available())

@@ -18,7 +18,7 @@ from regard.model.mixers.linear import Favor
 from regard.model.mixers.scores import Additive, Bilinear, Dot
 from regard.model.mixers.softmax import Softmax
 from regard.model.visibility import View, Visibility
-from regard.model.visibility.unmasked import plain
+from regard.model.visibility.combine import plain
 
 if TYPE_CHECKING:
     from regard.model.block import BlockConfig

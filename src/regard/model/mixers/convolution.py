@@ -26,10 +26,9 @@ from regard.core.errors import UserError
 from regard.model.attention import KeysValues, gate_heads
 from regard.model.layers import Linear
 from regard.model.probe import Probe, Seen
-from regard.model.state.constant import ConvState
-from regard.model.state.kv_cache import BeamAncestry, Cache, LayerCache
+from regard.model.state.kv_cache import BeamAncestry, Cache, ConvState, LayerCache
 from regard.model.visibility import View
-from regard.model.visibility.unmasked import UnmaskedPattern, must_be_plain
+from regard.model.visibility.combine import UnmaskedPattern, must_be_plain
 
 if TYPE_CHECKING:
     from regard.model.block import BlockConfig

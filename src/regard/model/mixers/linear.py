@@ -23,7 +23,7 @@ from regard.core.errors import UserError
 from regard.model.mixers.causal_scan import CHUNK, LEAST, Segment, Sums, asked, causal_scan, folded, joined
 from regard.model.mixers.feature_maps import FeatureMap, Features, PositiveFeatures
 from regard.model.visibility import View
-from regard.model.visibility.unmasked import UnmaskedPattern, must_be_plain
+from regard.model.visibility.combine import UnmaskedPattern, must_be_plain
 
 FEATURES = 256  # where a recipe says 0
 AT_A_TIME = 2**23  # bytes of features, on a CPU: memory that is asked for in larger pieces comes from the system page by page

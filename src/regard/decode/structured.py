@@ -1,10 +1,15 @@
-"""Answer spans: the spans of a context with the highest sum of start and end score.
+"""Sequences of tags and spans of answers: the best of all that are possible, without a search over steps.
 
-Each window of the context has scored its own tokens; where windows overlap, a span gets its best score. "No answer" has the
-lowest of the windows' [CLS] scores minus the threshold: it is returned first where no span scores higher (Devlin et al. 2019,
-section 4.3). Probabilities are a softmax over all spans.
+Viterbi decoding (Viterbi 1967) finds the most probable sequence of tags in which some tags may not follow others. The tags of
+each word are scored independently, so if the best tags of all words are an allowed sequence, no other can be better and no search
+is needed.
 
-Dims: M tokens of the context, K of the longest answer.
+Answer spans are the spans of a context with the highest sum of start and end score. Each window of the context has scored its own
+tokens; where windows overlap, a span gets its best score. "No answer" has the lowest of the windows' [CLS] scores minus the
+threshold: it is returned first where no span scores higher (Devlin et al. 2019, section 4.3). Probabilities are a softmax over
+all spans.
+
+Dims: W words, C tags, M tokens of the context, K of the longest answer.
 """
 
 from __future__ import annotations
@@ -13,6 +18,27 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+
+def best_path(scores_WC: np.ndarray, may_CC: np.ndarray) -> np.ndarray:
+    """Return the tags of the words. The last row and column of `may_CC` are the sentence boundary."""
+    likely_W = scores_WC.argmax(1)
+    around = len(may_CC) - 1
+    if may_CC[[around, *likely_W], [*likely_W, around]].all():
+        return likely_W
+    penalty_CC = np.where(may_CC, 0.0, -np.inf)
+    total_C = penalty_CC[around, :-1] + scores_WC[0]
+    parent_WC = np.zeros(scores_WC.shape, np.int64)
+    for n in range(1, len(scores_WC)):
+        reached_CC = total_C[:, None] + penalty_CC[:-1, :-1]
+        parent_WC[n] = reached_CC.argmax(0)
+        total_C = reached_CC.max(0) + scores_WC[n]
+    path_W = np.zeros(len(scores_WC), np.int64)
+    path_W[-1] = (total_C + penalty_CC[:-1, around]).argmax()
+    for n in range(len(scores_WC) - 1, 0, -1):
+        path_W[n - 1] = parent_WC[n, path_W[n]]
+    return path_W
+
 
 NOWHERE = -1
 

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.training.checkpoint import Store, flatten_optimizer, restore_optimizer
+from regard.training.checkpoint import Store
+from regard.training.optimizers import flatten_optimizer, restore_optimizer
 
 Make = Callable[[nn.Module], torch.optim.Optimizer]
 
