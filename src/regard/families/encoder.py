@@ -20,6 +20,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from regard.core.config import Count
 from regard.core.errors import UserError
 from regard.core.packing import Words
 from regard.data.batching.labelled import SpecialTokens
@@ -39,11 +40,11 @@ from regard.text.specials import Roles
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(BodyConfig):
     family: Literal["encoder"] = "encoder"
-    layers: int = 4
-    feedforward: int = 1024
+    layers: Count = 4
+    feedforward: Count = 1024
     activation: Activation = "gelu"
     norm_placement: Literal["pre", "post"] = "pre"
-    maximum_length: int = 2048
+    maximum_length: Count = 2048
     pooling: Pooled = "first"  # which vector stands for a text
     pooled_norm: PooledNorm = "none"  # over the batch: helps where most of every text is the same
     pairs: Literal["joined", "apart"] = "joined"  # two texts are read as one, or each by itself, by the same body

@@ -82,13 +82,6 @@ def blocks_of(encoder: Encoder, width: int, heads: int, feedforward: int, dropou
     return BlockConfig(width=width, heads=heads, feedforward=inner, dropout=dropout, norm_placement="pre")
 
 
-def check_levels(encoder: Encoder, width: int, layers: int, heads: int, feedforward: int, dropout: float) -> None:
-    for key, value in (("width", width), ("layers", layers)):
-        if value < 1:
-            raise UserError(f"model.{key}={value} must be at least 1.")
-    blocks_of(encoder, width, heads, feedforward, dropout)
-
-
 @dataclass(frozen=True, eq=False)
 class Nested:
     word_BL: Tensor  # is a token a word, and no mark and no padding?

@@ -29,28 +29,28 @@ import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
-from regard.core.config import refuse_unused
+from regard.core.config import Bounds, refuse_unused
 from regard.core.errors import UserError
 from regard.model.layers import Linear
 from regard.model.position.base import Bias, Placement, Position
 from regard.model.visibility import View
 
 BASE = 10_000.0
+RotaryBase = Annotated[float, Bounds(1, above=True, example="10000")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RotarySettings:
     """Recipe keys of model.position=rotary."""
 
-    rotary_base: float = BASE  # of the slowest angle; larger for longer texts (LLaMA 3: 500000)
+    rotary_base: RotaryBase = BASE  # of the slowest angle; larger for longer texts (LLaMA 3: 500000)
 
     def check_rotary(self) -> None:
-        if not self.rotary_base > 1:
-            raise UserError(f"model.rotary_base={self.rotary_base} must be above 1, such as {BASE:.0f}.")
         refuse_unused(self, RotarySettings, "position", "rotary")
 
 
