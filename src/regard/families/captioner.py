@@ -34,8 +34,8 @@ from regard.model.kernels import decode_step as kernels
 from regard.model.layers import Linear
 from regard.model.mixers import SCORES
 from regard.model.position import ABSOLUTE
+from regard.model.recurrent.cells import PARTS
 from regard.model.recurrent.decoders import Bahdanau, Source
-from regard.model.recurrent.encoder import PARTS
 from regard.model.state.decoder import DecoderState, EncodedPrompt
 from regard.model.state.recurrent import RecurrentPrompt
 from regard.model.visibility import Visibility, causal, full

@@ -31,7 +31,7 @@ from regard.model.embedding import Embed, VocabularyHead
 from regard.model.heads import LinearHead, Pooler
 from regard.model.init import initialise
 from regard.model.pooling import LayerSum
-from regard.model.recurrent.encoder import at_places, read, turned_places
+from regard.model.recurrent.cells import at_places, read, turned_places
 from regard.text.specials import Roles
 
 

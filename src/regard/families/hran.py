@@ -28,8 +28,8 @@ from regard.model.hierarchy import Encoder, Level, Nested, blocks_of
 from regard.model.init import initialise
 from regard.model.layers import Linear
 from regard.model.probe import taken_apart
+from regard.model.recurrent.cells import PARTS, CellKind
 from regard.model.recurrent.decoders import Source, Turns
-from regard.model.recurrent.encoder import PARTS, CellKind
 from regard.model.recurrent.hran_decoder import ByTurns
 from regard.model.state.recurrent import RecurrentPrompt
 from regard.model.visibility import full, padding

@@ -34,8 +34,8 @@ from regard.model.embedding import Embed, VocabularyHead
 from regard.model.init import initialise
 from regard.model.layers import Linear, autocast_dtype
 from regard.model.mixers import SCORES
+from regard.model.recurrent.cells import PARTS, CellKind, RecurrentEncoder
 from regard.model.recurrent.decoders import Bahdanau, Decoder, Kind, Luong, Source, WithoutAttention
-from regard.model.recurrent.encoder import PARTS, CellKind, RecurrentEncoder
 from regard.model.state.recurrent import RecurrentPrompt
 from regard.model.visibility import Full, Window, padding
 from regard.model.visibility.parse import parse_visibility

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.model.block import BlockConfig, Stack
 from regard.model.embedding import InputPositions
-from regard.model.recurrent.encoder import RecurrentEncoder
+from regard.model.recurrent.cells import RecurrentEncoder
 from regard.model.visibility import padding
 from regard.text.specials import EOS
 

@@ -28,7 +28,7 @@ from regard.tasks.dialogue.predict import as_writer
 from regard.tasks.registry import is_public, open_run
 from regard.tasks.word_vectors.predict import WordVectorModel
 from regard.training.checkpoint_files import MANIFEST
-from regard.training.snapshots import read_snapshot, snapshots
+from regard.training.resume import read_snapshot, snapshots
 
 
 @dataclass(frozen=True)

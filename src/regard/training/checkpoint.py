@@ -84,7 +84,11 @@ class Store:
 
         `write` may add more files, which it has flushed, before the folder is sealed.
         """
-        _require_names(kind, step, tensors)
+        for name in (kind, *tensors):
+            if not (name.isidentifier() and name.isascii()):
+                raise ValueError(f"{name!r} cannot name a checkpoint or a file of one; use letters, digits and _.")
+        if step < 0:
+            raise ValueError(f"A checkpoint's step is 0 or more, not {step}.")
         for part, named in tensors.items():
             require_finite_tensors(part, named)
         require_finite_json("state", state)
@@ -214,15 +218,6 @@ def _is_good(place: _Place) -> bool:
     except Damaged:
         return False
     return True
-
-
-def _require_names(kind: str, step: int, tensors: Mapping[str, Any]) -> None:
-    """Raise unless kinds and parts can be file names."""
-    for name in (kind, *tensors):
-        if not (name.isidentifier() and name.isascii()):
-            raise ValueError(f"{name!r} cannot name a checkpoint or a file of one; use letters, digits and _.")
-    if step < 0:
-        raise ValueError(f"A checkpoint's step is 0 or more, not {step}.")
 
 
 class NonFinite(Exception):

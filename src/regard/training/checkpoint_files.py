@@ -125,7 +125,8 @@ def read_shards(folder: Path, part: str, mesh: DeviceMesh | None = None) -> dict
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")  # as intended
         dcp.load(tensors, storage_reader=dcp.HuggingFaceStorageReader(str(folder)), no_dist=mesh is None)
     tied = {alias: name for alias, name in read_json(folder / INDEX)["tied"].items() if name in tensors}
-    return _without(part, tensors | {alias: tensors[name] for alias, name in tied.items()})
+    tensors |= {alias: tensors[name] for alias, name in tied.items()}
+    return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items()}
 
 
 def _sizes(folder: Path) -> dict[str, tuple[torch.Size, torch.dtype]]:
@@ -158,10 +159,6 @@ def _tied(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """Map further names of tied parameters to the first. By identity: a shard may be empty and have no memory to compare."""
     first: dict[int, str] = {}
     return {name: kept for name, tensor in tensors.items() if (kept := first.setdefault(id(tensor), name)) != name}
-
-
-def _without(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items()}
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -59,11 +59,8 @@ class Stepper:
         self.tokens = 0
         # Numbers of a step, on the device: a captured step can read no others.
         self.number, self.count, self.rate = (torch.zeros((), device=self.device) for _ in range(3))
-        self.graphs = StepGraphs(self.device) if self._can_capture() else None
-
-    def _can_capture(self) -> bool:
-        """Return whether steps can be captured: on one GPU, without activation checkpointing."""
-        return self.device.type == "cuda" and self.parallel.world.size == 1 and not self.config.activation_checkpointing
+        one_gpu = self.device.type == "cuda" and self.parallel.world.size == 1
+        self.graphs = StepGraphs(self.device) if one_gpu and not self.config.activation_checkpointing else None
 
     def __call__(self, step: int, work: Work, rate: float) -> None:
         self.number.fill_(step)

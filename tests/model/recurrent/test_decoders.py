@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.families.recurrent import Recurrent
 from regard.model.probe import probe
-from regard.model.recurrent.encoder import own
+from regard.model.recurrent.cells import own
 from tests.families.recurrent_models import CHOICES, built, inputs, named
 
 

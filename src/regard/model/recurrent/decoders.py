@@ -34,9 +34,8 @@ from regard.model.mixers import SCORES, Mixer
 from regard.model.mixers.scores import Additive, Dot
 from regard.model.mixers.softmax import Softmax
 from regard.model.probe import Probe, Seen
-from regard.model.recurrent.cells import Carried, Cells
+from regard.model.recurrent.cells import Carried, CellKind, Cells, Recurrence
 from regard.model.recurrent.deferred_grad import Late, LateTangents, OneByOne
-from regard.model.recurrent.encoder import CellKind, Recurrence
 from regard.model.visibility import View
 
 
