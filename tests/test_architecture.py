@@ -63,7 +63,7 @@ LIMITS = Limits()
 LEFT = {
     "imports from below": 0,
     "isinstance on a family": 0,
-    "modules without a test of their name": 17,
+    "modules without a test of their name": 0,
 }
 
 LOOKED_UP = re.compile(r"regard(\.\w+)+:\w+")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from regard.families.vectors import VectorsConfig
 from regard.interop.huggingface.sentence_transformers import written_sentences
+from regard.model.heads import VectorsConfig
 from regard.training.checkpoint import Store
 from tests.command import contents, copy_of_run, refused, regard
 from tests.command import trained as translator

@@ -311,3 +311,18 @@ def test_a_number_outside_its_bounds_is_refused_however_it_comes(
 
 def test_types_are_plain_for_whoever_does_not_ask_for_bounds() -> None:
     assert get_type_hints(Oven)["shelves"] is int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallOven(Oven):
+    """Another default, without its bounds; and bounds of its own."""
+
+    shelves: int = 2
+    door: Annotated[int, Bounds(1, 100)] = 1
+
+
+def test_another_default_keeps_the_bounds_of_its_base() -> None:
+    with pytest.raises(UserError, match=r"oven\.shelves=0 must be at least 1\."):
+        SmallOven(shelves=0)
+    with pytest.raises(UserError, match=r"oven\.door=101 must be from 1 to 100\."):
+        SmallOven(door=101)

@@ -27,9 +27,9 @@ from regard.objectives.causal_lm import CausalLMConfig, CausalLMLoss
 from regard.objectives.masked_lm import MaskedLMConfig, MaskedLMLoss
 from regard.training.checkpoint import Store
 from regard.training.config import TrainConfig
-from regard.training.interrupt import catch_signals
 from regard.training.logging import RunLog
 from regard.training.loop import Validation, train
+from regard.training.progress import catch_signals
 from regard.training.resume import average, resume
 from tests.command import tiny
 

@@ -13,7 +13,7 @@ from regard.runs import auto_settings
 from regard.runs.folder import Run
 from regard.runs.recipe import builtin_names, load_recipe, named_tables
 from regard.tasks.classification import predict, prepare
-from regard.training import precision
+from regard.training import compile as compilation
 from regard.training.logging import read_metrics
 from tests.tasks import tiny_labels, tiny_questions, tiny_tags, tiny_text
 from tests.tasks.classification import test_rater
@@ -27,7 +27,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def has_bf16(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
-    for module in (auto_settings, precision):
+    for module in (auto_settings, compilation):
         monkeypatch.setattr(module, "multiplies_bf16", lambda device: there)
 
 

@@ -35,7 +35,7 @@ from regard.lens.analyses.pruning_curve import (
     without_first,
 )
 from regard.lens.result import check_suffix, save
-from regard.model.packed_linear import pack
+from regard.model.layers import pack
 from regard.model.probe import attentions
 from regard.model.pruning import prune, pruned_weights, with_fewer
 from regard.runs.folder import Run, Say, choose_device

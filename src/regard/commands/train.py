@@ -30,10 +30,9 @@ from regard.tasks.results import with_plugin_metrics
 from regard.tasks.word_init import check_vectors, fill_vectors
 from regard.training.data_parallel import ParallelModel
 from regard.training.distributed import SINGLE_PROCESS, SilentLog, World
-from regard.training.interrupt import Interrupt, catch_signals
 from regard.training.logging import RunLog, clock
 from regard.training.loop import train
-from regard.training.progress import Progress, done
+from regard.training.progress import Interrupt, Progress, catch_signals, done
 from regard.training.resume import average, resume
 
 

@@ -72,8 +72,9 @@ def check_bounds(config: Any, prefix: str) -> None:
 
 @cache
 def _bounds(cls: Any) -> dict[str, Bounds]:
-    hints = get_type_hints(cls, include_extras=True)
-    annotated = ((name, item) for name, hint in hints.items() for item in getattr(hint, "__metadata__", ()))
+    """Return the bounds of each field; a subclass that declares only another default keeps those of its base."""
+    hints = (hint for base in reversed(cls.__mro__) for hint in get_type_hints(base, include_extras=True).items())
+    annotated = ((name, item) for name, hint in hints for item in getattr(hint, "__metadata__", ()))
     return {name: item for name, item in annotated if isinstance(item, Bounds)}
 
 

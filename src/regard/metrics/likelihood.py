@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import VocabularyHead
 from regard.objectives.chunked_cross_entropy import chunks
 
 Ids = Sequence[int] | np.ndarray

@@ -18,7 +18,7 @@ OBJECTIVES = LazyRegistry[type[Any]](
         "classification": "regard.objectives.classification:ClassificationConfig",
         "regression": "regard.objectives.regression:RegressionConfig",
         "distillation": "regard.objectives.distillation:DistillationConfig",
-        "vectors": "regard.families.vectors:VectorsConfig",
+        "vectors": "regard.model.heads:VectorsConfig",
         "span": "regard.objectives.span:SpanConfig",
         "tagging": "regard.objectives.tagging:TaggingConfig",
         "masked_lm": "regard.objectives.masked_lm:MaskedLMConfig",

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import VocabularyHead
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from torch import Tensor
 from regard.core.errors import UserError
 from regard.data.batching.contrastive import ExchangeBatch
 from regard.families.two_tower import TwoTower
-from regard.families.vectors import Pooling
+from regard.model.heads import VectorPooling
 from regard.objectives.base import Loss
 
 
@@ -27,7 +27,7 @@ from regard.objectives.base import Loss
 class ContrastiveConfig:
     name: Literal["contrastive"] = "contrastive"
     temperature: float = 0.05
-    pooling: Pooling = "mean"  # the vector of a text: the mean of its tokens, or that of the first one, [CLS]
+    pooling: VectorPooling = "mean"  # the vector of a text: the mean of its tokens, or that of the first one, [CLS]
     passes = 1
 
     def __post_init__(self) -> None:

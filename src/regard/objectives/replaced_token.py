@@ -24,7 +24,7 @@ from torch import Tensor
 from regard.core.errors import UserError
 from regard.data.batching.masked import MaskedBatch
 from regard.families.electra import ELECTRA
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import VocabularyHead
 from regard.model.layers import product
 from regard.objectives.base import Loss
 from regard.objectives.chunked_cross_entropy import chunked_loss, chunks, cross_entropy

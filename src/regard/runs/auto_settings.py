@@ -9,8 +9,8 @@ import torch
 
 from regard.runs.folder import Run, Say
 from regard.runs.recipe import Recipe
+from regard.training.compile import fastest_precision, multiplies_bf16
 from regard.training.config import AUTO
-from regard.training.precision import fastest_precision, multiplies_bf16
 
 
 def with_begun_settings(recipe: Recipe, folder: Path) -> Recipe:

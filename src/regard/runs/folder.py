@@ -26,8 +26,8 @@ from regard.runs.early_checks import must_exist
 from regard.runs.recipe import Recipe, build_recipe, read_run_toml, tables_of
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoint import STATE, Checkpoint, Store
+from regard.training.checkpoint_files import canonical
 from regard.training.config import MAY_CHANGE, TrainConfig
-from regard.training.manifest import canonical
 from regard.training.progress import Progress, done
 
 Say = Callable[[str], None]

@@ -19,7 +19,7 @@ from regard.core.errors import UserError
 from regard.core.files import format_size
 from regard.families import family_of
 from regard.families.base import Sizes
-from regard.model.packed_linear import Weights, pack
+from regard.model.layers import Weights, pack
 from regard.runs.folder import CHECKPOINTS, Run
 from regard.runs.recipe import Recipe
 from regard.text.tokenizer import Tokenizer

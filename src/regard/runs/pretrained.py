@@ -17,12 +17,12 @@ from regard.core.config import override
 from regard.core.errors import UserError
 from regard.families import FAMILIES
 from regard.families.base import MASKED_WORDS, Heads
-from regard.families.vectors import VectorsConfig
 from regard.interop.huggingface import read_public
 from regard.interop.huggingface.hub import local_folder
 from regard.interop.huggingface.sentence_transformers import Sentences, read_sentences
+from regard.model.embedding import tiled
+from regard.model.heads import VectorsConfig
 from regard.model.mixers.feature_maps import is_drawn
-from regard.model.position.absolute import tiled
 from regard.model.pruning import restored_weights
 from regard.runs.folder import Run
 from regard.runs.load import assign, empty_parameters, must_fit_weights, vocabulary_of

@@ -27,8 +27,7 @@ if TYPE_CHECKING:  # for annotations: a declaration imports none of these
     from regard.runs.pretrained import InitCheckpoint
     from regard.runs.protocols import Predictor, Prepared, PretrainedPredictor, Result
     from regard.runs.recipe import Recipe, Tables
-    from regard.training.interrupt import Interrupt
-    from regard.training.progress import Progress
+    from regard.training.progress import Interrupt, Progress
 
 
 def lazy(place: str) -> Callable[..., Any]:

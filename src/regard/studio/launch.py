@@ -15,7 +15,7 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.core.files import read_bounded
-from regard.model.packed_linear import pack
+from regard.model.layers import pack
 from regard.runs.early_checks import HUB
 from regard.runs.folder import Run, Say, choose_device
 from regard.runs.protocols import Predictor
@@ -27,8 +27,8 @@ from regard.tasks.captioning.predict import CaptionGenerator
 from regard.tasks.dialogue.predict import as_writer
 from regard.tasks.registry import is_public, open_run
 from regard.tasks.word_vectors.predict import WordVectorModel
-from regard.training.manifest import MANIFEST
-from regard.training.snapshots import read_snapshot, snapshots
+from regard.training.checkpoint_files import MANIFEST
+from regard.training.resume import read_snapshot, snapshots
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from regard.core.terminal import Emit
+from regard.decode.algorithm import CapturedGraphs
 from regard.decode.config import DecodeConfig
-from regard.decode.cuda_graphs import CapturedGraphs
 from regard.decode.request import SearchRequest
 from regard.decode.search import search
 from regard.model.state.protocol import EncodedInput

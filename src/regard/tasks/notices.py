@@ -12,8 +12,8 @@ from typing import Any
 from regard.core.terminal import print_stderr, quoted
 from regard.families import family_of
 from regard.model.visibility import causal, full
+from regard.model.visibility.combine import LONGEST, whole_up_to
 from regard.model.visibility.parse import parse_visibility
-from regard.model.visibility.unmasked import LONGEST, whole_up_to
 from regard.runs.folder import Say
 from regard.runs.protocols import Predictor
 from regard.text.tokenizer import NOTED, Tokenizer

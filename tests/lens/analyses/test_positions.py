@@ -9,7 +9,7 @@ import torch
 from regard.core.errors import UserError
 from regard.lens.analyses.positions import analysed, positions_of
 from regard.lens.result import html
-from regard.model.position.absolute import InputPositions
+from regard.model.embedding import InputPositions
 from tests.lens.some_subjects import answers
 
 

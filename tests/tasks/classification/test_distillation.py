@@ -20,7 +20,7 @@ from regard.tasks.classification.distillation import Comparison, Distilled, Side
 from regard.tasks.classification.predict import LABELS, TextClassifier
 from regard.tasks.classification.prepare import prepare
 from regard.tasks.registry import open_run
-from regard.training.interrupt import Interrupt
+from regard.training.progress import Interrupt
 from tests.tasks.test_adopt_classifier import folder as public_folder
 from tests.tasks.tiny_labels import PAIRS, ROWS, quiet, train_as, write_rows
 from tests.tasks.tiny_teacher import lesson, teacher

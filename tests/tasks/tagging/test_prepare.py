@@ -22,7 +22,7 @@ from regard.runs.pretrained import start_of
 from regard.runs.recipe import load_recipe
 from regard.tasks.registry import open_run
 from regard.tasks.tagging.prepare import prepare
-from regard.training.interrupt import Interrupt
+from regard.training.progress import Interrupt
 from tests.tasks.explained import explained_as_it_is
 from tests.tasks.tiny_tags import CPU, PLAIN, ROWS, TINY, quiet, recipe, tagger, train_as, trained, write_rows
 

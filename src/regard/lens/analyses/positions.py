@@ -21,8 +21,7 @@ from regard.lens.output.text import table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
 from regard.lens.result import NotebookView
-from regard.model.embedding import Embed
-from regard.model.position.absolute import InputPositions, Learned, Pixels
+from regard.model.embedding import Embed, InputPositions, Learned, Pixels
 
 MOST = 512  # positions that are looked at
 OFFSETS = (1, 2, 3, 5, 8, 13, 21, 34)

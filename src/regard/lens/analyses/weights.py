@@ -35,10 +35,10 @@ from regard.lens.plots.alignment import drawn
 from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow
 from regard.model.attention import Attention
-from regard.model.learned_query import LearnedQuery
 from regard.model.mixers.convolution import Convolution
+from regard.model.pooling import LearnedQuery
 from regard.model.probe import Probe, Seen, attentions
-from regard.model.recurrent.alignment import Aligner
+from regard.model.recurrent.decoders import Aligner
 
 Specials = Literal["keep", "hide", "renormalise"]
 Join = Literal["none", "mean", "max"]

@@ -18,8 +18,8 @@ from regard.core.terminal import Emit
 from regard.data.batching.pairs import pad
 from regard.data.sources.captions import CaptionedImages, open_image
 from regard.data.sources.images import square
+from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
-from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
 from regard.families.captioner import Captioner, CaptionerConfig
 from regard.lens.analyses.image_heat import Heat
 from regard.metrics.captions import NONE, CaptionScores, caption_scores, looks_at

@@ -28,10 +28,10 @@ from regard.data.batching.qa import make_batch as span_batch
 from regard.families import family_of
 from regard.families.bert import BERT
 from regard.families.classifier import Classifier
-from regard.families.vectors import text_vectors
 from regard.lens import token_rows
 from regard.lens.analyses.document import Document, Sentence, Word
 from regard.lens.subject import Subject, TokenRow
+from regard.model.heads import text_vectors
 from regard.model.hierarchy import Nested
 from regard.model.probe import probe
 from regard.objectives.span import NEVER

@@ -14,7 +14,7 @@ from regard.data.batching.labelled import LabelledTexts, SpecialTokens, make_bat
 from regard.data.batching.pairs import Ragged
 from regard.data.lra.sequences import Sequences
 from regard.data.sources.labelled import Example
-from regard.decode.batching import in_batches
+from regard.decode.request import in_batches
 from regard.families import marks_of
 from regard.families.classifier import Classifier
 from regard.runs.recipe import Recipe

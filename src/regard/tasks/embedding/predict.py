@@ -14,12 +14,12 @@ import torch
 from regard.core.errors import UserError
 from regard.core.terminal import Emit, print_stderr
 from regard.data.batching.pairs import pad_rows
-from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
+from regard.decode.request import in_batches
 from regard.families import build_model
 from regard.families.base import Heads
-from regard.families.vectors import VectorsConfig, text_vectors
 from regard.interop.huggingface.sentence_transformers import written_sentences
+from regard.model.heads import VectorsConfig, text_vectors
 from regard.runs.folder import Run, Say
 from regard.runs.load import must_be_as_trained, ready
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of_run

@@ -16,8 +16,8 @@ import torch
 from regard.core.errors import UserError
 from regard.core.rng import derive_seed
 from regard.data.batching.pairs import pad
+from regard.decode.algorithm import CapturedGraphs
 from regard.decode.config import DecodeConfig
-from regard.decode.cuda_graphs import CapturedGraphs
 from regard.decode.request import Hypothesis, SearchRequest
 from regard.decode.search import search
 from regard.families.gpt import GPT

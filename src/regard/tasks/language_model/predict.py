@@ -12,10 +12,9 @@ import torch
 from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.data.sources.text import documents
-from regard.decode.batching import in_batches
+from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
-from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
-from regard.decode.request import Hypothesis
+from regard.decode.request import Hypothesis, in_batches
 from regard.families.gpt import GPT
 from regard.lens.alignment import Alignment
 from regard.metrics.likelihood import Ids, Likelihood, log_probabilities

@@ -13,7 +13,7 @@ import torch
 from regard.core.errors import UserError
 from regard.core.terminal import Emit, printable
 from regard.data.batching.pairs import Ragged, pad_rows
-from regard.decode.batching import in_batches
+from regard.decode.request import in_batches
 from regard.families import marks_of
 from regard.families.bert import BERT
 from regard.metrics.masked_lm import FillScores

@@ -12,8 +12,8 @@ import torch
 from regard.core.errors import UserError
 from regard.data.batching.qa import Layout, Windows, make_batch, windows
 from regard.data.config import QuestionsConfig
-from regard.decode.batching import in_batches
-from regard.decode.spans import NOWHERE, Part, best_spans
+from regard.decode.request import in_batches
+from regard.decode.structured import NOWHERE, Part, best_spans
 from regard.families import marks_of
 from regard.families.bert import BERT
 from regard.objectives.span import span_loss, span_scores

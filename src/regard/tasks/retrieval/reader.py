@@ -14,7 +14,7 @@ from regard.data.batching.contrastive import EncodedExchanges
 from regard.data.batching.labelled import SpecialTokens
 from regard.data.batching.pairs import Ragged, pad_rows
 from regard.data.sources.dialogues import Exchange, recent
-from regard.decode.batching import in_batches
+from regard.decode.request import in_batches
 from regard.families import marks_of
 from regard.families.two_tower import Side, TwoTower
 from regard.runs.recipe import Recipe

@@ -16,8 +16,7 @@ from regard.core.files import write_whole
 from regard.core.terminal import print_stderr
 from regard.data.sources.dialogues import Exchange, read_dialogues
 from regard.runs.folder import Run
-from regard.training.manifest import fingerprint
-from regard.training.tensors import read_tensors, write_tensors
+from regard.training.checkpoint_files import fingerprint, read_tensors, write_tensors
 
 REPLIES, INDEX = "replies.jsonl", "index.safetensors"
 MANIFEST = "MANIFEST.json"

@@ -18,8 +18,8 @@ from regard.core.errors import UserError
 from regard.data.batching.tagged import TaggedTexts, WordReader, make_batch
 from regard.data.labels.tagset import Scheme, Span, Tags, spans, transitions
 from regard.data.sources.tagged import TaggedSentence
-from regard.decode.batching import in_batches
-from regard.decode.viterbi import best_path
+from regard.decode.request import in_batches
+from regard.decode.structured import best_path
 from regard.families import marks_of
 from regard.objectives.tagging import tag_scores
 from regard.runs.recipe import Recipe

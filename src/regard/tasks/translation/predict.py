@@ -15,9 +15,9 @@ from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.data.batching.pairs import pad
 from regard.data.sources import Pair
-from regard.decode.batching import in_batches
+from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
-from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
+from regard.decode.request import in_batches
 from regard.families import build_model
 from regard.lens.alignment import Alignment
 from regard.metrics.bleu import Scores, corpus_scores

@@ -28,9 +28,8 @@ from regard.runs.pretrained import VOCABULARY, vocabulary
 from regard.runs.recipe import Recipe
 from regard.text.tokenizer import Tokenizer
 from regard.training import word_vectors
-from regard.training.interrupt import Interrupt
 from regard.training.logging import RunLog, duration
-from regard.training.progress import Progress
+from regard.training.progress import Interrupt, Progress
 
 WHOLE = ("word", "spaced")
 TRIED = 20  # steps that the estimate of a dry run is made from
