@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from regard.core.errors import UserError
 from regard.data.batching import token_cache
 from regard.data.batching.token_cache import Tokens, cache_folder, tokenise
-from regard.data.builtin.python_reference import python_reference
+from regard.data.builtin import python_reference
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 
 EOS = 2

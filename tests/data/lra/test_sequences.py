@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.lra import SETS, generate_sequences, is_generated, parse_request
+from regard.data.lra import SETS, Sequences, concatenate, generate_sequences, is_generated, parse_request
 from regard.data.lra.generate import SequenceArrays, _received, _start, generate_chunks, load_or_generate, read_chunk, to_bytes
-from regard.data.lra.sequences import Sequences, concatenate
 
 rows = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=9)
 

@@ -7,10 +7,16 @@
 4. pad to the longest of the batch                  `padded`
 5. encode words as numbers, unknown ones as <unk>   `encode_pairs`, once, before the first batch
 6. keep the lengths                                 `Batch`
+
+`ExchangeBatches` are of contexts and replies, for contrastive learning: each context's own reply against all others of the batch.
+Contexts of like length share a batch; replies come as they come, or their length would give nothing away where it should.
+
+Dims: B pairs, or contexts and as many replies, of L tokens at most (sources: M).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -257,3 +263,55 @@ def pad_rows(flat: np.ndarray, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
 def pad(sequences: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
     """Pad a list of sequences (step 4); return ids_BL and lengths_B."""
     return pad_rows(np.concatenate(sequences), np.array([len(s) for s in sequences]))
+
+
+@dataclass(frozen=True)
+class EncodedExchanges:
+    contexts: Ragged  # marks included
+    replies: Ragged
+    numbers: np.ndarray  # the same for the same reply
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def digest(self) -> str:
+        parts = (self.contexts.offsets, self.contexts.flat, self.replies.offsets, self.replies.flat)
+        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+
+
+@dataclass(frozen=True)
+class ExchangeBatch:
+    contexts_BL: Tensor
+    context_lengths_B: Tensor
+    replies_BL: Tensor
+    reply_lengths_B: Tensor
+    numbers_B: Tensor  # who have the same reply have the same number, and are no counter-examples to each other
+    tokens: int  # what the loss is counted in: here, exchanges
+
+    def to(self, device: torch.device) -> ExchangeBatch:
+        return to_device(self, device)
+
+
+@dataclass(frozen=True)
+class ExchangeBatches:
+    """Source of batches of context-reply pairs for the loader."""
+
+    data: EncodedExchanges
+    tokens: int  # of a batch's contexts, padding counted
+    seed: int
+    fixed_shapes = False
+
+    def plan(self, epoch: int) -> list[np.ndarray]:
+        return plan_by_length(self.data.contexts.lengths, self.tokens, self.seed, epoch)
+
+    def count(self, rows: np.ndarray) -> int:
+        return len(rows)
+
+    def batch(self, rows: np.ndarray, epoch: int) -> ExchangeBatch:
+        contexts, replies = pad_rows(*self.data.contexts.take(rows)), pad_rows(*self.data.replies.take(rows))
+        return ExchangeBatch(*contexts, *replies, torch.from_numpy(self.data.numbers[rows]), len(rows))
+
+    def in_order(self) -> list[ExchangeBatch]:
+        """Yield every exchange once, for scoring."""
+        order = np.argsort(self.data.contexts.lengths, kind="stable")
+        return [self.batch(order[a:b], 0) for a, b in cuts(self.data.contexts.lengths[order], self.tokens)]

@@ -32,7 +32,7 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.core.files import open_append
-from regard.data.builtin.python_reference import describe_reference
+from regard.data.builtin import describe_reference
 from regard.data.sources.text import Part, files, parts
 from regard.text.pretokenize import LONGEST
 from regard.text.tokenizer import Tokenizer

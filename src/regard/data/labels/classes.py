@@ -17,7 +17,7 @@ import numpy as np
 
 from regard.core.errors import UserError, nearest
 from regard.core.files import read_bounded, write_whole
-from regard.data.lra.sequences import Sequences
+from regard.data.lra import Sequences
 from regard.data.sources.columns import is_number
 from regard.data.sources.labelled import Example
 

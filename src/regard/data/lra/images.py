@@ -21,7 +21,7 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.core.files import GIB, MIB, open_regular, read_bounded, refuse_bomb
-from regard.data.lra.sequences import Sequences
+from regard.data.lra import Sequences
 from regard.data.sources.files import ARCHIVES, archive_members, is_archive
 
 GREYS = tuple(map(str, range(256)))

@@ -36,9 +36,8 @@ from typing import NamedTuple
 
 from regard.core.errors import UserError
 from regard.data.builtin import read_builtin
-from regard.data.lra import SETS, generate_sequences, is_generated
+from regard.data.lra import SETS, Sequences, concatenate, generate_sequences, is_generated
 from regard.data.lra.images import is_pictures, read_pictures
-from regard.data.lra.sequences import Sequences, concatenate
 from regard.data.sources.column_choice import LISTED, NAMED, ColumnChoice, Texts, in_records, in_table, texts_in_table
 from regard.data.sources.columns import is_header, labelled_columns, role
 from regard.data.sources.files import must_be_file, numbered_lines

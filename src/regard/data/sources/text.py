@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.core.errors import UserError, nearest
-from regard.data.builtin.python_reference import python_reference
+from regard.data.builtin import python_reference
 from regard.data.sources.files import must_be_file, text_blocks
 from regard.data.sources.records import hub_records, json_records, text_of
 from regard.text.pretokenize import LONGEST, cut_long

@@ -12,7 +12,7 @@ from regard.core.errors import UserError
 from regard.core.terminal import print_stderr
 from regard.data.batching.labelled import LabelledTexts, SpecialTokens, make_batch
 from regard.data.batching.pairs import Ragged
-from regard.data.lra.sequences import Sequences
+from regard.data.lra import Sequences
 from regard.data.sources.labelled import Example
 from regard.decode.batching import in_batches
 from regard.families import marks_of
