@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.checks import check_pairs, overlap
 from regard.data.sources import Pair
+from regard.data.sources.parallel import check_pairs, overlap
 from tools.corpora.english_french import english_french
 
 pairs_of_few_letters = st.lists(st.builds(Pair, st.text("ab ", min_size=1), st.text("ab ", min_size=1)), min_size=1)

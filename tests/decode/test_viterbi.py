@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.labels.tagset import Scheme, find_broken, transitions
+from regard.data.tagset import Scheme, find_broken, transitions
 from regard.decode.viterbi import best_path
 
 NAMES: dict[Scheme, list[str]] = {

@@ -21,10 +21,10 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from regard.core.errors import UserError
 from regard.core.files import read_json, read_text
 from regard.core.terminal import quoted
-from regard.text.pretokenize import BYTE_LETTERS
+from regard.text.kinds import BYTE_LETTERS
 from regard.text.specials import NAMES
-from regard.text.tokenizer import Tokenizer, read_tokenizer
-from regard.text.tokenizer_check import LARGEST, MOST_PIECES, catch_panics, check_pieces, read_large_json
+from regard.text.tokenizer import Tokenizer, catch_panics, read_tokenizer
+from regard.text.tokenizer_check import LARGEST, MOST_PIECES, check_pieces, read_large_json
 
 END_OF_WORD = "</w>"
 MOST_WRITTEN = 1000  # specials whose names are parted in texts

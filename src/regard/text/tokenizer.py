@@ -30,18 +30,32 @@ from tokenizers import AddedToken, models
 
 from regard.core.errors import UserError, nearest
 from regard.core.files import write_whole
+from regard.core.terminal import quoted
 from regard.text.config import KINDS, Kind, check_size
+from regard.text.kinds import BYTE_LETTERS, LEARNERS, SPACE, cut, cut_long, visible, visible_bytes
 from regard.text.offsets import Placed, place_tokens
-from regard.text.pretokenize import BYTE_LETTERS, SPACE, cut, cut_long, visible, visible_bytes
-from regard.text.specials import NAMES, SPECIALS, TURN_END, find_roles
-from regard.text.tokenizer_check import catch_panics, read_checked
-from regard.text.training import LEARNERS
+from regard.text.specials import NAMES, SPECIALS, TURN_END, Roles
+from regard.text.tokenizer_check import read_checked
 
 # Data loaders fork, and threads do not survive that. For threads, set the variable before starting.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 NOTED = 10_000  # unknown words
 TYPED = re.compile("|".join(map(re.escape, NAMES["mask"])))
+
+
+CURE = "The tokenizer is damaged, or its parts do not belong together: copy it again from where it was made."
+
+
+@contextmanager
+def catch_panics(what: str, cure: str = CURE) -> Iterator[None]:
+    """Turn a panic or a general error of the tokenizers library into the sentence `what`."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error) is not Exception and type(error).__name__ != "PanicException":  # of pyo3, which has no name to import
+            raise
+        raise UserError(f"{what} ({quoted(str(error), 200)}). {cure}") from None
 
 
 class Tokenizer:
@@ -52,7 +66,9 @@ class Tokenizer:
         self.raw.no_padding()
         special = {piece.content: i for i, piece in raw.get_added_tokens_decoder().items() if piece.special}
         self.specials = frozenset(special.values())
-        self.roles = find_roles(special.get)  # a word that merely looks like one of their names plays no role
+        # A word that merely looks like one of their names plays no role.
+        first = {role: next((special[name] for name in names if name in special), None) for role, names in NAMES.items()}
+        self.roles = Roles(**first)
         self._length = 1 + max(raw.get_vocab(with_added_tokens=True).values(), default=-1)  # public ones may have gaps
         self._unknown: dict[str, None] | None = None  # unknown words, while they are being collected
         self._visible = visible_bytes if self.decodes("ByteLevel") else visible
@@ -69,24 +85,14 @@ class Tokenizer:
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        try:
-            with catch_panics("The text cannot be cut into pieces"):
-                found = [encoding.ids for encoding in self.raw.encode_batch_fast(list(texts), add_special_tokens=False)]
-        except TypeError:
-            _refuse_half_characters(texts)
-            raise
+        found = [encoding.ids for encoding in _encode(self.raw.encode_batch_fast, texts)]
         if self._unknown is not None:
             self.encode_placed([text for text, ids in zip(texts, found) if self.roles.unk in ids])
         return found
 
     def encode_placed(self, texts: Sequence[str]) -> list[Placed]:
         """Encode texts and return the character offsets of the tokens too."""
-        try:
-            with catch_panics("The text cannot be cut into pieces"):
-                found = self.raw.encode_batch(list(texts), add_special_tokens=False)
-        except TypeError:
-            _refuse_half_characters(texts)
-            raise
+        found = _encode(self.raw.encode_batch, texts)
         rows = [place_tokens(text, encoding.ids, encoding.offsets) for text, encoding in zip(texts, found)]
         if self._unknown is not None:
             self._note(texts, rows)
@@ -133,7 +139,12 @@ class Tokenizer:
 
     def continuing(self) -> np.ndarray:
         """Return, for every id, True if the token continues a word; refused if tokens do not say so."""
-        return continuing(self.raw)
+        pieces = self.raw.get_vocab(with_added_tokens=True)
+        goes_on, found = _rule(self.raw, pieces), np.zeros(len(self), bool)
+        for piece, number in pieces.items():
+            found[number] = goes_on(piece)
+        found[list(self.raw.get_added_tokens_decoder())] = False
+        return found
 
     def with_mask(self) -> Tokenizer:
         """Return a copy with one more token, <mask>, which hides a word (with the space before it, if words begin with one)."""
@@ -205,6 +216,15 @@ def train_tokenizer(kind: Kind, texts: Iterable[str], size: int, *, lowercase: b
     return Tokenizer(raw)
 
 
+def _encode(encode: Callable[..., list[tokenizers.Encoding]], texts: Sequence[str]) -> list[tokenizers.Encoding]:
+    try:
+        with catch_panics("The text cannot be cut into pieces"):
+            return encode(list(texts), add_special_tokens=False)
+    except TypeError:
+        _refuse_half_characters(texts)
+        raise
+
+
 def _refuse_half_characters(texts: Iterable[str]) -> None:
     for number, text in enumerate(texts, start=1):
         try:
@@ -217,18 +237,6 @@ def _refuse_half_characters(texts: Iterable[str]) -> None:
 
 
 SPACES = {letter for letter, byte in BYTE_LETTERS.items() if bytes([byte]).isspace()}
-
-
-def continuing(raw: tokenizers.Tokenizer) -> np.ndarray:
-    """Return, for every id, True if the token continues a word."""
-    pieces = raw.get_vocab(with_added_tokens=True)
-    goes_on = _rule(raw, pieces)
-    found = np.zeros(1 + max(pieces.values()), bool)
-    for piece, number in pieces.items():
-        found[number] = goes_on(piece)
-    for number in raw.get_added_tokens_decoder():
-        found[number] = False
-    return found
 
 
 def _rule(raw: tokenizers.Tokenizer, pieces: dict[str, int]) -> Callable[[str], bool]:
@@ -269,11 +277,8 @@ def whole_words(tokenizer: Tokenizer) -> list[str | None]:
     spaced = tokenizer.decodes("Metaspace")
     pieces = {i: piece for piece, i in tokenizer.raw.get_vocab(with_added_tokens=True).items() if i not in tokenizer.specials}
     found = [pieces.get(i) for i in range(len(tokenizer))]
-    return [_word(piece.removeprefix(SPACE) if spaced else piece) if piece is not None else None for piece in found]
-
-
-def _word(piece: str) -> str | None:
-    return piece if piece.strip() else None
+    words = [piece if piece is None or not spaced else piece.removeprefix(SPACE) for piece in found]
+    return [word if word and word.strip() else None for word in words]
 
 
 class Blanks:

@@ -1,4 +1,4 @@
-"""Check of an untrusted tokenizer.json before the tokenizers library loads it, and that library's panics as error sentences.
+"""Check of an untrusted tokenizer.json before the tokenizers library loads it.
 
 The library does what such a file says: it fills up every text to a billion pieces, or writes ten letters for one, nine times
 over; and where it did not expect what it finds, it panics, which no `except Exception` sees, or ends the process. So a file is
@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,20 +51,6 @@ STEPS = {
 MODELS = ("BPE", "Unigram", "WordLevel", "WordPiece")
 
 Step = Mapping[str, Any]
-
-
-CURE = "The tokenizer is damaged, or its parts do not belong together: copy it again from where it was made."
-
-
-@contextmanager
-def catch_panics(what: str, cure: str = CURE) -> Iterator[None]:
-    """Turn a panic or a general error of the tokenizers library into the sentence `what`."""
-    try:
-        yield
-    except BaseException as error:
-        if type(error) is not Exception and type(error).__name__ != "PanicException":  # of pyo3, which has no name to import
-            raise
-        raise UserError(f"{what} ({quoted(str(error), 200)}). {cure}") from None
 
 
 def read_checked(path: Path, within: Path) -> str:

@@ -34,7 +34,7 @@ from regard.core.errors import UserError
 from regard.core.files import open_append
 from regard.data.builtin import describe_reference
 from regard.data.sources.text import Part, files, parts
-from regard.text.pretokenize import LONGEST
+from regard.text.kinds import LONGEST
 from regard.text.tokenizer import Tokenizer
 
 FORMAT = 1

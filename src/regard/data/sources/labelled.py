@@ -42,7 +42,7 @@ from regard.data.sources.column_choice import LISTED, NAMED, ColumnChoice, Texts
 from regard.data.sources.columns import is_header, labelled_columns, role
 from regard.data.sources.files import must_be_file, numbered_lines
 from regard.data.sources.records import Record, Row, hub_records, json_records, table_records, table_rows, text_of
-from regard.text.sentences import SENTENCE_END
+from regard.text.offsets import SENTENCE_END
 
 BUILTIN = ("remarks", "reviews", "inference", "similarity")
 TABLES, JSON_LINES = (".tsv", ".csv"), (".jsonl", ".ndjson")

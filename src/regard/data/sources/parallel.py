@@ -16,9 +16,11 @@ ignore them, so that one recipe can mix sources.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
+from statistics import fmean
 
 from regard.core.errors import UserError
 from regard.data.builtin import read_builtin
@@ -151,3 +153,107 @@ def _must_have_text(text: str, place: str, what: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise UserError(f"{place}: {what} holds half a character (a lone surrogate). Take it out.") from error
+
+
+LONG = 1000  # characters: some 150 words, more than most sentences and costly to attend over
+LOPSIDED = 5.0  # how many times longer one side is in characters; Chinese to English is about 3
+SHORT = 20  # characters below which the ratio of two lengths says nothing
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Means, maxima, and the pair, counted from 1, that holds the text with the most characters."""
+
+    words_mean: float
+    words_max: int
+    characters_mean: float
+    characters_max: int
+    longest: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.words_mean:.1f} words and {self.characters_mean:.1f} characters on average, at most "
+            f"{self.words_max:,} and {self.characters_max:,} (pair {self.longest:,})"
+        )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """`long` and `lopsided` are pairs counted from 1: for aligned files, the numbers of their lines."""
+
+    name: str
+    pairs: int
+    source: Lengths
+    target: Lengths
+    duplicates: int
+    identical: int
+    long: tuple[int, ...]
+    lopsided: tuple[int, ...]
+
+    def warnings(self) -> list[str]:
+        said = [
+            (self.duplicates, f"{_share(self.duplicates, self.pairs)} repeat an earlier pair"),
+            (self.identical, f"{_share(self.identical, self.pairs)} have a target equal to their source"),
+            (len(self.long), f"{_share(len(self.long), self.pairs)} have a very long side: {_first(self.long)}"),
+            (
+                len(self.lopsided),
+                f"{_share(len(self.lopsided), self.pairs)} have one side many times longer than the other, which may mean "
+                f"that lines have slipped: {_first(self.lopsided)}",
+            ),
+        ]
+        return [sentence for count, sentence in said if count]
+
+    def lines(self) -> list[str]:
+        """Return the summary as lines for the terminal."""
+        return [
+            f"{self.name}: {self.pairs:,} pairs",
+            f"  source: {self.source}",
+            f"  target: {self.target}",
+            *(f"  warning: {sentence}" for sentence in self.warnings()),
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def check_pairs(pairs: Sequence[Pair], name: str, *, long: int = LONG, lopsided: float = LOPSIDED) -> Summary:
+    """Count and measure; `long` is in characters, `lopsided` how many times longer one side may be."""
+    if not pairs:
+        raise UserError(f"{name} has no pairs. Give data with at least one: data.{name}=FILE, or data.{name}=a.en,a.de.")
+
+    def numbers(odd: Callable[[int, int], bool]) -> tuple[int, ...]:
+        return tuple(n for n, pair in enumerate(pairs, start=1) if odd(len(pair.source), len(pair.target)))
+
+    return Summary(
+        name=name,
+        pairs=len(pairs),
+        source=_lengths([pair.source for pair in pairs]),
+        target=_lengths([pair.target for pair in pairs]),
+        duplicates=len(pairs) - len(set(pairs)),
+        identical=sum(pair.source == pair.target for pair in pairs),
+        long=numbers(lambda s, t: max(s, t) > long),
+        lopsided=numbers(lambda s, t: max(s, t) > SHORT and max(s, t) > lopsided * min(s, t)),
+    )
+
+
+def overlap(train: Sequence[Pair], test: Sequence[Pair]) -> int:
+    """Count the test pairs that are also training pairs: a score over those is no evidence of learning."""
+    seen = set(train)
+    return sum(pair in seen for pair in test)
+
+
+def _lengths(texts: list[str]) -> Lengths:
+    words = [len(text.split()) for text in texts]
+    characters = [len(text) for text in texts]
+    most = max(characters)
+    return Lengths(fmean(words), max(words), fmean(characters), most, characters.index(most) + 1)
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count:,} of {of:,} pairs ({count / of:.1%})"
+
+
+def _first(numbers: tuple[int, ...], shown: int = 5) -> str:
+    """Return the first numbers as text: pairs 3, 17, 40, ..."""
+    dots = ", ..." if len(numbers) > shown else ""
+    return f"pair{'s' if len(numbers) > 1 else ''} " + ", ".join(f"{n:,}" for n in numbers[:shown]) + dots

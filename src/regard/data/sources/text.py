@@ -9,7 +9,7 @@
 
 Every file may be gzipped (.gz), and several of these may be given, to be read one after the other. Documents are taken as they
 stand, but for line ends (always "\n") and a byte order mark; what is nothing but white space is no document. A
-document of any size is read in parts that fit in memory, cut only where every tokenizer cuts too (`text/pretokenize.cut_long`).
+document of any size is read in parts that fit in memory, cut only where every tokenizer cuts too (`text/kinds.cut_long`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from regard.core.errors import UserError, nearest
 from regard.data.builtin import python_reference
 from regard.data.sources.files import must_be_file, text_blocks
 from regard.data.sources.records import hub_records, json_records, text_of
-from regard.text.pretokenize import LONGEST, cut_long
+from regard.text.kinds import LONGEST, cut_long
 
 BUILTIN = {"python-reference": python_reference}
 COLUMN = "text"

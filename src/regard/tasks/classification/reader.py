@@ -18,7 +18,7 @@ from regard.decode.batching import in_batches
 from regard.families import marks_of
 from regard.families.classifier import Classifier
 from regard.runs.recipe import Recipe
-from regard.text.sentences import sentences
+from regard.text.offsets import sentences
 from regard.text.tokenizer import Tokenizer
 
 Text = str | tuple[str, str]  # or a pair of texts

@@ -13,8 +13,8 @@ import torch
 from regard.core.errors import UserError
 from regard.core.terminal import Emit, printable
 from regard.data.batching.tagged import TaggedTexts, WordReader
-from regard.data.labels.tagset import Tags
 from regard.data.sources.tagged import TaggedSentence
+from regard.data.tagset import Tags
 from regard.decode.config import DecodeConfig
 from regard.families import build_model
 from regard.families.base import Heads
