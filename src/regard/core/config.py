@@ -159,7 +159,7 @@ def override(tables: dict[str, dict[str, Any]], assignments: list[str]) -> None:
             raise UserError(f"{assignment!r} is not a setting; write section.key=value, such as train.steps=500.")
         if section not in tables:
             raise UserError(f"{key}: there is no section {section!r}{nearest(section, tables)}")
-        if not _is_unicode(value):
+        if any("\ud800" <= character <= "\udfff" for character in value):  # bytes that are not UTF-8, as Python passes them on
             raise UserError(f"{key}={value!a} is not UTF-8; write it in UTF-8, and rename the file if it is one's name.")
         tables[section][name] = Typed(value.strip())
 
@@ -167,11 +167,6 @@ def override(tables: dict[str, dict[str, Any]], assignments: list[str]) -> None:
 def format_value(value: Any) -> str:
     """Return a value as one would type it on the command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _is_unicode(text: str) -> bool:
-    """Return True if every typed byte was UTF-8; Python passes the others on as surrogates."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def to_toml(sections: Mapping[str, Any]) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
 
 from regard.core.config import Bounds, Count, check_bounds
 from regard.core.errors import UserError
@@ -218,6 +219,14 @@ class WordsDataConfig:
             raise UserError("data.analogy=mul multiplies cosines, and data.by=euclid has none; leave one of them out.")
 
 
+VECTOR_FILES = (".vec", ".bin", ".txt", ".w2v", ".glove")
+
+
+def is_vector_file(path: Path | str) -> bool:
+    """Return True if the name looks like that of a file of vectors."""
+    return Path(path).is_file() and str(path).lower().removesuffix(".gz").endswith(VECTOR_FILES)
+
+
 T = TypeVar("T")
 SEED = 1  # that validation is picked by: the same whatever the training's
 HOLD_OUT = "Or set data.valid= data.valid_fraction=0.1 to hold out a tenth of data.train."
@@ -254,14 +263,7 @@ def split_valid(examples: Sequence[T], group: Callable[[T], Hashable], share: fl
     return [examples[n] for n in rows.kept], [examples[n] for n in rows.held]
 
 
-class Splits(Protocol):
-    """The part of a data section that decides about validation data."""
-
-    @property
-    def valid(self) -> tuple[str, ...]: ...
-
-    @property
-    def valid_fraction(self) -> float: ...
+Splits = PairsConfig | LabelledConfig | QuestionsConfig | TaggedConfig | CaptionsConfig | DialoguesConfig
 
 
 def describe_valid_fraction(data: Splits) -> list[str]:

@@ -79,15 +79,17 @@ HAN = re.compile("[\u2e80-\u2fdf\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\uf
 ITSELF = {"'": "'", "’": "'", "-": "-", "‐": "-", "‑": "-", ".": ".", ",": ",", ":": ":", "_": "a", "\u200b": "s", "\ufeff": "s"}
 
 
-class Place(NamedTuple):
+class Span(NamedTuple):
+    """Characters start to end, the last not counted."""
+
     start: int
     end: int
 
 
-def word_places(text: str) -> list[Place]:
+def word_places(text: str) -> list[Span]:
     """Return every word in order; white space lies between them."""
     kinds = "".join(map(_kind, text))
-    return [Place(*found.span()) for found in WORD.finditer(kinds)]
+    return [Span(*found.span()) for found in WORD.finditer(kinds)]
 
 
 @lru_cache(maxsize=4096)
@@ -108,13 +110,6 @@ def _kind(character: str) -> str:
 
 
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")  # scripts that do not part words
-
-
-class Span(NamedTuple):
-    """Characters start to end, the last not counted."""
-
-    start: int
-    end: int
 
 
 def occurrences(word: str, text: str) -> list[Span]:
@@ -175,9 +170,6 @@ def _ends(before: str, end: re.Match[str], after: str) -> bool:
     if word is None:
         return True
     small = word[0].lower()
-    return not (small in NAME_FOLLOWS or (small in NUMBER_FOLLOWS and begins.isdigit()) or _initials(word[0]))
-
-
-def _initials(word: str) -> bool:
-    """Return True for initials: J. of J. S. Bach, U.S. of the U.S. Senate; but *I* is a word: it was I."""
-    return word.isupper() and word != "I" and all(len(letter) == 1 for letter in word.split("."))
+    # J. of J. S. Bach, U.S. of the U.S. Senate; but *I* is a word: it was I.
+    initials = word[0].isupper() and word[0] != "I" and all(len(letter) == 1 for letter in word[0].split("."))
+    return not (small in NAME_FOLLOWS or (small in NUMBER_FOLLOWS and begins.isdigit()) or initials)

@@ -27,7 +27,9 @@ class Stream:
 
     def add(self, ids: Sequence[int]) -> str:
         """Add ids and return the text that has become final, which may be empty."""
-        spoken = [i for i in ids if self._speaks(i)]
+        # Special and unknown ids, which have no text, must not push others out of the tail.
+        known = [i for i in ids if self._tokenizer.raw.id_to_token(i) is not None]
+        spoken = [i for i in known if i not in self._tokenizer.specials]
         self._tail += spoken
         if not spoken or self._in_a_run_of_bytes():
             return ""
@@ -43,10 +45,6 @@ class Stream:
         rest = self._tokenizer.decode(self._tail)[self._given :]
         self._tail, self._given = [], 0
         return rest
-
-    def _speaks(self, i: int) -> bool:
-        """Return True if the id has text; special and unknown ids must not push others out of the tail."""
-        return i not in self._tokenizer.specials and self._tokenizer.raw.id_to_token(i) is not None
 
     def _in_a_run_of_bytes(self) -> bool:
         """Return True within a run of byte tokens like <0xC3>, which become characters only when the run has ended."""

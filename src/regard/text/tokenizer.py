@@ -77,10 +77,6 @@ class Tokenizer:
         """Return the highest id + 1: the number of rows of an embedding table."""
         return self._length
 
-    @property
-    def size(self) -> int:
-        return len(self)
-
     def encode(self, text: str) -> list[int]:
         return self.encode_batch([text])[0]
 
@@ -94,8 +90,11 @@ class Tokenizer:
         """Encode texts and return the character offsets of the tokens too."""
         found = _encode(self.raw.encode_batch, texts)
         rows = [place_tokens(text, encoding.ids, encoding.offsets) for text, encoding in zip(texts, found)]
-        if self._unknown is not None:
-            self._note(texts, rows)
+        if (noted := self._unknown) is not None:
+            for text, (ids, starts, ends) in zip(texts, rows):
+                for i, start, end in zip(ids, starts, ends):
+                    if i == self.roles.unk and start < end and len(noted) < NOTED:
+                        noted[text[start:end]] = None
         return rows
 
     @contextmanager
@@ -106,13 +105,6 @@ class Tokenizer:
             yield found
         finally:
             self._unknown = None
-
-    def _note(self, texts: Sequence[str], rows: Sequence[Placed]) -> None:
-        assert self._unknown is not None
-        for text, (ids, starts, ends) in zip(texts, rows):
-            for i, start, end in zip(ids, starts, ends):
-                if i == self.roles.unk and start < end and len(self._unknown) < NOTED:
-                    self._unknown[text[start:end]] = None
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of the ids without special tokens."""

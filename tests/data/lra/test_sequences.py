@@ -98,7 +98,7 @@ def test_a_chunk_survives_the_pipe(given: list[list[int]]) -> None:
 
 def test_processes_draw_what_one_draws() -> None:
     entry = "builtin:parity@length=2-20/train"
-    asked, kind = parse_request(entry), SETS["parity"].generator
+    asked, kind = parse_request(entry), SETS["parity"]
     with generate_chunks(entry, kind, asked) as alone:
         expected = list(islice(alone, 3))
     started = [_start(entry, number, 2) for number in range(2)]

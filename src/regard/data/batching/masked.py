@@ -202,8 +202,7 @@ class MaskedBatch:
     strange_N: Tensor | None = None  # and whether their second texts come from elsewhere
     judged_T: Tensor | None = None  # places of all words in the flattened ids, where that is asked for
 
-    def to(self, device: torch.device) -> MaskedBatch:
-        return to_device(self, device)
+    to = to_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,7 +288,9 @@ class MaskedPassages:
         numbers_T = np.repeat(rows, laid.lengths_N) * self.passages.window + laid.places_T
         ids_T, where_M = self.masking(laid, wanted_N, numbers_T)
         ids_BL, words = self._rows(ids_T, laid.lengths_N)
-        places_T = np.arange(len(ids_T)) if self.packed else self._in_rows(laid, ids_BL.shape[1])
+        places_T = np.arange(len(ids_T))
+        if not self.packed:
+            places_T = laid.places_T + np.repeat(np.arange(len(rows)) * ids_BL.shape[1], laid.lengths_N)
         judged_T = places_T[self.masking.is_word(laid.ids_T)] if self.judged else None
         texts, masked = (words.sequences, round_up(len(where_M))) if isinstance(words, Packing) else (len(rows), len(where_M))
         chance_M = uniform(self.masking.seed, "sample", numbers_T[where_M]).astype(np.float32)
@@ -311,9 +312,6 @@ class MaskedPassages:
             words = Packing.filled(lengths_N)
             return fill_up(flat_T, words.tokens)[None], words
         return pad_rows(flat_T, lengths_N)
-
-    def _in_rows(self, laid: Laid, width: int) -> np.ndarray:
-        return np.repeat(np.arange(len(laid.lengths_N)) * width, laid.lengths_N) + laid.places_T
 
     def in_order(self) -> Iterator[MaskedBatch]:
         """Yield every passage of the first epoch, always with the same masks, for scoring."""

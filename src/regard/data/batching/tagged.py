@@ -14,19 +14,17 @@ more context on its shorter side: up to the middle of what they share it is the 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from regard.core.packing import IGNORED, Packing, Words, fill_up, round_up, to_device
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.batching.pairs import Ragged, TextBatches, pad_rows
+from regard.data.batching.pairs import Ragged, TextBatches, digest, pad_rows
 from regard.text.tokenizer import Tokenizer
 
 
@@ -82,8 +80,7 @@ class TaggedTexts:
         return len(self.places.flat)
 
     def digest(self) -> str:
-        parts = (part for ragged in (self.ids, self.places, self.tags) for part in (ragged.offsets, ragged.flat))
-        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+        return digest(self.ids, self.places, self.tags)
 
 
 @dataclass(frozen=True)
@@ -94,8 +91,7 @@ class TaggedBatch:
     tags_W: Tensor  # IGNORED where packed words end and filler begins
     tokens: int  # what the loss is counted in: here, words
 
-    def to(self, device: torch.device) -> TaggedBatch:
-        return to_device(self, device)
+    to = to_device
 
 
 def make_batch(data: TaggedTexts, rows: np.ndarray, packed: bool = False) -> TaggedBatch:

@@ -17,11 +17,11 @@ others; who is in a hurry (see `tasks/classification/reader.py`) takes the numbe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
@@ -146,32 +146,22 @@ SEED = 2021
 PREFIX = "builtin:"
 
 
-class Set(NamedTuple):
-    generator: Generator
-    settings: type
-    symbols: tuple[str, ...]
-    labels: tuple[str, ...]
-    sizes: Mapping[str, int]
-
-
 ARENA_SIZES = {"train": 96_000, "valid": 2_000, "test": 2_000}
 PICTURES = {"train": 160_000, "valid": 20_000, "test": 20_000}
 SMALL_SIZES = {"train": 20_000, "valid": 1_000, "test": 2_000}
-LISTOPS = Generator("listops", formal.draw_listops, parted=True, rate=6000)
-PATHFINDER = Generator("pathfinder", pathfinder.draw, parted=False, rate=500)
-PARITY = Generator("parity", formal.draw_parity, parted=True, rate=100_000)
-DYCK = Generator("dyck", formal.draw_dyck, parted=True, rate=30_000)
-SETS = {
-    "listops": Set(LISTOPS, formal.ListOps, formal.SYMBOLS, formal.DIGITS, ARENA_SIZES),
-    "pathfinder": Set(PATHFINDER, pathfinder.Pathfinder, pathfinder.SYMBOLS, pathfinder.LABELS, PICTURES),
-    "parity": Set(PARITY, formal.Parity, formal.BITS, formal.PARITIES, SMALL_SIZES),
-    "dyck": Set(DYCK, formal.Dyck, formal.BRACKETS, formal.BALANCED, SMALL_SIZES),
-}
+PATHS = pathfinder.Pathfinder, pathfinder.SYMBOLS, pathfinder.LABELS, PICTURES
+GENERATORS = (
+    Generator("listops", formal.draw_listops, formal.ListOps, formal.SYMBOLS, formal.DIGITS, ARENA_SIZES, rate=6000),
+    Generator("pathfinder", pathfinder.draw, *PATHS, rate=500, parted=False),
+    Generator("parity", formal.draw_parity, formal.Parity, formal.BITS, formal.PARITIES, SMALL_SIZES, rate=100_000),
+    Generator("dyck", formal.draw_dyck, formal.Dyck, formal.BRACKETS, formal.BALANCED, SMALL_SIZES, rate=30_000),
+)
+SETS = {generator.name: generator for generator in GENERATORS}
 
 
 def is_generated(entry: str) -> bool:
     """Return True if the entry names one of these sets."""
-    return entry.startswith(PREFIX) and _name(entry) in SETS
+    return entry.startswith(PREFIX) and entry.removeprefix(PREFIX).partition("/")[0].partition("@")[0] in SETS
 
 
 def generate_sequences(entry: str, limit: int | None = None) -> Sequences:
@@ -180,15 +170,11 @@ def generate_sequences(entry: str, limit: int | None = None) -> Sequences:
     chosen = SETS[asked.name]
 
     def make() -> SequenceArrays:
-        with generate_chunks(entry, chosen.generator, asked) as chunks:
-            return collect_split(chosen.generator, chunks, asked.split, asked.size)
+        with generate_chunks(entry, chosen, asked) as chunks:
+            return collect_split(chosen, chunks, asked.split, asked.size)
 
     found = load_or_generate(str(asked), make)
     return Sequences(chosen.symbols, found.flat, found.lengths, chosen.labels, found.labels, entry)
-
-
-def _name(entry: str) -> str:
-    return entry.removeprefix(PREFIX).partition("/")[0].partition("@")[0]
 
 
 def parse_request(entry: str, limit: int | None = None) -> Request:

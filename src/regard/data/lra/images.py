@@ -40,13 +40,10 @@ def is_pictures(entry: str) -> bool:
 
 def read_pictures(entry: str, limit: int | None = None) -> Sequences:
     path, side = Path(_path(entry)).expanduser(), _side(entry)
-    if path.is_dir():
-        images, labels, names = _labelled(path, _in_folder(path), side)
+    if path.is_dir() or is_archive(path):
+        images, labels, names = _labelled(path, _in_folder(path) if path.is_dir() else _in_archive(path), side)
     else:
-        if is_archive(path):
-            images, labels, names = _labelled(path, _in_archive(path), side)
-        else:
-            images, labels, names = _cifar(path, side) if path.name.lower().endswith(".bin") else _arrays(path, side)
+        images, labels, names = _cifar(path, side) if path.name.lower().endswith(".bin") else _arrays(path, side)
     images, labels = images[:limit], labels[:limit]
     lengths = np.full(len(images), images[0].size)
     return Sequences(GREYS, images.reshape(-1), lengths, names, labels, entry)

@@ -170,7 +170,9 @@ def _must_have_no_header(place: str, first: Sequence[str], below: Rows, numbers:
     alike = len(different) < len(labels) or all(map(is_number, different))
     if len(different) > 1 and name not in different and not is_number(name) and alike:
         by_number = ",".join((*numbers[1:], numbers[0]) if swapped else numbers)
-        advised = suggest_columns(first, below, sum(not numbers_rows(*both) for both in _columns(first, whole)) - 1)
+        advised = suggest_columns(
+            first, below, sum(not numbers_rows(name, [row[n] for row in whole]) for n, name in enumerate(first)) - 1
+        )
         raise UserError(
             f"{place} looks like a header: its label {name[:40]!r} is nowhere else. Choose by its names, "
             f"{columns_setting(advised or first)}; or, if it is an example, by numbers, data.columns={by_number}."
@@ -224,10 +226,6 @@ def _unsure(place: str, what: str, names: Sequence[str], rows: Rows, guess: Choi
 
 def _names(first: Sequence[str]) -> list[str]:
     return [name for name in first if is_name(name)]
-
-
-def _columns(first: Sequence[str], rows: Rows) -> list[tuple[str, list[str]]]:
-    return [(name, [row[n] for row in rows]) for n, name in enumerate(first)]
 
 
 def _few(values: Sequence[str]) -> bool:

@@ -134,11 +134,9 @@ def is_header(first: Sequence[str], below: Rows, chosen: Sequence[str]) -> bool:
     if len(set(first)) < len(first) or any(len(name) > LONGEST_NAME for name in first):
         return False
     columns = [number for number, name in enumerate(first) if name in chosen]
-    return not any(len(row) > column and _alike(row[column], first[column]) for column in columns for row in below)
-
-
-def _alike(cell: str, name: str) -> bool:
-    return len(cell) <= LONGEST_NAME and words(cell) == words(name)
+    named = {number: words(first[number]) for number in columns}
+    cells = ((number, row[number]) for number in columns for row in below if len(row) > number)
+    return not any(len(cell) <= LONGEST_NAME and words(cell) == named[number] for number, cell in cells)
 
 
 def is_header_of_texts(first: Sequence[str], below: Rows, chosen: Sequence[str]) -> bool:

@@ -57,23 +57,11 @@ class Column(NamedTuple):
 class _Row(NamedTuple):
     line: int
     number: str
+    form: str
+    head: str
+    relation: str
+    spaced: bool
     cells: list[str]
-
-    @property
-    def form(self) -> str:
-        return self.cells[1]
-
-    @property
-    def head(self) -> str:
-        return self.cells[6]
-
-    @property
-    def relation(self) -> str:
-        return self.cells[7]
-
-    @property
-    def spaced(self) -> bool:
-        return "SpaceAfter=No" not in self.cells[9].split("|")
 
 
 def read_conllu(path: Path, limit: int | None = None) -> list[Parsed]:
@@ -82,7 +70,7 @@ def read_conllu(path: Path, limit: int | None = None) -> list[Parsed]:
     must_be_file(path)
     if not is_conllu(path):
         raise UserError(f"{path} must end in .conllu (or .conllu.gz), the format of dependency trees; give such a file.")
-    found = list(islice(_sentences(path), limit))
+    found = list(islice((_parsed(path, rows) for _, rows in _blocks(path)), limit))
     if not found:
         raise UserError(f"{path} has no sentences: all of its lines are comments. Give a file with words in it.")
     return found
@@ -113,10 +101,6 @@ def _number_of(path: Path, name: str) -> int:
     return NAMES.index(name.lower())
 
 
-def _sentences(path: Path) -> Iterator[Parsed]:
-    return (_parsed(path, rows) for _, rows in _blocks(path))
-
-
 def _blocks(path: Path) -> Iterator[tuple[int, list[_Row]]]:
     """Yield the lines of each sentence without comments, and the number of its document."""
     rows, document = list[_Row](), 0
@@ -138,12 +122,12 @@ def _row(path: Path, line: int, text: str) -> _Row:
             f"{path}, line {line}: columns found: {len(cells)}, expected: {len(NAMES)} with tabs between them, as CoNLL-U has "
             "them. Give a file of a treebank, such as one of Universal Dependencies."
         )
-    number, form = cells[:2]
+    number, form, *_, head, relation, _, other = cells
     if not NUMBER.fullmatch(number):
         raise UserError(f"{path}, line {line}: {number!r} is no number of a word; expected 1, 2, ..., 1-2 or 8.1.")
     if not form.strip():
         raise UserError(f"{path}, line {line}: the word is empty. Fill in the second column, or take the line out.")
-    return _Row(line, number, cells)
+    return _Row(line, number, form, head, relation, "SpaceAfter=No" not in other.split("|"), cells)
 
 
 def _words(path: Path, rows: list[_Row]) -> list[_Row]:

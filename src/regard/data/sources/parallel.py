@@ -15,7 +15,6 @@ ignore them, so that one recipe can mix sources.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
@@ -26,8 +25,17 @@ from regard.core.errors import UserError
 from regard.data.builtin import read_builtin
 from regard.data.sources import Pair
 from regard.data.sources.columns import SAMPLE, is_header, pair_columns
-from regard.data.sources.files import must_be_file, numbered_lines
-from regard.data.sources.records import Record, hub_records, json_records, separator_hint, table_records, table_rows, text_of
+from regard.data.sources.files import must_be_file, numbered_lines, suffix_of
+from regard.data.sources.records import (
+    Record,
+    at_least_one,
+    hub_records,
+    json_records,
+    separator_hint,
+    table_records,
+    table_rows,
+    text_of,
+)
 
 Columns = tuple[str, str]
 BUILTIN = ("english-french", "dates")
@@ -39,10 +47,7 @@ def read_pairs(where: tuple[str, ...], columns: Columns | None = None, limit: in
     """Read all pairs, or the first `limit`."""
     if limit is not None and limit < 1:
         raise UserError(f"A limit of {limit} pairs leaves nothing to read. Give 1 or more, or none.")
-    pairs = list(islice(_pairs(where, columns), limit))
-    if not pairs:
-        raise UserError(f"{' and '.join(where)}: there are no pairs in it. Give data with at least one.")
-    return pairs
+    return at_least_one(list(islice(_pairs(where, columns), limit)), where, "pairs")
 
 
 def _pairs(where: tuple[str, ...], columns: Columns | None) -> Iterator[Pair]:
@@ -64,7 +69,7 @@ def _pairs(where: tuple[str, ...], columns: Columns | None) -> Iterator[Pair]:
 def _from_aligned(source: Path, target: Path) -> Iterator[Pair]:
     for path in (source, target):
         must_be_file(path)
-        if _suffix(path) in TABLES:
+        if suffix_of(path) in TABLES:
             raise UserError(
                 f"{path} is a table, which holds both sides, but two files were given: {source} and {target}. Give one table "
                 "alone, or two text files in which line n of one belongs to line n of the other."
@@ -84,27 +89,17 @@ def _from_aligned(source: Path, target: Path) -> Iterator[Pair]:
 
 def _from_table(path: Path, columns: Columns | None) -> Iterator[Pair]:
     must_be_file(path)
-    match _suffix(path):
+    match suffix_of(path):
         case ".tsv" | ".csv":
-            return _from_rows(path, columns)
+            names = columns or header_sides(path) or _two(path)
+            return (_pick(record, names) for record in table_records(path, table_rows(path), names))
         case ".jsonl" | ".ndjson":
-            example = json.dumps(dict.fromkeys(columns or NAMED, "..."))
-            return (_pick(record, columns or NAMED) for record in json_records(path, example))
+            return (_pick(record, columns or NAMED) for record in json_records(path, columns or NAMED))
         case _:
             raise UserError(
                 f"{path} is one file of plain text, but pairs need two: {path},OTHER with line n of one belonging to line n "
                 f"of the other. A file with both sides must be named *{', *'.join(TABLES)}."
             )
-
-
-def _suffix(path: Path) -> str:
-    return Path(path.name.lower().removesuffix(".gz")).suffix
-
-
-def _from_rows(path: Path, columns: Columns | None) -> Iterator[Pair]:
-    names = columns or header_sides(path) or _two(path)
-    for record in table_records(path, table_rows(path), names):
-        yield _pick(record, names)
 
 
 def header_sides(path: Path) -> Columns | None:
@@ -128,7 +123,7 @@ def describe_columns(where: tuple[str, ...], columns: Columns | None) -> list[st
     """Describe which columns were chosen of a table whose columns were not given."""
     if columns or len(where) != 1 or where[0].startswith(("builtin:", "hf:")):
         return []
-    if _suffix(path := Path(where[0]).expanduser()) not in (".tsv", ".csv") or not (found := header_sides(path)):
+    if suffix_of(path := Path(where[0]).expanduser()) not in (".tsv", ".csv") or not (found := header_sides(path)):
         return []
     return [f"{path}: source {found[0]!r}, target {found[1]!r}, by its header. For others: data.columns=SOURCE,TARGET"]
 
@@ -137,22 +132,16 @@ def _pick(record: Record, columns: Columns) -> Pair:
     place, values = record
     inner = values.get("translation")
     values = inner if isinstance(inner, Mapping) else values
-    return Pair(*(_text((place, values), column) for column in columns))
-
-
-def _text(record: Record, column: str) -> str:
-    text = text_of(record, column, "data.columns=NAME,NAME")
-    _must_have_text(text, record[0], f"column {column!r}")
-    return text
+    texts = []
+    for column in columns:
+        texts.append(text_of((place, values), column, "data.columns=NAME,NAME"))
+        _must_have_text(texts[-1], place, f"column {column!r}")
+    return Pair(*texts)
 
 
 def _must_have_text(text: str, place: str, what: str) -> None:
     if not text.strip():
         raise UserError(f"{place}: {what} is empty, but both sides need text. Fill it in, or take it out on both sides.")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise UserError(f"{place}: {what} holds half a character (a lone surrogate). Take it out.") from error
 
 
 LONG = 1000  # characters: some 150 words, more than most sentences and costly to attend over
