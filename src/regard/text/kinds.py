@@ -28,6 +28,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -88,15 +89,11 @@ def cut(kind: Kind, lowercase: bool) -> Cut:
             return Cut(untouched, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True), decoders.ByteLevel())
 
 
-def _byte_letters() -> dict[str, int]:
-    """Return one visible letter for each byte, as in GPT-2: printable Latin-1 stands for itself, the rest is shifted."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    moved = [byte for byte in range(256) if byte not in printable]
-    letter_of = {byte: chr(byte) for byte in printable} | {byte: chr(256 + i) for i, byte in enumerate(moved)}
-    return {letter_of[byte]: byte for byte in range(256)}
-
-
-BYTE_LETTERS = _byte_letters()
+PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+SHIFTED = sorted({*range(256)} - {*PRINTABLE})
+LETTERS = [*map(chr, PRINTABLE), *map(chr, range(256, 256 + len(SHIFTED)))]
+BYTE_LETTERS = dict(sorted(zip(LETTERS, [*PRINTABLE, *SHIFTED]), key=itemgetter(1)))
+"""One visible letter for each byte, as in GPT-2: printable Latin-1 stands for itself, the rest is shifted."""
 
 
 def visible(piece: str) -> str:

@@ -271,12 +271,11 @@ def _stays_inside(units: np.ndarray, texts: np.ndarray) -> bool:
         waiting &= ~found
         reached = base[found]
         ends = base[found & ((units & HAS_LEAF) > 0)]
-        if (ends >= len(units)).any() or not _begin_characters(units[ends] & (LEAF - 1), texts):
+        if (ends >= len(units)).any():
+            return False
+        places = units[ends] & (LEAF - 1)
+        if (places >= len(texts)).any() or ((texts[places] & 0xC0) == 0x80).any():
             return False
         if not found.any():
             return True
     return False
-
-
-def _begin_characters(places: np.ndarray, texts: np.ndarray) -> bool:
-    return bool((places < len(texts)).all() and ((texts[places] & 0xC0) != 0x80).all())

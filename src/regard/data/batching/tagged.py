@@ -41,8 +41,12 @@ class WordReader:
 
         All the latter, one after the other, are the words of the sentences in their order.
         """
-        room = self.window - 2
-        pieces = self._pieces(sorted({word for words in sentences for word in words}), room // LARGEST)
+        room, unknown = self.window - 2, self.tokenizer.roles.unk
+        known = sorted({word for words in sentences for word in words})
+        spaced = [f" {word}" for word in known] if self.tokenizer.decodes("ByteLevel") else known
+        nothing = [self.marks.end if unknown is None else unknown]
+        # Each word is encoded once; one that would fill a window keeps its first tokens.
+        pieces = {word: ids[: room // LARGEST] or nothing for word, ids in zip(known, self.tokenizer.encode_batch(spaced))}
         rows, places = list[list[int]](), list[np.ndarray]()
         for words in sentences:
             cut = [pieces[word] for word in words]
@@ -52,13 +56,6 @@ class WordReader:
                 rows.append([self.marks.start, *(i for ids in cut[first:last] for i in ids), self.marks.end])
                 places.append(1 + starts[asked:until] - starts[first])
         return Ragged(rows), Ragged(places)  # type: ignore[arg-type]
-
-    def _pieces(self, words: list[str], most: int) -> dict[str, list[int]]:
-        """Encode each word once; a word that would fill a window keeps its first tokens."""
-        spaced = [f" {word}" for word in words] if self.tokenizer.decodes("ByteLevel") else words
-        unknown = self.tokenizer.roles.unk
-        nothing = [self.marks.end if unknown is None else unknown]
-        return {word: ids[:most] or nothing for word, ids in zip(words, self.tokenizer.encode_batch(spaced))}
 
 
 @dataclass(frozen=True)

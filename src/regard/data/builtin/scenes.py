@@ -180,24 +180,20 @@ def draw(scene: Scene, side: int) -> np.ndarray:
     for group, boxes in zip(scene.groups, scene.boxes):
         for box in boxes:
             paint = _colour(np.array(PAINT[group.colour]) + random.uniform(-TINT, TINT, 3))
-            _draw(pen, group.shape, [FINER * side * share for share in box], paint)
+            left, top, right, bottom = (FINER * side * share for share in box)
+            match group.shape:
+                case "circle":
+                    pen.ellipse((left, top, right, bottom), fill=paint)
+                case "square":
+                    pen.rectangle((left, top, right, bottom), fill=paint)
+                case "triangle":
+                    pen.polygon([(left, bottom), (right, bottom), ((left + right) / 2, top)], fill=paint)
     grain = GRAIN * random.standard_normal((side, side, 1), np.float32)
     return (np.asarray(picture.reduce(FINER)) + grain).clip(0, 255).astype(np.uint8)
 
 
 def draw_all(scenes: Sequence[Scene], side: int) -> np.ndarray:
     return np.stack([draw(scene, side) for scene in scenes])
-
-
-def _draw(pen: ImageDraw.ImageDraw, shape: str, box: list[float], paint: tuple[int, int, int]) -> None:
-    left, top, right, bottom = Box(*box)
-    match shape:
-        case "circle":
-            pen.ellipse((left, top, right, bottom), fill=paint)
-        case "square":
-            pen.rectangle((left, top, right, bottom), fill=paint)
-        case "triangle":
-            pen.polygon([(left, bottom), (right, bottom), ((left + right) / 2, top)], fill=paint)
 
 
 def _colour(rgb: np.ndarray) -> tuple[int, int, int]:

@@ -190,14 +190,14 @@ def parse_request(entry: str, limit: int | None = None) -> Request:
         key, equals, value = assignment.partition("=")
         if key not in kinds or not equals:
             raise UserError(f"{entry}: {assignment!r} is not a setting of {name}, written @KEY=VALUE{nearest(key, kinds)}")
-        found[key] = Range.read(value) if kinds[key] == "Range" else _whole(entry, key, value)
+        if kinds[key] == "Range":
+            found[key] = Range.read(value)
+        elif value.isascii() and value.isdecimal() and len(value) < 10:
+            found[key] = int(value)
+        else:
+            such = 2 if key == "kinds" else 32
+            raise UserError(f"{entry}: @{key}={value} must be a whole number below a billion, such as {such}.")
     count, seed = found.pop("count", chosen.sizes[split]), found.pop("seed", SEED)
     if not count:
         raise UserError(f"{entry}: @count must be at least 1.")
     return Request(name, chosen.settings(**found), split, count if limit is None else min(limit, count), seed)
-
-
-def _whole(entry: str, key: str, value: str) -> int:
-    if not (value.isascii() and value.isdecimal() and len(value) < 10):
-        raise UserError(f"{entry}: @{key}={value} must be a whole number below a billion, such as {2 if key == 'kinds' else 32}.")
-    return int(value)

@@ -34,12 +34,15 @@ WEIGHTS = np.array([0.299, 0.587, 0.114])
 
 def is_pictures(entry: str) -> bool:
     """Return True if the entry names images and not texts, judging by its name alone."""
-    path, name = Path(_path(entry)).expanduser(), _path(entry).lower()
-    return name.endswith((*ARCHIVES, ".bin", ".npz")) or (":" not in entry and path.is_dir())
+    name = entry.partition("@side=")[0]
+    return name.lower().endswith((*ARCHIVES, ".bin", ".npz")) or (":" not in entry and Path(name).expanduser().is_dir())
 
 
 def read_pictures(entry: str, limit: int | None = None) -> Sequences:
-    path, side = Path(_path(entry)).expanduser(), _side(entry)
+    name, given, value = entry.partition("@side=")
+    if given and not (value.isascii() and value.isdecimal() and 1 <= int(value[:6]) <= 1024):
+        raise UserError(f"{entry}: @side={value} must be a whole number of pixels from 1 to 1024, such as @side=32.")
+    path, side = Path(name).expanduser(), int(value) if given else None
     if path.is_dir() or is_archive(path):
         images, labels, names = _labelled(path, _in_folder(path) if path.is_dir() else _in_archive(path), side)
     else:
@@ -47,17 +50,6 @@ def read_pictures(entry: str, limit: int | None = None) -> Sequences:
     images, labels = images[:limit], labels[:limit]
     lengths = np.full(len(images), images[0].size)
     return Sequences(GREYS, images.reshape(-1), lengths, names, labels, entry)
-
-
-def _path(entry: str) -> str:
-    return entry.partition("@side=")[0]
-
-
-def _side(entry: str) -> int | None:
-    _, given, value = entry.partition("@side=")
-    if given and not (value.isascii() and value.isdecimal() and 1 <= int(value[:6]) <= 1024):
-        raise UserError(f"{entry}: @side={value} must be a whole number of pixels from 1 to 1024, such as @side=32.")
-    return int(value) if given else None
 
 
 def grey(images: np.ndarray) -> np.ndarray:

@@ -28,7 +28,6 @@ from regard.data.sources.columns import SAMPLE, is_header, pair_columns
 from regard.data.sources.files import must_be_file, numbered_lines, suffix_of
 from regard.data.sources.records import (
     Record,
-    at_least_one,
     hub_records,
     json_records,
     separator_hint,
@@ -47,7 +46,9 @@ def read_pairs(where: tuple[str, ...], columns: Columns | None = None, limit: in
     """Read all pairs, or the first `limit`."""
     if limit is not None and limit < 1:
         raise UserError(f"A limit of {limit} pairs leaves nothing to read. Give 1 or more, or none.")
-    return at_least_one(list(islice(_pairs(where, columns), limit)), where, "pairs")
+    if not (pairs := list(islice(_pairs(where, columns), limit))):
+        raise UserError(f"{' and '.join(where)}: there are no pairs in it. Give data with at least one.")
+    return pairs
 
 
 def _pairs(where: tuple[str, ...], columns: Columns | None) -> Iterator[Pair]:
