@@ -63,8 +63,6 @@ class Bounds:
 
 Count = Annotated[int, Bounds(1)]
 Fraction = Annotated[float, Bounds(0, 1, below=True)]
-Positive = Annotated[float, Bounds(0, above=True)]
-NonNegative = Annotated[float, Bounds(0)]
 
 
 def check_bounds(config: Any, prefix: str) -> None:

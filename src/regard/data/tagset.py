@@ -214,7 +214,13 @@ def repair_tags(sentences: Sequence[TaggedSentence], scheme: Scheme, repair: boo
         if faults := find_broken(sentence.tags, scheme):
             tags = tags_of_spans(spans(sentence.tags), len(sentence.tags), scheme)
             if not repair:
-                raise _breaks(sentence, scheme, faults[0], tags[faults[0]])
+                n = faults[0]
+                after = f"behind {sentence.tags[n - 1]!r}" if n else "at the beginning of a sentence"
+                raise UserError(
+                    f"{sentence.at(n)}: the tag {sentence.tags[n]!r} {after} breaks {scheme}, which has {tags[n]!r} there. "
+                    "Correct it, set data.repair=true to have all such tags repaired, or data.scheme if the file is in another "
+                    "scheme."
+                )
             sentence, repaired = sentence._replace(tags=tuple(tags)), repaired + len(faults)
         found.append(sentence)
     return found, repaired
@@ -228,14 +234,6 @@ def _must_be_marked(sentence: TaggedSentence, scheme: Scheme) -> None:
                 f"{sentence.at(n)}: the tag {tag[:40]!r} is none of {scheme}, which has {known}. Correct it, or set "
                 "data.scheme=plain to take every tag as it stands."
             )
-
-
-def _breaks(sentence: TaggedSentence, scheme: Scheme, n: int, expected: str) -> UserError:
-    after = f"behind {sentence.tags[n - 1]!r}" if n else "at the beginning of a sentence"
-    return UserError(
-        f"{sentence.at(n)}: the tag {sentence.tags[n]!r} {after} breaks {scheme}, which has {expected!r} there. Correct it, set "
-        "data.repair=true to have all such tags repaired, or data.scheme if the file is in another scheme."
-    )
 
 
 def describe_tags(sentences: Sequence[TaggedSentence], scheme: Scheme, shown: int = 8) -> list[str]:

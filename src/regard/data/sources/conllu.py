@@ -144,25 +144,22 @@ def _words(path: Path, rows: list[_Row]) -> list[_Row]:
 def _parsed(path: Path, rows: list[_Row]) -> Parsed:
     words = _words(path, rows)
     for row in words:
-        _must_be_head(path, row, len(words))
+        if not row.head.isdecimal() or not row.relation.strip("_ "):
+            raise UserError(
+                f"{path}, line {row.line}: {row.form!r} has the head {row.head!r} and the relation {row.relation!r}; expected a "
+                "number and a name. Give a file that was parsed."
+            )
+        if int(row.head) > len(words) or int(row.head) == int(row.number):
+            raise UserError(
+                f"{path}, line {row.line}: the head of {row.form!r} is word {row.head}, but words go to {len(words)}, and "
+                "none is its own."
+            )
     text, spans = _spelled(path, rows)
     found = [
         Word(row.form, *span, int(row.head) - 1 if int(row.head) else ROOT, row.relation.partition(":")[0])
         for row, span in zip(words, spans)
     ]
     return Parsed(text, tuple(found), f"{path}, line {rows[0].line}")
-
-
-def _must_be_head(path: Path, row: _Row, count: int) -> None:
-    if not row.head.isdecimal() or not row.relation.strip("_ "):
-        raise UserError(
-            f"{path}, line {row.line}: {row.form!r} has the head {row.head!r} and the relation {row.relation!r}; expected a "
-            "number and a name. Give a file that was parsed."
-        )
-    if int(row.head) > count or int(row.head) == int(row.number):
-        raise UserError(
-            f"{path}, line {row.line}: the head of {row.form!r} is word {row.head}, but words go to {count}, and none is its own."
-        )
 
 
 def _spelled(path: Path, rows: list[_Row]) -> tuple[str, list[tuple[int, int]]]:

@@ -202,9 +202,6 @@ class Summary:
             *(f"  warning: {sentence}" for sentence in self.warnings()),
         ]
 
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
-
 
 def check_pairs(pairs: Sequence[Pair], name: str, *, long: int = LONG, lopsided: float = LOPSIDED) -> Summary:
     """Count and measure; `long` is in characters, `lopsided` how many times longer one side may be."""
