@@ -29,7 +29,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -157,22 +157,13 @@ Learner = Callable[[Cut, list[str], int, int], models.Model]
 
 def learn_bpe(how: Cut, texts: list[str], size: int, minimum_count: int) -> models.Model:
     _need_room("bpe", size, {"characters": len(_letters(how, texts))})
-    trainer = trainers.BpeTrainer(
-        vocab_size=size, min_frequency=minimum_count, special_tokens=list(SPECIALS), show_progress=False
-    )
-    return _train(models.BPE(unk_token=UNKNOWN), trainer, how, texts).model
+    return _train(models.BPE(unk_token=UNKNOWN), trainers.BpeTrainer, how, texts, size, min_frequency=minimum_count).model
 
 
 def learn_byte_bpe(how: Cut, texts: list[str], size: int, minimum_count: int) -> models.Model:
     """Learn byte-level BPE: all 256 bytes are tokens, so that every text can be encoded."""
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        min_frequency=minimum_count,
-        special_tokens=list(SPECIALS),
-        initial_alphabet=list(BYTE_LETTERS),
-        show_progress=False,
-    )
-    return _train(models.BPE(), trainer, how, texts).model
+    settings = {"min_frequency": minimum_count, "initial_alphabet": list(BYTE_LETTERS)}
+    return _train(models.BPE(), trainers.BpeTrainer, how, texts, size, **settings).model
 
 
 def learn_wordpiece(how: Cut, texts: list[str], size: int, minimum_count: int) -> models.Model:
@@ -180,22 +171,16 @@ def learn_wordpiece(how: Cut, texts: list[str], size: int, minimum_count: int) -
     # The trainer would number these in the order of a hash table, which differs from run to run and breaks its ties.
     continuations = sorted({"##" + letter for word in words for letter in word[1:]})
     _need_room("wordpiece", size, {"characters": len(set().union(*words)), "continuations": len(continuations)})
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=size,
-        min_frequency=minimum_count,
-        special_tokens=[*SPECIALS, *continuations],
-        continuing_subword_prefix="##",
-        show_progress=False,
-    )
-    return _train(models.WordPiece(unk_token=UNKNOWN), trainer, how, texts).model
+    settings = {"min_frequency": minimum_count, "special_tokens": [*SPECIALS, *continuations], "continuing_subword_prefix": "##"}
+    return _train(models.WordPiece(unk_token=UNKNOWN), trainers.WordPieceTrainer, how, texts, size, **settings).model
 
 
 def learn_unigram(how: Cut, texts: list[str], size: int, minimum_count: int) -> models.Model:
     _refuse_minimum_count("unigram", minimum_count)
     letters = _letters(how, texts)
     _need_room("unigram", size, {"characters": len(letters)})  # with less room than this the trainer would never return
-    trainer = trainers.UnigramTrainer(vocab_size=size, special_tokens=list(SPECIALS), unk_token=UNKNOWN, show_progress=False)
-    trained = json.loads(_train(models.Unigram(), trainer, how, texts).to_str())["model"]["vocab"]
+    found = _train(models.Unigram(), trainers.UnigramTrainer, how, texts, size, unk_token=UNKNOWN)
+    trained = json.loads(found.to_str())["model"]["vocab"]
     scores = _settled(dict(trained[len(SPECIALS) :]), letters)
     room = size - len(SPECIALS) - len(letters)  # the trainer overshoots when there is room for nothing but letters
     ranked = sorted(scores, key=lambda piece: (-scores[piece], piece))
@@ -206,10 +191,8 @@ def learn_unigram(how: Cut, texts: list[str], size: int, minimum_count: int) -> 
 
 def learn_frequent(how: Cut, texts: list[str], size: int, minimum_count: int) -> models.Model:
     """Learn the `size` most frequent words, or characters."""
-    trainer = trainers.WordLevelTrainer(
-        vocab_size=size, min_frequency=minimum_count, special_tokens=list(SPECIALS), show_progress=False
-    )
-    trained = _train(models.WordLevel(unk_token=UNKNOWN), trainer, how, texts)
+    model = models.WordLevel(unk_token=UNKNOWN)
+    trained = _train(model, trainers.WordLevelTrainer, how, texts, size, min_frequency=minimum_count)
     if trained.get_vocab_size() == len(SPECIALS):
         raise UserError(f"Nothing in this text is seen text.minimum_count={minimum_count} times. Set it lower.")
     vocabulary = trained.get_vocab()
@@ -239,14 +222,18 @@ LEARNERS: dict[Kind, Learner] = {
 }
 
 
-def _train(model: models.Model, trainer: trainers.Trainer, how: Cut, texts: list[str]) -> Tokenizer:
+def _train(
+    model: models.Model, trainer: Callable[..., trainers.Trainer], how: Cut, texts: list[str], size: int, **settings: Any
+) -> Tokenizer:
+    """Train a model for at most `size` pieces, the specials first; `settings` are those of its trainer."""
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = how.normalizer
     tokenizer.pre_tokenizer = how.pre_tokenizer
     if any(has_long_words(text, LONGEST_WORD) for text in texts):
         pieces = pre_tokenizers.Split(Regex(rf"[\s\S]{{{LONGEST_WORD}}}"), "isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([how.pre_tokenizer, pieces])
-    tokenizer.train_from_iterator(texts, trainer, length=len(texts))
+    settings = {"special_tokens": list(SPECIALS), "show_progress": False} | settings
+    tokenizer.train_from_iterator(texts, trainer(vocab_size=size, **settings), length=len(texts))
     return tokenizer
 
 

@@ -78,10 +78,7 @@ def check_tokenizer(found: Any, where: str) -> dict[str, Any]:
     reading = growth["normalizer"] * growth["pre_tokenizer"] * growth["post_processor"]
     for times, doing in ((reading, "read"), (growth["decoder"], "written")):
         if times > MOST_GROWTH:
-            raise UserError(
-                f"{where} can make a text more than {MOST_GROWTH} times longer while it is {doing}. Copy it again from where it "
-                "was made."
-            )
+            raise _damaged(where, f"can make a text more than {MOST_GROWTH} times longer while it is {doing}")
     return {key: found[key] for key in KEYS if key in found} | {"padding": None, "truncation": None}
 
 
@@ -167,10 +164,8 @@ def _steps(node: Any, section: str, where: str, depth: int) -> Iterator[Step]:
             yield from _steps(each, section, where, depth + 1)
         return
     if not isinstance(kind, str) or kind not in STEPS[section].split():
-        raise UserError(
-            f"{where} has a {section} of the kind {quoted(str(kind), 40)!r}, which this version of Regard does not know. Copy it "
-            "again from where it was made."
-        )
+        what = f"has a {section} of the kind {quoted(str(kind), 40)!r}"
+        raise _damaged(where, f"{what}, which this version of Regard does not know")
     yield node
 
 

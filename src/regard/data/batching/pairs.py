@@ -4,7 +4,7 @@
 2. append <eos> to the source                       `make_batch`
 3. target input = <sos> + target,
    target output = target + <eos>                   `make_batch`
-4. pad to the longest of the batch                  `padded`
+4. pad to the longest of the batch                  `pad_rows`
 5. encode words as numbers, unknown ones as <unk>   `encode_pairs`, once, before the first batch
 6. keep the lengths                                 `Batch`
 

@@ -144,8 +144,6 @@ def concatenate(parts: Sequence[Sequences], limit: int | None = None) -> Sequenc
 
 SEED = 2021
 PREFIX = "builtin:"
-
-
 ARENA_SIZES = {"train": 96_000, "valid": 2_000, "test": 2_000}
 PICTURES = {"train": 160_000, "valid": 20_000, "test": 20_000}
 SMALL_SIZES = {"train": 20_000, "valid": 1_000, "test": 2_000}
