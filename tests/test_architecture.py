@@ -237,12 +237,12 @@ def test_opening_a_translator_imports_little_of_ours() -> None:
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("regard.text.training", "import regard.data.checks"),
-        ("regard.text.training", "from regard.data import checks"),
-        ("regard.text.training", "from regard import data"),
-        ("regard.text.training", "from ..data import checks"),
-        ("regard.text.training", "from .. import data"),
-        ("regard.text.training", "def f():\n    if True:\n        from regard.tasks.registry import Run"),
+        ("regard.text.kinds", "import regard.data.tagset"),
+        ("regard.text.kinds", "from regard.data import tagset"),
+        ("regard.text.kinds", "from regard import data"),
+        ("regard.text.kinds", "from ..data import tagset"),
+        ("regard.text.kinds", "from .. import data"),
+        ("regard.text.kinds", "def f():\n    if True:\n        from regard.tasks.registry import Run"),
         ("regard.lens.page", "from regard.runs.recipe import Recipe"),
         ("regard.runs.recipe", "from regard.tasks import run"),
         ("regard.runs.recipe", "from regard import load"),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from regard.core.config import Bounds, Count, Fraction, NonNegative, Positive, build, check_bounds, override, to_toml
+from regard.core.config import Bounds, Count, Fraction, build, check_bounds, override, to_toml
 from regard.core.errors import UserError
 
 
@@ -266,8 +266,8 @@ def test_later_settings_win_and_leave_the_rest_alone() -> None:
 class Oven:
     shelves: Count = 1
     steam: Fraction = 0.5
-    heat: Positive = 1.0
-    draught: NonNegative = 0.0
+    heat: Annotated[float, Bounds(0, above=True)] = 1.0
+    draught: Annotated[float, Bounds(0)] = 0.0
     limit: Annotated[int, Bounds(0, zero="all")] = 0
     window: Annotated[int, Bounds(8, zero="nothing is cut")] = 0
     share: Annotated[float, Bounds(0, 1, above=True, below=True, example="0.15")] = 0.15

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.labels.tagset import Scheme, find_broken, transitions
+from regard.data.tagset import Scheme, find_broken, transitions
 from regard.decode.structured import NOWHERE, Part, Scored, best_path, best_spans
 
 NAMES: dict[Scheme, list[str]] = {

@@ -15,9 +15,8 @@ from torch import nn
 
 from regard.cli import main
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.batching.masked import MaskedPassages, Masking
+from regard.data.batching.masked import MaskedPassages, Masking, Passages
 from regard.data.batching.pairs import Ragged
-from regard.data.batching.passages import Passages
 from regard.data.batching.windows import Windows
 from regard.data.loader import Loader, Source
 from regard.families.bert import BERT, BERTConfig

@@ -15,7 +15,7 @@ from PIL import Image
 from benchmarks.lra_exams import VARIANTS, typed_for_a_cpu
 from regard.core.errors import UserError
 from regard.data.batching.labelled import make_batch
-from regard.data.lra.sequences import Sequences
+from regard.data.lra import Sequences
 from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.recipe import Recipe, load_recipe
 from regard.tasks.classification.predict import TextClassifier

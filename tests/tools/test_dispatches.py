@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from regard.data.labels.tagset import find_broken, spans, tags_of_spans
+from regard.data.tagset import find_broken, spans, tags_of_spans
 from regard.metrics.entities import EntityScores
 from tools.corpora.dispatches import NAME, dispatches, held_out
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.commands.train import to_try
 from regard.core.errors import UserError, nearest
 from regard.core.files import draft_folder, is_free
-from regard.data.labels.classes import Scale
+from regard.data.labels import Scale
 from regard.data.sources.word_vectors import FILES as VECTOR_FILES
 from regard.data.sources.word_vectors import write_vectors
 from regard.families import FAMILIES

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.core.atomic import check_place, partial_file
 from regard.core.errors import UserError
-from regard.data.sources.word_vectors import is_vector_file
+from regard.data.config import is_vector_file
 from regard.runs.folder import Run, choose_device
 from regard.runs.protocols import Result
 from regard.runs.task import TASKS

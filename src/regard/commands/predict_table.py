@@ -141,7 +141,7 @@ def _read(path: Path, answers: Tabular) -> tuple[tuple[str, ...], list[Line]]:
 
 def _from_json(path: Path, answers: Tabular) -> Iterator[Line]:
     columns = answers.columns[:-1]
-    for record in json_records(path, json.dumps({NAMES[0]: "..."})):
+    for record in json_records(path, NAMES[:1]):
         columns = columns or _keys(record[1], answers.texts)
         yield Line(record[1], _texts(record, columns))
 

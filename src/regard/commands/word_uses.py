@@ -17,8 +17,8 @@ import torch
 
 from regard.core.errors import UserError, nearest
 from regard.data.batching.pairs import pad
+from regard.data.config import is_vector_file
 from regard.data.sources.senses import Sentence, typed_sentences
-from regard.data.sources.word_vectors import is_vector_file
 from regard.decode.request import in_batches
 from regard.lens.analyses.word_sense_maps import SenseMaps, sense_maps
 from regard.lens.analyses.word_senses import Use, WordUses, mean_distance

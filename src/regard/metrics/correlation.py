@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.sources.word_benchmarks import Pairs
+from regard.data.sources.word_vectors import Pairs
 from regard.metrics.word_analogies import WordSpace, folded
 
 

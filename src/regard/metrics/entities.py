@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.data.labels.tagset import Span, spans
+from regard.data.tagset import Span, spans
 from regard.metrics.classification import confusion_lines
 
 NONE, NO_TYPE = "-", ""  # no entity with these words: in the printed table, and as a key

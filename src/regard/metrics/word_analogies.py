@@ -24,8 +24,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from regard.core.errors import UserError, nearest
-from regard.data.sources.word_benchmarks import Question, Questions
-from regard.data.sources.word_vectors import WordVectors
+from regard.data.sources.word_vectors import Question, Questions, WordVectors
 
 By = Literal["cosine", "euclid"]
 Analogy = Literal["add", "mul"]

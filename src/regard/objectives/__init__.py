@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from regard.core.registry import LazyRegistry
+from regard.core.config import LazyRegistry
 
 if TYPE_CHECKING:
     from regard.objectives.base import Objective

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.data.batching.contrastive import ExchangeBatch
+from regard.data.batching.pairs import ExchangeBatch
 from regard.families.two_tower import TwoTower
 from regard.model.heads import VectorPooling
 from regard.objectives.base import Loss

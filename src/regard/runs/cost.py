@@ -17,7 +17,7 @@ from regard.objectives.chunked_cross_entropy import CHUNK_BYTES
 from regard.runs.cost_report import CostReport, grams_per_kwh, peak_flops
 from regard.runs.protocols import Prepared
 from regard.runs.recipe import Recipe
-from regard.text.training import BYTE_SIZE
+from regard.text.kinds import BYTE_SIZE
 from regard.training.energy import planned
 from regard.training.logging import duration
 from regard.training.optimizers import make_optimizer

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.data.valid_fraction import hint
+from regard.data.config import hint
 from regard.families import family_of
 from regard.families.base import MASKED_WORDS, Heads, Sizes
 from regard.families.flops import Part

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from regard.core.terminal import Emit
-from regard.text.streaming import Stream
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Stream, Tokenizer
 
 SHOWN = 60  # characters of a text in a report
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.labels.classes import Labels
+from regard.data.labels import Labels
 from regard.runs.folder import Run
 from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.recipe import read_recipe

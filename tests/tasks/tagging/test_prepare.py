@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.commands.train import dry_run_lines
 from regard.core.errors import UserError
 from regard.data.batching.tagged import make_batch
-from regard.data.labels.tagset import spans, tags_of_spans
+from regard.data.tagset import spans, tags_of_spans
 from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.pretrained import start_of
 from regard.runs.recipe import load_recipe

@@ -11,8 +11,8 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.captions import CaptionBatches, EncodedCaptions, encode_captions, in_order
+from regard.data.config import describe_valid_fraction, split_rows
 from regard.data.sources.captions import CaptionedImages, read_captions
-from regard.data.valid_fraction import describe_valid_fraction, split_rows
 from regard.decode.config import DecodeConfig
 from regard.families import family_of
 from regard.families.base import Sizes

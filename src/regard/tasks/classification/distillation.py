@@ -23,7 +23,7 @@ import torch
 
 from regard.core.errors import UserError, nearest
 from regard.data.batching.labelled import LabelledTexts
-from regard.data.labels.classes import Labels
+from regard.data.labels import Labels
 from regard.data.sources.labelled import Example
 from regard.families.classifier import Classifier, count
 from regard.families.flops import Part

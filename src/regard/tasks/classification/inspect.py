@@ -42,8 +42,7 @@ from regard.tasks.embedding.predict import Embedder
 from regard.tasks.question_answering.predict import QuestionAnswerer
 from regard.tasks.question_answering.predict import as_typed as question_and_context
 from regard.tasks.translation.inspect import words_of
-from regard.text.offsets import word_places
-from regard.text.sentences import sentences
+from regard.text.offsets import sentences, word_places
 from regard.text.tokenizer import Tokenizer
 
 STEPS = 21

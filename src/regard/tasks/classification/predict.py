@@ -15,7 +15,7 @@ import torch
 
 from regard.core.errors import UserError
 from regard.core.terminal import Emit, printable
-from regard.data.labels.classes import Labels, Scale, values
+from regard.data.labels import Labels, Scale, values
 from regard.data.sources.labelled import Example
 from regard.decode.config import DecodeConfig
 from regard.families import family_of

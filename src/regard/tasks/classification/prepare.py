@@ -18,11 +18,11 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.labelled import UNLABELLED, LabelledBatches, LabelledTexts
-from regard.data.labels.classes import Labels, Scale, describe_labels, describe_numbers
-from regard.data.lra.sequences import Sequences
+from regard.data.config import describe_valid_fraction, hint, split_rows, split_valid
+from regard.data.labels import Labels, Scale, describe_labels, describe_numbers
+from regard.data.lra import Sequences
 from regard.data.sources.columns import join_names
 from regard.data.sources.labelled import Example, choose_columns, describe_columns, lacks_labels, read_labelled, read_unlabelled
-from regard.data.valid_fraction import describe_valid_fraction, hint, split_rows, split_valid
 from regard.families import family_of
 from regard.families.classifier import Classifier, classifier, count
 from regard.families.flops import Part

@@ -12,13 +12,13 @@ from regard.core.errors import UserError
 from regard.core.terminal import print_stderr
 from regard.data.batching.labelled import LabelledTexts, SpecialTokens, make_batch
 from regard.data.batching.pairs import Ragged
-from regard.data.lra.sequences import Sequences
+from regard.data.lra import Sequences
 from regard.data.sources.labelled import Example
 from regard.decode.request import in_batches
 from regard.families import marks_of
 from regard.families.classifier import Classifier
 from regard.runs.recipe import Recipe
-from regard.text.sentences import sentences
+from regard.text.offsets import sentences
 from regard.text.tokenizer import Tokenizer
 
 Text = str | tuple[str, str]  # or a pair of texts

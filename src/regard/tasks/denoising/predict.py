@@ -11,7 +11,7 @@ import torch
 from regard.core.terminal import Emit
 from regard.data.batching.masked import MaskedPassages, Masking, WholeTexts
 from regard.data.batching.pairs import Ragged
-from regard.data.lra.sequences import Sequences
+from regard.data.lra import Sequences
 from regard.data.sources.labelled import Example
 from regard.families import family_of
 from regard.families.base import Sizes

@@ -12,10 +12,10 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.data.batching.pairs import encode_pairs
-from regard.data.checks import overlap
+from regard.data.config import describe_valid_fraction, hint, split_valid
 from regard.data.sources import Pair
 from regard.data.sources.dialogues import Dialogue, Exchange, exchanges, read_dialogues
-from regard.data.valid_fraction import describe_valid_fraction, hint, split_valid
+from regard.data.sources.parallel import overlap
 from regard.runs.folder import Say
 from regard.runs.recipe import Recipe
 from regard.tasks.dialogue.predict import Fit

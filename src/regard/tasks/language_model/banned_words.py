@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from regard.text.pretokenize import SPACE
+from regard.text.kinds import SPACE
 from regard.text.tokenizer import Tokenizer
 
 MOST = 500

@@ -9,8 +9,7 @@ import numpy as np
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.data.batching.masked import MASKED, REPLACED, MaskedPassages, Masking
-from regard.data.batching.passages import Passages
+from regard.data.batching.masked import MASKED, REPLACED, MaskedPassages, Masking, Passages
 from regard.data.batching.token_cache import tokenise
 from regard.data.sources.text import documents
 from regard.families import marks_of

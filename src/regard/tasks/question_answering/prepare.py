@@ -11,8 +11,8 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.qa import SpanBatches, Windows
+from regard.data.config import describe_valid_fraction, hint, split_valid
 from regard.data.sources.qa import Question, read_questions
-from regard.data.valid_fraction import describe_valid_fraction, hint, split_valid
 from regard.families import count_model
 from regard.families.bert import BERT
 from regard.families.flops import Part

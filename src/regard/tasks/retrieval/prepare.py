@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.data.batching.contrastive import EncodedExchanges, ExchangeBatches
+from regard.data.batching.pairs import EncodedExchanges, ExchangeBatches
 from regard.data.sources import Pair
 from regard.data.sources.dialogues import Exchange
 from regard.families import family_of

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 
 from regard.core.errors import UserError
-from regard.data.batching.contrastive import EncodedExchanges
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.batching.pairs import Ragged, pad_rows
+from regard.data.batching.pairs import EncodedExchanges, Ragged, pad_rows
 from regard.data.sources.dialogues import Exchange, recent
 from regard.decode.request import in_batches
 from regard.families import marks_of

@@ -16,8 +16,8 @@ import torch
 
 from regard.core.errors import UserError
 from regard.data.batching.tagged import TaggedTexts, WordReader, make_batch
-from regard.data.labels.tagset import Scheme, Span, Tags, spans, transitions
 from regard.data.sources.tagged import TaggedSentence
+from regard.data.tagset import Scheme, Span, Tags, spans, transitions
 from regard.decode.request import in_batches
 from regard.decode.structured import best_path
 from regard.families import marks_of

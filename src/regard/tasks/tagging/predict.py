@@ -13,8 +13,8 @@ import torch
 from regard.core.errors import UserError
 from regard.core.terminal import Emit, printable
 from regard.data.batching.tagged import TaggedTexts, WordReader
-from regard.data.labels.tagset import Tags
 from regard.data.sources.tagged import TaggedSentence
+from regard.data.tagset import Tags
 from regard.decode.config import DecodeConfig
 from regard.families import build_model
 from regard.families.base import Heads
@@ -27,7 +27,7 @@ from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.results import EvaluationResult, list_mistakes, on_one_line
 from regard.tasks.tagging.decode_tags import HEADER, Marked, log_probabilities, marked, mistakes, word_reader
-from regard.text.offsets import Place, word_places
+from regard.text.offsets import Span, word_places
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def scores_of(
     return EntityScores.of(tags.types, [tags.rewritten(s.tags) for s in sentences], [s.tags for s in said], nll)
 
 
-def _placed(text: str, words: Sequence[Place], said: Marked) -> Tagged:
+def _placed(text: str, words: Sequence[Span], said: Marked) -> Tagged:
     entities = []
     for first, last, type_ in said.entities:
         start, end = words[first].start, words[last - 1].end

@@ -13,10 +13,9 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.tagged import TaggedBatches, TaggedTexts, WordReader
-from regard.data.checks import describe_tags, repair_tags
-from regard.data.labels.tagset import Scheme, Tags, guess_scheme
+from regard.data.config import describe_valid_fraction, hint, split_valid
 from regard.data.sources.tagged import TaggedSentence, read_tagged
-from regard.data.valid_fraction import describe_valid_fraction, hint, split_valid
+from regard.data.tagset import Scheme, Tags, describe_tags, guess_scheme, repair_tags
 from regard.families import build_model, count_model
 from regard.families.flops import Part
 from regard.metrics.entities import EntityScores

@@ -13,10 +13,9 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.pairs import EncodedPairs, PairBatches, cuts, encode_pairs, make_batch
-from regard.data.checks import check_pairs, overlap
+from regard.data.config import describe_valid_fraction, split_valid
 from regard.data.sources import Pair
-from regard.data.sources.parallel import Columns, describe_columns, read_pairs
-from regard.data.valid_fraction import describe_valid_fraction, split_valid
+from regard.data.sources.parallel import Columns, check_pairs, describe_columns, overlap, read_pairs
 from regard.decode.config import DecodeConfig
 from regard.families import count_model
 from regard.families.flops import Part

@@ -15,7 +15,7 @@ from regard.core.errors import UserError
 from regard.data.batching.token_cache import tokenise
 from regard.data.batching.word_vectors import BlockSource, EntrySource, WordText, cooccurrences, word_text
 from regard.data.sources.text import parts
-from regard.data.sources.word_benchmarks import Pairs, Questions, read_word_test
+from regard.data.sources.word_vectors import Pairs, Questions, read_word_test
 from regard.families import family_of
 from regard.families.base import Sizes
 from regard.families.flops import Part

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from regard.core.errors import UserError
-from regard.data.checks import describe_tags, repair_tags
-from regard.data.labels.tagset import Scheme, Tags
 from regard.data.sources.tagged import TaggedSentence
+from regard.data.tagset import Scheme, Tags, describe_tags, repair_tags
 
 
 def sentences(*rows: str) -> list[TaggedSentence]:

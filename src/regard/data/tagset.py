@@ -200,3 +200,55 @@ def _may_follow(before: str | None, tag: str | None, scheme: Scheme) -> bool:
 def _parts(tag: str | None) -> tuple[str, str]:
     letter, _, type_ = (tag or OUTSIDE).partition("-")
     return letter, type_
+
+
+RARE = 10  # entities of a type, or words with a tag, that are too few to learn it from
+
+
+def repair_tags(sentences: Sequence[TaggedSentence], scheme: Scheme, repair: bool) -> tuple[list[TaggedSentence], int]:
+    """Return the sentences and how many of their tags were repaired; without `repair`, a broken tag is refused."""
+    found, repaired = list[TaggedSentence](), 0
+    for sentence in sentences:
+        if scheme != "plain":
+            _must_be_marked(sentence, scheme)
+        if faults := find_broken(sentence.tags, scheme):
+            tags = tags_of_spans(spans(sentence.tags), len(sentence.tags), scheme)
+            if not repair:
+                n = faults[0]
+                after = f"behind {sentence.tags[n - 1]!r}" if n else "at the beginning of a sentence"
+                raise UserError(
+                    f"{sentence.at(n)}: the tag {sentence.tags[n]!r} {after} breaks {scheme}, which has {tags[n]!r} there. "
+                    "Correct it, set data.repair=true to have all such tags repaired, or data.scheme if the file is in another "
+                    "scheme."
+                )
+            sentence, repaired = sentence._replace(tags=tuple(tags)), repaired + len(faults)
+        found.append(sentence)
+    return found, repaired
+
+
+def _must_be_marked(sentence: TaggedSentence, scheme: Scheme) -> None:
+    for n, tag in enumerate(sentence.tags):
+        if tag != OUTSIDE and not (MARKED.fullmatch(tag) and tag[0] in LETTERS[scheme]):
+            known = ", ".join([OUTSIDE, *(f"{letter}-TYPE" for letter in LETTERS[scheme])])
+            raise UserError(
+                f"{sentence.at(n)}: the tag {tag[:40]!r} is none of {scheme}, which has {known}. Correct it, or set "
+                "data.scheme=plain to take every tag as it stands."
+            )
+
+
+def describe_tags(sentences: Sequence[TaggedSentence], scheme: Scheme, shown: int = 8) -> list[str]:
+    """Describe the tags: number of words, entities by type, the most frequent first, and warnings."""
+    words = sum(len(sentence.words) for sentence in sentences)
+    if scheme == "plain":
+        counts = Counter(tag for sentence in sentences for tag in sentence.tags)
+        what = f"{len(counts):,} tags"
+    else:
+        counts = Counter(span.type for sentence in sentences for span in spans(sentence.tags))
+        what = f"{counts.total():,} entities ({scheme})"
+    listed = ", ".join(f"{name} {count:,}" for name, count in counts.most_common(shown)) + (
+        ", ..." if len(counts) > shown else ""
+    )
+    lines = [f"{words:,} words, {what}: {listed}" if counts else f"{words:,} words, {what}"]
+    if rare := [name for name, count in counts.items() if count < RARE]:
+        lines.append(f"warning: {len(rare)} of them are met fewer than {RARE} times, such as {rare[0]!r}; more would help.")
+    return lines

@@ -17,7 +17,7 @@ import numpy as np
 
 from regard.core.errors import UserError, nearest
 from regard.core.files import read_bounded, write_whole
-from regard.data.lra.sequences import Sequences
+from regard.data.lra import Sequences
 from regard.data.sources.columns import is_number
 from regard.data.sources.labelled import Example
 
@@ -115,14 +115,10 @@ def describe_labels(examples: Sequence[Example], shown: int = 6) -> list[str]:
         lines.append(f"warning: {often / total:.1%} are {most!r}, so accuracy will look too good; use macro F1 and MCC.")
     if rare := [label for label, count in counts if count < RARE]:
         lines.append(f"warning: {len(rare)} labels have fewer than {RARE} texts each, such as {rare[0]!r}; more would help.")
-    if unsure := _contradictions(examples):
+    different = Counter(key for key, _ in {(example.key, example.label) for example in examples})
+    if unsure := sum(count > 1 for count in different.values()):
         lines.append(f"warning: {unsure} texts occur with two labels or more, so no model can be right about all of them.")
     return lines
-
-
-def _contradictions(examples: Sequence[Example]) -> int:
-    seen = {(example.key, example.label) for example in examples}
-    return sum(count > 1 for count in Counter(key for key, _ in seen).values())
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.labels.classes import Labels, describe_labels
+from regard.data.labels import Labels, describe_labels
 from regard.data.sources.labelled import Example
 
 

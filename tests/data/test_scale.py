@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.labels.classes import Scale, describe_numbers, values
+from regard.data.labels import Scale, describe_numbers, values
 from regard.data.sources.labelled import Example
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.labels.tagset import (
+from regard.data.tagset import (
     LETTERS,
     Scheme,
     Span,
