@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from regard.commands.train import dry_run_lines, prepare_run
-from regard.runs import auto_settings
+from regard.runs import init_recipe
 from regard.runs.folder import Run
 from regard.runs.recipe import builtin_names, load_recipe, named_tables
 from regard.tasks.classification import predict, prepare
@@ -27,7 +27,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def has_bf16(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
-    for module in (auto_settings, compilation):
+    for module in (init_recipe, compilation):
         monkeypatch.setattr(module, "multiplies_bf16", lambda device: there)
 
 

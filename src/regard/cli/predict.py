@@ -48,7 +48,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score a run on its test set, or on another."""
-    from regard.runs.early_checks import check_run
+    from regard.runs.recipe import check_run
 
     check_run(run, settings or [])
     from regard.commands.evaluate import score_run
@@ -96,7 +96,7 @@ def predict(
     decode.beam=8 is a setting; a text of that form, or one that begins with -, goes after --. On a terminal, control characters
     in generated text are shown as escapes; a pipe gets them raw. One text may have 1,000,000 characters.
     """
-    from regard.runs.early_checks import check_run
+    from regard.runs.recipe import check_run
 
     if text and input is not None:
         raise UserError(f"both a text and --input {input} were given; give one of them.")
@@ -130,7 +130,7 @@ def chat(
     A language model continues the transcript; its oldest turns are dropped when they no longer fit the window. A bot trained on
     dialogues reads as many turns as in training. Lines may be piped in, one turn a line.
     """
-    from regard.runs.early_checks import check_run
+    from regard.runs.recipe import check_run
 
     check_run(run, settings or [])
     from regard.commands.chat import chat as converse
@@ -177,7 +177,7 @@ def score(
 
     A line of questions is {"context": "The sky is", "options": ["blue", "a fish"], "answer": 0}; the answer may be left out.
     """
-    from regard.runs.early_checks import check_run
+    from regard.runs.recipe import check_run
 
     check_run(run, settings or [])
     from regard.commands.score import score as scored

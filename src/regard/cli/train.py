@@ -55,7 +55,7 @@ def train(
     Data is a .tsv, .csv or .jsonl file, or two aligned text files joined by a comma; 'regard explain RECIPE' shows the model.
     On N GPUs: 'torchrun --nproc-per-node N -m regard train RECIPE ...'.
     """
-    from regard.runs.early_checks import check_recipe
+    from regard.runs.recipe import check_recipe
 
     if full and not dry_run:
         raise UserError("--full is for --dry-run; a run has all its settings in recipe.toml. Leave it out.")

@@ -15,7 +15,7 @@ from regard.core.terminal import Emit
 from regard.data.sources.dialogues import as_typed
 from regard.runs.folder import Say
 from regard.runs.protocols import Converses, Streams
-from regard.tasks.limits import LONGEST_TURN, check_length
+from regard.tasks.notices import LONGEST_TURN, check_length
 from regard.tasks.registry import open_run
 
 HELP = "/new forgets what was said, /bye or Ctrl-D ends"

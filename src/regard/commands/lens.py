@@ -25,8 +25,7 @@ from regard.lens.output import save, word_senses
 from regard.metrics.word_analogies import Sum, WordSpace
 from regard.runs.protocols import Attends, Captions, Documents, HasWordVectors
 from regard.tasks.dialogue.predict import as_writer
-from regard.tasks.limits import LONGEST_TURN, check_length
-from regard.tasks.notices import report_unknown_words, text_notice
+from regard.tasks.notices import LONGEST_TURN, check_length, report_unknown_words, text_notice
 from regard.tasks.registry import open_run
 from regard.tasks.word_vectors.predict import vectors_of
 

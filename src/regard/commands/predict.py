@@ -12,8 +12,7 @@ from regard.core.atomic import partial_file
 from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.runs.protocols import Predictor
-from regard.tasks.limits import LONGEST, check_length
-from regard.tasks.notices import report_unknown_words
+from regard.tasks.notices import LONGEST, check_length, report_unknown_words
 from regard.tasks.registry import open_run
 
 CHUNK = 64  # lines answered together: enough to sort by length, few enough to watch

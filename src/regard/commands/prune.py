@@ -42,7 +42,7 @@ from regard.runs.folder import Run, Say, choose_device
 from regard.runs.protocols import Predictor
 from regard.runs.recipe import Recipe
 from regard.runs.task import TASKS
-from regard.tasks.language_model.perplexity import TestText
+from regard.tasks.corpus import TestText
 
 WAYS = ("importance", "normalised", "ablation", "random", "L0")
 TEXTS = 200  # that importance is measured on

@@ -11,11 +11,10 @@ from regard.core.errors import UserError
 from regard.core.terminal import print_stderr
 from regard.families import family_of
 from regard.lens.subject import Subject
-from regard.runs.early_checks import HUB
 from regard.runs.folder import Run
 from regard.runs.pretrained import recipe_of, start_of
 from regard.runs.protocols import Inspectable, Predictor, Traceable, capability
-from regard.runs.recipe import Recipe
+from regard.runs.recipe import HUB, Recipe
 from regard.runs.task import TASKS
 from regard.tasks.registry import is_public
 

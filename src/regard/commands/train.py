@@ -16,10 +16,9 @@ from regard.core.errors import UserError
 from regard.data.loader import Loader, Source, bounded
 from regard.families import FAMILIES
 from regard.objectives import BUILDERS
-from regard.runs.auto_settings import with_begun_settings, with_metric, with_precision
-from regard.runs.cost import estimate, must_fit_memory
-from regard.runs.cost_report import grams_per_kwh
+from regard.runs.cost import estimate, grams_per_kwh, must_fit_memory
 from regard.runs.folder import Run, Say
+from regard.runs.init_recipe import with_begun_settings, with_metric, with_precision
 from regard.runs.lock import check_data, check_folder, must_fit_disk, run_lock
 from regard.runs.model_card import write_card
 from regard.runs.protocols import Prepared, Result

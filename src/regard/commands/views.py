@@ -35,8 +35,7 @@ from regard.lens.result import LensResult, check_suffix, save
 from regard.lens.subject import Subject
 from regard.runs.protocols import HasWordVectors, Predictor
 from regard.tasks.dialogue.predict import as_writer
-from regard.tasks.limits import LONGEST_TURN, check_length
-from regard.tasks.notices import report_unknown_words, text_notice
+from regard.tasks.notices import LONGEST_TURN, check_length, report_unknown_words, text_notice
 from regard.tasks.registry import open_run
 
 

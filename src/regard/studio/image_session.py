@@ -19,10 +19,9 @@ from regard.runs.recipe import Recipe
 from regard.studio.gallery import Gallery
 from regard.studio.session import Session, facts_of
 from regard.studio.vocabulary import Vocabulary
-from regard.tasks.captioning.inspect import cells, of_image
 from regard.tasks.captioning.predict import CaptionGenerator, longest
 from regard.tasks.captioning.prepare import read_listed
-from regard.tasks.traces import must_be_pieces, of_reading
+from regard.tasks.translation.inspect import cells, must_be_pieces, of_image, trace_reading
 from regard.text.specials import SOS
 
 
@@ -65,7 +64,7 @@ class ImageSession(Session):
         if len(forced) >= maximum:
             raise UserError(f"that is more than the {maximum} tokens a caption may have; force fewer.")
         reading = self.writer.model.start(self._image(text))
-        return of_reading(reading, self.writer.tokenizer, self.writer.decode, maximum, beam, forced)
+        return trace_reading(reading, self.writer.tokenizer, self.writer.decode, maximum, beam, forced)
 
     @torch.no_grad()
     def alignment(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:

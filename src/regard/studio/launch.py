@@ -16,9 +16,9 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.core.files import read_bounded
 from regard.model.layers import pack
-from regard.runs.early_checks import HUB
 from regard.runs.folder import Run, Say, choose_device
 from regard.runs.protocols import Predictor
+from regard.runs.recipe import HUB
 from regard.studio.image_session import ImageSession
 from regard.studio.run_session import RunSession
 from regard.studio.session import Session

@@ -35,7 +35,7 @@ from regard.tasks.masked_lm.predict import FillMask
 from regard.tasks.notices import must_read_pieces
 from regard.tasks.registry import is_public
 from regard.tasks.retrieval.predict import Retriever
-from regard.tasks.traces import must_be_pieces
+from regard.tasks.translation.inspect import must_be_pieces
 from regard.tasks.translation.predict import Translator
 from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import TYPED, Tokenizer

@@ -11,7 +11,7 @@ from regard.core.errors import UserError
 MAY_CHANGE = ("steps", "epochs", "minimum_steps", "warmup_limit", "accumulate", "fsdp", "snapshot_every", "threads")
 """Settings that may change when a run is resumed; all others decide its weights."""
 AUTO = "auto"
-"""A setting that a run chooses when it begins, by its task or its device (`runs/auto_settings.py`)."""
+"""A setting that a run chooses when it begins, by its task or its device (`runs/init_recipe.py`)."""
 MOST_EPOCHS = 20
 """The most epochs that `minimum_steps` may cause."""
 WarmupLimit = Annotated[float, Bounds(0, 1, above=True)]

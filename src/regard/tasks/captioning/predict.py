@@ -72,6 +72,11 @@ class CaptionGenerator:
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
 
+    @property
+    def room(self) -> int:
+        """Return the tokens that a caption may have."""
+        return longest(self.model.config)
+
     @overload
     def __call__(self, image: str) -> str: ...
     @overload
@@ -102,7 +107,7 @@ class CaptionGenerator:
 
     def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
         """Inspect the caption of an image; `text` is the name of its file."""
-        from regard.tasks.captioning.inspect import of_image
+        from regard.tasks.translation.inspect import of_image
 
         return of_image(self, self._pixels(open_image(text)), text, target)
 
@@ -158,13 +163,13 @@ class CaptionGenerator:
         return square(picture, self.model.config.image_size)
 
     def _search(self, image_BYXC: torch.Tensor, numbers: Sequence[int]) -> list[list[GeneratedText]]:
-        limits = self.decode.capped([longest(self.model.config)] * len(image_BYXC))
+        limits = self.decode.capped([self.room] * len(image_BYXC))
         return find(self.decode, self.model.start(image_BYXC), self.tokenizer, limits, numbers, self.sessions)
 
     @torch.no_grad()
     def _look(self, images_BYXC: np.ndarray, captions: Sequence[GeneratedText]) -> None:
         """One teacher-forced pass over the results: training and decoding give the same numbers, so this is what was attended."""
-        target_BL, _ = pad([np.array([SOS, *caption.ids][: longest(self.model.config)]) for caption in captions])
+        target_BL, _ = pad([np.array([SOS, *caption.ids][: self.room]) for caption in captions])
         self.model(torch.from_numpy(images_BYXC).to(self.device), target_BL.to(self.device))
 
 

@@ -39,9 +39,9 @@ from regard.runs.recipe import Recipe
 from regard.tasks.classification.distillation import Teacher, beside
 from regard.tasks.classification.predict import LABELS, VOCABULARY, Regressor, TextClassifier
 from regard.tasks.classification.reader import Reader
+from regard.tasks.generated_text import shown
 from regard.tasks.prepared import Measured, PreparedTask, losses_of, mean_losses, start_to_train
 from regard.tasks.results import EvaluationResult
-from regard.tasks.streaming import shown
 from regard.training.loop import Validation
 
 SHOWN = 3  # rows, as they are read

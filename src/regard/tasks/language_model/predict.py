@@ -24,10 +24,9 @@ from regard.runs.folder import Run
 from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of, window_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.recipe import Recipe
-from regard.tasks.corpus import text_pieces
+from regard.tasks.corpus import Perplexity, TestText, text_pieces
+from regard.tasks.generated_text import StreamedText, silent
 from regard.tasks.language_model.generate import BatchGenerator, Continuation
-from regard.tasks.language_model.perplexity import Perplexity, TestText
-from regard.tasks.streaming import StreamedText, silent
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -192,9 +191,9 @@ class TextGenerator:
         return ((piece, None) for piece in text_pieces(documents(test.test, test.column), self.tokenizer, self.window))
 
     def trace(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
-        from regard.tasks.traces import of_writer
+        from regard.tasks.translation.inspect import trace_writer
 
-        return of_writer(self, text, beam, forced)
+        return trace_writer(self, text, beam, forced)
 
     def choose(self, context: str, options: Sequence[str], aside: str = "") -> Choice:
         """Score each option after the context; a space is put between them where neither has one."""

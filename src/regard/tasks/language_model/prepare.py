@@ -18,8 +18,7 @@ from regard.objectives.causal_lm import CausalLMLoss
 from regard.runs.folder import Say
 from regard.runs.load import window_of
 from regard.runs.recipe import Recipe
-from regard.tasks.corpus import Text, must_be_there, read_running
-from regard.tasks.language_model.perplexity import TestText
+from regard.tasks.corpus import TestText, Text, must_be_there, read_running
 from regard.tasks.language_model.predict import TextGenerator
 from regard.tasks.prepared import Measured, RunningText, losses_of, mean_losses, with_perplexity
 from regard.training.loop import Validation

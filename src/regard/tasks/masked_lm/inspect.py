@@ -21,8 +21,7 @@ from regard.families import marks_of
 from regard.families.bert import BERT
 from regard.lens import token_rows
 from regard.lens.subject import Subject, TokenRow
-from regard.tasks.masked_lm.electra import ReplacedTokenDetector
-from regard.tasks.masked_lm.predict import FillMask
+from regard.tasks.masked_lm.predict import FillMask, ReplacedTokenDetector
 from regard.tasks.tagging.predict import Tagger
 from regard.tasks.translation.inspect import words_of
 from regard.text.offsets import word_places

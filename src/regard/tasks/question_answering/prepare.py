@@ -23,8 +23,7 @@ from regard.runs.folder import Run, Say
 from regard.runs.pretrained import vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.prepared import Measured, PreparedTask, reading, start_to_train
-from regard.tasks.question_answering.predict import SPAN
-from regard.tasks.question_answering.reader import Asked, Reader, answers_of, scores_of
+from regard.tasks.question_answering.predict import SPAN, Asked, Reader, answers_of, scores_of
 from regard.training.loop import Validation
 
 SAMPLES = 6

@@ -6,22 +6,29 @@ vectors of it all are `index.safetensors`, made when the run is first opened, an
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from pathlib import Path
 from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 
 from regard.core.errors import UserError
-from regard.core.terminal import Emit
+from regard.core.files import write_whole
+from regard.core.terminal import Emit, print_stderr
+from regard.data.batching.labelled import SpecialTokens
+from regard.data.batching.pairs import EncodedExchanges, Ragged, pad_rows
 from regard.data.config import RetrievalConfig
 from regard.data.sources import Pair
-from regard.data.sources.dialogues import Exchange, as_typed
+from regard.data.sources.dialogues import Exchange, as_typed, read_dialogues, recent
 from regard.decode.config import DecodeConfig
-from regard.families import family_of
+from regard.decode.request import in_batches
+from regard.families import family_of, marks_of
 from regard.families.two_tower import Bag, Side, TwoTower, towers
 from regard.metrics.dialogue import DialogueScores, candidates, score_replies
 from regard.runs.folder import Run, Say
@@ -30,10 +37,110 @@ from regard.runs.pretrained import VOCABULARY, InitCheckpoint
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.results import EvaluationResult
-from regard.tasks.retrieval.reader import TurnReader, vectors
-from regard.tasks.retrieval.reply_index import REPLIES, ReplyIndex, indexed
 from regard.tasks.word_init import known_rows
 from regard.text.tokenizer import Tokenizer
+from regard.training.checkpoint_files import fingerprint, read_tensors, write_tensors
+
+REPLIES, INDEX = "replies.jsonl", "index.safetensors"
+MANIFEST = "MANIFEST.json"
+
+
+@dataclass(frozen=True)
+class ReplyIndex:
+    exchanges: tuple[Exchange, ...]
+
+    @classmethod
+    def of(cls, exchanges: Sequence[Exchange]) -> ReplyIndex:
+        """Each once, in their order."""
+        return cls(tuple(dict.fromkeys(exchanges)))
+
+    @classmethod
+    def load(cls, path: Path) -> ReplyIndex:
+        if not path.is_file():
+            raise UserError(
+                f"There are no replies at {path}. Copy them back, or make them again by the same 'regard train' command."
+            )
+        return cls.of([Exchange(dialogue.turns[:-1], dialogue.turns[-1]) for dialogue in read_dialogues([str(path)])])
+
+    def save(self, path: Path) -> None:
+        """Write dialogues, one on each line, whose last turn is the reply."""
+        lines = (json.dumps({"turns": [*e.context, e.reply]}, ensure_ascii=False) for e in self.exchanges)
+        write_whole(path, "".join(f"{line}\n" for line in lines))
+
+    def __len__(self) -> int:
+        return len(self.exchanges)
+
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.exchanges).encode()).hexdigest()
+
+
+def indexed(run: Run, key: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+    """Vectors of the run by the key of what they were made of; made, and kept, where it has none or those of something else."""
+    path = run.folder / INDEX
+    name = hashlib.sha256(f"{fingerprint(run.weights().path / MANIFEST)} {key}".encode()).hexdigest()
+    try:
+        found = read_tensors(path).get(name) if path.is_file() else None
+    except UserError:  # half a file: it is made again
+        found = None
+    if found is not None:
+        return found.numpy()
+    made = make()
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        write_tensors(temporary, {name: torch.from_numpy(made)})
+        temporary.replace(path)
+    except OSError as error:
+        print_stderr(f"{path} cannot be written ({error.strerror}), so its vectors are computed again each time")
+    return made
+
+
+@dataclass(frozen=True)
+class TurnReader:
+    """Turns become start turn between turn end; a reply is a context of one turn."""
+
+    tokenizer: Tokenizer
+    marks: SpecialTokens
+    turns: int
+    room: int  # tokens of a text, marks counted
+
+    @classmethod
+    def of(cls, recipe: Recipe, tokenizer: Tokenizer) -> TurnReader:
+        room, most = recipe.data.maximum_tokens, recipe.model.context
+        if most is not None and room > most:
+            raise UserError(
+                f"data.maximum_tokens={room} is more than model.maximum_length={most} positions; set it to {most} or less."
+            )
+        return cls(tokenizer, marks_of(recipe.model, tokenizer.roles), recipe.data.turns, room)
+
+    def encode(self, contexts: Sequence[Sequence[str]]) -> Ragged:
+        """The last turns of each, the oldest left out where there is no room; of one too long for itself, the beginning."""
+        texts = sorted({turn for context in contexts for turn in context})
+        ids = dict(zip(texts, self.tokenizer.encode_batch(texts)))
+        rows = []
+        for context in contexts:
+            kept = recent(context, self.turns, self.room - 1, lambda turn: len(ids[turn]))
+            joined = chain.from_iterable([self.marks.between, *ids[turn]] for turn in kept)
+            rows.append([self.marks.start, *list(joined)[1 : self.room - 1], self.marks.end])
+        return Ragged(rows)
+
+    def exchanges(self, found: Sequence[Exchange]) -> EncodedExchanges:
+        replies = [exchange.reply for exchange in found]
+        number = {reply: n for n, reply in enumerate(dict.fromkeys(replies))}
+        read = self.encode([exchange.context for exchange in found]), self.encode([(reply,) for reply in replies])
+        return EncodedExchanges(*read, np.array([number[reply] for reply in replies]))
+
+
+@torch.no_grad()
+def vectors(model: TwoTower, reader: TurnReader, side: Side, texts: Sequence[Sequence[str]], budget: int) -> np.ndarray:
+    """x_ND, a row of length 1 for each in the order given; `budget` is the padded size of a batch."""
+    found, device = np.zeros((len(texts), model.body.config.width), np.float32), next(model.parameters()).device
+    if not len(texts):
+        return found
+    ids = reader.encode(texts)
+    for rows in in_batches(ids.lengths.tolist(), budget):
+        ids_BL, lengths_B = (part.to(device) for part in pad_rows(*ids.take(np.array(rows))))
+        found[rows] = model(ids_BL, lengths_B, side).float().cpu().numpy()
+    return found
 
 
 class Found(NamedTuple):

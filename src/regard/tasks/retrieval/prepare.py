@@ -29,9 +29,7 @@ from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe, Tables
 from regard.tasks.dialogue.prepare import exchanges_of, read_split, read_splits
 from regard.tasks.prepared import Measured, PreparedTask, start_to_train
-from regard.tasks.retrieval.predict import Retriever, begin
-from regard.tasks.retrieval.reader import TurnReader
-from regard.tasks.retrieval.reply_index import REPLIES, ReplyIndex
+from regard.tasks.retrieval.predict import REPLIES, ReplyIndex, Retriever, TurnReader, begin
 from regard.training.loop import Validation
 
 SAMPLES = 4

@@ -26,7 +26,7 @@ from regard.runs.folder import Run, choose_device
 from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
-from regard.tasks.limits import LONGEST_SOURCE
+from regard.tasks.notices import LONGEST_SOURCE
 from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import Tokenizer
 
@@ -173,9 +173,9 @@ class Translator:
         return ((pair.source, pair.target) for pair in test)
 
     def trace(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
-        from regard.tasks.traces import of_translator
+        from regard.tasks.translation.inspect import trace_translator
 
-        return of_translator(self, text, beam, forced)
+        return trace_translator(self, text, beam, forced)
 
     def _must_fit(self, texts: Sequence[str], sources: list[list[int]]) -> None:
         room = longest(self.model.config)

@@ -22,8 +22,8 @@ from regard.families.flops import Part
 from regard.objectives.seq2seq import Seq2SeqLoss
 from regard.runs.folder import Say
 from regard.runs.recipe import Recipe
+from regard.tasks.generated_text import shown
 from regard.tasks.prepared import Measured, PreparedTask, reading, with_perplexity
-from regard.tasks.streaming import shown
 from regard.tasks.translation.predict import Tokenizers, Translator, build_translator, longest
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 from regard.training.loop import Validation
