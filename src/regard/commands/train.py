@@ -23,7 +23,7 @@ from regard.runs.folder import Run, Say
 from regard.runs.lock import check_data, check_folder, must_fit_disk, run_lock
 from regard.runs.model_card import write_card
 from regard.runs.protocols import Prepared, Result
-from regard.runs.recipe import Recipe, named_tables
+from regard.runs.recipe import DEFAULT_TASK, Recipe, named_tables
 from regard.runs.task import TASKS
 from regard.tasks.notices import pattern_notice
 from regard.tasks.results import with_plugin_metrics
@@ -175,17 +175,18 @@ def _must_not_start_over(run: Run, progress: Progress) -> None:
 
 
 def summary_lines(name: str, settings: Sequence[str], recipe: Recipe) -> list[str]:
-    """The recipe `name` with these settings typed, which made `recipe`; each setting beside what the recipe has."""
-    before = named_tables(name)
-    keys = dict.fromkeys(setting.partition("=")[0].strip() for setting in settings)
+    """Return the title of recipe `name`, and what the typed settings, which made `recipe`, change in it."""
+    tables, task = named_tables(name), TASKS[recipe.task.name]
+    first = {"task.name": DEFAULT_TASK, "model.family": task.families()[0], "objective.name": task.objectives[0]}
     title = f": {recipe.recipe.title}" if recipe.recipe.title else ""
-    return [f"recipe {recipe.recipe.name}{title}", *(f"  {_change(key, before, recipe)}" for key in keys)]
-
-
-def _change(key: str, before: dict[str, dict[str, object]], recipe: Recipe) -> str:
-    section, _, field = key.partition(".")
-    now = f"{key}={_shown(getattr(getattr(recipe, section), field))}"
-    return f"{now} (the recipe has {_shown(before[section][field])})" if field in before[section] else now
+    lines = [f"recipe {recipe.recipe.name}{title}"]
+    for key in dict.fromkeys(setting.partition("=")[0].strip() for setting in settings):
+        section, _, field = key.partition(".")
+        values, table = getattr(recipe, section), tables[section]
+        now, own = getattr(values, field), table.get(field, first.get(key, getattr(type(values), field, None)))
+        if own != now and _shown(own) != _shown(now):
+            lines.append(f"  {key}={_shown(now)}{f' (the recipe has {_shown(own)})' if field in table else ''}")
+    return lines
 
 
 def _shown(value: object) -> str:
