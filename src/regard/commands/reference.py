@@ -98,7 +98,7 @@ def find_keys(target: str) -> list[Key]:
         return list(keys.values())
     if name not in keys:
         listed = f"'regard explain {section}' lists its keys."
-        raise UserError(f"{target} is not a setting{nearest(name, keys)} {listed}")
+        raise UserError(f"{target} is not a setting{nearest(name, keys, f'{section}.')} {listed}")
     return [keys[name]]
 
 
