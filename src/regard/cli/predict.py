@@ -1,4 +1,4 @@
-"""Verbs that use a run: evaluate, predict, generate, chat and score."""
+"""Verbs that use a run (evaluate, predict, generate, chat, score) or make another form of one (import, export, prune)."""
 
 from __future__ import annotations
 
@@ -180,7 +180,74 @@ def score(
     from regard.runs.early_checks import check_run
 
     check_run(run, settings or [])
-    from regard.commands.score import score as scored
+    from regard.commands.evaluate import score as scored
 
     for line in scored(run, what, device, settings or [], each=each, scale=by, as_json=as_json):
+        show_line(line)
+
+
+@verbs.command(
+    name="import",
+    epilog=examples(
+        "regard import gpt2 runs/gpt2",
+        "regard import models/my-bert runs/mine",
+        "regard import models/my-bert runs/vectors task.name=embedding",
+    ),
+)
+def import_(
+    source: Annotated[str, typer.Argument(metavar="FOLDER|HUB_ID", help="a Hugging Face folder, or a name on its hub")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder of the new run")],
+    settings: Settings = None,
+) -> None:
+    """Make a run of a public checkpoint (GPT or BERT).
+
+    GPT-1, GPT-2, BERT, RoBERTa, CamemBERT, DistilBERT and ELECTRA, with their heads.
+    """
+    from regard.commands.convert import import_public
+
+    import_public(source, folder, say, settings or [])
+
+
+@verbs.command(epilog=examples("regard export runs/gpt exported --to hf"))
+def export(
+    run: RunFolder,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a new folder")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="FORMAT", help="hf, for transformers; word2vec, word2vec-binary or glove")
+    ] = "hf",
+) -> None:
+    """Write a run in a format of other programs."""
+    from regard.commands.convert import export_run
+
+    export_run(run, folder, to, say)
+
+
+@verbs.command(
+    epilog=examples(
+        "regard prune runs/translate runs/half --keep 0.5",
+        "regard prune runs/translate runs/few --keep 0.3 --by L0 --curve curve.png",
+        "regard prune runs/mine runs/half --data valid.en,valid.de decode.search=greedy --by ablation",
+    )
+)
+def prune(
+    run: RunFolder,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="a new folder, for the pruned run")],
+    settings: Settings = None,
+    keep: Annotated[float, typer.Option(metavar="SHARE", help="fraction of the heads to keep")] = 0.5,
+    by: Annotated[str, typer.Option(metavar="WAY", help="importance, normalised, ablation, random or L0")] = "importance",
+    data: Annotated[Path | None, typer.Option(metavar="FILE", help="data to measure on; by default the validation data")] = None,
+    curve: Annotated[Path | None, typer.Option(metavar="FILE", help="a picture: .png, .svg, .html or .json")] = None,
+    penalty: Annotated[float, typer.Option(metavar="NUMBER", help="of --by L0: penalty for each open gate")] = 0.01,
+    steps: Annotated[int, typer.Option(metavar="N", help="of --by L0: steps to train the gates for")] = 300,
+    device: Device = None,
+    plugin: Plugins = None,
+) -> None:
+    """Remove attention heads: a smaller run, with its scores.
+
+    Heads are removed from the least important on; each attention keeps at least one. The score is printed as heads are removed.
+    """
+    from regard.commands.prune import Wish, prune_run
+
+    wish = Wish(keep=keep, by=by, data=data, penalty=penalty, steps=steps)
+    for line in prune_run(run, out, wish, settings or [], curve, device, say):
         show_line(line)
