@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from regard.commands.baselines import fresh, repeated, trees
-from regard.commands.subjects import recipe_with_data, subject_of, subjects
+from regard.commands.subjects import fresh, recipe_with_data, repeated, subject_of, subjects, trees
 from regard.core.atomic import check_place
 from regard.core.errors import UserError, nearest
 from regard.core.terminal import print_stderr

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.commands.baselines import trees
+from regard.commands.subjects import trees
 from regard.commands.views import OBSERVED, ViewRequest
 from regard.core.errors import UserError
 from regard.data.sources.conllu import read_conllu

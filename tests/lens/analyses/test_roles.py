@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.commands.baselines import fresh, repeated
+from regard.commands.subjects import fresh, repeated
 from regard.commands.views import OBSERVED, ViewRequest
 from regard.lens.analyses.roles import NONE, Roles, Tally, best, in_order, tally_roles
 from regard.lens.result import save
