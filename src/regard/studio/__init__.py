@@ -1,6 +1,6 @@
 """Studio: a web page for runs. A server that opens them, and static files that need no build step.
 
-session, run_session, image_session, word_session   opened runs as the page needs them; `launch` opens them
+session, run_session   opened runs as the page needs them; `launch` opens them
 passes       one pass of a model over an input, cached as references from which weights are rebuilt
 arithmetic   one weight, number by number
 gallery, vocabulary   images and word vectors of a run

@@ -74,16 +74,15 @@ def _aligned(studio: Studio, question: Align) -> dict[str, Any]:
 def _grown(studio: Studio, question: Grow) -> dict[str, Any]:
     session = studio.runs.session(question.run)
     with studio.runs.alone(session):
-        forced = [*question.forced, *(session.encode_word(question.word) if question.word else [])]
+        forced = [*question.forced, *(session.target_tokenizer.encode(question.word) if question.word else [])]
         tree = session.search(question.text, question.beam, forced)
-    piece = session.piece_of
-    found = tree.as_dict()
+    tokenizer, found = session.target_tokenizer, tree.as_dict()
     for step in found["steps"]:
         for node in step:
-            node["piece"] = piece(node["token"])
+            (node["piece"],) = tokenizer.tokens([node["token"]])
     for hypothesis in found["hypotheses"]:
-        hypothesis["text"] = session.decode_text(hypothesis["ids"])
-        hypothesis["pieces"] = [piece(i) for i in hypothesis["ids"]]
+        hypothesis["text"] = tokenizer.decode(hypothesis["ids"])
+        hypothesis["pieces"] = tokenizer.tokens(hypothesis["ids"])
     return found
 
 
