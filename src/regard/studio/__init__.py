@@ -6,7 +6,7 @@ arithmetic   one weight, number by number
 gallery, vocabulary   images and word vectors of a run
 security, server      access control, and uvicorn with bounds on connections and on their time
 worker       the bounded queue in which all computing waits
-routes, wire the questions the page asks, and the answers
+routes       the questions the page asks, and the answers
 app          all of it together
 static       the page; `lens/output/page.py` writes its screens as one-file pages
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from pathlib import PurePath
@@ -18,26 +17,13 @@ from starlette.responses import Response
 
 from regard.core.errors import UserError
 from regard.studio.gallery import LARGEST
-from regard.studio.passes import PassCache
-from regard.studio.routes import ablation, explain, images, weights, words
-from regard.studio.routes import runs as run_routes
+from regard.studio.routes import Json, Studio, explain, refusal, runs, weights
 from regard.studio.security import LOCAL, Door, Guard
 from regard.studio.session import RunHandle, Runs
-from regard.studio.wire import Json, refusal
-from regard.studio.worker import Full, Stopped, Work
+from regard.studio.worker import Full, Stopped
 
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 log = logging.getLogger("regard.studio")
-
-
-@dataclass
-class Studio:
-    """State that all questions share: runs, cached passes, queues of work."""
-
-    runs: Runs
-    cache: PassCache = field(default_factory=PassCache)
-    passes: Work = field(default_factory=lambda: Work("a pass through the model", threads=2, most=24))
-    reads: Work = field(default_factory=lambda: Work("weights", threads=2, most=64))
 
 
 def assets() -> dict[str, tuple[bytes, str]]:
@@ -68,8 +54,9 @@ def create(openings: Mapping[str, RunHandle], hosts: frozenset[str] = LOCAL, key
         redirect_slashes=False,  # or an answer would repeat the Host that a request was sent with
     )  # fmt: skip
     _add_assets(app)
-    for routes in (run_routes, images, weights, ablation, explain, words):
-        routes.add(app, studio)
+    app.state.studio = studio
+    for questions in (runs, weights, explain):
+        app.include_router(questions.router)
     _add_refusals(app)
     return Guard(app, hosts, None if key is None else Door(key), roomy={"/api/image": LARGEST})
 

@@ -30,7 +30,7 @@ from regard.model.mixers.convolution import Convolution
 from regard.model.position.base import Placement
 from regard.model.probe import Seen, attentions, probe
 from regard.model.vision import ImageEncoder
-from regard.studio.passes import ModelPass
+from regard.studio.passes import ModelPass, shape
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,11 @@ def _watched(attention: Attention) -> Iterator[dict[str, Tensor]]:
 
 
 @torch.no_grad()
-def trace(model_pass: ModelPass, name: str, alone: Lock) -> Traced:
-    model = model_pass.subject.model
-    found = attentions(model)
-    attention = found[name]
+def trace(model_pass: ModelPass, place: Place, alone: Lock) -> Traced:
+    """Check a place, and pass the text once more to see what its attention is given and gives."""
+    check(model_pass, place)
+    model, name = model_pass.subject.model, place.name
+    attention = attentions(model)[name]
     if isinstance(attention, Convolution):
         raise UserError(f"{name} does not attend, so there are no queries and keys to multiply; give another.")
     if not isinstance(attention, Attention):
@@ -98,7 +99,7 @@ def trace(model_pass: ModelPass, name: str, alone: Lock) -> Traced:
 
 @torch.no_grad()
 def arithmetic(model_pass: ModelPass, place: Place, traced: Traced) -> dict[str, Any]:
-    check(model_pass, place)
+    """Return every step of a weight, from its token's vectors to what its head adds."""
     seen = model_pass.attention(place.name)
     q_K, scale = _query(traced.attention, seen, place)
     k_MK, v_MK = seen.k_BHMK[0, place.head].float(), seen.v_BHMK[0, place.head].float()
@@ -189,7 +190,8 @@ def _embed(model: nn.Module, stack: str) -> tuple[Embed, str]:
 
 
 def check(model_pass: ModelPass, place: Place) -> None:
-    heads, queries, keys = model_pass.attention(place.name).q_BHLK.shape[1:3] + model_pass.attention(place.name).k_BHMK.shape[2:3]
+    """Refuse a head, a query or a key that is not there."""
+    heads, queries, keys = shape(model_pass.attention(place.name))
     for what, given, most in (("head", place.head, heads), ("query", place.query, queries), ("key", place.key, keys)):
         if not 0 <= given < most:
             raise UserError(f"{what} {given} is not there; {place.name} has {most}, numbered from 0.")
@@ -211,7 +213,6 @@ class Sum(NamedTuple):
 @torch.no_grad()
 def terms(model_pass: ModelPass, place: Place, traced: Traced, vector: str, index: int) -> dict[str, Any]:
     """Number `index` of a vector as the products it is the sum of: the largest, and the sum of the rest."""
-    check(model_pass, place)
     wide, seen = model_pass.attention(place.name).q_BHLK.shape[-1], model_pass.attention(place.name)
     sizes = {
         "q": wide,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from threading import Lock
@@ -90,6 +90,10 @@ class ModelPass:
         """There is no attention to draw, if there is none."""
         return None if len(self.seen) else NESTED if self.subject.nested else WITHOUT
 
+    @property
+    def nll(self) -> float | None:
+        return mean_nll(self.steps)
+
     def attention(self, name: str) -> Seen:
         if name not in self.seen.seen:
             raise UserError(f"there is no attention {name[:60]!r}; there are {', '.join(self.seen)}.")
@@ -97,9 +101,8 @@ class ModelPass:
 
     def as_dict(self) -> dict[str, Any]:
         sides = {stack: token_row_dict(side) for stack, side in self.subject.sides.items()}
-        shapes = {name: [s.q_BHLK.shape[1], s.q_BHLK.shape[2], s.k_BHMK.shape[2]] for name, s in self.seen.seen.items()}
+        shapes = {name: shape(seen) for name, seen in self.seen.seen.items()}
         outputs = None if self.subject.outputs is None else token_row_dict(self.subject.outputs)
-        scored = [step["nll"] for step in self.steps if step["nll"] is not None]
         return {
             "id": self.asked.id,
             "title": self.subject.title,
@@ -109,7 +112,7 @@ class ModelPass:
             "why": self.why,
             "nested": self.subject.nested,
             "steps": self.steps,
-            "nll": float(np.mean(scored)) if scored else None,
+            "nll": self.nll,
             "faith": {**asdict(self.faith), "holds": self.faith.holds},
             "seconds": self.seconds,
         }
@@ -188,6 +191,12 @@ def _scored(logprob_V: Tensor, target: int, subject: Subject) -> dict[str, Any]:
     logprob = float(logprob_V[target])
     rank = 1 + int((logprob_V > logprob).sum())
     return {"target": subject.choices(target), "nll": -logprob, "p": float(np.exp(logprob)), "rank": rank}
+
+
+def mean_nll(steps: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the mean loss of the positions that have a target; None where there are none."""
+    scored = [step["nll"] for step in steps if step["nll"] is not None]
+    return float(np.mean(scored)) if scored else None
 
 
 class PassCache:

@@ -150,7 +150,8 @@ class RunSession(Session):
         """Return the embedding of its tokens: a table with positions, or for a bag of words the table alone."""
         found = [module for module in self.model.modules() if isinstance(module, Embed | nn.Embedding)]
         embed = next((module for module in found if isinstance(module, Embed)), found[0])
-        furthest = getattr(self.model, "body", self.model).config.context
+        reads: Any = getattr(self.model, "body", self.model)
+        furthest = reads.config.context
         tokenizer = must_read_pieces(self.answers)
         if isinstance(embed, Embed):
             return Vocabulary.of(tokenizer, embed.tokens.weight, embed.positions, furthest)
