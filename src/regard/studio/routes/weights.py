@@ -76,7 +76,7 @@ def statistics(studio: Studio, look: Look) -> dict[str, Any]:
 @router.ask("/api/arithmetic", "passes")
 def one_weight(studio: Studio, look: Look, name: Name, head: Count, query: Count, key: Count) -> dict[str, Any]:
     place = arithmetic.Place(name, head, query, key)
-    return arithmetic.arithmetic(look, place, arithmetic.trace(look, place, studio.runs.alone(look.session)))
+    return arithmetic.arithmetic(arithmetic.trace(look, place, studio.runs.alone(look.session)))
 
 
 @router.ask("/api/terms", "passes")
@@ -84,7 +84,7 @@ def terms(
     studio: Studio, look: Look, name: Name, head: Count, query: Count, key: Count, vector: Name, index: Count
 ) -> dict[str, Any]:
     place = arithmetic.Place(name, head, query, key)
-    return arithmetic.terms(look, place, arithmetic.trace(look, place, studio.runs.alone(look.session)), vector, index)
+    return arithmetic.terms(arithmetic.trace(look, place, studio.runs.alone(look.session)), vector, index)
 
 
 def _window(look: ModelPass, name: str, head: int, rows: str | None, columns: str | None) -> tuple[Seen, range, range]:
