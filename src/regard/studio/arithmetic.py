@@ -13,7 +13,7 @@ A single number of the arithmetic as a sum: the products it is made of, largest 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
@@ -76,22 +76,19 @@ class Traced:
 
 @contextmanager
 def _watched(attention: Attention) -> Iterator[dict[str, Tensor]]:
+    """Yield what queries and keys are made of, the context and what comes out, of the latest pass."""
     found: dict[str, Tensor] = {}
-
-    def into(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
-        return lambda _, given: found.update({name: given[0][0]})
 
     def made(_: nn.Module, given: tuple[Any, ...], result: Tensor) -> None:
         found.update(context=given[0][0], out=result[0])
 
-    handles = [attention.project.register_forward_pre_hook(into("shown")), attention.out.register_forward_hook(made)]
-    if attention.query is not None:
-        handles.append(attention.query.register_forward_pre_hook(into("asked")))
-    try:
+    asks = attention.project if attention.query is None else attention.query
+    with (
+        asks.register_forward_pre_hook(lambda _, given: found.update(asked=given[0][0])),
+        attention.project.register_forward_pre_hook(lambda _, given: found.update(shown=given[0][0])),
+        attention.out.register_forward_hook(made),
+    ):
         yield found
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @torch.no_grad()
@@ -107,11 +104,10 @@ def trace(model_pass: ModelPass, place: Place, alone: Lock) -> Traced:
     path = next(path for path, module in model.named_modules() if module is attention)
     with alone, probe(model) as recorded, _watched(attention) as seen:
         model_pass.subject.forward(1)
-    asked = seen.get("asked", seen["shown"])
     stack = next((module for module in model.modules() if isinstance(module, Stack) and attention in [*module.modules()]), None)
     at = None if stack is None or stack.position is None else stack.position.over(recorded[name].view)
     rotation = at if at is not None and at.rotates and attention.query is None else None
-    asked_LD, shown_MD, context_LD, out_LD = (part.float() for part in (asked, seen["shown"], seen["context"], seen["out"]))
+    asked_LD, shown_MD, context_LD, out_LD = (seen[name].float() for name in ("asked", "shown", "context", "out"))
     return Traced(model_pass, place, attention, path, asked_LD, shown_MD, context_LD, out_LD, rotation)
 
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from threading import Lock
 from time import perf_counter
 from typing import Any
@@ -141,16 +142,11 @@ def run_pass(asked: PassRequest, session: Session, alone: Lock) -> ModelPass:
 def contexts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Yield the input of each attention's output projection in the latest pass."""
     given: dict[str, Tensor] = {}
-
-    def keep(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
-        return lambda _, arguments: given.update({name: arguments[0]})
-
-    handles = [found.out.register_forward_pre_hook(keep(name)) for name, found in attentions(model).items()]
-    try:
+    with ExitStack() as hooks:
+        for name, found in attentions(model).items():
+            keep = partial(lambda name, _, arguments: given.update({name: arguments[0]}), name)
+            hooks.enter_context(found.out.register_forward_pre_hook(keep))
         yield given
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @torch.no_grad()
