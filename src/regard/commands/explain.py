@@ -63,7 +63,15 @@ def explain_tree(target: str, settings: Sequence[str]) -> str:
 def explain_picture(target: str, settings: Sequence[str], out: Path) -> None:
     """Draw the attention pattern of a model: which query attends to which key."""
     model = _explained(target, settings)
-    draw_visibility(model.title, model.footprint, out)
+    kind, footprint, config = out.suffix.lower().removeprefix("."), model.footprint, model.footprint.config
+    if kind not in ("png", "svg"):
+        raise UserError(f"--out {out} must end in .png or .svg, which say what kind of picture to draw.")
+    if not family_of(config).has("blocks") or config.mixer == "conv":
+        raise UserError(f"--out {out}: {model.title!r} has no attention pattern between tokens; leave out --out.")
+    names, tokens = _names(config), _tokens(footprint)
+    panels = [Panel(f"{side} {names[side]}", pattern, tokens) for side, pattern in _sides(config).items()]
+    caption = f"Queries down, keys across, dark where a pair is seen. Computed: {computed(footprint)}."
+    store(render_figure(lambda: drawn(model.title, caption, panels), "png" if kind == "png" else "svg"), out)
 
 
 def explain_rows(target: str, settings: Sequence[str]) -> dict[str, Any]:
@@ -75,13 +83,7 @@ def explain_rows(target: str, settings: Sequence[str]) -> dict[str, Any]:
 
 
 def _as_dict(part: Part) -> dict[str, Any]:
-    own = {
-        "name": part.name,
-        "shape": part.shape,
-        "parameters": part.parameters,
-        "flops": part.flops,
-        "file": f"regard/{part.file}",
-    }
+    own = {key: getattr(part, key) for key in ("name", "shape", "parameters", "flops")} | {"file": f"regard/{part.file}"}
     return own | ({"parts": [_as_dict(child) for child in part.children]} if part.children else {})
 
 
@@ -129,7 +131,8 @@ def attention_summary(config: Any) -> str:
         return config.attends or "none"
     seen = parse_visibility(config.visibility)
     sides = [f"{side} {name}{' & padding' if side == 'encoder' else ''}" for side, name in _names(config).items()]
-    meant = f", where {config.visibility} is {str(seen)[1:-1]}" if isinstance(seen, Both | Either) and not _joined(config) else ""
+    named = isinstance(seen, Both | Either) and not set("&|") & set(config.visibility)  # one name for a combination
+    meant = f", where {config.visibility} is {str(seen)[1:-1]}" if named else ""
     whole = f"; {short}" if (short := pattern_notice(config)) else ""
     return f"{', '.join(sides)}{meant}{whole}; mixer {config.mixer}; position {config.position}"
 
@@ -138,18 +141,6 @@ def computed(footprint: Footprint) -> str:
     """Return which kernels compute attention, and why."""
     config = footprint.config
     return "; ".join(f"{name} {_by(config, side, _tokens(footprint))}" for name, side in _sides(config).items())
-
-
-def draw_visibility(title: str, footprint: Footprint, out: Path) -> None:
-    kind, config = out.suffix.lower().removeprefix("."), footprint.config
-    if kind not in ("png", "svg"):
-        raise UserError(f"--out {out} must end in .png or .svg, which say what kind of picture to draw.")
-    if not family_of(config).has("blocks") or config.mixer == "conv":
-        raise UserError(f"--out {out}: {title!r} has no attention pattern between tokens; leave out --out.")
-    names, tokens = _names(config), _tokens(footprint)
-    panels = [Panel(f"{side} {names[side]}", pattern, tokens) for side, pattern in _sides(config).items()]
-    caption = f"Queries down, keys across, dark where a pair is seen. Computed: {computed(footprint)}."
-    store(render_figure(lambda: drawn(title, caption, panels), "png" if kind == "png" else "svg"), out)
 
 
 def _sides(config: Any) -> dict[str, Visibility]:
@@ -162,11 +153,6 @@ def _names(config: Any) -> dict[str, str]:
     given = f"({config.visibility})" if "|" in config.visibility else config.visibility
     before = "causal" if parse_visibility(config.visibility) == full else f"causal & {given}"
     return {side: given if side == "encoder" else before for side in _sides(config)}
-
-
-def _joined(config: Any) -> bool:
-    """Is it more than one name?"""
-    return "&" in config.visibility or "|" in config.visibility
 
 
 def _tokens(footprint: Footprint) -> int:

@@ -48,19 +48,9 @@ def _row(name: str) -> dict[str, Any]:
     tables = named_tables(name)
     about, task = build(About, tables["recipe"], "recipe"), build(TaskConfig, tables["task"], "task")
     text: Any = build(TASKS[task.name].text, tables["text"], "text")
-    return {
-        "name": about.name,
-        "task": task.name,
-        "title": about.title,
-        "paper": about.paper,
-        "rows": list(about.rows),
-        "command": about.command,
-        "minutes": about.minutes,
-        "hardware": about.hardware,
-        "score": about.score,
-        "parameters": about.parameters,
-        "at_most": text.tokenizer in COUNTED_IN_WORDS,
-    }
+    told = ("title", "paper", "rows", "command", "minutes", "hardware", "score", "parameters")
+    about_it = {"name": about.name, "task": task.name} | {key: getattr(about, key) for key in told}
+    return about_it | {"at_most": text.tokenizer in COUNTED_IN_WORDS}
 
 
 def _size(row: dict[str, Any]) -> str:
