@@ -122,7 +122,11 @@ def _run_loop(prepared: Prepared, run: Run, device: torch.device, say: Say, worl
         fill_vectors(model, prepared, say)
     parallel = ParallelModel(model, world, config.fsdp, device)
     optimizer, progress = resume(store, config, model, parallel)
-    _must_not_start_over(run, progress)
+    if not progress.step and (damaged := sorted(path.name for path in run.checkpoints())):  # hours may be in them
+        raise UserError(
+            f"none of the checkpoints in {run.folder} can be read ({', '.join(damaged)}); copy them again from where they were "
+            f"made, delete {run.folder / 'checkpoints'} to start over, or give another --out."
+        )
     if done(config, progress):
         say(f"{run.folder} is trained to step {progress.step:,}; nothing left to train, only to score")
     elif progress.step:
@@ -163,15 +167,6 @@ def dry_run_lines(recipe: Recipe, device: torch.device, say: Say, folder: Path |
     lines = estimate(prepared, device).lines() if trainer is None else trainer.estimate(prepared)
     whole = pattern_notice(recipe.model)
     return [*lines, f"visibility        {whole}"] if whole else lines
-
-
-def _must_not_start_over(run: Run, progress: Progress) -> None:
-    """Hours of training are not thrown away without a word."""
-    if not progress.step and (damaged := sorted(path.name for path in run.checkpoints())):
-        raise UserError(
-            f"none of the checkpoints in {run.folder} can be read ({', '.join(damaged)}); copy them again from where they were "
-            f"made, delete {run.folder / 'checkpoints'} to start over, or give another --out."
-        )
 
 
 def summary_lines(name: str, settings: Sequence[str], recipe: Recipe) -> list[str]:

@@ -213,7 +213,8 @@ class PassCache:
         with self._lock:
             self._kept[new.asked.id] = new
             self._kept.move_to_end(new.asked.id)
-            while len(self._kept) > 1 and (len(self._kept) > self.most or self._bytes() > self.room):
+            held = self._kept.values()
+            while len(held) > 1 and (len(held) > self.most or sum(one.nbytes for one in held) > self.room):
                 self._kept.popitem(last=False)
             return new
 
@@ -223,9 +224,6 @@ class PassCache:
             gone = [id for id, kept in self._kept.items() if kept.asked.run == run and kept.asked.version != version]
             for id in gone:
                 del self._kept[id]
-
-    def _bytes(self) -> int:
-        return sum(kept.nbytes for kept in self._kept.values())
 
 
 BLOCK = 1 << 20  # weights held at once

@@ -76,8 +76,10 @@ def roles(studio: Studio, look: Look) -> dict[str, Any]:
 @router.ask("/api/compare", "reads")
 def compare_heads(studio: Studio, look: Look, other: Id) -> dict[str, Any]:
     """Return half the summed differences of weights by head, as a mean over queries: 0 is equal, 1 disjoint."""
-    another = kept(studio, other)
-    found = {name: _apart(look, another, name) for name in look.seen if name in another.seen.seen and _alike(look, another, name)}
+    another, found = kept(studio, other), {}
+    for name in look.seen:
+        if name in another.seen.seen and shape(look.attention(name)) == shape(another.attention(name)):
+            found[name] = _apart(look, another, name)
     left_out = [name for name in look.seen if name not in found]
     return {"apart": found, "left_out": left_out, "nll": [look.nll, another.nll]}
 
@@ -152,10 +154,6 @@ def gates_of(look: ModelPass, off: Mapping[str, Sequence[int]]) -> dict[str, Ten
         gates[name] = torch.ones(found[name].heads)
         gates[name][list(heads)] = 0.0
     return gates
-
-
-def _alike(a: ModelPass, b: ModelPass, name: str) -> bool:
-    return shape(a.attention(name)) == shape(b.attention(name))
 
 
 def _apart(a: ModelPass, b: ModelPass, name: str) -> np.ndarray:
