@@ -28,9 +28,9 @@ class UserError(Exception):
 def nearest(given: str, choices: Iterable[str], prefix: str = "") -> str:
     """Return the end of an error sentence: the nearest choice if one is close, and all choices if they are few.
 
-    `prefix` is written before each choice, as the section before a key, and is not compared.
+    `prefix` is written before the nearest choice, as the section before a key, and is not compared.
     """
     choices = sorted(choice[:SHOWN] for choice in islice(choices, MANY))
     close = get_close_matches(given[:SHOWN], choices, n=1, cutoff=0.5)
-    listed = f" (known: {', '.join(prefix + choice for choice in choices)})" if 0 < len(choices) <= (6 if close else 24) else ""
+    listed = f" (known: {', '.join(choices)})" if 0 < len(choices) <= (6 if close else 24) else ""
     return f"{listed}; did you mean {prefix + close[0]!r}?" if close else f"{listed}."
