@@ -14,7 +14,7 @@ from regard.core.errors import UserError, nearest
 from regard.families import family_of
 from regard.families.base import Sizes
 from regard.families.flops import Part
-from regard.families.published_sizes import SIZES, Size
+from regard.families.published_sizes import SIZES
 from regard.lens.output.save import store
 from regard.lens.plots.mask_pattern import Panel, drawn
 from regard.lens.plots.render import render_figure
@@ -28,7 +28,7 @@ from regard.model.visibility.parse import parse_visibility
 from regard.runs.cost import TYPICAL, model_tree, typical
 from regard.runs.folder import Run
 from regard.runs.footprint import Footprint, sized
-from regard.runs.recipe import Recipe, builtin_names, load_recipe
+from regard.runs.recipe import builtin_names, load_recipe
 from regard.runs.task import TASKS
 from regard.tasks.notices import pattern_notice
 
@@ -96,33 +96,28 @@ class _Explained:
 
 def _explained(target: str, settings: Sequence[str]) -> _Explained:
     """A run by its folder, a recipe by its name or file, or a published size; of a size and a recipe of one name, the recipe."""
+    recipes = builtin_names()
     if Path(target).is_dir():
         run = Run.open(target)
         recipe = run.recipe_with(list(settings))
         own = TASKS[recipe.task.name].parts
-        return _of_recipe(recipe, own(run, recipe, typical(recipe)) if own else model_tree(recipe, *run.vocabulary_sizes()))
-    recipes = builtin_names()
-    if target in SIZES and target not in recipes:
-        return _of_size(*sized(target, settings))
-    if Path(target).name == target and Path(target).suffix != ".toml" and target not in recipes:
+        tree = own(run, recipe, typical(recipe)) if own else model_tree(recipe, *run.vocabulary_sizes())
+    elif target in SIZES and target not in recipes:
+        size, as_published = sized(target, settings)
+        tokens = size.config.context or TYPICAL
+        tree = family_of(size.config).count(size.config, Sizes(vocabulary=size.vocabulary), tokens)
+        title = size.title if as_published else f"{size.title} with other settings"
+        return _Explained(title, size.paper, Footprint(size.config, tree, tokens, size if as_published else None))
+    elif Path(target).name == target and Path(target).suffix != ".toml" and target not in recipes:
         raise UserError(
             f"there is no recipe and no size {target!r}{nearest(target, [*recipes, *SIZES])} Give a recipe ('regard recipes' "
             "lists them), a size such as gpt3-175b, the folder of a run, or a .toml file."
         )
-    recipe = load_recipe(target, settings)
-    return _of_recipe(recipe, model_tree(recipe))
-
-
-def _of_recipe(recipe: Recipe, tree: Part) -> _Explained:
+    else:
+        recipe = load_recipe(target, settings)
+        tree = model_tree(recipe)
     about = recipe.recipe
     return _Explained(about.title or about.name, about.paper, Footprint(recipe.model, tree, typical(recipe)))
-
-
-def _of_size(size: Size, as_published: bool) -> _Explained:
-    tokens = size.config.context or TYPICAL
-    tree = family_of(size.config).count(size.config, Sizes(vocabulary=size.vocabulary), tokens)
-    title = size.title if as_published else f"{size.title} with other settings"
-    return _Explained(title, size.paper, Footprint(size.config, tree, tokens, size if as_published else None))
 
 
 def attention_summary(config: Any) -> str:

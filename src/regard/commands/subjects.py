@@ -166,11 +166,9 @@ def _subject(model: Any, tokenizer: Tokenizer, ids: Sequence[int]) -> Subject:
         given = {stack: ids_1L.expand(copies, -1) for stack, ids_1L in rows.items()}
         if family.has("causal_lm"):
             return model.hidden(given["decoder"])
-        source_BM = given["encoder"]
-        lengths_B = torch.full((copies,), source_BM.shape[1], device=device)
-        if family.has("seq2seq"):
-            return model.hidden(source_BM, lengths_B, given["decoder"])
-        return model.hidden(source_BM, lengths_B)
+        lengths_B = torch.full((copies,), given["encoder"].shape[1], device=device)
+        target = (given["decoder"],) if "decoder" in given else ()
+        return model.hidden(given["encoder"], lengths_B, *target)
 
     nothing_L = torch.full((len(ids),), -100)
     return Subject(model, "random tokens, said twice", found, hidden, nothing_L, None, str, None, hidden)
