@@ -12,6 +12,7 @@ import typer
 from regard.cli.shared import (
     Device,
     Json,
+    Picture,
     Plugins,
     RunName,
     Settings,
@@ -45,7 +46,7 @@ def lens(
         list[str] | None, typer.Argument(metavar="TEXT|KEY=VALUE", help="text to inspect", callback=_one_text_without_a_word)
     ] = None,
     show: Annotated[str | None, typer.Option(metavar="VIEW", is_eager=True, help=f"a view: {VIEWS}")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="a picture: .png, .svg, .html or .json")] = None,
+    out: Picture = None,
     part: Annotated[str | None, typer.Option(metavar="PART", help="cross, decoder or encoder")] = None,
     target: Annotated[str | None, typer.Option(metavar="TEXT", help="of --show: the output to score")] = None,
     hypothesis: Annotated[int | None, typer.Option(metavar="N", help="of --show: which hypothesis, from 0")] = None,

@@ -13,12 +13,14 @@ import typer
 from regard.cli.shared import (
     Device,
     Json,
+    Picture,
     Plugins,
     RunFolder,
     RunName,
     Settings,
     TextsAndSettings,
     Weights,
+    checked,
     examples,
     only_texts,
     say,
@@ -48,12 +50,10 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score a run on its test set, or on another."""
-    from regard.runs.early_checks import check_run
-
-    check_run(run, settings or [])
+    settings = checked(run, settings)
     from regard.commands.evaluate import score_run
 
-    scored = score_run(run, settings or [], device, output, weights)
+    scored = score_run(run, settings, device, output, weights)
     show_line(json.dumps(scored.as_dict(), indent=2) if as_json else "\n".join(scored.lines()))
 
 
@@ -96,14 +96,11 @@ def predict(
     decode.beam=8 is a setting; a text of that form, or one that begins with -, goes after --. On a terminal, control characters
     in generated text are shown as escapes; a pipe gets them raw. One text may have 1,000,000 characters.
     """
-    from regard.runs.early_checks import check_run
-
     if text and input is not None:
         raise UserError(f"both a text and --input {input} were given; give one of them.")
     if not text and input is None and sys.stdin is None:
         raise UserError("standard input is closed, and no text was given; type one, give --input FILE, or pipe lines in.")
-    settings = settings_of(context)
-    check_run(run, settings)
+    settings = checked(run, settings_of(context))
     from regard.commands import predict as predicting
 
     predicting.predict(run, text, input, output, settings, device, as_json, show, weights)
@@ -130,14 +127,12 @@ def chat(
     A language model continues the transcript; its oldest turns are dropped when they no longer fit the window. A bot trained on
     dialogues reads as many turns as in training. Lines may be piped in, one turn a line.
     """
-    from regard.runs.early_checks import check_run
-
-    check_run(run, settings or [])
+    settings = checked(run, settings)
     from regard.commands.chat import chat as converse
 
     if sys.stdin is None:
         raise UserError("standard input is closed, so there are no turns to reply to; leave <&- out, or pipe lines in.")
-    converse(run, you, it, before, settings or [], device, _typed_lines(f"{you}: "), show, say)
+    converse(run, you, it, before, settings, device, _typed_lines(f"{you}: "), show, say)
 
 
 def _typed_lines(prompt: str) -> Iterator[str]:
@@ -177,12 +172,10 @@ def score(
 
     A line of questions is {"context": "The sky is", "options": ["blue", "a fish"], "answer": 0}; the answer may be left out.
     """
-    from regard.runs.early_checks import check_run
-
-    check_run(run, settings or [])
+    settings = checked(run, settings)
     from regard.commands.evaluate import score as scored
 
-    for line in scored(run, what, device, settings or [], each=each, scale=by, as_json=as_json):
+    for line in scored(run, what, device, settings, each=each, scale=by, as_json=as_json):
         show_line(line)
 
 
@@ -236,7 +229,7 @@ def prune(
     keep: Annotated[float, typer.Option(metavar="SHARE", help="fraction of the heads to keep")] = 0.5,
     by: Annotated[str, typer.Option(metavar="WAY", help="importance, normalised, ablation, random or L0")] = "importance",
     data: Annotated[Path | None, typer.Option(metavar="FILE", help="data to measure on; by default the validation data")] = None,
-    curve: Annotated[Path | None, typer.Option(metavar="FILE", help="a picture: .png, .svg, .html or .json")] = None,
+    curve: Picture = None,
     penalty: Annotated[float, typer.Option(metavar="NUMBER", help="of --by L0: penalty for each open gate")] = 0.01,
     steps: Annotated[int, typer.Option(metavar="N", help="of --by L0: steps to train the gates for")] = 300,
     device: Device = None,
