@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from benchmarks import measure
 from benchmarks.real import DATA, MINILM, folder
-from regard.commands.baselines import fresh, trees
+from regard.commands.subjects import fresh, trees
 from regard.data.sources.conllu import read_conllu
 from regard.lens.analyses.relations import Relation, Relations, relation_scores
 from regard.tasks.registry import open_run

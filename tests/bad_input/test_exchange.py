@@ -110,7 +110,7 @@ def test_weights_that_would_have_to_be_unpickled(body: Path, tmp_path: Path) -> 
         (["task.name"], "is not a setting"),
         (["objective.pooling=max"], "objective.pooling=max is not a choice"),
         (["objective.normalised=perhaps"], "must be true or false"),
-        (["objective.poolin=mean"], "did you mean 'pooling'?"),
+        (["objective.poolin=mean"], "did you mean 'objective.pooling'?"),
         (["data.maximum_tokens=101"], "data.maximum_tokens=101 is more than model.maximum_length=100"),
         (["data.maximum_tokens=2"], "at least 3"),
         (["data.train=a.txt"], "data.train is not a setting"),

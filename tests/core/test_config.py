@@ -236,7 +236,7 @@ def test_an_unknown_key_names_the_nearest(given: str, meant: str) -> None:
     with pytest.raises(UserError) as caught:
         build(Bakery, {"loaves": 1, given: 1}, "bakery")
     assert f"bakery.{given} is not a setting" in str(caught.value)
-    assert str(caught.value).endswith(f"did you mean {meant!r}?")
+    assert str(caught.value).endswith(f"did you mean 'bakery.{meant}'?")
 
 
 def test_a_key_like_no_other_lists_them_all() -> None:

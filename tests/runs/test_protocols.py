@@ -11,6 +11,7 @@ from regard.runs.protocols import (
     Converses,
     Documents,
     Embeds,
+    Fills,
     HasWordVectors,
     Inspectable,
     Scores,
@@ -42,6 +43,7 @@ CAN: dict[type, tuple[type, ...]] = {
     Streams: (TextGenerator,),
     Converses: (Responder, Retriever),
     Scores: (TextGenerator,),
+    Fills: (FillMask,),
     Embeds: (Embedder, Retriever),
     HasWordVectors: (WordVectorModel,),
 }

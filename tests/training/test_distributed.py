@@ -284,7 +284,7 @@ def one_message(processes: Processes, *told: str) -> None:
 
 
 def test_a_mistake_is_told_once(tmp_path: Path) -> None:
-    one_message(start(2, tmp_path / "run", "train.stepps=3"), "did you mean 'steps'?")
+    one_message(start(2, tmp_path / "run", "train.stepps=3"), "did you mean 'train.steps'?")
     assert not (tmp_path / "run").exists()
 
 

@@ -29,7 +29,7 @@ def demo(
 @verbs.command()
 def recipes(as_json: Json = False) -> None:
     """List the recipes: model, time, score."""
-    from regard.commands.recipes import recipe_rows, recipe_table
+    from regard.commands.reference import recipe_rows, recipe_table
 
     show_line(json.dumps(recipe_rows(), indent=2, ensure_ascii=False) if as_json else recipe_table())
 

@@ -101,7 +101,7 @@ def check_names(cls: type, table: Mapping[str, Any], where: str) -> None:
     names = [field.name for field in dataclasses.fields(cls)]
     for key in table:
         if key not in names:
-            raise UserError(f"{where}.{key} is not a setting{nearest(key, names)}")
+            raise UserError(f"{where}.{key} is not a setting{nearest(key, names, f'{where}.')}")
 
 
 def _value(value: Any, hint: Any, key: str) -> Any:

@@ -245,8 +245,10 @@ def _summary(module: nn.Module) -> str | None:
             return f"I={module.input_size} -> D={module.hidden_size}"
         case nn.Conv2d():
             return f"C={module.in_channels} -> {module.out_channels}"
-        case nn.LayerNorm() | nn.RMSNorm():
+        case nn.LayerNorm():
             return f"D={module.normalized_shape[-1]}"
+        case nn.RMSNorm():
+            return f"D={module.normalized_shape[-1]} rms"
     ours = type(module).__module__.startswith("regard.") and type(module).extra_repr is not nn.Module.extra_repr
     return module.extra_repr() if ours else None
 

@@ -159,7 +159,8 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[activation]
 
     def extra_repr(self) -> str:
-        return f"D={self.contract.out_features} F={self.contract.in_features}"
+        gated = "" if self.gate is None else " gated"
+        return f"D={self.contract.out_features} F={self.contract.in_features}{gated}"
 
     def forward(self, x_BLD: Tensor) -> Tensor:
         if self.gate is None:

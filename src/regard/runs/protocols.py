@@ -199,6 +199,11 @@ class Streams(Protocol):
     @property
     def tokenizer(self) -> Tokenizer: ...
 
+    @property
+    def start(self) -> int:
+        """Return the token that a text without a prompt starts from."""
+        ...
+
     def stream(self, prompt: str, number: int, emit: Emit) -> str:
         """Write a continuation of a prompt, emitting each piece as it is generated; sampling is seeded by `number`."""
         ...
@@ -225,6 +230,15 @@ class Scores(Protocol):
 
     def choose(self, context: str, options: Sequence[str], aside: str = "") -> Choice:
         """Return how likely each option is after the context."""
+        ...
+
+
+@runtime_checkable
+class Fills(Protocol):
+    """Fills in the blanks of texts."""
+
+    def fill(self, texts: Sequence[str], top: int = 5) -> Sequence[Any]:
+        """Return each text with the likeliest words of its blanks."""
         ...
 
 

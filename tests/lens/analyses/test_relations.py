@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.commands.baselines import trees
-from regard.commands.views import OBSERVED, ViewRequest
+from regard.commands.subjects import trees
+from regard.commands.views import SHOWS, ViewRequest
 from regard.core.errors import UserError
 from regard.data.sources.conllu import read_conllu
 from regard.lens.analyses.relations import Tree, relation_scores
@@ -134,7 +134,7 @@ def test_pieces_find_their_words_in_every_family(name: str, tmp_path: Path) -> N
 
 
 def test_a_treebank_beside_random_weights(tmp_path: Path) -> None:
-    found: Any = OBSERVED["roles"].compute(answers("writer"), ViewRequest(run="x", data=treebank(tmp_path)))
+    found: Any = SHOWS["roles"].compute(answers("writer"), ViewRequest(run="x", data=treebank(tmp_path)))
     assert found.relations is not None
     assert {relation.name for relation in found.relations.found} == {"det", "nsubj", "obj", "punct"}
     assert all(relation.random is not None for relation in found.relations.found)
@@ -149,7 +149,7 @@ def test_sentences_that_are_too_long_are_counted(tmp_path: Path) -> None:
     path = treebank(tmp_path)
     rows = "".join(f"{n}\tcat\t_\t_\t_\t_\t{int(n > 1)}\tdep\t_\t_\n" for n in range(1, 30))
     path.write_text(path.read_text() + rows)
-    found: Any = OBSERVED["roles"].compute(answers("writer"), ViewRequest(run="x", data=path))
+    found: Any = SHOWS["roles"].compute(answers("writer"), ViewRequest(run="x", data=path))
     assert "(1 of 31 left out, which this model cannot read): 30 sentences" in "\n".join(found.lines())
 
 
