@@ -16,7 +16,7 @@ from regard.data.batching.windows import Windows
 from regard.families.elmo import ELMo
 from regard.families.flops import Part
 from regard.objectives.base import Objective
-from regard.objectives.bidirectional_lm import BidirectionalLMLoss
+from regard.objectives.causal_lm import BidirectionalLMLoss
 from regard.runs.folder import Say
 from regard.runs.load import window_of
 from regard.runs.recipe import Recipe
