@@ -15,7 +15,7 @@ from regard.core.errors import UserError, nearest
 from regard.core.terminal import printable
 from regard.data.sources.files import numbered_lines
 from regard.data.sources.text import documents, files
-from regard.metrics.multiple_choice import SCALES, Scale
+from regard.metrics.likelihood import SCALES, Scale
 from regard.runs.protocols import Scores
 from regard.tasks.registry import open_run
 

@@ -18,8 +18,7 @@ from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
 from regard.decode.request import Hypothesis
 from regard.families.gpt import GPT
 from regard.lens.alignment import Alignment
-from regard.metrics.likelihood import Ids, Likelihood, log_probabilities
-from regard.metrics.multiple_choice import Choice, choose
+from regard.metrics.likelihood import Choice, Ids, Likelihood, choose, log_probabilities
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run
 from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of, window_of
