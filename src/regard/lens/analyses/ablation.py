@@ -17,8 +17,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from regard.core.packing import IGNORED
-from regard.lens.display import sentence, visible
-from regard.lens.output.text import Cell, table
+from regard.lens.display import Cell, sentence, table, visible
 from regard.lens.plots.charts import Field, atlas
 from regard.lens.result import NotebookView
 from regard.lens.subject import Subject

@@ -22,8 +22,7 @@ from regard.core.errors import UserError
 from regard.lens.analyses.gradients import gradient_times_input, integrated_gradients
 from regard.lens.analyses.input_masking import input_side, word_shares
 from regard.lens.analyses.rollout import flow, mean_weights, rollout
-from regard.lens.display import sentence
-from regard.lens.output.text import table
+from regard.lens.display import sentence, table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
 from regard.lens.result import NotebookView

@@ -22,8 +22,7 @@ from torch import Tensor
 from regard.core.errors import UserError
 from regard.core.packing import IGNORED
 from regard.lens.analyses.input_masking import word_shares
-from regard.lens.display import brief, sentence, visible
-from regard.lens.output.text import Cell, table
+from regard.lens.display import Cell, brief, sentence, table, visible
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Grid
 from regard.lens.result import NotebookView

@@ -22,8 +22,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from regard.lens.display import sentence
-from regard.lens.output.text import table
+from regard.lens.display import sentence, table
 from regard.lens.plots.charts import Field, atlas
 from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow

@@ -24,8 +24,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.lens.analyses.ablation import ablation
-from regard.lens.display import sentence
-from regard.lens.output.text import Cell, table
+from regard.lens.display import Cell, sentence, table
 from regard.lens.plots.charts import Field, atlas
 from regard.lens.result import NotebookView
 from regard.lens.subject import Subject

@@ -20,8 +20,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.lens.display import brief, sentence, visible
-from regard.lens.output.text import Cell, table
+from regard.lens.display import Cell, brief, sentence, table, visible
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Grid
 from regard.lens.result import NotebookView

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.lens.output.text import table
+from regard.lens.display import table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
 from regard.lens.result import NotebookView

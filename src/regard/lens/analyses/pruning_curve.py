@@ -15,8 +15,7 @@ from matplotlib.figure import Figure
 
 from regard.core.errors import UserError
 from regard.lens.analyses.importance import Importance, Scores
-from regard.lens.display import sentence
-from regard.lens.output.text import Cell, table
+from regard.lens.display import Cell, sentence, table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
 from regard.lens.result import NotebookView

@@ -19,8 +19,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from regard.lens.analyses.logit_lens import layer_vectors
-from regard.lens.display import sentence
-from regard.lens.output.text import table
+from regard.lens.display import sentence, table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
 from regard.lens.result import NotebookView

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from regard.core.errors import UserError
 from regard.lens.analyses.weights import merge_keys, merge_queries
-from regard.lens.output.text import table
+from regard.lens.display import table
 from regard.lens.plots.charts import Bar, bars
 from regard.lens.result import NotebookView
 from regard.lens.subject import Subject

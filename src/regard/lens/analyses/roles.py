@@ -32,8 +32,7 @@ from torch import Tensor
 
 from regard.lens.analyses.head_statistics import in_chunks
 from regard.lens.analyses.relations import Relations
-from regard.lens.display import brief, sentence, shorten, visible
-from regard.lens.output.text import table
+from regard.lens.display import brief, sentence, shorten, table, visible
 from regard.lens.plots.charts import Field, atlas
 from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow

@@ -29,8 +29,7 @@ from matplotlib.figure import Figure
 from regard.core.errors import UserError
 from regard.lens.analyses.gradients import parted, told_apart
 from regard.lens.analyses.logit_lens import written_side
-from regard.lens.display import brief, sentence, visible
-from regard.lens.output.text import table
+from regard.lens.display import brief, sentence, table, visible
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Grid
 from regard.lens.result import NotebookView

@@ -15,9 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from regard.lens.display import FONT, drawable, inches, sentence
-from regard.lens.plots.alignment import draw_heading
-from regard.lens.plots.layout import CAPTION_POINTS, fitted, wrapped
-from regard.lens.plots.render import FRAME, INK, MUTED, SHADES, SMALL, blank, write
+from regard.lens.plots.render import CAPTION_POINTS, FRAME, INK, MUTED, SHADES, SMALL, Heading, fitted, new_sheet, wrapped, write
 
 COLOURS = ("#0f766e", "#c2410c", "#4a55a8", "#b08900", "#8c2d6b", "#5b6b7a")
 GRID = "#dfe3e8"
@@ -51,8 +49,7 @@ def grid(title: str, caption: str, found: Grid) -> Figure:
     width = max(2 * MARGIN + label + len(columns) * wide + above * 0.6, 6.4)
     heading = fitted(title, caption, width)
     left, top = MARGIN + label, TOP + heading.extra + above
-    figure, axes = blank(width, top + len(rows) * tall + 0.6)
-    draw_heading(axes, *heading)
+    figure, axes = new_sheet(width, top + len(rows) * tall + 0.6, heading)
     most = found.most or float(np.nanmax(np.abs(found.values), initial=0.0)) or 1.0
     _cells(axes, found, most, (left, left + len(columns) * wide, top + len(rows) * tall, top))
     for column in found.parted:
@@ -97,8 +94,7 @@ def curves(title: str, caption: str, found: Mapping[str, Curve], x: str, y: str,
     """All curves over one pair of axes; on a logarithmic scale what is zero or less is left out."""
     heading = fitted(title, caption, WIDE)
     high = 5.0 + heading.extra
-    figure, sheet = blank(WIDE, high)
-    draw_heading(sheet, *heading)
+    figure, _ = new_sheet(WIDE, high, heading)
     axes = figure.add_axes((0.11, 0.6 / high, 0.61, 3.2 / high))
     for n, (name, curve) in enumerate(found.items()):
         _curve(axes, drawable(name), curve, COLOURS[n % len(COLOURS)], "-" if n < len(COLOURS) else "--", logarithmic)
@@ -146,8 +142,8 @@ def bars(title: str, caption: str, names: Sequence[str], rows: Sequence[Bar]) ->
     width = left + LENGTH + EDGE + 0.4
     told = wrapped(drawable(caption, 300), CAPTION_POINTS, width - 2 * EDGE)
     top = EDGE + 0.3 + 0.18 * len(told) + 0.55
-    figure, axes = blank(width, top + ROW * len(rows) + 0.55)
-    draw_heading(axes, [drawable(sentence(title), int((width - 2 * EDGE) / 0.115))], told)
+    heading = Heading([drawable(sentence(title), int((width - 2 * EDGE) / 0.115))], told)
+    figure, axes = new_sheet(width, top + ROW * len(rows) + 0.55, heading)
     _legend(axes, names, left, top - 0.3)
     _scale(axes, left, top, top + ROW * len(rows))
     for n, (label, row) in enumerate(zip(labels, rows)):
@@ -208,8 +204,7 @@ def atlas(title: str, caption: str, fields: Sequence[Field]) -> Figure:
     width = max(2 * MARGIN + columns * wide, 6.4)
     heading = fitted(title, caption, width)
     top = MARGIN + 0.95 + heading.extra
-    figure, axes = blank(width, top + tall * -(-len(fields) // columns))
-    draw_heading(axes, *heading)
+    figure, axes = new_sheet(width, top + tall * -(-len(fields) // columns), heading)
     for n, field in enumerate(fields):
         _draw_field(axes, field, layers, MARGIN + n % columns * wide + label, top + n // columns * tall + 0.3)
     return figure

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.responses import Response
 
 from regard.core.errors import UserError
-from regard.lens.output.word_senses import uses_data
+from regard.lens.analyses.word_senses import uses_data
 from regard.studio.wire import Analogy, Json, Name, Uses, numbers
 
 if TYPE_CHECKING:
