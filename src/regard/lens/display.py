@@ -107,6 +107,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
     return [_line(cells, widths, numeric) for cells in (list(header), *texts)]
 
 
+def report(title: str, told: str, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """Return a title, what is told of it, and a table."""
+    return [sentence(title), told, "", *table(header, rows)]
+
+
 def _text(value: Cell) -> str:
     if value is None:
         return "-"

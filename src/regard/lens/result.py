@@ -16,6 +16,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -86,10 +87,17 @@ class LensResult(Protocol):
 
 
 class NotebookView:
-    """Shows a result of lens in a notebook."""
+    """Shows a result of lens in a notebook, and gives the fields of a dataclass as its numbers."""
+
+    FORMAT = ""
 
     def _repr_html_(self: LensResult) -> str:
         return fragment(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return every field by its name, without the letters of its dimensions."""
+        fields = asdict(self)  # type: ignore[call-overload]  # every result that has no other numbers is a dataclass
+        return {"format": self.FORMAT, **{re.sub("_[A-Z0-9]+$", "", name): value for name, value in fields.items()}}
 
 
 def check_suffix(path: Path) -> None:

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from regard.lens.analyses.logit_lens import layer_vectors
-from regard.lens.display import sentence, table
+from regard.lens.display import report
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
 from regard.lens.result import NotebookView
@@ -38,6 +38,7 @@ VARIANTS: Mapping[str, tuple[bool, bool]] = {  # skip connections, feed-forward
 class RankCollapse(NotebookView):
     """Distance to rank one at the embedding and after every layer, by variant and, if there are two, by stack."""
 
+    FORMAT = "regard.rank.1"
     title: str
     distances: Mapping[str, tuple[float, ...]]
 
@@ -46,16 +47,12 @@ class RankCollapse(NotebookView):
         rows = [[name, *(f"{d:.1e}" for d in row), *([""] * (depth - len(row)))] for name, row in self.distances.items()]
         header = ["model", "embedding", *(f"layer {n}" for n in range(1, depth))]
         told = "distance to rank one: 0 is all tokens alike, 1 nothing in common"
-        return [sentence(self.title), told, "", *table(header, rows)]
+        return report(self.title, told, header, rows)
 
     def figure(self) -> Figure:
         found = {name: Curve(range(len(row)), row) for name, row in self.distances.items()}
         caption = "how different tokens are, layer by layer: attention alone makes them all alike"
         return charts.curves(self.title, caption, found, "layer", "distance to rank one", logarithmic=True)
-
-    def as_dict(self) -> dict[str, Any]:
-        distances = {name: list(row) for name, row in self.distances.items()}
-        return {"format": "regard.rank.1", "title": self.title, "distances": distances}
 
 
 def rank_collapse(subject: Subject) -> RankCollapse:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -173,6 +173,7 @@ def _scale(axes: Axes, left: float, top: float, bottom: float) -> None:
         write(axes, x, bottom + 0.16, f"{share:g}", size=SMALL, color=MUTED, ha="center")
 
 
+T = TypeVar("T")
 GAP = 0.4
 ACROSS = 3  # fields beside each other
 DIVERGING = LinearSegmentedColormap.from_list("regard.diverging", ("#9a3412", "#e9a178", "#f6f8fa", "#7fb0d3", "#12385c"))
@@ -192,6 +193,14 @@ class Field(NamedTuple):
             return self.full
         found = np.concatenate([np.asarray(row, float) for row in self.values.values()] or [np.zeros(0)])
         return float(np.nanmax(np.abs(found), initial=0.0))
+
+
+def by_attention(numbers: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
+    """Collect what belongs to the same attention, in the order it comes."""
+    found: dict[str, list[T]] = {}
+    for name, number in numbers:
+        found.setdefault(name, []).append(number)
+    return found
 
 
 def atlas(title: str, caption: str, fields: Sequence[Field]) -> Figure:

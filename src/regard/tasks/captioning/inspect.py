@@ -1,7 +1,7 @@
 """A captioner with an image laid before it, as a subject: it reads cells, and is scored on the words of a caption.
 
 A cell is called by its row and column, both from 1. Its own vector, before its place is added, is to it what a word's is to a
-word, so that cells can be taken away and gradients arrive at them (`lens/analyses/input_masking.py`).
+word, so that cells can be taken away and gradients arrive at them (`lens/analyses/gradients.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from torch import Tensor
 
 from regard.core.errors import UserError
 from regard.core.packing import IGNORED
-from regard.lens import token_rows
 from regard.lens.subject import Subject, TokenRow
 from regard.model.block import Stack
 from regard.tasks.captioning.predict import CaptionGenerator, longest
@@ -24,12 +23,12 @@ def of_image(writer: CaptionGenerator, image_YXC: np.ndarray, name: str, target:
     """Return the subject of an image with a caption: the given one, or the model's own."""
     model, tokenizer = writer.model, writer.tokenizer
     if target is not None:
-        side, told, finished = token_rows.typed(tokenizer, target), target, True
+        side, told, finished = TokenRow.typed(tokenizer, target), target, True
     else:
         best = writer.write(image_YXC[None])[0][0]
-        side, told, finished = token_rows.written(tokenizer, best.ids), best.text, best.finished
+        side, told, finished = TokenRow.written(tokenizer, best.ids), best.text, best.finished
     room = longest(model.config)
-    decoder, outputs = token_rows.mark(tokenizer, SOS) + side, side + token_rows.mark(tokenizer, EOS)
+    decoder, outputs = TokenRow.mark(tokenizer, SOS) + side, side + TokenRow.mark(tokenizer, EOS)
     if len(decoder) > room and target is not None:
         raise UserError(f"the caption is {len(decoder):,} tokens long, but this model writes {room:,} at most; give less.")
     decoder, outputs = decoder[:room], outputs[:room]

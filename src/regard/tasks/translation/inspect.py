@@ -19,8 +19,7 @@ from torch import Tensor
 
 from regard.core.errors import UserError
 from regard.core.packing import IGNORED
-from regard.lens import token_rows
-from regard.lens.subject import Subject
+from regard.lens.subject import Subject, TokenRow
 from regard.model.block import Stack
 from regard.tasks.generated_text import GeneratedText
 from regard.tasks.language_model.predict import LOOKED_AT, TextGenerator
@@ -32,13 +31,13 @@ def of_translator(translator: Translator, text: str, target: str | None, hypothe
     """Return the subject of a translation: the given one, or number `hypothesis` of a search, the best if None."""
     source, aim = translator.tokenizers
     if target is not None:
-        side, told, finished = token_rows.typed(aim, target), target, True
+        side, told, finished = TokenRow.typed(aim, target), target, True
     else:
         found = _found(translator, text, hypothesis)
-        side, told, finished = token_rows.written(aim, found.ids), found.text, found.finished
+        side, told, finished = TokenRow.written(aim, found.ids), found.text, found.finished
     room = longest(translator.model.config)
-    encoder = token_rows.typed(source, text) + token_rows.mark(source, EOS)
-    decoder, outputs = token_rows.mark(aim, SOS) + side, side + token_rows.mark(aim, EOS)
+    encoder = TokenRow.typed(source, text) + TokenRow.mark(source, EOS)
+    decoder, outputs = TokenRow.mark(aim, SOS) + side, side + TokenRow.mark(aim, EOS)
     for what, given in (("text", encoder), ("translation", decoder)):
         if len(given) > room and (what == "text" or target is not None):
             raise UserError(f"the {what} is {len(given):,} tokens long, but this model has {room:,} positions; give less.")
@@ -70,15 +69,15 @@ def of_translator(translator: Translator, text: str, target: str | None, hypothe
 def of_writer(writer: TextGenerator, text: str, target: str | None, hypothesis: int | None) -> Subject:
     """Return the subject of a text with a continuation: the given one, number `hypothesis` of a search, or none."""
     tokenizer, model = writer.tokenizer, writer.model
-    begun = token_rows.typed(tokenizer, text)
-    begun = begun if len(begun) else token_rows.mark(tokenizer, writer.start)
+    begun = TokenRow.typed(tokenizer, text)
+    begun = begun if len(begun) else TokenRow.mark(tokenizer, writer.start)
     side, told = begun, text
     if target is not None:
         more = target if text[-1:].isspace() or target[:1].isspace() else f" {target}"
-        side, told = begun + token_rows.typed(tokenizer, more), f"{text}|{target}"
+        side, told = begun + TokenRow.typed(tokenizer, more), f"{text}|{target}"
     elif hypothesis is not None:
         ids, wrote = _written(writer, text, hypothesis)
-        side, told = begun + token_rows.written(tokenizer, ids), f"{text}|{wrote}"
+        side, told = begun + TokenRow.written(tokenizer, ids), f"{text}|{wrote}"
     if len(side) > writer.window:
         raise UserError(f"the text is {len(side):,} tokens long, but this model sees {writer.window:,} at a time; give less.")
     ids_L = torch.tensor(side.ids, device=writer.device)
@@ -97,7 +96,7 @@ def of_writer(writer: TextGenerator, text: str, target: str | None, hypothesis: 
         sides={"decoder": side},
         forward=lambda copies: model.head(hidden(copies)),
         targets_L=targets_L,
-        outputs=side[1:] + token_rows.given(tokenizer, [following], [0]),
+        outputs=side[1:] + TokenRow.given(tokenizer, [following], [0]),
         choices=lambda i: tokenizer.tokens([i])[0] if i < len(tokenizer) else f"<{i}>",
         head=words_of(model.decoder, model.head),
         hidden=hidden,
