@@ -8,7 +8,7 @@ On a sheet, at the left of each sentence is how much it counted, and its words a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -85,8 +85,20 @@ class Document(NotebookView):
         return lines
 
     def figure(self) -> Figure:
-        rows = [(s.weight, [(word.text, word.spaced, shade) for word, shade in zip(s.words, s.shades())]) for s in self.sentences]
-        return drawn(self.told, self.note, rows)
+        heading, laid = fitted(self.told, f"{self.note} {CAPTION}", WIDTH, 400), [_laid(sentence) for sentence in self.sentences]
+        top = MARGIN + heading.height + 0.25
+        height = top + sum(ROW * len(lines) + BETWEEN for lines in laid) + MARGIN
+        figure, axes = new_sheet(WIDTH, height, heading)
+        most = max((sentence.weight for sentence in self.sentences), default=0.0) or 1.0
+        for sentence, lines in zip(self.sentences, laid):
+            tall = ROW * len(lines)
+            write(axes, MARGIN, top + ROW / 2, f"{sentence.weight:.2f}", size=SMALL, color=MUTED)
+            shade = WARM(sentence.weight / most)
+            axes.add_patch(Rectangle((MARGIN + 0.42, top + 0.03), 0.3, tall - 0.06, facecolor=shade, linewidth=0, zorder=1))
+            for n, line in enumerate(lines):
+                _draw_line(axes, top + ROW * (n + 0.5), line, self.darkest)
+            top += tall + BETWEEN
+        return figure
 
     def as_dict(self) -> dict[str, Any]:
         sentences = [
@@ -116,41 +128,15 @@ def _on_shade(text: str, share: float) -> str:
     return f"\x1b[48;2;{back}m\x1b[38;2;{front}m{text}{PLAIN}"
 
 
-Words = Sequence[tuple[str, bool, float]]  # each with whether a space comes before it, and its shade
-
-
-def drawn(title: str, note: str, rows: Sequence[tuple[float, Words]]) -> Figure:
-    heading = fitted(title, f"{note} {CAPTION}", WIDTH, 400)
-    laid = [_laid(words) for _, words in rows]
-    top = MARGIN + heading.height + 0.25
-    height = top + sum(ROW * len(lines) + BETWEEN for lines in laid) + MARGIN
-    figure, axes = new_sheet(WIDTH, height, heading)
-    darkest = max((shade for _, words in rows for *_, shade in words), default=0.0) or 1.0
-    most = max((weight for weight, _ in rows), default=0.0) or 1.0
-    for (weight, _), lines in zip(rows, laid):
-        tall = ROW * len(lines)
-        _draw_sentence(axes, top, tall, weight, most)
-        for n, line in enumerate(lines):
-            _draw_line(axes, top + ROW * (n + 0.5), line, darkest)
-        top += tall + BETWEEN
-    return figure
-
-
-def _draw_sentence(axes: Axes, top: float, tall: float, weight: float, most: float) -> None:
-    write(axes, MARGIN, top + ROW / 2, f"{weight:.2f}", size=SMALL, color=MUTED)
-    box = (MARGIN + 0.42, top + 0.03), 0.3, tall - 0.06
-    axes.add_patch(Rectangle(*box, facecolor=WARM(weight / most), linewidth=0, zorder=1))
-
-
-def _laid(words: Words) -> list[list[tuple[float, float, str, float]]]:
+def _laid(sentence: Sentence) -> list[list[tuple[float, float, str, float]]]:
     """Lines of words that fit: where each begins and how wide it is, in inches, its text and its shade."""
     space, right = inches("n n", POINTS) - 2 * inches("n", POINTS), WIDTH - MARGIN
     lines: list[list[tuple[float, float, str, float]]] = [[]]
     x = LEFT
-    for text, spaced, shade in words:
-        shown = drawable(visible(text), LONGEST)
+    for word, shade in zip(sentence.words, sentence.shades()):
+        shown = drawable(visible(word.text), LONGEST)
         wide = inches(shown, POINTS)
-        x += space if spaced and lines[-1] else 0.0
+        x += space if word.spaced and lines[-1] else 0.0
         if lines[-1] and x + wide > right:
             lines.append([])
             x = LEFT

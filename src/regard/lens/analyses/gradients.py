@@ -15,7 +15,7 @@ Dims: P predictions, N tokens of all stacks together, B copies, L output positio
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -230,11 +230,9 @@ def word_shares(subject: Subject, shares: Shares) -> Iterator[dict[str, Tensor]]
         return vectors_BLD
 
     found = entries(subject)
-    hooks = [entry.whole.register_forward_pre_hook(begin(stack)) for stack, entry in found.items()]
-    tables = {id(entry.vectors): entry.vectors for entry in found.values()}
-    hooks += [part.register_forward_hook(scale) for part in tables.values()]
-    try:
+    with ExitStack() as hooks:
+        for stack, entry in found.items():
+            hooks.enter_context(entry.whole.register_forward_pre_hook(begin(stack)))
+        for part in {entry.vectors: None for entry in found.values()}:
+            hooks.enter_context(part.register_forward_hook(scale))
         yield entered
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -73,15 +73,12 @@ class Importance(NotebookView):
 
 def importance(subjects: Iterable[Subject], *, by_layer: bool = False) -> Importance:
     """Over texts of one model; `by_layer` makes the heads of every attention equally important together."""
-    found = _mean(subjects, slopes)
-    if by_layer:
-        found.scores = {name: row / row.norm().clamp(min=1e-30) for name, row in found.scores.items()}
-    return _told(found, "slope of the loss at each gate" + (", by layer" if by_layer else ""))
+    return _mean(subjects, slopes, "slope of the loss at each gate" + ", by layer" * by_layer, by_layer)
 
 
 def leave_one_out(subjects: Iterable[Subject]) -> Importance:
     """Return how much the loss grows without each head, as the mean over texts."""
-    return _told(_mean(subjects, lambda subject: {name: torch.tensor(row) for name, row in ablation(subject).field().items()}),
+    return _mean(subjects, lambda subject: {name: torch.tensor(row) for name, row in ablation(subject).field().items()},
                  "loss without each head")  # fmt: skip
 
 
@@ -98,28 +95,21 @@ def slopes(subject: Subject) -> dict[str, torch.Tensor]:
     }
 
 
-@dataclass
-class _Mean:
-    title: str
-    texts: int
-    scores: dict[str, torch.Tensor]
-
-
-def _mean(subjects: Iterable[Subject], measure: Callable[[Subject], Mapping[str, torch.Tensor]]) -> _Mean:
-    title, texts, total = "", 0, dict[str, torch.Tensor]()
+def _mean(
+    subjects: Iterable[Subject], measure: Callable[[Subject], Mapping[str, Tensor]], method: str, by_layer: bool = False
+) -> Importance:
+    title, texts, total = "", 0, dict[str, Tensor]()
     for subject in subjects:
         title, texts = title or subject.title, texts + 1
         for name, row in measure(subject).items():
             total[name] = total.get(name, 0) + row.double()
     if not texts:
         raise UserError("there is no text to measure heads on; give a file with one or more.")
-    return _Mean(
-        title if texts == 1 else f"{title}, and {texts - 1} more", texts, {name: row / texts for name, row in total.items()}
-    )
-
-
-def _told(found: _Mean, method: str) -> Importance:
-    return Importance(found.title, method, found.texts, {name: tuple(row.tolist()) for name, row in found.scores.items()})
+    means = {name: row / texts for name, row in total.items()}
+    if by_layer:
+        means = {name: row / row.norm().clamp(min=1e-30) for name, row in means.items()}
+    title = title if texts == 1 else f"{title}, and {texts - 1} more"
+    return Importance(title, method, texts, {name: tuple(row.tolist()) for name, row in means.items()})
 
 
 BETA, LOW, HIGH = 2 / 3, -0.1, 1.1

@@ -10,7 +10,7 @@ Dims: N layers and the embedding, L output positions, D width, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,13 +104,11 @@ def layer_vectors(subject: Subject, stack: str) -> Iterator[list[Tensor]]:
     """x_BLD as they enter a stack and as each of its blocks leaves them, of the pass that is made within."""
     found = blocks_of(subject, stack)
     layers: list[Tensor] = []
-    hooks = [found.register_forward_pre_hook(lambda module, inputs: layers.append(inputs[0]))]
-    hooks += [block.register_forward_hook(lambda module, inputs, out: layers.append(out)) for block in found.blocks]
-    try:
+    with ExitStack() as hooks:
+        hooks.enter_context(found.register_forward_pre_hook(lambda module, inputs: layers.append(inputs[0])))
+        for block in found.blocks:
+            hooks.enter_context(block.register_forward_hook(lambda module, inputs, out: layers.append(out)))
         yield layers
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _read(subject: Subject, x_1LD: Tensor, last_L: Tensor) -> tuple[Tensor, np.ndarray, np.ndarray]:

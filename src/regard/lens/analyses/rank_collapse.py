@@ -10,7 +10,7 @@ Differs from the paper in the norm: Frobenius', which the mean over tokens minim
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,20 +79,14 @@ def distance(x_LD: Tensor) -> float:
 @contextmanager
 def switched(model: nn.Module, *, skips: bool, feedforward: bool) -> Iterator[None]:
     """The model's blocks without their skip connections, without their feed-forward layers, or both, inside the with-block."""
-    hooks = []
-    for block in model.modules():
-        if not isinstance(block, Block):
-            continue
-        if not feedforward:
-            hooks.append(block["ffn"].register_forward_hook(lambda residual, inputs, out: inputs[0]))
-        for name, residual in block.named_children():
-            if not skips and (feedforward or name != "ffn"):
-                hooks.append(residual.register_forward_hook(_without_skip))
-    try:
+    with ExitStack() as hooks:
+        for block in (module for module in model.modules() if isinstance(module, Block)):
+            if not feedforward:
+                hooks.enter_context(block["ffn"].register_forward_hook(lambda residual, inputs, out: inputs[0]))
+            for name, residual in block.named_children():
+                if not skips and (feedforward or name != "ffn"):
+                    hooks.enter_context(residual.register_forward_hook(_without_skip))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _without_skip(residual: Residual, inputs: tuple[Any, ...], out: Tensor) -> Tensor:

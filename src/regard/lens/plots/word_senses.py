@@ -11,7 +11,7 @@ Where things stand on the sheet of a word's uses: in inches from the top left co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -167,7 +167,11 @@ def draw(axes: Axes, found: WordUses, box: Box, layer: int) -> None:
     most = max(float(np.percentile(group.values_LP, 90, axis=1).max() if many else group.values_LP.max()) for group in shown)
     ticks = _ticks(most)
     x_L = box.left + np.linspace(0, box.width, len(found.layers))
-    scale = _Scale(box, max(most, ticks[-1]))
+    bottom, inch = box.top + box.height, box.height / max(most, ticks[-1], 1e-9)
+
+    def scale(distance: np.ndarray | float) -> np.ndarray:
+        return np.asarray(bottom - np.asarray(distance) * inch)
+
     _draw_frame(axes, found, box, x_L, scale, ticks)
     axes.plot([x_L[layer]] * 2, [box.top, box.top + box.height], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
     for group in shown:
@@ -184,17 +188,9 @@ def draw(axes: Axes, found: WordUses, box: Box, layer: int) -> None:
         write(axes, box.left + box.width + 0.1, y, label, size=9.0, color=group.colour)
 
 
-class _Scale:
-    """Maps a distance to a height on the sheet."""
-
-    def __init__(self, box: Box, most: float) -> None:
-        self.bottom, self.inch = box.top + box.height, box.height / max(most, 1e-9)
-
-    def __call__(self, distance: np.ndarray | float) -> np.ndarray:
-        return np.asarray(self.bottom - np.asarray(distance) * self.inch)
-
-
-def _draw_frame(axes: Axes, found: WordUses, box: Box, x_L: np.ndarray, scale: _Scale, ticks: list[float]) -> None:
+def _draw_frame(
+    axes: Axes, found: WordUses, box: Box, x_L: np.ndarray, scale: Callable[[float], np.ndarray], ticks: list[float]
+) -> None:
     write(axes, box.left - 0.42, box.top - 0.3, "distance between uses", size=9.0, color=INK)
     for tick in ticks:
         y = float(scale(tick))
