@@ -13,7 +13,6 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.font_manager import get_font
-from matplotlib.ft2font import FT2Font
 from rich.cells import cell_len, set_cell_size
 
 # matplotlib ships this font, so a picture looks the same on every machine
@@ -63,7 +62,7 @@ def shorten(text: str, limit: int) -> str:
 
 def inches(text: str, points: float) -> float:
     """Return the width of `text` in inches when set in DejaVu Sans at this size."""
-    font = _font()
+    font = get_font(FONT)
     font.set_size(points, _FINE)
     font.set_text(text)
     return font.get_width_height()[0] / 64 / _FINE  # FreeType counts in sixty-fourths of a dot
@@ -74,13 +73,9 @@ def _seen(character: str) -> str:
     return escape(character) if hidden else character
 
 
-def _font() -> FT2Font:
-    return get_font(FONT)
-
-
 @cache
 def _characters() -> frozenset[int]:
-    return frozenset(_font().get_charmap())
+    return frozenset(get_font(FONT).get_charmap())
 
 
 def brief(value: float, places: int = 2, *, signed: bool = False) -> str:

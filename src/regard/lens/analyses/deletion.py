@@ -30,9 +30,8 @@ from regard.lens.subject import Subject
 COPIES = 32
 DRAWS = 20
 RANDOM, ALONE = "random order", "each word alone"
-Explain = Callable[
-    [Subject, str], np.ndarray
-]  # of a subject and the stack whose words are ranked: a number for each of its tokens
+Explain = Callable[[Subject, str], np.ndarray]
+"""Of a subject and the stack whose words are ranked: a number for each of its tokens."""
 
 
 def _attention(subject: Subject, stack: str) -> np.ndarray:

@@ -37,7 +37,6 @@ from regard.model.probe import Probe, Seen
 LONGEST = 2_048  # tokens of one pass: a step is a matrix of all places with all places
 FLOWS = 40_000_000  # places × words × links: what a flow may take, about a minute
 KEPT = 0.5  # of a step, what the residual stream keeps in its place
-NAMED = 4
 
 
 @dataclass(frozen=True)
