@@ -262,7 +262,7 @@ def test_an_import_from_below_is_found(module: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("regard.tasks.registry", "import torch\nfrom regard.runs.recipe import Recipe\nfrom regard.lens.output import save"),
+        ("regard.tasks.registry", "import torch\nfrom regard.runs.recipe import Recipe\nfrom regard.lens import result"),
         ("regard.data.batching.pairs", "from regard.text.specials import PAD\nfrom regard.core.rng import generator"),
         ("regard.data.batching.pairs", "from . import qa\nfrom .qa import Spans\nfrom regard.data import loader"),
         ("regard.core.config", "from regard.core.errors import UserError\nfrom regard import __version__"),

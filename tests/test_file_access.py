@@ -23,7 +23,6 @@ OPENING = {
     "regard.runs.recipe": "recipes that come along",
     "regard.commands.reference": "meanings of keys that come along",
     "regard.families": "families that come along",
-    "regard.lens.output.page": "pages that come along",
     "regard.data.builtin": "rows that come along",
     "regard.studio.app": "the page that comes along",
     "regard.commands.bench": "scripts of the clone",
@@ -42,7 +41,7 @@ OPENING = {
     "regard.data.lra.images": "an open file",
     # What a person names on the command line, for this once.
     "regard.commands.predict": "--input, where a pipe is welcome; its lines are bounded",
-    "regard.lens.output.save": "--out, as the shell would write it",
+    "regard.lens.result": "screens of a page, which come along, and --out, as the shell would write it",
 }
 """Who may open files by themselves, and why that is safe."""
 

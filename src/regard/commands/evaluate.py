@@ -20,7 +20,7 @@ from regard.core.terminal import printable
 from regard.data.config import is_vector_file
 from regard.data.sources.files import numbered_lines
 from regard.data.sources.text import documents, files
-from regard.metrics.multiple_choice import SCALES, Scale
+from regard.metrics.likelihood import SCALES, Scale
 from regard.runs.folder import Run, choose_device
 from regard.runs.protocols import Result, Scores
 from regard.runs.task import TASKS

@@ -15,9 +15,9 @@ from regard.families import family_of
 from regard.families.base import Sizes
 from regard.families.flops import Part
 from regard.families.published_sizes import SIZES
-from regard.lens.output.save import store
 from regard.lens.plots.mask_pattern import Panel, drawn
 from regard.lens.plots.render import render_figure
+from regard.lens.result import store
 from regard.model.mixers import SCORES
 from regard.model.mixers.causal_scan import CHUNK
 from regard.model.position import is_biased

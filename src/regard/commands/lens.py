@@ -6,9 +6,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from regard.commands.subjects import subject_of
@@ -19,9 +18,9 @@ from regard.core.terminal import print_stderr
 from regard.data.sources.senses import read_sentences, typed_sentences
 from regard.families import family_of
 from regard.lens import result
-from regard.lens.analyses import image_heat
+from regard.lens.analyses.document import Document
 from regard.lens.analyses.weights import attention_page
-from regard.lens.output import save, word_senses
+from regard.lens.analyses.word_senses import UsesInLayer
 from regard.metrics.word_analogies import Sum, WordSpace
 from regard.runs.protocols import Attends, Captions, Documents, HasWordVectors
 from regard.tasks.dialogue.predict import as_writer
@@ -45,18 +44,14 @@ def look(
     _check_out(out)
     answers = as_writer(open_run(run, device, settings))
     if isinstance(answers, Captions):
-        heat = answers.heat(text)
         if part not in (None, "cross"):
             raise UserError(f"--part {part} is of texts; of an image what words looked at is drawn. Leave it out.")
-        yield from _drawn([image_heat.text(heat)], partial(image_heat.save, heat), out)
+        yield from _drawn(answers.heat(text), out)
         return
     if isinstance(answers, Documents) and family_of(answers.model).has("nested_documents"):
         if part is not None:
             raise UserError(f"--part {part} is for models that write; this one reads, and all of its attention is drawn.")
-        document = answers.document(text)
-        colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        lines = document.shaded(shutil.get_terminal_size().columns) if colours else document.lines()
-        yield from _drawn(lines, partial(result.save, document), out)
+        yield from _document(answers.document(text), out)
         return
     if isinstance(answers, HasWordVectors):
         raise UserError(f"{run} holds word vectors, which look at nothing; see where words lie by --show map.")
@@ -69,21 +64,21 @@ def look(
         written, alignment = answers.attention(text, part)
     if whole := text_notice(answers, text):
         print_stderr(whole)
+    yield written
+    if out is not None and out.suffix.lower() == ".html":
+        yield from alignment.lines()
+        result.store(attention_page(subject_of(answers, text), part), out)
+        yield f"drawn: {out}"
+    else:
+        yield from _drawn(alignment, out)
 
-    def draw(path: Path) -> None:
-        if path.suffix.lower() == ".html":
-            save.store(attention_page(subject_of(answers, text), part), path)
-        else:
-            save.save(alignment, path)
 
-    yield from _drawn([written, save.text(alignment)], draw, out)
-
-
-def _drawn(lines: Iterable[str], draw: Callable[[Path], None], out: Path | None) -> Iterator[str]:
-    """Yield the lines of a result, and draw it if a picture is asked for."""
-    yield from lines
+def _document(document: Document, out: Path | None) -> Iterator[str]:
+    """Yield a document's lines, shaded on a terminal with colours, and save its picture."""
+    colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    yield from document.shaded(shutil.get_terminal_size().columns) if colours else document.lines()
     if out is not None:
-        draw(out)
+        result.save(document, out)
         yield f"drawn: {out}"
 
 
@@ -112,8 +107,7 @@ def look_at_word(
     if len(names := several(run)) > 1:
         if beside is not None:
             raise UserError(f"--beside {beside} is for one run; name it among the others: {run},{beside}.")
-        compared = side_by_side(names, word, uses, layer, device)
-        yield from _drawn(compared.lines(), partial(result.save, compared), out)
+        yield from _drawn(side_by_side(names, word, uses, layer, device), out)
         return
     static = [] if beside is None else [_static(beside, word)]
     found = read_uses(run, word, uses, device)
@@ -121,8 +115,14 @@ def look_at_word(
     last = len(found.layers) - 2
     if layer is not None and layer > last:
         raise UserError(f"--layer {layer}: this model has {last}; give a number from 0, its embedding, to {last}.")
-    matrix = 1 + (last if layer is None else layer)
-    yield from _drawn([word_senses.text(found, matrix)], lambda path: word_senses.save(found, path, matrix), out)
+    yield from _drawn(UsesInLayer(found, 1 + (last if layer is None else layer)), out)
+
+
+def _drawn(found: result.LensResult, out: Path | None) -> Iterator[str]:
+    yield from found.lines()
+    if out is not None:
+        result.save(found, out)
+        yield f"drawn: {out}"
 
 
 def _static(name: str, word: str) -> str:
@@ -134,5 +134,5 @@ def _static(name: str, word: str) -> str:
 
 def _check_out(out: Path | None) -> None:
     if out is not None:
-        save.check_suffix(out)
+        result.check_suffix(out)
         check_place(out, "--out")

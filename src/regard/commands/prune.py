@@ -23,12 +23,17 @@ from regard.core.errors import UserError, nearest
 from regard.core.files import draft_folder, is_free
 from regard.data.loader import Loader
 from regard.families import family_of
-from regard.lens.analyses.importance import PENALTY, STEPS, Importance, importance, learn_gates, leave_one_out
-from regard.lens.analyses.pruning_curve import (
+from regard.lens.analyses.importance import (
+    PENALTY,
+    STEPS,
+    Importance,
     PruningCurve,
     Removed,
     counts,
+    importance,
     kept_count,
+    learn_gates,
+    leave_one_out,
     order_of_removal,
     random_scores,
     scored_at,

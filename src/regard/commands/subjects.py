@@ -27,7 +27,6 @@ from regard.data.sources.conllu import Parsed
 from regard.families import family_of, marks_of
 from regard.families.base import Heads, Sizes
 from regard.families.classifier import classifier
-from regard.lens import token_rows
 from regard.lens.analyses.relations import Tree
 from regard.lens.subject import Subject, TokenRow
 from regard.runs.folder import Run
@@ -148,17 +147,17 @@ def repeated(answers: Predictor, texts: int = TEXTS) -> list[Subject]:
 
 def _subject(model: Any, tokenizer: Tokenizer, ids: Sequence[int]) -> Subject:
     device, family = next(model.parameters()).device, family_of(model)
-    text = token_rows.given(tokenizer, ids, range(len(ids)))
+    text = TokenRow.given(tokenizer, ids, range(len(ids)))
     found: dict[str, TokenRow] = {}
     if family.has("seq2seq"):  # the target says the source's numbers, whatever they mean there
         last = len(model.target.tokens.weight) - 1
         spoken = TokenRow(text.tokens, tuple(min(i, last) for i in ids), text.words, text.special)
-        found = {"encoder": text + token_rows.mark(tokenizer, EOS), "decoder": token_rows.mark(tokenizer, SOS) + spoken}
+        found = {"encoder": text + TokenRow.mark(tokenizer, EOS), "decoder": TokenRow.mark(tokenizer, SOS) + spoken}
     elif family.has("causal_lm"):
         found = {"decoder": text}
     else:
         around = marks_of(model.config, tokenizer.roles)
-        found = {"encoder": token_rows.mark(tokenizer, around.start) + text + token_rows.mark(tokenizer, around.end)}
+        found = {"encoder": TokenRow.mark(tokenizer, around.start) + text + TokenRow.mark(tokenizer, around.end)}
     rows = {stack: torch.tensor([side.ids], device=device) for stack, side in found.items()}
 
     def hidden(copies: int) -> Tensor:

@@ -20,7 +20,7 @@ from regard.data.batching.pairs import pad
 from regard.data.config import is_vector_file
 from regard.data.sources.senses import Sentence, typed_sentences
 from regard.decode.request import in_batches
-from regard.lens.analyses.word_sense_maps import SenseMaps, sense_maps
+from regard.lens.analyses.word_map import SenseMaps, sense_maps
 from regard.lens.analyses.word_senses import Use, WordUses, mean_distance
 from regard.runs.folder import Run
 from regard.tasks.feature_encoder import Body, open_body

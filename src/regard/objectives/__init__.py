@@ -1,4 +1,4 @@
-"""Training objectives: the settings class of each, by the name in a recipe, which is its module's; imported when it is used."""
+"""Training objectives: the settings class of each, by the name in a recipe; imported when it is used."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ OBJECTIVES = LazyRegistry[type[Any]](
         "contrastive": "regard.objectives.contrastive:ContrastiveConfig",
         "causal_lm": "regard.objectives.causal_lm:CausalLMConfig",
         "classification": "regard.objectives.classification:ClassificationConfig",
-        "regression": "regard.objectives.regression:RegressionConfig",
+        "regression": "regard.objectives.classification:RegressionConfig",
         "distillation": "regard.objectives.distillation:DistillationConfig",
         "vectors": "regard.model.heads:VectorsConfig",
         "span": "regard.objectives.span:SpanConfig",
         "tagging": "regard.objectives.tagging:TaggingConfig",
         "masked_lm": "regard.objectives.masked_lm:MaskedLMConfig",
         "replaced_token": "regard.objectives.replaced_token:ReplacedTokenConfig",
-        "bidirectional_lm": "regard.objectives.bidirectional_lm:BidirectionalLMConfig",
+        "bidirectional_lm": "regard.objectives.causal_lm:BidirectionalLMConfig",
         "skipgram": "regard.objectives.negative_sampling:SkipGramConfig",
         "cbow": "regard.objectives.negative_sampling:CBOWConfig",
         "glove": "regard.objectives.glove:GloVeConfig",

@@ -25,8 +25,7 @@ if TYPE_CHECKING:  # to name them: a run is opened without what trains one
     from regard.lens.analyses.document import Document
     from regard.lens.analyses.image_heat import Heat
     from regard.lens.subject import Subject
-    from regard.metrics.likelihood import Likelihood
-    from regard.metrics.multiple_choice import Choice
+    from regard.metrics.likelihood import Choice, Likelihood
     from regard.objectives.base import Objective
     from regard.runs.folder import Say
     from regard.runs.recipe import Recipe

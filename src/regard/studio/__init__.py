@@ -8,5 +8,5 @@ security, server      access control, and uvicorn with bounds on connections and
 worker       the bounded queue in which all computing waits
 routes       the questions the page asks, and the answers
 app          all of it together
-static       the page; `lens/output/page.py` writes its screens as one-file pages
+static       the page; `lens/result.py` writes its screens as one-file pages
 """

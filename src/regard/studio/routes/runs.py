@@ -10,7 +10,7 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from regard.core.errors import UserError
-from regard.lens.output.word_senses import uses_data
+from regard.lens.analyses.word_senses import uses_data
 from regard.model.probe import attentions
 from regard.runs.task import TASKS
 from regard.studio.gallery import LARGEST, Gallery

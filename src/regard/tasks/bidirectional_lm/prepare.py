@@ -24,7 +24,7 @@ from regard.families.elmo import ELMo
 from regard.families.flops import Part
 from regard.metrics.likelihood import Ids, log_probabilities
 from regard.objectives.base import Objective
-from regard.objectives.bidirectional_lm import BidirectionalLMLoss
+from regard.objectives.causal_lm import BidirectionalLMLoss
 from regard.runs.folder import Run, Say
 from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of, window_of
 from regard.runs.pretrained import VOCABULARY

@@ -22,7 +22,7 @@ from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
 from regard.families.captioner import Captioner, CaptionerConfig
 from regard.lens.analyses.image_heat import Heat
-from regard.metrics.captions import NONE, CaptionScores, caption_scores, looks_at
+from regard.metrics.bleu import NONE, CaptionScores, caption_scores, looks_at
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run, choose_device
 from regard.runs.load import load_model, must_be_as_trained, ready

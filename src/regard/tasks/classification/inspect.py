@@ -28,7 +28,6 @@ from regard.data.batching.qa import make_batch as span_batch
 from regard.families import family_of
 from regard.families.bert import BERT
 from regard.families.classifier import Classifier
-from regard.lens import token_rows
 from regard.lens.analyses.document import Document, Sentence, Word
 from regard.lens.subject import Subject, TokenRow
 from regard.model.heads import text_vectors
@@ -84,13 +83,11 @@ def of_answerer(answerer: QuestionAnswerer, text: str, target: str | None) -> Su
         raise UserError(f"the context is more than the {answerer.reader.layout.window:,} tokens seen together; give less of it.")
     batch = span_batch(read.windows, np.array([0])).to(_device(answerer.model))
     ids, begin, tokenizer = batch.ids_BL[0].tolist(), int(read.windows.contexts[0]), answerer.reader.tokenizer
-    asked, between = token_rows.typed(tokenizer, question), len(answerer.reader.layout.between)
+    asked, between = TokenRow.typed(tokenizer, question), len(answerer.reader.layout.between)
     side = (
-        token_rows.mark(tokenizer, ids[0])
-        + asked[: begin - 1 - between]
-        + token_rows.mark(tokenizer, *ids[begin - between : begin])
+        TokenRow.mark(tokenizer, ids[0]) + asked[: begin - 1 - between] + TokenRow.mark(tokenizer, *ids[begin - between : begin])
     )
-    side = side + token_rows.typed(tokenizer, context)[: len(ids) - begin - 1] + token_rows.mark(tokenizer, ids[-1])
+    side = side + TokenRow.typed(tokenizer, context)[: len(ids) - begin - 1] + TokenRow.mark(tokenizer, ids[-1])
     model = answerer.model
 
     def hidden(copies: int) -> Tensor:
@@ -179,20 +176,20 @@ def _laid(reader: Reader, parts: Parts, ids: Ragged, second: int) -> TokenRow:
     """One text or two between their marks; of one that was cut, what is left."""
     row, tokenizer = ids.flat.tolist(), reader.tokenizer
     if reader.marks.sentences:
-        side, mark = token_rows.mark(tokenizer, row[0]), token_rows.mark(tokenizer, reader.marks.between)
+        side, mark = TokenRow.mark(tokenizer, row[0]), TokenRow.mark(tokenizer, reader.marks.between)
         for sentence in sentences(parts[0]):
-            side = side + token_rows.typed(tokenizer, sentence) + mark
-        return side[: len(row) - 1] + token_rows.mark(tokenizer, row[-1])
+            side = side + TokenRow.typed(tokenizer, sentence) + mark
+        return side[: len(row) - 1] + TokenRow.mark(tokenizer, row[-1])
     between = 1 + reader.marks.twice if len(parts) == 2 else 0
     first = second - 1 - between if between else len(row) - 2
-    side = token_rows.mark(tokenizer, row[0]) + token_rows.typed(tokenizer, parts[0])[:first]
+    side = TokenRow.mark(tokenizer, row[0]) + TokenRow.typed(tokenizer, parts[0])[:first]
     if between:
         side = (
             side
-            + token_rows.mark(tokenizer, *row[first + 1 : second])
-            + token_rows.typed(tokenizer, parts[1])[: len(row) - second - 1]
+            + TokenRow.mark(tokenizer, *row[first + 1 : second])
+            + TokenRow.typed(tokenizer, parts[1])[: len(row) - second - 1]
         )
-    return side + token_rows.mark(tokenizer, row[-1])
+    return side + TokenRow.mark(tokenizer, row[-1])
 
 
 def _device(model: Classifier | BERT) -> torch.device:

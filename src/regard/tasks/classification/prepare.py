@@ -29,9 +29,8 @@ from regard.families.flops import Part
 from regard.metrics.classification import ClassificationScores
 from regard.metrics.correlation import correlation
 from regard.objectives.base import Objective
-from regard.objectives.classification import ClassificationLoss
+from regard.objectives.classification import ClassificationLoss, RegressionLoss
 from regard.objectives.distillation import DistillationConfig, DistillationLoss
-from regard.objectives.regression import RegressionLoss
 from regard.runs.folder import Run, Say
 from regard.runs.pretrained import vocabulary
 from regard.runs.protocols import Result, Vocabulary

@@ -17,8 +17,7 @@ from regard.decode.config import DecodeConfig
 from regard.decode.request import Hypothesis, in_batches
 from regard.families.gpt import GPT
 from regard.lens.alignment import Alignment
-from regard.metrics.likelihood import Ids, Likelihood, log_probabilities
-from regard.metrics.multiple_choice import Choice, choose
+from regard.metrics.likelihood import Choice, Ids, Likelihood, choose, log_probabilities
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run
 from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of, window_of

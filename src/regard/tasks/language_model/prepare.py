@@ -38,7 +38,7 @@ class Texts(RunningText):
         return GPT(self.recipe.model, self.vocabulary_size, seed=seed)
 
     def objective(self) -> CausalLMLoss:
-        return CausalLMLoss(self.recipe.objective)
+        return CausalLMLoss()
 
     def source(self, *, packed: bool) -> Source:
         return self._windows(self.train, packed)

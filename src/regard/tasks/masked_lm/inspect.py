@@ -19,7 +19,6 @@ from regard.core.errors import UserError, nearest
 from regard.core.packing import IGNORED
 from regard.families import marks_of
 from regard.families.bert import BERT
-from regard.lens import token_rows
 from regard.lens.subject import Subject, TokenRow
 from regard.tasks.masked_lm.predict import FillMask, ReplacedTokenDetector
 from regard.tasks.tagging.predict import Tagger
@@ -32,7 +31,7 @@ JUDGED = ("own", "replaced")
 
 def of_filler(filler: FillMask, text: str, target: str | None) -> Subject:
     """Return the subject of a text; `target` has a word for each blank, by default the likeliest one."""
-    side = _filled_in(filler, text) if TYPED.search(text) else token_rows.typed(filler.tokenizer, text)
+    side = _filled_in(filler, text) if TYPED.search(text) else TokenRow.typed(filler.tokenizer, text)
     side = _between(side, filler.tokenizer, filler, text)
     hidden = _reads(filler.model, side)
     blanks_L = torch.tensor(side.ids) == filler.blanks.mask
@@ -52,7 +51,7 @@ def of_judge(judge: ReplacedTokenDetector, text: str, target: str | None) -> Sub
         raise UserError("this model judges the words that are there, so it is given no others; leave the target out.")
     if TYPED.search(text):
         raise UserError(f"{text[:40]!r} has a blank, but this model judges words and fills in none; give a whole text.")
-    side = _between(token_rows.typed(judge.tokenizer, text), judge.tokenizer, judge, text)
+    side = _between(TokenRow.typed(judge.tokenizer, text), judge.tokenizer, judge, text)
     targets_L = torch.tensor([IGNORED if special else 0 for special in side.special])
 
     def own_or_not(x_BLD: Tensor) -> Tensor:
@@ -71,9 +70,9 @@ def of_tagger(tagger: Tagger, text: str, target: str | None) -> Subject:
     ids = rows.flat.tolist()
     numbers = np.searchsorted(places.flat, np.arange(1, len(ids) - 1), side="right") - 1
     side = (
-        token_rows.mark(tokenizer, ids[0])
-        + token_rows.given(tokenizer, ids[1:-1], numbers.tolist())
-        + token_rows.mark(tokenizer, ids[-1])
+        TokenRow.mark(tokenizer, ids[0])
+        + TokenRow.given(tokenizer, ids[1:-1], numbers.tolist())
+        + TokenRow.mark(tokenizer, ids[-1])
     )
     tags = tagger.tag_words([words])[0].tags if target is None else target.split()
     if len(tags) != len(words):
@@ -124,7 +123,7 @@ def _between(side: TokenRow, tokenizer: Tokenizer, answers: FillMask | ReplacedT
     around, room = marks_of(answers.recipe.model, tokenizer.roles), answers.recipe.model.context
     if room is not None and len(side) + 2 > room:
         raise UserError(f"{text[:40]!r} is {len(side) + 2:,} tokens long, but the model has {room:,} positions; give less.")
-    return token_rows.mark(tokenizer, around.start) + side + token_rows.mark(tokenizer, around.end)
+    return TokenRow.mark(tokenizer, around.start) + side + TokenRow.mark(tokenizer, around.end)
 
 
 def _filled_in(filler: FillMask, text: str) -> TokenRow:
@@ -134,8 +133,8 @@ def _filled_in(filler: FillMask, text: str) -> TokenRow:
         if i is not None and i != filler.blanks.mask:
             run.append(i)
             continue
-        found, run = found + token_rows.written(filler.tokenizer, run), []
-        found = found if i is None else found + token_rows.given(filler.tokenizer, [i], [0])
+        found, run = found + TokenRow.written(filler.tokenizer, run), []
+        found = found if i is None else found + TokenRow.given(filler.tokenizer, [i], [0])
     return found
 
 

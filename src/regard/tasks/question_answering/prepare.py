@@ -47,7 +47,7 @@ class Questions(PreparedTask):
         return BERT(self.recipe.model, self.vocabulary_size, seed, SPAN)
 
     def objective(self) -> SpanLoss:
-        return SpanLoss(self.recipe.objective)
+        return SpanLoss()
 
     def source(self, *, packed: bool) -> SpanBatches:
         return SpanBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)

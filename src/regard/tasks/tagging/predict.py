@@ -18,8 +18,7 @@ from regard.data.tagset import Tags
 from regard.decode.config import DecodeConfig
 from regard.families import build_model
 from regard.families.base import Heads
-from regard.metrics.classification import ClassificationScores
-from regard.metrics.entities import EntityScores
+from regard.metrics.classification import ClassificationScores, EntityScores
 from regard.runs.folder import Run
 from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint

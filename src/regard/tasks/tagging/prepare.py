@@ -18,7 +18,7 @@ from regard.data.sources.tagged import TaggedSentence, read_tagged
 from regard.data.tagset import Scheme, Tags, describe_tags, guess_scheme, repair_tags
 from regard.families import build_model, count_model
 from regard.families.flops import Part
-from regard.metrics.entities import EntityScores
+from regard.metrics.classification import EntityScores
 from regard.objectives.base import Objective
 from regard.objectives.tagging import TaggingLoss
 from regard.runs.folder import Run, Say

@@ -9,7 +9,7 @@ What a translator or a captioner is given as its target, or what it finds best i
 give the same numbers, so this is what was attended to when it was written, token by token. A language model that is given a
 target goes on with it, and is scored on that alone; after the last token stands what it would write next, which nothing is
 scored on. A cell is called by its row and column, both from 1. Its own vector, before its place is added, is to it what a word's
-is to a word, so that cells can be taken away and gradients arrive at them (`lens/analyses/input_masking.py`).
+is to a word, so that cells can be taken away and gradients arrive at them (`lens/analyses/gradients.py`).
 
 And their searches as trees, with all candidates kept: for those who want to see what was dropped, or lead a search elsewhere.
 """
@@ -29,7 +29,6 @@ from regard.core.packing import IGNORED
 from regard.decode.beam_trace import SearchTree, trace_beam
 from regard.decode.config import BeamSettings, DecodeConfig
 from regard.decode.request import SearchRequest
-from regard.lens import token_rows
 from regard.lens.subject import Subject, TokenRow
 from regard.model.block import Stack
 from regard.model.state.protocol import EncodedInput
@@ -50,12 +49,12 @@ def of_translator(translator: Translator, text: str, target: str | None, hypothe
     """Return the subject of a translation: the given one, or number `hypothesis` of a search, the best if None."""
     source, aim = translator.tokenizers
     if target is not None:
-        side, told, finished = token_rows.typed(aim, target), target, True
+        side, told, finished = TokenRow.typed(aim, target), target, True
     else:
         found = _found(translator, text, hypothesis)
-        side, told, finished = token_rows.written(aim, found.ids), found.text, found.finished
+        side, told, finished = TokenRow.written(aim, found.ids), found.text, found.finished
     room = longest(translator.model.config)
-    encoder = token_rows.typed(source, text) + token_rows.mark(source, EOS)
+    encoder = TokenRow.typed(source, text) + TokenRow.mark(source, EOS)
     for what, length in (("text", len(encoder)), ("translation", 1 + len(side))):
         if length > room and (what == "text" or target is not None):
             raise UserError(f"the {what} is {length:,} tokens long, but this model has {room:,} positions; give less.")
@@ -84,15 +83,15 @@ def of_translator(translator: Translator, text: str, target: str | None, hypothe
 def of_writer(writer: TextGenerator, text: str, target: str | None, hypothesis: int | None) -> Subject:
     """Return the subject of a text with a continuation: the given one, number `hypothesis` of a search, or none."""
     tokenizer, model = writer.tokenizer, writer.model
-    begun = token_rows.typed(tokenizer, text)
-    begun = begun if len(begun) else token_rows.mark(tokenizer, writer.start)
+    begun = TokenRow.typed(tokenizer, text)
+    begun = begun if len(begun) else TokenRow.mark(tokenizer, writer.start)
     side, told = begun, text
     if target is not None:
         more = target if text[-1:].isspace() or target[:1].isspace() else f" {target}"
-        side, told = begun + token_rows.typed(tokenizer, more), f"{text}|{target}"
+        side, told = begun + TokenRow.typed(tokenizer, more), f"{text}|{target}"
     elif hypothesis is not None:
         ids, wrote = _written(writer, text, hypothesis)
-        side, told = begun + token_rows.written(tokenizer, ids), f"{text}|{wrote}"
+        side, told = begun + TokenRow.written(tokenizer, ids), f"{text}|{wrote}"
     if len(side) > writer.window:
         raise UserError(f"the text is {len(side):,} tokens long, but this model sees {writer.window:,} at a time; give less.")
     ids_L = torch.tensor(side.ids, device=writer.device)
@@ -111,7 +110,7 @@ def of_writer(writer: TextGenerator, text: str, target: str | None, hypothesis: 
         sides={"decoder": side},
         forward=lambda copies: model.head(hidden(copies)),
         targets_L=targets_L,
-        outputs=side[1:] + token_rows.given(tokenizer, [following], [0]),
+        outputs=side[1:] + TokenRow.given(tokenizer, [following], [0]),
         choices=lambda i: tokenizer.tokens([i])[0] if i < len(tokenizer) else f"<{i}>",
         head=words_of(model.decoder, model.head),
         hidden=hidden,
@@ -153,10 +152,10 @@ def of_image(writer: CaptionGenerator, image_YXC: np.ndarray, name: str, target:
     """Return the subject of an image with a caption: the given one, or the model's own."""
     model, tokenizer = writer.model, writer.tokenizer
     if target is not None:
-        side, told, finished = token_rows.typed(tokenizer, target), target, True
+        side, told, finished = TokenRow.typed(tokenizer, target), target, True
     else:
         best = writer.write(image_YXC[None])[0][0]
-        side, told, finished = token_rows.written(tokenizer, best.ids), best.text, best.finished
+        side, told, finished = TokenRow.written(tokenizer, best.ids), best.text, best.finished
     if 1 + len(side) > writer.room and target is not None:
         raise UserError(
             f"the caption is {1 + len(side):,} tokens long, but this model writes {writer.room:,} at most; give less."
@@ -184,7 +183,7 @@ def of_image(writer: CaptionGenerator, image_YXC: np.ndarray, name: str, target:
 
 def _laid(tokenizer: Tokenizer, side: TokenRow, finished: bool, room: int) -> tuple[TokenRow, TokenRow, Tensor]:
     """Return what a decoder reads and writes, cut where its positions end, and its targets."""
-    decoder, outputs = token_rows.mark(tokenizer, SOS) + side, (side + token_rows.mark(tokenizer, EOS))[:room]
+    decoder, outputs = TokenRow.mark(tokenizer, SOS) + side, (side + TokenRow.mark(tokenizer, EOS))[:room]
     targets_L = torch.tensor(outputs.ids)
     if not finished and len(outputs) > len(side):
         targets_L[-1] = IGNORED  # it was cut off, and wrote no end

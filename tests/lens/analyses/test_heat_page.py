@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from regard.lens.analyses import image_heat
+from regard.lens.result import save
 from tests.lens.analyses.test_image_heat import some
 from tests.lens.test_picture_page import CHROMIUM, QUIET
 
@@ -36,7 +36,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     if CHROMIUM is None:
         pytest.skip("there is no Chromium")
     path: Path = tmp_path_factory.mktemp("page") / "heat.html"
-    image_heat.save(some(WORDS), path)
+    save(some(WORDS), path)
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         made = browser.new_page(viewport={"width": 390, "height": 700})

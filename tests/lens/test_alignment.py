@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.lens.output.save import Alignment, read, save, text
+from regard.lens.alignment import Alignment, read
+from regard.lens.result import save
 
 HOSTILE = ("</script><img src=x onerror=alert(1)>", "\x1b[31mred", "\u202eevil", "$\\frac{1}{2}$", "a\nb", "", "\ud800", "你")
 
@@ -139,7 +140,7 @@ def test_a_file_that_holds_no_alignment_is_a_sentence(tmp_path: Path, content: b
 
 def test_text_names_the_strongest_keys() -> None:
     weights = np.array([[[[0.06, 0.9, 0.04], [0.25, 0.25, 0.5]]]])
-    lines = text(Alignment("Title", ("il", "était"), ("the", "animal", "it"), weights, ("l",))).splitlines()
+    lines = Alignment("Title", ("il", "était"), ("the", "animal", "it"), weights, ("l",)).lines()
     assert lines[0] == "Title"
     assert lines[-2].split() == ["il", "█" * 10 + "▊", "animal", "0.90", "·", "the", "0.06"]
     assert lines[-1].split() == ["était", "█" * 6, "it", "0.50", "·", "the", "0.25", "·", "animal", "0.25"]
@@ -148,7 +149,7 @@ def test_text_names_the_strongest_keys() -> None:
 @settings(max_examples=25)
 @given(queries=TOKENS, keys=TOKENS)
 def test_text_prints_nothing_that_a_terminal_obeys(queries: tuple[str, ...], keys: tuple[str, ...]) -> None:
-    printed = text(some(queries, keys))
+    printed = "\n".join(some(queries, keys).lines())
     assert printed.replace("\n", "").replace("\u200c", "").replace("\u200d", "").isprintable()
     assert printed.count("\n") == 2 + len(queries)
 
@@ -159,5 +160,5 @@ WORDS = st.lists(st.text("aé▁你好한ж", min_size=1, max_size=40), min_size
 @settings(max_examples=30)
 @given(queries=WORDS, keys=WORDS, width=st.integers(40, 120))
 def test_text_stays_within_the_terminal(queries: tuple[str, ...], keys: tuple[str, ...], width: int) -> None:
-    for line in text(some(queries, keys), width).split("\n"):
+    for line in some(queries, keys).lines(width):
         assert sum(2 if unicodedata.east_asian_width(character) == "W" else 1 for character in line) <= width

@@ -15,12 +15,21 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from regard.core.errors import UserError
-from regard.lens.analyses.word_senses import WordUses
-from regard.lens.output.word_senses import html, save
+from regard.lens.analyses.word_senses import UsesInLayer, WordUses
 from regard.lens.plots import word_senses
-from regard.lens.plots.word_senses import drawn, planned, png, svg
+from regard.lens.plots.render import render_figure
+from regard.lens.plots.word_senses import drawn, planned
+from regard.lens.result import save
 from tests.lens.some_uses import some, use
 from tests.lens.test_picture_page import HOSTILE, Parts, Visit, browser  # noqa: F401
+
+
+def svg(found: WordUses, layer: int) -> bytes:
+    return render_figure(UsesInLayer(found, layer).figure, "svg")
+
+
+def html(found: WordUses, layer: int) -> bytes:
+    return UsesInLayer(found, layer).page()
 
 
 def words(picture: bytes) -> list[str]:
@@ -90,28 +99,28 @@ def test_ticks_reach_over_the_greatest(most: float) -> None:
 def test_the_same_file_twice_and_no_warning_for_anything() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert png(hostile(), 1) == png(hostile(), 1)
+        assert len({render_figure(UsesInLayer(hostile(), 1).figure, "png") for _ in range(2)}) == 1
         assert svg(some(5, senses=2), 1) == svg(some(5, senses=2), 1)
 
 
 def test_json_gives_the_numbers_back(tmp_path: Path) -> None:
     found = some(5, senses=2)
-    save(found, tmp_path / "a.json", 1)
+    save(UsesInLayer(found, 1), tmp_path / "a.json")
     read = json.loads((tmp_path / "a.json").read_text())
     assert read["format"] == "regard.uses.1"
     np.testing.assert_array_equal(read["distances"], found.distances_LUU)
     assert read["senses"].keys() == {"within", "between", "score"}
     assert read["uses"][1]["sentence"] == found.uses[1].sentence
     assert read["layers"] == list(found.layers)
-    save(hostile(), tmp_path / "b.json", 1)
+    save(UsesInLayer(hostile(), 1), tmp_path / "b.json")
     assert json.loads((tmp_path / "b.json").read_text())["other_words"] == [None, None]
 
 
 def test_endings_and_places(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="must end in"):
-        save(some(), tmp_path / "a.jpg", 1)
+        save(UsesInLayer(some(), 1), tmp_path / "a.jpg")
     with pytest.raises(UserError, match="cannot be written"):
-        save(some(), tmp_path / "no" / "a.json", 1)
+        save(UsesInLayer(some(), 1), tmp_path / "no" / "a.json")
 
 
 # ------------------------------------------------------------------------------------------------------------------ the page
