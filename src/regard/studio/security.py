@@ -1,7 +1,7 @@
 """Access control and response headers: every request passes here, before and after the rest.
 
 The page is for the person at this machine. Other pages in the same browser could reach a port of it too: by name (DNS rebinding),
-which the Host header gives away, or by posting to it, which Origin does. A public address needs a key besides (`door`).
+which the Host header gives away, or by posting to it, which Origin does. A public address needs a key besides (`Door`).
 
 The door of a studio that has a key: who has typed it is known by a cookie, and who types wrong ones waits longer and longer.
 
