@@ -13,7 +13,7 @@ from regard.data.sources.word_vectors import is_vector_file
 from regard.runs.folder import Run, choose_device
 from regard.runs.protocols import Result
 from regard.runs.task import TASKS
-from regard.tasks.results import with_plugin_metrics
+from regard.tasks.predictor import with_plugin_metrics
 from regard.tasks.word_vectors.predict import WordVectorModel, file_recipe
 
 

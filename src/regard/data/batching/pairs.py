@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -54,6 +55,9 @@ class Ragged:
         starts = np.cumsum(lengths) - lengths
         return self.flat[np.arange(lengths.sum()) + np.repeat(self.offsets[rows] - starts, lengths)], lengths
 
+    def digest(self) -> str:
+        return hashlib.sha256(self.offsets.tobytes() + self.flat.tobytes()).hexdigest()
+
 
 @dataclass(frozen=True)
 class EncodedPairs:
@@ -63,6 +67,10 @@ class EncodedPairs:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def digest(self) -> str:
+        parts = (part for side in (self.source, self.target) for part in (side.offsets, side.flat))
+        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
 
 @dataclass(frozen=True)
