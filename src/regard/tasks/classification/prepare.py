@@ -28,7 +28,6 @@ from regard.families.classifier import Classifier, classifier, count
 from regard.families.flops import Part
 from regard.metrics.classification import ClassificationScores
 from regard.metrics.correlation import correlation
-from regard.objectives import LOSSES
 from regard.objectives.base import Objective
 from regard.objectives.classification import ClassificationLoss
 from regard.objectives.distillation import DistillationConfig, DistillationLoss
@@ -261,8 +260,6 @@ class Labelled(Prepared):
             self.teacher.begin(cast(Classifier, model))
 
     def objective(self) -> Objective:
-        if self.recipe.objective.name in LOSSES:  # a plugin's
-            return super().objective()
         if self.teacher is not None:
             return DistillationLoss(self.recipe.objective, self.teacher.model)
         if isinstance(self.labels, Scale):
