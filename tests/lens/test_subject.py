@@ -177,9 +177,9 @@ def test_a_rating_is_the_nearest_step() -> None:
     rater: Any = answers("rater")
     number = rater.rate([("a nice cat", "the big dog")])[0]
     found = subject("rater")
-    step = (rater.scale.highest - rater.scale.lowest) / 20
+    step = (rater.labels.highest - rater.labels.lowest) / 20
     assert abs(float(found.choices(int(found.targets_L[0]))) - number) <= step
-    assert nll("rater") < nll("rater", f"{rater.scale.lowest}") != nll("rater", f"{rater.scale.highest}")
+    assert nll("rater") < nll("rater", f"{rater.labels.lowest}") != nll("rater", f"{rater.labels.highest}")
 
 
 def test_an_embedder_is_scored_on_likeness() -> None:

@@ -99,6 +99,6 @@ def test_mcc_and_pearson_of_validation_are_those_of_a_score() -> None:
         last = [record for record in read_metrics(run.folder / "metrics.jsonl").records if "valid_nll" in record][-1]
         recipe = run.recipe
         test = replace(recipe, data=replace(recipe.data, test=recipe.data.valid))
-        answers = predict.open_run(Run(run.folder, "last"), test, CPU)
+        answers = predict.open_scorer(Run(run.folder, "last"), test, CPU)
         score = answers.evaluate(prepare.read_test(test)).as_dict()
         assert last[f"valid_{metric}"] == pytest.approx(score[metric], abs=1e-6)

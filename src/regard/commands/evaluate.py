@@ -24,8 +24,8 @@ from regard.metrics.likelihood import SCALES, Scale
 from regard.runs.folder import Run, choose_device
 from regard.runs.protocols import Result, Scores
 from regard.runs.task import TASKS
+from regard.tasks.predictor import with_plugin_metrics
 from regard.tasks.registry import open_run
-from regard.tasks.results import with_plugin_metrics
 from regard.tasks.word_vectors.predict import WordVectorModel, file_recipe
 
 

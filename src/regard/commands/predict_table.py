@@ -25,8 +25,8 @@ from regard.data.sources.labelled import JSON_LINES, TABLES, below_header, colum
 from regard.data.sources.records import Record, json_records, table_records
 from regard.data.sources.tagged import read_words
 from regard.runs.protocols import Predictor
-from regard.tasks.results import on_one_line
-from regard.tasks.tagging.decode_tags import Marked
+from regard.tasks.predictor import on_one_line
+from regard.tasks.tagging.predict import Marked
 
 CHUNK = 64  # rows answered together, as lines are
 OTHERS = (".json", ".conll", ".conllu")  # no lines of texts either

@@ -15,17 +15,17 @@ from regard.core.config import format_value
 from regard.core.errors import UserError
 from regard.data.loader import Loader, Source, bounded
 from regard.families import FAMILIES
-from regard.objectives import BUILDERS
 from regard.runs.cost import estimate, grams_per_kwh, must_fit_memory
 from regard.runs.folder import Run, Say
 from regard.runs.init_recipe import with_begun_settings, with_metric, with_precision
 from regard.runs.lock import check_data, check_folder, must_fit_disk, run_lock
 from regard.runs.model_card import write_card
-from regard.runs.protocols import Prepared, Result
+from regard.runs.prepared import Prepared
+from regard.runs.protocols import Result
 from regard.runs.recipe import DEFAULT_TASK, Recipe, named_tables
 from regard.runs.task import TASKS
 from regard.tasks.notices import pattern_notice
-from regard.tasks.results import with_plugin_metrics
+from regard.tasks.predictor import with_plugin_metrics
 from regard.tasks.word_init import check_vectors, fill_vectors
 from regard.training.data_parallel import ParallelModel
 from regard.training.distributed import SINGLE_PROCESS, SilentLog, World
@@ -80,7 +80,7 @@ def _prepared(recipe: Recipe, folder: Path | None, device: torch.device, say: Sa
     if recipe.train.epochs:
         batches = len(_source(prepared, device).plan(0))
         recipe = replace(recipe, train=replace(recipe.train, steps=recipe.train.steps_of(batches)))
-    return replace(prepared, recipe=recipe)  # type: ignore[type-var]
+    return replace(prepared, recipe=recipe)
 
 
 def _plan(prepared: Prepared, device: torch.device) -> str:
@@ -130,8 +130,7 @@ def _run_loop(prepared: Prepared, run: Run, device: torch.device, say: Say, worl
     elif progress.step:
         say(f"continuing from step {progress.step:,} of {config.steps:,}")
     log = RunLog(run.folder, config.steps, progress.step, prepared.unit) if world.is_main else SilentLog()
-    chosen, accumulate = prepared.recipe.objective, max(config.accumulate, progress.accumulate)
-    objective = BUILDERS[chosen.name](chosen) if chosen.name in BUILDERS else prepared.objective()
+    objective, accumulate = prepared.objective(), max(config.accumulate, progress.accumulate)
     source, pin = _source(prepared, device), device.type == "cuda"
     loader = Loader(source, accumulate=accumulate, rank=world.rank, world=world.size, pin=pin)
     validate = prepared.validator(objective)

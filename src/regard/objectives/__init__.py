@@ -30,5 +30,21 @@ OBJECTIVES = LazyRegistry[type[Any]](
         "captioning": "regard.objectives.captioning:CaptioningConfig",
     }
 )
-BUILDERS: dict[str, Callable[[Any], Objective]] = {}
-"""Objectives of plugins: from settings to the objective. The others are built by their task, which knows what they need."""
+LOSSES = LazyRegistry[Callable[[Any], "Objective"]](
+    {
+        "seq2seq": "regard.objectives.seq2seq:Seq2SeqLoss",
+        "contrastive": "regard.objectives.contrastive:ContrastiveLoss",
+        "causal_lm": "regard.objectives.causal_lm:CausalLMLoss",
+        "span": "regard.objectives.span:SpanLoss",
+        "tagging": "regard.objectives.tagging:TaggingLoss",
+        "masked_lm": "regard.objectives.masked_lm:MaskedLMLoss",
+        "replaced_token": "regard.objectives.replaced_token:ReplacedTokenLoss",
+        "captioning": "regard.objectives.captioning:CaptioningLoss",
+    }
+)
+"""From its settings to an objective, plugins' among them. Objectives that need more than settings are built by their task."""
+
+
+def make_objective(config: Any) -> Objective:
+    """Build the objective of these settings."""
+    return LOSSES[config.name](config)

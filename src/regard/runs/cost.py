@@ -11,6 +11,7 @@ import os
 import time
 from dataclasses import dataclass, replace
 from math import log
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -20,13 +21,15 @@ from regard.families import family_of, two_tower
 from regard.families.base import Sizes
 from regard.families.flops import Part
 from regard.objectives.chunked_cross_entropy import CHUNK_BYTES
-from regard.runs.protocols import Prepared
 from regard.runs.recipe import Recipe
 from regard.text.kinds import BYTE_SIZE
 from regard.training.energy import JOULES_PER_KWH, planned
 from regard.training.logging import clock, duration
 from regard.training.optimizers import make_optimizer
 from regard.training.progress import Progress
+
+if TYPE_CHECKING:  # a model is opened without what trains one
+    from regard.runs.prepared import Prepared
 
 GRAMS_VARIABLE = "REGARD_GRAMS_CO2_PER_KWH"
 WORLD_GRAMS_PER_KWH = 445.0

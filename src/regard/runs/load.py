@@ -129,6 +129,16 @@ def must_be_as_trained(run: Run, recipe: Recipe) -> None:
         )
 
 
+def cut_of(recipe: Recipe) -> int:
+    """Return the number of tokens that a text is cut to, its marks counted; 0: not cut."""
+    cut, room = recipe.data.maximum_tokens, recipe.model.context
+    if room is not None and cut > room:
+        raise UserError(
+            f"data.maximum_tokens={cut} is more than model.maximum_length={room} positions; set it to {room} or less."
+        )
+    return int(cut)
+
+
 def window_of(recipe: Recipe) -> int:
     """Return the number of tokens that are seen together: learned positions end, others do not."""
     window = recipe.data.window or recipe.model.maximum_length

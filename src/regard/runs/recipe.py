@@ -95,11 +95,6 @@ def load_recipe(name: str, assignments: Sequence[str] = ()) -> Recipe:
     return build_recipe(named_tables(name, assignments))
 
 
-def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
-    """The recipe in a TOML file, such as the one a run keeps."""
-    return build_recipe(parse_recipe(_read(path), str(path), assignments))
-
-
 def builtin_names() -> list[str]:
     return sorted(e.name.removesuffix(".toml") for e in BUILTIN_RECIPES.iterdir() if e.name.endswith(".toml"))
 

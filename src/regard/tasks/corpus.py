@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.token_cache import Tokens, tokenise
 from regard.data.sources.text import Part, documents, files, parts
 from regard.metrics.likelihood import Ids, Likelihood
 from regard.metrics.lm_baselines import baselines
+from regard.objectives.base import Objective
 from regard.runs.folder import Say
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of, vocabulary
+from regard.runs.prepared import Measured, Prepared
+from regard.runs.pretrained import InitCheckpoint, has_vocabulary, start_to_train, vocabulary
 from regard.runs.recipe import Recipe
 from regard.text.tokenizer import Tokenizer
 
@@ -51,6 +54,28 @@ class Running(NamedTuple):
     start: InitCheckpoint | None  # none too where the run has weights of its own by now
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunningText(Prepared):
+    """Running text, of which a part is for validation."""
+
+    train: Text
+    valid: Text
+
+    @classmethod
+    def of(cls, recipe: Recipe, running: Running, test: Any) -> Self:
+        tokenizer, train, valid, start = running
+        return cls(recipe=recipe, tokenizer=tokenizer, train=train, valid=valid, test=test, start=start)
+
+    def measure(self, model: nn.Module, objective: Objective, batches: Any) -> Measured:
+        return super().measure(model, objective, batches.in_order())
+
+    def amounts(self) -> dict[str, str]:
+        return {"train": self.train.amount, "valid": self.valid.amount}
+
+    def fingerprints(self) -> dict[str, str]:
+        return {"train": self.train.sha256, "valid": self.valid.sha256}
+
+
 def read_running(recipe: Recipe, folder: Path | None, say: Say, *, ended: bool, complete: Change = lambda t: t) -> Running:
     """Learn or take the vocabulary, number the text, cut off what is held out. Nothing is written but the cache of numbers.
 
@@ -60,8 +85,7 @@ def read_running(recipe: Recipe, folder: Path | None, say: Say, *, ended: bool, 
     if not data.train:
         raise UserError("data.train is empty; give a text file, a folder, a pattern such as 'books/*.txt', or hf:NAME.")
     must_be_there(data.valid)
-    begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
+    begun, start = has_vocabulary(folder), start_to_train(recipe, folder)
     tokenizer = vocabulary(recipe, folder, start, lambda: list(_enough(parts(data.train, data.column), say)))
     tokenizer = tokenizer if begun or start else complete(tokenizer)
     eos = tokenizer.roles.eos if ended else None

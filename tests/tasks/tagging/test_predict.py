@@ -21,8 +21,7 @@ from regard.data.sources.tagged import TaggedSentence
 from regard.data.tagset import Span, find_broken, spans
 from regard.model.probe import probe
 from regard.tasks.registry import open_run
-from regard.tasks.tagging.decode_tags import HEADER, Marked, mistakes
-from regard.tasks.tagging.predict import Entity, Tagger
+from regard.tasks.tagging.predict import HEADER, Entity, Marked, Tagger, mistakes
 from tests.command import regard as command
 from tests.tasks.tiny_tags import ROWS, tagger, trained, write_rows
 

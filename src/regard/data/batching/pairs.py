@@ -16,6 +16,7 @@ Dims: B pairs, or contexts and as many replies, of L tokens at most (sources: M)
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -60,6 +61,9 @@ class Ragged:
         starts = np.cumsum(lengths) - lengths
         return self.flat[np.arange(lengths.sum()) + np.repeat(self.offsets[rows] - starts, lengths)], lengths
 
+    def digest(self) -> str:
+        return hashlib.sha256(self.offsets.tobytes() + self.flat.tobytes()).hexdigest()
+
 
 def digest(*parts: Ragged | np.ndarray) -> str:
     """Return the sha256 of all these numbers."""
@@ -78,6 +82,10 @@ class EncodedPairs:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def digest(self) -> str:
+        parts = (part for side in (self.source, self.target) for part in (side.offsets, side.flat))
+        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Bidirectional language modelling: running text, and two LSTMs that predict the next and the previous word."""
 
-from __future__ import annotations
-
 from regard.data.config import TextsConfig
 from regard.runs.task import Task, lazy
 

@@ -7,7 +7,7 @@ classification and tagging, `task.name=embedding` for vectors.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,20 +18,18 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.terminal import Emit
-from regard.data.batching.windows import Windows
 from regard.decode.config import DecodeConfig
 from regard.families.elmo import ELMo
-from regard.families.flops import Part
 from regard.metrics.likelihood import Ids, log_probabilities
 from regard.objectives.base import Objective
 from regard.objectives.causal_lm import BidirectionalLMLoss
 from regard.runs.folder import Run, Say
-from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of, window_of
-from regard.runs.pretrained import VOCABULARY
+from regard.runs.load import window_of
+from regard.runs.prepared import Measured, perplexity
 from regard.runs.recipe import Recipe
-from regard.tasks.corpus import Perplexity, TestText, Text, read_running
-from regard.tasks.language_model.prepare import must_be_enough, read_test
-from regard.tasks.prepared import Measured, RunningText, losses_of, mean_losses, perplexity
+from regard.tasks.corpus import Perplexity, TestText
+from regard.tasks.language_model.prepare import Texts, prepare_as
+from regard.tasks.predictor import TextPredictor, open_model
 from regard.text.specials import EOS
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Validation
@@ -40,36 +38,19 @@ PARTS = ("ahead", "back")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadText(RunningText):
+class ReadText(Texts):
     """Running text for two networks, one for each direction."""
 
-    def build(self, seed: int) -> ELMo:
+    def build(self, seed: int) -> nn.Module:
         return ELMo(self.recipe.model, self.vocabulary_size, seed)
 
-    def objective(self) -> BidirectionalLMLoss:
+    def objective(self) -> Objective:
         return BidirectionalLMLoss()
-
-    def source(self, *, packed: bool) -> Windows:
-        return self._windows(self.train)
-
-    def _windows(self, text: Text) -> Windows:
-        train = self.recipe.train
-        return Windows(text.ids, window_of(self.recipe), train.tokens_per_batch, train.seed, text.starts)
-
-    def valid_batches(self) -> Windows:
-        return self._windows(self.valid)
-
-    def measure(self, model: nn.Module, objective: Objective, batches: Windows) -> Measured:
-        return Measured(mean_losses(losses_of(model, objective, batches.in_order())))
 
     def report(self, model: nn.Module, measured: Measured) -> Validation:
         """Report the loss on the validation text, and the perplexity of each direction."""
         means = measured.means
         return Validation({"nll": means["nll"], **{f"{part}_perplexity": perplexity(means[part]) for part in PARTS}}, [])
-
-    def example(self) -> tuple[Part, int]:
-        window = window_of(self.recipe)
-        return self.count(window), window
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ReadText:
@@ -78,11 +59,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ReadText:
             "data.document_mask=true keeps documents that share a window apart, but a recurrent network carries one word to the "
             "next; set data.document_mask=false: an end token tells it where a document ends."
         )
-    test = read_test(recipe) if recipe.data.test else None
-    window = window_of(recipe)
-    running = read_running(recipe, folder, say, ended=True)
-    must_be_enough(recipe, running.train, running.valid, window)
-    return ReadText.of(recipe, running, test)
+    return prepare_as(ReadText, recipe, folder, say)
 
 
 class Way:
@@ -115,7 +92,7 @@ class Expected(NamedTuple):
 
 
 @dataclass
-class BidirectionalLM:
+class BidirectionalLM(TextPredictor):
     model: ELMo
     tokenizer: Tokenizer
     decode: DecodeConfig
@@ -123,14 +100,8 @@ class BidirectionalLM:
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> BidirectionalLM:
-        must_be_as_trained(run, recipe)
-        tokenizer = Tokenizer.load(run.folder / VOCABULARY, foreign=True)
-        model = load_model(run, lambda: ELMo(recipe.model, vocabulary_of(recipe, tokenizer)))
-        return cls(ready(model, recipe.decode.weights, device), tokenizer, recipe.decode, window_of(recipe))
-
-    @property
-    def vocabularies(self) -> Mapping[str, Tokenizer]:
-        return {VOCABULARY: self.tokenizer}
+        model, tokenizer = open_model(run, recipe, device, lambda size: ELMo(recipe.model, size))
+        return cls(model, tokenizer, recipe.decode, window_of(recipe))
 
     @property
     def end(self) -> int:

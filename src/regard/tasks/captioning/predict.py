@@ -25,23 +25,21 @@ from regard.lens.analyses.image_heat import Heat
 from regard.metrics.bleu import NONE, CaptionScores, caption_scores, looks_at
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run, choose_device
-from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
-from regard.tasks.results import EvaluationResult
+from regard.tasks.predictor import EvaluationResult, TextPredictor, open_model
 from regard.text.specials import SOS
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from regard.lens.subject import Subject
 
-VOCABULARY = "tokenizer.json"
 LONGEST = 64  # tokens of a caption, its end counted
 SHOWN = 384  # pixels: a picture of heat maps shows the image at most so large
 
 
 @dataclass
-class CaptionGenerator:
+class CaptionGenerator(TextPredictor):
     model: Captioner
     tokenizer: Tokenizer
     decode: DecodeConfig
@@ -59,18 +57,11 @@ class CaptionGenerator:
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> CaptionGenerator:
-        must_be_as_trained(run, recipe)
         if recipe.decode.stop or recipe.decode.sliding_window:
             raise UserError(
                 "decode.stop and decode.sliding_window are for language models; a caption ends by itself. Leave them out."
             )
-        tokenizer = Tokenizer.load(run.folder / VOCABULARY)
-        model = load_model(run, lambda: Captioner(recipe.model, len(tokenizer), recipe.train.seed))
-        return cls(ready(model, recipe.decode.weights, device), tokenizer, recipe.decode)
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        return cls(*open_model(run, recipe, device, lambda size: Captioner(recipe.model, size, recipe.train.seed)), recipe.decode)
 
     @property
     def room(self) -> int:

@@ -1,7 +1,5 @@
 """Denoising: the texts of a labelled data set without their labels, as masked language modelling (Amos et al. 2024)."""
 
-from __future__ import annotations
-
 from regard.data.config import LabelledConfig
 from regard.runs.task import Task, lazy
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import cast
 
@@ -32,22 +31,22 @@ from regard.families.bert import BERT
 from regard.families.encoder import Encoder
 from regard.families.flops import Part
 from regard.metrics.masked_lm import FillScores, score_filling
+from regard.objectives import make_objective
 from regard.objectives.base import Objective
-from regard.objectives.masked_lm import MaskedLMLoss
 from regard.runs.folder import Run, Say
 from regard.runs.load import must_be_as_trained, ready
-from regard.runs.pretrained import VOCABULARY, start_of_run, vocabulary
+from regard.runs.prepared import Measured, Prepared
+from regard.runs.pretrained import has_vocabulary, start_of_run, start_to_train, vocabulary
 from regard.runs.recipe import Recipe
-from regard.tasks.classification.prepare import read_split, read_to_learn, words_of
+from regard.tasks.classification.prepare import read_labelled_split, read_to_learn, words_of
 from regard.tasks.classification.reader import Reader
 from regard.tasks.masked_lm.masking import SCORED, words
 from regard.tasks.masked_lm.predict import FillMask
-from regard.tasks.prepared import Measured, PreparedTask, start_to_train
 from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Denoised(PreparedTask):
+class Denoised(Prepared):
     """Single texts, some symbols of which are masked."""
 
     reader: Reader
@@ -58,9 +57,6 @@ class Denoised(PreparedTask):
 
     def build(self, seed: int) -> BERT | Encoder:
         return built(self.recipe, self.vocabulary_size, seed)
-
-    def objective(self) -> MaskedLMLoss:
-        return MaskedLMLoss(self.recipe.objective)
 
     def source(self, *, packed: bool) -> MaskedPassages:
         return masked(self.recipe, self.tokenizer, self.train, self.recipe.train.seed, packed)
@@ -78,24 +74,13 @@ class Denoised(PreparedTask):
         scored = max(1, round(self.recipe.objective.mask_rate * length))
         return _count(self.recipe, self.vocabulary_size, length, scored), scored
 
-    def amounts(self) -> dict[str, str]:
-        return {split: f"{len(ids):,} texts" for split, ids in (("train", self.train), ("valid", self.valid))}
-
-    def fingerprints(self) -> dict[str, str]:
-        return {split: _digest(ids) for split, ids in (("train", self.train), ("valid", self.valid))}
-
-
-def _digest(ids: Ragged) -> str:
-    return sha256(ids.offsets.tobytes() + ids.flat.tobytes()).hexdigest()
-
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Denoised:
     if recipe.objective.next_sentence:
         raise UserError("objective.next_sentence=true is for running text, as in recipe bert; here every text stands alone.")
-    begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_to_train(recipe, folder)
+    begun, start = has_vocabulary(folder), start_to_train(recipe, folder)
     train, valid = read_to_learn(recipe)
-    test = read_split(recipe, "test") if recipe.data.test else []
+    test = read_labelled_split(recipe, "test") if recipe.data.test else []
     tokenizer = vocabulary(recipe, folder, start, lambda: words_of(train))
     tokenizer = tokenizer if begun or start else tokenizer.with_mask()
     if tokenizer.roles.mask is None:
@@ -119,7 +104,7 @@ def _count(recipe: Recipe, vocabulary: int, tokens: int, scored: int | None = No
 
 
 def read_test(recipe: Recipe) -> Sequence[Example]:
-    return read_split(recipe, "test")
+    return read_labelled_split(recipe, "test")
 
 
 @dataclass
@@ -149,8 +134,9 @@ class Denoiser:
     def evaluate(self, test: Sequence[Example]) -> FillScores:
         recipe = self.filler.recipe
         ids = encoded(self.reader, "test", test, lambda line: None)
-        objective = MaskedLMLoss(recipe.objective)
-        return score_filling(self.model, objective, masked(recipe, self.reader.tokenizer, ids, SCORED).in_order())
+        return score_filling(
+            self.model, make_objective(recipe.objective), masked(recipe, self.reader.tokenizer, ids, SCORED).in_order()
+        )
 
 
 def built(recipe: Recipe, size: int, seed: int = 0) -> BERT | Encoder:

@@ -6,9 +6,9 @@ Its reader turns questions and contexts into windows of ids, and scores into ans
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,16 +27,13 @@ from regard.families.bert import BERT
 from regard.metrics.question_answering import AnswerScores, mark
 from regard.objectives.span import span_loss, span_scores
 from regard.runs.folder import Run
-from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of, window_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint
+from regard.runs.load import window_of
+from regard.runs.pretrained import InitCheckpoint
 from regard.runs.recipe import Recipe
-from regard.tasks.results import EvaluationResult, list_mistakes, on_one_line
+from regard.runs.task import lazy
+from regard.tasks.predictor import EvaluationResult, ReaderPredictor, each_with, list_mistakes, on_one_line, open_model
 from regard.text.offsets import Placed
 from regard.text.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from regard.lens.subject import Subject
-
 
 Characters = tuple[int, int]  # from, to
 
@@ -149,7 +146,7 @@ HEADER = ("question", "answers", "predicted", "f1", "probability", "place")
 
 
 @dataclass
-class QuestionAnswerer:
+class QuestionAnswerer(ReaderPredictor):
     model: BERT
     reader: Reader
     data: QuestionsConfig
@@ -159,23 +156,11 @@ class QuestionAnswerer:
     example = "who sleeps ?\tthe small cat sleeps and the dog barks"
 
     @classmethod
-    def of(cls, run: Run, recipe: Recipe, device: torch.device) -> QuestionAnswerer:
-        must_be_as_trained(run, recipe)
-        tokenizer = Tokenizer.load(run.folder / VOCABULARY, foreign=True)
-        model = load_model(run, lambda: BERT(recipe.model, vocabulary_of(recipe, tokenizer), heads=SPAN))
-        reader = Reader.of(recipe, tokenizer)
-        return cls(ready(model, recipe.decode.weights, device), reader, recipe.data, recipe.decode, run)
-
-    @classmethod
-    def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> QuestionAnswerer:
-        """A public checkpoint that was fine-tuned for this elsewhere."""
-        model = start.open(lambda: BERT(recipe.model, start.vocabulary, heads=SPAN))
-        reader = Reader.of(recipe, start.tokenizer)
-        return cls(ready(model, recipe.decode.weights, device), reader, recipe.data, recipe.decode)
-
-    @property
-    def vocabularies(self) -> Mapping[str, Tokenizer]:
-        return {VOCABULARY: self.reader.tokenizer}
+    def of(cls, source: Run | InitCheckpoint, recipe: Recipe, device: torch.device) -> QuestionAnswerer:
+        """Open a run, or a public checkpoint that was fine-tuned for this elsewhere."""
+        model, tokenizer = open_model(source, recipe, device, lambda size: BERT(recipe.model, size, heads=SPAN))
+        run = source if isinstance(source, Run) else None
+        return cls(model, Reader.of(recipe, tokenizer), recipe.data, recipe.decode, run)
 
     def __call__(self, question: str, context: str) -> Found:
         return self.answer([(question, context)])[0][0]
@@ -204,25 +189,15 @@ class QuestionAnswerer:
 
         Machines get the `data.n_best` answers.
         """
-        written = [as_typed(text) for text in texts if text.strip()]
-        answers = iter(self.answer(written))
-        for text in texts:
-            found = next(answers) if text.strip() else []
+        for text, found in each_with(texts, lambda some: self.answer([as_typed(text) for text in some])):
             if as_json:
-                question, context = as_typed(text) if text.strip() else (text, "")
-                record = {"question": question, "context": context, "answers": [one._asdict() for one in found]}
+                question, context = as_typed(text) if found else (text, "")
+                record = {"question": question, "context": context, "answers": [one._asdict() for one in found or ()]}
                 emit(json.dumps(record, ensure_ascii=False) + "\n")
             else:
                 emit(_line(found[0]) if found else "\n")
 
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.reader.tokenizer
-
-    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
-        from regard.tasks.classification.inspect import of_answerer
-
-        return of_answerer(self, text, target)
+    subject = lazy("regard.tasks.classification.inspect:of_answerer")
 
     def test_texts(self, test: Sequence[Question]) -> Iterator[tuple[str, str | None]]:
         return ((f"{one.text}\t{one.context}", one.answers[0].text if one.answers else None) for one in test)

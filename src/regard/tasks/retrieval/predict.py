@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -22,21 +22,20 @@ from regard.core.errors import UserError
 from regard.core.files import write_whole
 from regard.core.terminal import Emit, print_stderr
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.batching.pairs import EncodedExchanges, Ragged, pad_rows
+from regard.data.batching.pairs import EncodedExchanges, Ragged
 from regard.data.config import RetrievalConfig
 from regard.data.sources import Pair
 from regard.data.sources.dialogues import Exchange, as_typed, read_dialogues, recent
 from regard.decode.config import DecodeConfig
-from regard.decode.request import in_batches
 from regard.families import family_of, marks_of
 from regard.families.two_tower import Bag, Side, TwoTower, towers
 from regard.metrics.dialogue import DialogueScores, candidates, score_replies
 from regard.runs.folder import Run, Say
-from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint
+from regard.runs.load import cut_of, ready
+from regard.runs.pretrained import InitCheckpoint
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
-from regard.tasks.results import EvaluationResult
+from regard.tasks.predictor import EvaluationResult, ReaderPredictor, open_model
 from regard.tasks.word_init import known_rows
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoint_files import fingerprint, read_tensors, write_tensors
@@ -105,12 +104,7 @@ class TurnReader:
 
     @classmethod
     def of(cls, recipe: Recipe, tokenizer: Tokenizer) -> TurnReader:
-        room, most = recipe.data.maximum_tokens, recipe.model.context
-        if most is not None and room > most:
-            raise UserError(
-                f"data.maximum_tokens={room} is more than model.maximum_length={most} positions; set it to {most} or less."
-            )
-        return cls(tokenizer, marks_of(recipe.model, tokenizer.roles), recipe.data.turns, room)
+        return cls(tokenizer, marks_of(recipe.model, tokenizer.roles), recipe.data.turns, cut_of(recipe))
 
     def encode(self, contexts: Sequence[Sequence[str]]) -> Ragged:
         """The last turns of each, the oldest left out where there is no room; of one too long for itself, the beginning."""
@@ -130,26 +124,13 @@ class TurnReader:
         return EncodedExchanges(*read, np.array([number[reply] for reply in replies]))
 
 
-@torch.no_grad()
-def vectors(model: TwoTower, reader: TurnReader, side: Side, texts: Sequence[Sequence[str]], budget: int) -> np.ndarray:
-    """x_ND, a row of length 1 for each in the order given; `budget` is the padded size of a batch."""
-    found, device = np.zeros((len(texts), model.body.config.width), np.float32), next(model.parameters()).device
-    if not len(texts):
-        return found
-    ids = reader.encode(texts)
-    for rows in in_batches(ids.lengths.tolist(), budget):
-        ids_BL, lengths_B = (part.to(device) for part in pad_rows(*ids.take(np.array(rows))))
-        found[rows] = model(ids_BL, lengths_B, side).float().cpu().numpy()
-    return found
-
-
 class Found(NamedTuple):
     reply: str
     cosine: float
 
 
 @dataclass(eq=False)
-class Retriever:
+class Retriever(ReaderPredictor):
     model: TwoTower
     reader: TurnReader
     kept: ReplyIndex
@@ -159,10 +140,8 @@ class Retriever:
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Retriever:
-        must_be_as_trained(run, recipe)
-        tokenizer = Tokenizer.load(run.folder / VOCABULARY, foreign=True)
-        model = load_model(run, lambda: towers(recipe.model, vocabulary_of(recipe, tokenizer), recipe.objective.pooling))
-        model, kept = ready(model, recipe.decode.weights, device), ReplyIndex.load(run.folder / REPLIES)
+        model, tokenizer = open_model(run, recipe, device, lambda size: towers(recipe.model, size, recipe.objective.pooling))
+        kept = ReplyIndex.load(run.folder / REPLIES)
         return cls(model, TurnReader.of(recipe, tokenizer), kept, recipe.data, recipe.decode, run)
 
     @classmethod
@@ -174,8 +153,8 @@ class Retriever:
         return cls(model, TurnReader.of(recipe, start.tokenizer), kept, recipe.data, recipe.decode)
 
     @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
-        return {VOCABULARY: self.reader.tokenizer, REPLIES: self.kept}
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        return super().vocabularies | {REPLIES: self.kept}
 
     @cached_property
     def entries(self) -> list[Exchange]:
@@ -197,8 +176,14 @@ class Retriever:
             return self.vectors("contexts", [exchange.context for exchange in self.entries])
         return self.vectors("replies", [(exchange.reply,) for exchange in self.entries])
 
+    @torch.no_grad()
     def vectors(self, side: Side, texts: Sequence[Sequence[str]]) -> np.ndarray:
-        return vectors(self.model, self.reader, side, texts, self.decode.batch_tokens)
+        """x_ND, a row of length 1 for each in the order given."""
+        found = np.zeros((len(texts), self.model.body.config.width), np.float32)
+        if len(texts):
+            for rows, ids_BL, lengths_B in self.padded(self.reader.encode(texts), self.decode.batch_tokens):
+                found[rows] = self.model(ids_BL, lengths_B, side).float().cpu().numpy()
+        return found
 
     def __call__(self, said: str | Sequence[str]) -> str:
         """The nearest reply to one turn, or to several of which the last is to be replied to."""
@@ -219,10 +204,6 @@ class Retriever:
                     break
             found.append([Found(*pair) for pair in best.items()])
         return found
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.reader.tokenizer
 
     def replies(self, turns: Sequence[str], say: Say) -> list[str]:
         if len(self.tokenizer.encode(turns[-1])) > (most := self.reader.room - 2):

@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # a captioner imports what reads images
 STORY = 24  # tokens that a language model's search writes
 
 
-def of_translator(translator: Translator, text: str, target: str | None, hypothesis: int | None) -> Subject:
+def of_translator(translator: Translator, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
     """Return the subject of a translation: the given one, or number `hypothesis` of a search, the best if None."""
     source, aim = translator.tokenizers
     if target is not None:
@@ -80,7 +80,7 @@ def of_translator(translator: Translator, text: str, target: str | None, hypothe
     )
 
 
-def of_writer(writer: TextGenerator, text: str, target: str | None, hypothesis: int | None) -> Subject:
+def of_writer(writer: TextGenerator, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
     """Return the subject of a text with a continuation: the given one, number `hypothesis` of a search, or none."""
     tokenizer, model = writer.tokenizer, writer.model
     begun = TokenRow.typed(tokenizer, text)

@@ -39,7 +39,7 @@ FEWEST = 200  # words of which that can be said
 
 @dataclass(frozen=True)
 class Words:
-    """Prepared text (see `task.Prepared`; what only the common loop asks for is not here)."""
+    """Prepared text (see `runs/prepared.py`; what only the common loop asks for is not here)."""
 
     recipe: Recipe
     tokenizer: Tokenizer

@@ -1,30 +1,36 @@
-"""`PreparedTask`: what the prepared data of nearly every task has in common (see `runs.protocols.Prepared`)."""
+"""`Prepared`: a recipe and its data, read, checked and numbered: all that a training needs. Nothing has been written.
+
+Training, resuming, the cost ledger and the model card are written once, against this class; a task adds its data and what is done
+with it. And what reading the data of nearly every task has in common.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.data.config import hint
+from regard.data.config import hint, split_valid
+from regard.data.loader import Source
 from regard.families import family_of
 from regard.families.base import MASKED_WORDS, Heads, Sizes
 from regard.families.flops import Part
+from regard.objectives import make_objective
 from regard.objectives.base import Loss, Objective
+from regard.runs.folder import Say
 from regard.runs.load import vocabulary_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, frozen, start_of
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, frozen
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
-from regard.tasks.corpus import Running, Text
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Validation
+
+T = TypeVar("T")
 
 
 class Measured(NamedTuple):
@@ -35,14 +41,18 @@ class Measured(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreparedTask:
-    """A recipe and its data, read, checked and tokenized. A task adds its data, `build`, `measure` and `report`."""
+class Prepared:
+    """A recipe and its data. A task adds `build`, `source`, `valid_batches` and `example`, and often `measure` and `report`."""
 
     recipe: Recipe
     tokenizer: Tokenizer
+    train: Any
+    valid: Any
+    test: Any = None  # the test set; None or empty where there is none
     start: InitCheckpoint | None = None  # what training begins with; None once the run has weights of its own
-    unit = "tokens"
-    metric = "nll"
+    unit = "tokens"  # that the loss is a mean over
+    examples = "texts"  # that the training data is counted in
+    metric = "nll"  # the figure of validation that says which weights are best, where train.best=auto; of the loss it is "nll"
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
@@ -63,6 +73,7 @@ class PreparedTask:
             self.start.fill(model)
 
     def model(self) -> nn.Module:
+        """Return the model as training begins with it."""
         model = self.build(self.recipe.train.seed)
         self.begin(model)
         return frozen(model, self.recipe.task)
@@ -71,6 +82,26 @@ class PreparedTask:
         """Return the model as a tree with the operations of one text of this many tokens."""
         sizes = Sizes(vocabulary=self.vocabulary_size, heads=heads)
         return family_of(self.recipe.model).count(self.recipe.model, sizes, tokens, scored=scored)
+
+    def objective(self) -> Objective:
+        """Build the objective from its settings, a plugin's among them."""
+        return make_objective(self.recipe.objective)
+
+    def amounts(self) -> dict[str, str]:
+        """Describe the amounts of training and validation data."""
+        return {split: f"{len(data):,} {self.examples}" for split, data in (("train", self.train), ("valid", self.valid))}
+
+    def fingerprints(self) -> dict[str, str]:
+        """Return hashes of the data: another validation set would give losses that cannot be compared."""
+        return {"train": self.train.digest(), "valid": self.valid.digest()}
+
+    def source(self, *, packed: bool) -> Source:
+        """Return the source of training batches."""
+        raise NotImplementedError
+
+    def example(self) -> tuple[Part, int]:
+        """Return the model's parts for one typical example, and how much of the unit that is."""
+        raise NotImplementedError
 
     def valid_batches(self) -> Any:
         """Return the validation data as `measure` takes it: by default an iterable of batches."""
@@ -121,36 +152,31 @@ def perplexity(nll: float) -> float:
     return float(np.exp(min(nll, 50.0)))
 
 
-def start_to_train(recipe: Recipe, folder: Path | None) -> InitCheckpoint | None:
-    """Return the checkpoint of `task.init_from`; None where there is none, or where the run has begun."""
-    begun = folder is not None and (folder / VOCABULARY).exists()
-    return start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
+def read_split(recipe: Recipe, split: str, read: Callable[[tuple[str, ...], int | None], T], expected: str = "") -> T:
+    """Read the files of a split, of training no more than data.limit; what is refused meanwhile names the split.
 
-
-@contextmanager
-def reading(split: str) -> Iterator[None]:
-    """Name the split in what is refused while its data is read."""
+    `read` takes the files and the most examples to return. `expected` says what to give where there are no files.
+    """
+    data, where = recipe.data, getattr(recipe.data, split)
+    if expected and not where:
+        raise UserError(f"data.{split} is empty; give {expected}.{hint(split)}")
     try:
-        yield
+        return read(where, data.limit or None if split == "train" else None)
     except UserError as error:
         raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunningText(PreparedTask):
-    """Running text, of which a part is for validation."""
+def train_and_valid(
+    recipe: Recipe, train: Sequence[T], read: Callable[[Recipe, str], Sequence[T]], group: Callable[[T], Hashable], what: str
+) -> tuple[Sequence[T], Sequence[T]]:
+    """Read validation data, or hold a share of training out; examples of one group are then on one side."""
+    if recipe.data.valid or not recipe.data.valid_fraction:
+        return train, read(recipe, "valid")
+    return split_valid(train, group, recipe.data.valid_fraction, what)
 
-    train: Text
-    valid: Text
-    test: Any = None
 
-    @classmethod
-    def of(cls, recipe: Recipe, running: Running, test: Any) -> Self:
-        tokenizer, train, valid, start = running
-        return cls(recipe=recipe, tokenizer=tokenizer, train=train, valid=valid, test=test, start=start)
-
-    def amounts(self) -> dict[str, str]:
-        return {"train": self.train.amount, "valid": self.valid.amount}
-
-    def fingerprints(self) -> dict[str, str]:
-        return {"train": self.train.sha256, "valid": self.valid.sha256}
+def warn_of_overlap(train: Iterable[Hashable], test: Sequence[Hashable], what: str, say: Say) -> None:
+    """Warn of test examples that are also training examples: a score over those is no evidence of learning."""
+    seen = set(train)
+    if shared := sum(example in seen for example in test):
+        say(f"warning: {shared} of {len(test)} test {what} are also in train, so the score will flatter.")
