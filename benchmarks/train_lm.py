@@ -14,7 +14,7 @@ from benchmarks.steps import CUDA, DEVICE, must_agree, ours, theirs
 from regard.data.batching.windows import Windows
 from regard.families.base import Sizes
 from regard.families.gpt import FAMILY, GPT, GPTConfig
-from regard.objectives.causal_lm import CausalLMLoss
+from regard.objectives.causal_lm import CausalLMConfig, CausalLMLoss
 
 VOCABULARY, LENGTH, WINDOWS = 50_257, 1024, 64 if CUDA else 1
 PEAK = {"NVIDIA H200": 989e12, "NVIDIA H100 80GB HBM3": 989e12, "NVIDIA A100-SXM4-80GB": 312e12}  # dense bf16, by the vendor
@@ -28,7 +28,7 @@ def loss(model: nn.Module, ids_BL: Tensor) -> Tensor:
 def main(rounds: int = 10) -> None:
     model = GPT(GPTConfig(dropout=0.0, maximum_length=LENGTH), VOCABULARY).to(DEVICE)
     text = np.random.default_rng(1).integers(0, VOCABULARY, (8 * WINDOWS + 1) * LENGTH + 1)
-    source, objective = Windows(text, LENGTH, WINDOWS * LENGTH, seed=1), CausalLMLoss()
+    source, objective = Windows(text, LENGTH, WINDOWS * LENGTH, seed=1), CausalLMLoss(CausalLMConfig())
     peer, eager = gpt2(model), gpt2(model)
     plan = source.plan(0)
     drawn = [source.batch(rows, 0) for rows in plan]

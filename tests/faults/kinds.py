@@ -22,7 +22,7 @@ from regard.data.loader import Loader, Source
 from regard.families.bert import BERT, BERTConfig
 from regard.families.gpt import GPT, GPTConfig
 from regard.objectives.base import Objective
-from regard.objectives.causal_lm import CausalLMLoss
+from regard.objectives.causal_lm import CausalLMConfig, CausalLMLoss
 from regard.objectives.masked_lm import MaskedLMConfig, MaskedLMLoss
 from regard.training.checkpoint import Store
 from regard.training.config import TrainConfig
@@ -86,7 +86,7 @@ def loop(make: Callable[[], tuple[nn.Module, Objective, Source]]) -> Train:
 def next_token() -> tuple[nn.Module, Objective, Source]:
     text = np.random.default_rng(1).integers(0, WORDS, 1000)
     source = Windows(text, 16, TRAIN.tokens_per_batch, seed=1)
-    return GPT(GPTConfig(**SMALL), WORDS, seed=1), CausalLMLoss(), source
+    return GPT(GPTConfig(**SMALL), WORDS, seed=1), CausalLMLoss(CausalLMConfig()), source
 
 
 def masked() -> tuple[nn.Module, Objective, Source]:

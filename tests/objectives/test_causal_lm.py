@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from regard.data.batching.windows import Windows
 from regard.families.gpt import GPT, GPTConfig
-from regard.objectives.causal_lm import CausalLMLoss
+from regard.objectives.causal_lm import CausalLMConfig, CausalLMLoss
 
 EOS, VOCABULARY, LENGTH = 2, 61, 16
 DRAW = np.random.default_rng(0)
@@ -30,7 +30,7 @@ def gpt() -> GPT:
 
 
 def total(gpt: GPT, **layout: bool) -> tuple[float, int]:
-    loss, source = CausalLMLoss(), Windows(IDS, LENGTH, 4 * LENGTH, 1, STARTS, **layout)
+    loss, source = CausalLMLoss(CausalLMConfig()), Windows(IDS, LENGTH, 4 * LENGTH, 1, STARTS, **layout)
     with torch.no_grad():
         found = [loss(gpt, batch) for batch in source.in_order()]
     return sum(one.total.item() for one in found), sum(one.count for one in found)
@@ -69,7 +69,7 @@ def test_gradients_of_both_layouts_agree(gpt: GPT) -> None:
     for packed in (False, True):
         gpt.zero_grad()
         batch = next(Windows(IDS, LENGTH, 4 * LENGTH, 1, STARTS, apart=True, packed=packed).in_order())
-        CausalLMLoss()(gpt, batch).total.backward()
+        CausalLMLoss(CausalLMConfig())(gpt, batch).total.backward()
         found.append({name: parameter.grad.clone() for name, parameter in gpt.named_parameters()})
     for name, grad in found[0].items():
         torch.testing.assert_close(found[1][name], grad, atol=1e-4, rtol=1e-4, msg=name)

@@ -21,7 +21,7 @@ from regard.objectives.classification import ClassificationConfig, Classificatio
 from regard.objectives.masked_lm import MaskedLMConfig, MaskedLMLoss
 from regard.objectives.replaced_token import ReplacedTokenConfig, ReplacedTokenLoss
 from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
-from regard.objectives.span import SpanLoss
+from regard.objectives.span import SpanConfig, SpanLoss
 from regard.objectives.tagging import TaggingConfig, TaggingLoss
 from tests.decode.tape import TapeRecorder
 from tests.objectives import (
@@ -70,7 +70,7 @@ def replaced(packed: bool) -> tuple[nn.Module, Any, Any]:
 
 def span(packed: bool) -> tuple[nn.Module, Any, Any]:
     windows = test_span.data()
-    return test_span.model(), SpanLoss(), span_batch(windows, np.arange(len(windows)), packed)
+    return test_span.model(), SpanLoss(SpanConfig()), span_batch(windows, np.arange(len(windows)), packed)
 
 
 @pytest.mark.parametrize("packed", [False, True])

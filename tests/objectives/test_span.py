@@ -11,7 +11,7 @@ from regard.core.packing import Packing
 from regard.data.batching.qa import Layout, SpanBatch, Windows, make_batch, windows
 from regard.families.base import Heads
 from regard.families.bert import BERT, BERTConfig
-from regard.objectives.span import SpanLoss, span_loss, span_scores
+from regard.objectives.span import SpanConfig, SpanLoss, span_loss, span_scores
 from regard.text.offsets import Placed
 from tests.families.bert_folder import opened, theirs
 from tests.families.public_folder import shaken
@@ -35,7 +35,7 @@ def test_the_loss_is_a_softmax_over_what_can_be_chosen() -> None:
     found, windows_ = model(), data()
     batch = make_batch(windows_, np.arange(len(windows_)))
     with torch.no_grad():
-        loss = SpanLoss()(found, batch)
+        loss = SpanLoss(SpanConfig())(found, batch)
         logits = found.span(found.hidden(batch.ids_BL, batch.words, batch.segments_BL))
     expected = 0.0
     for n in range(len(windows_)):
@@ -61,7 +61,7 @@ def test_where_all_can_be_chosen_it_is_that_of_transformers() -> None:
         batch = SpanBatch(ids_BL, torch.full((5,), 13), segments_BL, torch.ones(5, 13, dtype=torch.bool), targets_N2, 5)
         ours = opened(peer)
         scores = span_scores(ours, batch)
-        loss = SpanLoss()(ours, batch)
+        loss = SpanLoss(SpanConfig())(ours, batch)
     torch.testing.assert_close(scores[..., 0], expected.start_logits, atol=1e-4, rtol=0)
     torch.testing.assert_close(scores[..., 1], expected.end_logits, atol=1e-4, rtol=0)
     assert loss.total.item() / loss.count == pytest.approx(expected.loss.item(), abs=1e-4)
@@ -77,7 +77,7 @@ def test_packed_windows_have_the_padded_ones_loss_and_gradient(segments: int) ->
         batch = make_batch(windows_, rows, packed)
         assert isinstance(batch.words, Packing) == packed
         found.zero_grad()
-        total = SpanLoss()(found, batch).total
+        total = SpanLoss(SpanConfig())(found, batch).total
         total.backward()
         totals.append(total.item())
         gradients.append({name: p.grad.clone() for name, p in found.named_parameters() if p.grad is not None})

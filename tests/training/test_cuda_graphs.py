@@ -17,7 +17,7 @@ from regard.data.batching.windows import WindowBatch, Windows
 from regard.data.loader import Loader
 from regard.families.gpt import GPT, GPTConfig
 from regard.model.kernels.cuda_graph import Step
-from regard.objectives.causal_lm import CausalLMLoss
+from regard.objectives.causal_lm import CausalLMConfig, CausalLMLoss
 from regard.training.compile import MOST, PLAIN, CaptureError, StepGraphs
 from regard.training.config import TrainConfig
 from regard.training.optimizers import make_optimizer
@@ -58,7 +58,7 @@ def trained(
 ) -> tuple[nn.Module, Stepper]:
     model = GPT(TINY, VOCABULARY).to(device)
     loader = Loader(windows(apart, packed=config.precision == "bf16" and apart))
-    stepper = Stepper(model, CausalLMLoss(), loader, make_optimizer(model, config), config, print)
+    stepper = Stepper(model, CausalLMLoss(CausalLMConfig()), loader, make_optimizer(model, config), config, print)
     prepare(stepper)
     model.train()
     for step in range(1, STEPS + 1):
@@ -106,7 +106,7 @@ def test_what_cannot_be_recorded_is_said_and_trained_all_the_same(capsys: pytest
 def test_a_pass_asks_the_host_for_nothing(apart: bool) -> None:
     """The tape refuses what would make a capture fail."""
     model, loader = GPT(TINY, VOCABULARY).train(), Loader(windows(apart))
-    stepper = Stepper(model, CausalLMLoss(), loader, make_optimizer(model, CONFIG), CONFIG, print)
+    stepper = Stepper(model, CausalLMLoss(CausalLMConfig()), loader, make_optimizer(model, CONFIG), CONFIG, print)
     (batch,) = loader.work(0).batches
     TapeRecorder().record(lambda: stepper._pass([batch], 0))  # type: ignore[arg-type]
 

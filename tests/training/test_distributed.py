@@ -30,7 +30,7 @@ from regard.families.electra import ELECTRA, ELECTRAConfig
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.objectives.base import Loss, Objective
-from regard.objectives.causal_lm import CausalLMLoss
+from regard.objectives.causal_lm import CausalLMConfig, CausalLMLoss
 from regard.objectives.masked_lm import MaskedLMConfig, MaskedLMLoss
 from regard.objectives.replaced_token import ReplacedTokenConfig, ReplacedTokenLoss
 from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
@@ -156,7 +156,7 @@ def source_of(family: str) -> tuple[Source, Objective]:
         loss = MaskedLMLoss(MaskedLMConfig()) if family == "bert" else ReplacedTokenLoss(ReplacedTokenConfig())
         return MaskedPassages(passages, 30, Masking(1, 3, range(4, 31)), judged=family == "electra"), loss
     if family == "gpt":
-        return Windows(sentences.flat, length=8, tokens=40, seed=1), CausalLMLoss()
+        return Windows(sentences.flat, length=8, tokens=40, seed=1), CausalLMLoss(CausalLMConfig())
     return PairBatches(EncodedPairs(sentences, sentences), 30, 1), Seq2SeqLoss(Seq2SeqConfig(r_drop=1.0))
 
 

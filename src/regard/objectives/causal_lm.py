@@ -34,6 +34,9 @@ class CausalLMConfig:
 class CausalLMLoss:
     """The cross-entropy of every next token."""
 
+    def __init__(self, config: CausalLMConfig) -> None:
+        self.config = config
+
     def __call__(self, model: Model, batch: WindowBatch) -> Loss:
         total = _loss(model.head, model.hidden(batch.ids_BL, batch.documents), batch.next_BL)
         return Loss(total, {"nll": total}, batch.tokens)

@@ -32,6 +32,9 @@ class SpanConfig:
 class SpanLoss:
     """The cross-entropy of start and end."""
 
+    def __init__(self, config: SpanConfig) -> None:
+        self.config = config
+
     def __call__(self, model: BERT, batch: SpanBatch) -> Loss:
         total = span_loss(span_scores(model, batch), batch)
         return Loss(total, {} if model.training else {"nll": total}, batch.tokens)
