@@ -196,4 +196,6 @@ def _activated(x, ACTIVATION: tl.constexpr):
         x = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
     elif ACTIVATION == "gelu_tanh":  # (1 + tanh z) / 2 is the sigmoid of 2 z
         x = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
+    elif ACTIVATION == "silu":
+        x = x * tl.sigmoid(x)
     return x
