@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 OBJECTIVES = LazyRegistry[type[Any]](
     {
         "seq2seq": "regard.objectives.seq2seq:Seq2SeqConfig",
+        "denoising": "regard.objectives.denoising:DenoisingConfig",
         "contrastive": "regard.objectives.contrastive:ContrastiveConfig",
         "causal_lm": "regard.objectives.causal_lm:CausalLMConfig",
         "classification": "regard.objectives.classification:ClassificationConfig",

@@ -11,9 +11,10 @@ from regard.decode.beam_trace import SearchTree, trace_beam
 from regard.decode.config import BeamSettings, DecodeConfig
 from regard.decode.request import SearchRequest
 from regard.model.state.protocol import EncodedInput
+from regard.tasks.generated_text import ROOM
 from regard.tasks.language_model.generate import BatchGenerator
 from regard.tasks.language_model.predict import TextGenerator
-from regard.tasks.translation.predict import ROOM, Translator, longest
+from regard.tasks.translation.predict import Translator, longest
 from regard.text.specials import EOS, PAD, SOS
 from regard.text.tokenizer import Tokenizer
 

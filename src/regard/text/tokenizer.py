@@ -22,6 +22,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ from regard.core.files import write_whole
 from regard.text.config import KINDS, Kind, check_size
 from regard.text.offsets import Placed, place_tokens
 from regard.text.pretokenize import BYTE_LETTERS, SPACE, cut, cut_long, visible, visible_bytes
-from regard.text.specials import NAMES, SPECIALS, TURN_END, find_roles
+from regard.text.specials import NAMES, SENTINEL, SENTINELS, SPECIALS, TURN_END, find_roles
 from regard.text.tokenizer_check import catch_panics, read_checked
 from regard.text.training import LEARNERS
 
@@ -150,6 +151,17 @@ class Tokenizer:
         raw = tokenizers.Tokenizer.from_str(self.raw.to_str())
         raw.add_tokens([AddedToken(TURN_END, lstrip=True, rstrip=True, normalized=False)])
         return Tokenizer(raw)
+
+    def with_sentinels(self, count: int = SENTINELS) -> Tokenizer:
+        """Return a copy with the tokens <extra_id_0> and on, which stand for spans; as in T5 the last id is that of the first."""
+        raw = tokenizers.Tokenizer.from_str(self.raw.to_str())
+        raw.add_special_tokens([AddedToken(SENTINEL.format(n), normalized=False) for n in reversed(range(count))])
+        return Tokenizer(raw)
+
+    def sentinels(self) -> list[int]:
+        """Return the ids of <extra_id_0>, <extra_id_1> and on, as far as there are any."""
+        found = (self.raw.token_to_id(SENTINEL.format(n)) for n in range(len(self)))
+        return [i for i in takewhile(lambda i: i is not None and i in self.specials, found) if i is not None]
 
     def save(self, path: str | Path) -> None:
         write_whole(Path(path), self.raw.to_str(pretty=True))

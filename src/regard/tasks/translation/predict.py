@@ -25,7 +25,7 @@ from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run, choose_device
 from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.recipe import Recipe
-from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
+from regard.tasks.generated_text import NOTHING, ROOM, GeneratedText, find, tell
 from regard.tasks.limits import LONGEST_SOURCE
 from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import Tokenizer
@@ -33,8 +33,6 @@ from regard.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from regard.decode.beam_trace import SearchTree
     from regard.lens.subject import Subject
-
-ROOM = 50  # tokens that an output may be longer than its source (Vaswani et al. 2017, section 6.1)
 
 
 class Tokenizers(NamedTuple):
