@@ -45,7 +45,7 @@ class NoisedPassages:
 
     def batch(self, rows: np.ndarray, epoch: int) -> Batch | PackedBatch:
         pairs = list(self.pairs(rows))
-        data = EncodedPairs(Ragged([pair.input for pair in pairs]), Ragged([pair.target for pair in pairs]))
+        data = EncodedPairs(Ragged([pair.input.tolist() for pair in pairs]), Ragged([pair.target.tolist() for pair in pairs]))
         return (pack_batch if self.packed else make_batch)(data, np.arange(len(rows)))
 
     def in_order(self) -> Iterator[Batch | PackedBatch]:
