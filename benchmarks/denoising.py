@@ -5,7 +5,7 @@ span corruption take: one with longer targets, fewer steps. Then each model is f
 scored on the 600 of the test. BART's own comparison is table 1 of Lewis et al. 2020.
 
     python -m benchmarks.denoising              three seeds, 600 steps: minutes on a GPU, an hour on a CPU
-    python -m benchmarks.denoising 60 1         steps and seeds, to try
+    python -m benchmarks.denoising 60 1 30      steps, seeds and steps of fine-tuning, to try
 """
 
 from __future__ import annotations
@@ -90,15 +90,20 @@ def steps_of(noise: str, texts: Path, steps: int) -> int:
     return max(1, round(steps * costs[0] / costs[1]))
 
 
-def measured(noise: str | None, folder: Path, texts: Path, pairs: Path, steps: int, seed: int) -> Tuned:
+def measured(noise: str | None, folder: Path, texts: Path, pairs: Path, steps: int, seed: int, tuned: int) -> Tuned:
     """Pre-train by a noise, or not at all, and fine-tune."""
     began, device = time.perf_counter(), choose_device(None)
     every = [f"train.validate_every={steps}", f"train.checkpoint_every={steps}", f"train.steps={steps}", "train.keep=1"]
     start = folder / f"{noise}-{seed}"
     recipe = load_recipe("t5", [*settings_of(noise or "causal_lm", texts, seed), *every])
     train_run(recipe, start, device, quiet)
-    tune = [f"data.train={pairs}", "data.valid=builtin:reports/valid", "data.test=builtin:reports/test", f"train.steps={TUNE}"]
-    tune += ["train.warmup=20", f"train.validate_every={TUNE // 3}", f"train.checkpoint_every={TUNE}", f"train.seed={seed}"]
+    tune = [f"data.train={pairs}", "data.valid=builtin:reports/valid", "data.test=builtin:reports/test", f"train.steps={tuned}"]
+    tune += [
+        "train.warmup=0.1",
+        f"train.validate_every={max(1, tuned // 3)}",
+        f"train.checkpoint_every={tuned}",
+        f"train.seed={seed}",
+    ]
     tune += ["decode.search=greedy", "objective.smoothing=0", f"task.init_from={start}"]
     outcome = train_run(load_recipe_to_train("summarize", tune), folder / f"{noise}-{seed}-tuned", device, quiet)
     assert outcome.result is not None
@@ -113,7 +118,7 @@ def mean(values: list[float]) -> str:
     return f"{statistics.mean(values):.2f}{spread}"
 
 
-def main(steps: int = STEPS, seeds: int = SEEDS) -> None:
+def main(steps: int = STEPS, seeds: int = SEEDS, tuned: int = TUNE) -> None:
     torch.set_num_threads(min(4, torch.get_num_threads()))
     rows: list[list[str]] = []
     with tempfile.TemporaryDirectory(prefix="regard-bench-") as kept:
@@ -121,7 +126,7 @@ def main(steps: int = STEPS, seeds: int = SEEDS) -> None:
         texts, pairs = files(folder)
         for name in (None, *NOISES):
             each = 1 if name is None else steps_of(name, texts, steps)  # one step is as good as none
-            found: list[Any] = [measured(name, folder, texts, pairs, each, seed) for seed in range(1, seeds + 1)]
+            found: list[Any] = [measured(name, folder, texts, pairs, each, seed, tuned) for seed in range(1, seeds + 1)]
             columns = [mean([getattr(one, key) for one in found]) for key in ("nll", "rouge_l", "exact")]
             took = f"{statistics.mean(one.seconds for one in found):.0f} s"
             rows.append([name or "none", f"{0 if name is None else each:,}", *columns, took, BART.get(name or "", "")])
@@ -131,7 +136,7 @@ def main(steps: int = STEPS, seeds: int = SEEDS) -> None:
         "denoising",
         title="Denoising objectives at equal compute",
         setting=f"Transformer of 2 + 2 layers and width 128, pre-trained on the 4,000 built-in reports by the operations of "
-        f"{steps:,} steps of span corruption, then fine-tuned for {TUNE} steps on {PAIRS} of their summaries; 600 test reports; "
+        f"{steps:,} steps of span corruption, then fine-tuned for {tuned} steps on {PAIRS} of their summaries; 600 test reports; "
         f"seeds: {seeds}.",
         rows=[],
         versions={},
