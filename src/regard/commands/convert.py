@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.commands.train import to_try
 from regard.core.errors import UserError, nearest
 from regard.core.files import draft_folder, is_free
-from regard.data.labels.classes import Scale
+from regard.data.labels import Scale
 from regard.data.sources.word_vectors import FILES as VECTOR_FILES
 from regard.data.sources.word_vectors import write_vectors
 from regard.families import FAMILIES
@@ -21,7 +21,6 @@ from regard.interop.huggingface.tokenizer import public_tokenizer
 from regard.runs.folder import Run, Say
 from regard.runs.lock import check_folder
 from regard.runs.pretrained import recipe_of, start_of
-from regard.runs.recipe import Recipe
 from regard.runs.task import TASKS
 from regard.tasks.classification.predict import LABELS
 from regard.tasks.registry import adopted
@@ -63,13 +62,17 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
         return
     run = Run.open(folder)
     recipe = run.recipe
-    _must_be_public(folder, recipe)
+    family, task = recipe.model.family, TASKS[recipe.task.name]
+    if family not in task.exports:
+        raise UserError(
+            f"{folder} is a {family} for task {task.name}, which --to hf cannot write; it writes GPT language models, and BERT "
+            "and its relatives for any task."
+        )
     start = start_of(str(folder)).whole()
     settings = start.settings["model"]
     config = FAMILIES[settings["family"]].config(**settings)
     tokenizer_json, roles = public_tokenizer(start.tokenizer, config)
     labels = (run.read_json(LABELS) or {}).get("labels", ())
-    write = TASKS[recipe.task.name].export_files
     name = write_public(
         to,
         config,
@@ -78,7 +81,7 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
         tokenizer_json=tokenizer_json,
         roles=roles,
         labels=labels,
-        beside={} if write is None else write(recipe, config),
+        beside={} if task.export_files is None else task.export_files(recipe, config),
     )
     say(f"exported: {to}    in Python: transformers.{name}.from_pretrained({str(to)!r})")
 
@@ -98,12 +101,3 @@ def _in_numbers(weights: dict[str, Tensor], run: Run) -> dict[str, Tensor]:
     scale, head = Scale.load(run.folder / LABELS), "classes.project"
     weight, bias = weights[f"{head}.weight"], weights[f"{head}.bias"]
     return weights | {f"{head}.weight": weight * scale.deviation, f"{head}.bias": bias * scale.deviation + scale.mean}
-
-
-def _must_be_public(folder: Path, recipe: Recipe) -> None:
-    family, task = recipe.model.family, recipe.task.name
-    if family not in TASKS[task].exports:
-        raise UserError(
-            f"{folder} is a {family} for task {task}, which --to hf cannot write; it writes GPT language models, and BERT and "
-            "its relatives for any task."
-        )

@@ -28,15 +28,14 @@ import tokenizers
 from regard.core.errors import UserError
 from regard.core.files import read_bounded, read_json
 from regard.core.terminal import quoted
-from regard.text.pretokenize import SPACE
+from regard.text.kinds import SPACE
 from regard.text.pretrained import finished, read_pretrained
 from regard.text.specials import SENTINEL
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, catch_panics
 from regard.text.tokenizer_check import (
     LARGEST,
     LONGEST_PIECE,
     MOST_PIECES,
-    catch_panics,
     check_pieces,
     check_tokenizer,
     read_large_json,

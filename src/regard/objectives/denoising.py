@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from regard.core.config import Bounds, check_bounds
+from regard.core.config import Bounds, Fraction, check_bounds
 from regard.data.batching.noise import parse_noise
-from regard.objectives.base import check_smoothing
 from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
 
 
@@ -24,12 +23,11 @@ class DenoisingConfig:
         0.15  # of the tokens, if noise has a rate
     )
     mean_span: Annotated[float, Bounds(1)] = 3.0  # tokens of a span, on average
-    smoothing: float = 0.0
+    smoothing: Fraction = 0.0
     passes = 1
 
     def __post_init__(self) -> None:
         check_bounds(self, "objective.")
-        check_smoothing(self.smoothing)
         parse_noise(self.noise)
 
 

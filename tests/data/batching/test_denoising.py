@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from regard.data.batching.denoising import NoisedPassages
 from regard.data.batching.labelled import SpecialTokens
+from regard.data.batching.masked import Passages
 from regard.data.batching.noise import KINDS, fill_spans
 from regard.data.batching.pairs import Batch, PackedBatch, Ragged
-from regard.data.batching.passages import Passages
 from regard.data.loader import Loader
 from regard.text.specials import EOS, PAD, SOS
 from tests.data.batching.test_noise import SENTINELS, noise_of

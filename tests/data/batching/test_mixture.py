@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.batching.mixture import Mixture
-from regard.data.batching.pairs import Batch, EncodedPairs, Ragged, plan
+from regard.data.batching.pairs import Batch, EncodedPairs, PairBatches, Ragged
 from regard.data.loader import Loader
 
 SETS = st.lists(st.integers(1, 30), min_size=1, max_size=3)
@@ -32,7 +32,7 @@ def mixture(sizes: list[int], weights: tuple[float, ...] = (), packed: bool = Fa
 def test_each_set_gives_its_share_of_every_epoch(sizes: list[int], data: st.DataObject) -> None:
     weights = tuple(data.draw(WEIGHTS) for _ in sizes)
     mixed = mixture(sizes, weights)
-    whole = sum(len(plan(one, 24, 1, 0)) for one in mixed.sets)
+    whole = sum(len(PairBatches(one, 24, 1).plan(0)) for one in mixed.sets)
     for epoch in (0, 1, 7):
         batches = mixed.plan(epoch)
         of_set = Counter(int(np.searchsorted(np.cumsum(sizes), rows[0], "right")) for rows in batches)
@@ -71,7 +71,7 @@ def test_a_resumed_loader_gives_the_same_batches(sizes: list[int], first: int) -
 
 def test_without_weights_all_sets_are_one() -> None:
     mixed = mixture([7, 20])
-    assert len(mixed.data) == 27
+    assert len(mixed.whole.data) == 27
     assert sorted(np.concatenate(mixed.plan(3)).tolist()) == list(range(27))
     assert any({int(row) < 7 for row in rows} == {True, False} for rows in mixed.plan(0))  # in one batch
 

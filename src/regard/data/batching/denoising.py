@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from regard.data.batching.masked import Passages
 from regard.data.batching.noise import Noise, Noised
 from regard.data.batching.pairs import Batch, EncodedPairs, PackedBatch, Ragged, make_batch, pack_batch
-from regard.data.batching.passages import Passages
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from regard.core.rng import generator
-from regard.data.batching.pairs import Batch, EncodedPairs, PackedBatch, make_batch, pack_batch, plan
+from regard.data.batching.pairs import Batch, EncodedPairs, PackedBatch, PairBatches
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,18 @@ class Mixture:
     fixed_shapes = False
 
     @cached_property
-    def data(self) -> EncodedPairs:
-        """Return all pairs, one set behind the other."""
+    def whole(self) -> PairBatches:
+        """Return all pairs as one source, one set behind the other."""
         first, *others = self.sets
         source, target = first.source, first.target
         for other in others:
             source, target = source + other.source, target + other.target
-        return EncodedPairs(source, target)
+        return PairBatches(EncodedPairs(source, target), self.tokens, self.seed, self.packed)
 
     @cached_property
     def _sizes(self) -> list[int]:
         """Return the number of batches of a pass through each set, which is the same for every pass."""
-        return [len(plan(data, self.tokens, self.seed, 0)) for data in self.sets]
+        return [len(self._pass(n, 0)) for n in range(len(self.sets))]
 
     @cached_property
     def shares(self) -> list[int]:
@@ -50,7 +50,7 @@ class Mixture:
 
     def plan(self, epoch: int) -> list[np.ndarray]:
         if not self.weights:
-            return plan(self.data, self.tokens, self.seed, epoch)
+            return self.whole.plan(epoch)
         firsts = np.cumsum([0, *(len(data) for data in self.sets)])
         found = [
             firsts[n] + self._batch(n, epoch * share + place) for n, share in enumerate(self.shares) for place in range(share)
@@ -65,7 +65,7 @@ class Mixture:
     def _pass(self, n: int, number: int) -> list[np.ndarray]:
         """Plan a pass through a set. The last one of each set is kept: an epoch asks for its batches in turn."""
         if self._planned.get(n, (-1, []))[0] != number:
-            self._planned[n] = (number, plan(self.sets[n], self.tokens, self.seed, number))
+            self._planned[n] = (number, PairBatches(self.sets[n], self.tokens, self.seed).plan(number))
         return self._planned[n][1]
 
     @cached_property
@@ -73,7 +73,7 @@ class Mixture:
         return {}
 
     def count(self, rows: np.ndarray) -> int:
-        return int(self.data.target.lengths[rows].sum()) + len(rows)
+        return self.whole.count(rows)
 
     def batch(self, rows: np.ndarray, epoch: int) -> Batch | PackedBatch:
-        return (pack_batch if self.packed else make_batch)(self.data, rows)
+        return self.whole.batch(rows, epoch)

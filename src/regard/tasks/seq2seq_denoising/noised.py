@@ -12,13 +12,13 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.denoising import NoisedPassages
 from regard.data.batching.labelled import SpecialTokens
+from regard.data.batching.masked import Passages
 from regard.data.batching.noise import Noise, NoiseIds, parse_noise
-from regard.data.batching.passages import Passages
 from regard.objectives.base import Objective
 from regard.runs.load import window_of
+from regard.runs.prepared import losses_of, mean_losses, perplexity
 from regard.runs.recipe import Recipe
 from regard.tasks.corpus import Text
-from regard.tasks.prepared import losses_of, mean_losses, perplexity
 from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import Tokenizer
 

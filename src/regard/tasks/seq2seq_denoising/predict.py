@@ -23,17 +23,16 @@ from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.data.batching.noise import fill_spans, parse_noise
 from regard.data.batching.token_cache import tokenise
-from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
+from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.families import build_model
 from regard.objectives.denoising import denoising_loss
 from regard.runs.folder import Run
-from regard.runs.load import must_be_as_trained, ready
-from regard.runs.pretrained import start_of_run
 from regard.runs.recipe import Recipe
 from regard.tasks.corpus import Text
 from regard.tasks.generated_text import NOTHING, GeneratedText, tell, write
-from regard.tasks.limits import LONGEST_SOURCE
 from regard.tasks.masked_lm.masking import MaskedTest
+from regard.tasks.notices import LONGEST_SOURCE
+from regard.tasks.predictor import open_model
 from regard.tasks.seq2seq_denoising.noised import SCORED, DenoisingScores, noised, score
 from regard.text.specials import SENTINEL
 from regard.text.tokenizer import TYPED, Blanks, Tokenizer
@@ -57,13 +56,12 @@ class Restorer:
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Restorer:
-        must_be_as_trained(run, recipe)
         if recipe.decode.stop or recipe.decode.sliding_window:
             raise UserError("decode.stop and decode.sliding_window are for language models; leave them out.")
-        start = start_of_run(run)
-        size = start.vocabulary
-        model = start.open(lambda: build_model(recipe.model, 0, vocabulary=size, target_vocabulary=size))
-        return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe)
+        model, tokenizer = open_model(
+            run, recipe, device, lambda size: build_model(recipe.model, 0, vocabulary=size, target_vocabulary=size)
+        )
+        return cls(model, tokenizer, recipe)
 
     @overload
     def __call__(self, text: str) -> str: ...

@@ -22,15 +22,13 @@ from regard.families import count_model, family_of
 from regard.families.base import Sizes
 from regard.families.flops import Part
 from regard.objectives.base import Objective
-from regard.objectives.denoising import denoising_loss
-from regard.objectives.seq2seq import Seq2SeqLoss
 from regard.runs.folder import Say
 from regard.runs.load import window_of
+from regard.runs.prepared import Measured, with_perplexity
 from regard.runs.recipe import Recipe
-from regard.tasks.corpus import Text, read_running
+from regard.tasks.corpus import RunningText, Text, read_running
 from regard.tasks.generated_text import write
 from regard.tasks.masked_lm.prepare import read_test
-from regard.tasks.prepared import Measured, RunningText, losses_of, mean_losses, with_perplexity
 from regard.tasks.seq2seq_denoising.noised import SCORED, noise_of, noised
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Validation
@@ -47,9 +45,6 @@ class Corrupted(RunningText):
     def build(self, seed: int) -> nn.Module:
         return family_of(self.recipe.model).build(self.recipe.model, Sizes(vocabulary=self.vocabulary_size), seed)
 
-    def objective(self) -> Seq2SeqLoss:
-        return denoising_loss(self.recipe.objective)
-
     def source(self, *, packed: bool) -> NoisedPassages:
         return noised(self.recipe, self.tokenizer, self.train, self.recipe.train.seed, packed=packed)
 
@@ -58,7 +53,7 @@ class Corrupted(RunningText):
         return noised(self.recipe, self.tokenizer, self.valid, SCORED)
 
     def measure(self, model: nn.Module, objective: Objective, batches: NoisedPassages) -> Measured:
-        return Measured(mean_losses(losses_of(model, objective, batches.in_order())), batches)
+        return super().measure(model, objective, batches)._replace(found=batches)
 
     @torch.no_grad()
     def report(self, model: nn.Module, measured: Measured) -> Validation:

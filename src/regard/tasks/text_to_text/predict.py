@@ -11,17 +11,15 @@ import torch
 from regard.core.errors import UserError
 from regard.core.terminal import Emit, print_stderr
 from regard.data.sources.text_pairs import TextPair
+from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
-from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
 from regard.families import build_model
 from regard.lens.alignment import Alignment
 from regard.metrics.text_to_text import AnyScores, score_texts
 from regard.runs.folder import Run
-from regard.runs.load import must_be_as_trained, ready
-from regard.runs.pretrained import start_of_run
 from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import NOTHING, GeneratedText, tell, write
-from regard.tasks.results import EvaluationResult
+from regard.tasks.predictor import EvaluationResult, open_model
 from regard.tasks.text_to_text.reader import encode_inputs, typed_with_prefix
 from regard.tasks.translation.predict import Tokenizers, Translator
 from regard.text.tokenizer import Tokenizer
@@ -42,29 +40,20 @@ class TextWriter:
     sessions: CapturedGraphs | None = None
 
     example = "the pump stopped at noon because a fuse had blown , and nobody could repair it ."
+    texts = 1  # in one input
+    tells = ("predicted",)  # the columns that `fields` adds to a table
 
     def __post_init__(self) -> None:
         self.sessions = sessions_on(next(self.model.parameters()).device)
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> TextWriter:
-        must_be_as_trained(run, recipe)
         if recipe.decode.stop or recipe.decode.sliding_window:
             raise UserError("decode.stop and decode.sliding_window are for language models; an output ends by itself.")
-        start = start_of_run(run)
-        size = start.vocabulary
-        model = start.open(lambda: build_model(recipe.model, 0, vocabulary=size, target_vocabulary=size))
-        return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe, recipe.decode)
-
-    @property
-    def texts(self) -> int:
-        """Return the number of texts in one input."""
-        return 1
-
-    @property
-    def tells(self) -> tuple[str, ...]:
-        """Return the names of the columns that `fields` adds to a table."""
-        return ("predicted",)
+        model, tokenizer = open_model(
+            run, recipe, device, lambda size: build_model(recipe.model, 0, vocabulary=size, target_vocabulary=size)
+        )
+        return cls(model, tokenizer, recipe, recipe.decode)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ Raffel et al. 2020: every task is text in and text out, and a prefix says which 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,20 +16,19 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.mixture import Mixture
 from regard.data.batching.pairs import EncodedPairs, Ragged, cuts, make_batch
+from regard.data.config import describe_valid_fraction, split_valid
 from regard.data.sources.text_pairs import TextPair, describe_columns
-from regard.data.valid_fraction import describe_valid_fraction, split_valid
 from regard.decode.config import DecodeConfig
 from regard.families import build_model, count_model
 from regard.families.flops import Part
 from regard.metrics.text_to_text import METRIC, score_texts
-from regard.objectives.seq2seq import Seq2SeqLoss
 from regard.runs.folder import Say
-from regard.runs.pretrained import vocabulary
+from regard.runs.prepared import Measured, Prepared, warn_of_overlap, with_perplexity
+from regard.runs.pretrained import start_to_train, vocabulary
 from regard.runs.recipe import Recipe
-from regard.tasks.prepared import Measured, PreparedTask, start_to_train, with_perplexity
-from regard.tasks.streaming import shown
+from regard.tasks.generated_text import shown
 from regard.tasks.text_to_text.predict import TextWriter, room_of
-from regard.tasks.text_to_text.reader import encode_inputs, read_files, read_split
+from regard.tasks.text_to_text.reader import encode_inputs, read_files
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Validation
 
@@ -40,7 +38,7 @@ WRITTEN = 300  # validation pairs that outputs are written for: the first of eac
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextToText(PreparedTask):
+class TextToText(Prepared):
     """Inputs and targets of each file."""
 
     train: Sequence[EncodedPairs]
@@ -56,9 +54,6 @@ class TextToText(PreparedTask):
     def build(self, seed: int) -> Any:
         size = self.vocabulary_size
         return build_model(self.recipe.model, seed, vocabulary=size, target_vocabulary=size)
-
-    def objective(self) -> Seq2SeqLoss:
-        return Seq2SeqLoss(self.recipe.objective)
 
     def source(self, *, packed: bool) -> Mixture:
         recipe = self.recipe
@@ -91,19 +86,11 @@ class TextToText(PreparedTask):
         return {"train": f"{sum(map(len, self.train)):,} pairs", "valid": f"{len(self.valid):,} pairs"}
 
     def fingerprints(self) -> dict[str, str]:
-        return {"train": _digest(self.train), "valid": _digest([self.valid])}
-
-
-def _digest(sets: Sequence[EncodedPairs]) -> str:
-    digest = hashlib.sha256()
-    for pairs in sets:
-        for ragged in (pairs.source, pairs.target):
-            digest.update(ragged.offsets.tobytes() + ragged.flat.tobytes())
-    return digest.hexdigest()
+        return {"train": "+".join(pairs.digest() for pairs in self.train), "valid": self.valid.digest()}
 
 
 def read_test(recipe: Recipe) -> list[TextPair]:
-    return read_split(recipe, "test")
+    return [pair for pairs in read_files(recipe, "test") for pair in pairs]
 
 
 def read_to_learn(recipe: Recipe) -> tuple[list[list[TextPair]], list[list[TextPair]]]:
@@ -122,9 +109,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> TextToText:
     for line in describe_valid_fraction(recipe.data):
         say(line)
     _say_files(recipe, train, say)
-    inputs = {pair.input for pairs in train for pair in pairs}
-    if shared_inputs := sum(pair.input in inputs for pair in test):
-        say(f"warning: {shared_inputs:,} of {len(test):,} test inputs are also in train, so the score will flatter.")
+    warn_of_overlap((pair.input for pairs in train for pair in pairs), [pair.input for pair in test], "inputs", say)
     start = start_to_train(recipe, folder)
     tokenizer = vocabulary(recipe, folder, start, lambda: _texts(train))
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from regard.core.errors import UserError
 from regard.data.sources.text_pairs import TextPair, read_text_pairs
 from regard.metrics.text_to_text import number
+from regard.runs.prepared import read_split
 from regard.runs.recipe import Recipe
-from regard.tasks.prepared import reading
 from regard.text.tokenizer import Tokenizer
 
 
@@ -21,21 +21,14 @@ class Cut(NamedTuple):
 def read_files(recipe: Recipe, split: str) -> list[list[TextPair]]:
     """Return the pairs of each file of a split, with what stands before its inputs."""
     data = recipe.data
-    where = getattr(data, split)
-    limit = data.limit or None if split == "train" else None
-    prefixes = data.prefixes or ("",)
-    prefixes = prefixes * len(where) if len(set(prefixes)) == 1 else prefixes
-    found = []
-    for place, prefix in zip(where, prefixes):
-        with reading(split):
-            pairs = read_text_pairs(place, data.columns, data.references, limit)
-            found.append([_prepared(pair, prefix, data.answers, data.step) for pair in pairs])
-    return found
 
+    def read(where: tuple[str, ...], limit: int | None) -> list[list[TextPair]]:
+        prefixes = data.prefixes or ("",)
+        prefixes = prefixes * len(where) if len(set(prefixes)) == 1 else prefixes
+        found = [read_text_pairs(place, data.columns, data.references, limit) for place in where]
+        return [[_prepared(pair, prefix, data.answers, data.step) for pair in pairs] for prefix, pairs in zip(prefixes, found)]
 
-def read_split(recipe: Recipe, split: str) -> list[TextPair]:
-    """Return the pairs of all files of a split."""
-    return [pair for pairs in read_files(recipe, split) for pair in pairs]
+    return read_split(recipe, split, read)
 
 
 def _prepared(pair: TextPair, prefix: str, answers: str, step: float) -> TextPair:
