@@ -19,7 +19,7 @@ from regard.runs.pretrained import start_of
 from regard.tasks.seq2seq_denoising.prepare import Corrupted, prepare
 from regard.text.config import KINDS as TOKENIZERS
 from regard.text.specials import EOS, PAD
-from regard.training.interrupt import Interrupt
+from regard.training.progress import Interrupt
 from tests.tasks.tiny_noise import TINY, WINDOW, data, tiny_recipe, train, trained
 from tests.tasks.tiny_text import CPU, last_weights, quiet, write_stories
 

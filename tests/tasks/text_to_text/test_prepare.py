@@ -16,7 +16,7 @@ from regard.commands.train import dry_run_lines, train_run
 from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.pretrained import start_of
 from regard.tasks.text_to_text.prepare import TextToText, prepare
-from regard.training.interrupt import Interrupt
+from regard.training.progress import Interrupt
 from tests.tasks import tiny_noise
 from tests.tasks.tiny_reports import TINY, TWO, data, moods, rows, tiny_recipe, train, write_jsonl
 from tests.tasks.tiny_text import CPU, last_weights, quiet
