@@ -9,10 +9,11 @@ from functools import cache
 import pytest
 
 from regard.core.errors import UserError
+from regard.tasks.masked_lm.masking import MaskedTest
 from regard.tasks.registry import open_run
 from regard.tasks.seq2seq_denoising.predict import Restorer, with_typed_sentinels
 from regard.text.tokenizer import train_tokenizer
-from tests.tasks.tiny_noise import trained
+from tests.tasks.tiny_noise import data, trained
 
 ANIMALS, VERBS = ("cat", "dog", "bird", "horse"), ("sees", "hears", "likes")
 
@@ -69,3 +70,14 @@ def test_sentinels_are_found_only_where_they_may_be_typed() -> None:
     typed = "the <extra_id_1> dog"
     assert not set(tokenizer.encode(typed)) & set(tokenizer.sentinels())
     assert [i for i in with_typed_sentinels(tokenizer).encode(typed) if i in tokenizer.sentinels()] == tokenizer.sentinels()[1:2]
+
+
+@pytest.mark.parametrize("noise", ["span_corruption", "permutation+infilling"])
+def test_it_can_be_looked_into(noise: str) -> None:
+    subject = restorer(noise).subject("the cat [MASK] the dog.")
+    blank = "<extra_id_0>" if noise == "span_corruption" else "<mask>"
+    assert blank in [restorer(noise).tokenizer.raw.id_to_token(i) for i in subject.sides["encoder"].ids]
+    assert len(subject.targets_L) == len(subject.outputs)
+    (text, target), *_ = restorer(noise).test_texts(MaskedTest((str(data()),), "text"))
+    assert "[MASK]" in text
+    assert target is None

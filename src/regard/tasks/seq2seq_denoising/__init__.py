@@ -20,5 +20,6 @@ TASK = Task(
     has_outputs=False,
     single_texts=False,
     prompt='"... [MASK] ..."',
+    lens="",
     scored_on="its own text",
 )

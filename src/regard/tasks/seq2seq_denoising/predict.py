@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from itertools import count
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import tokenizers
@@ -30,12 +31,16 @@ from regard.runs.folder import Run
 from regard.runs.recipe import Recipe
 from regard.tasks.corpus import Text
 from regard.tasks.generated_text import NOTHING, GeneratedText, tell, write
-from regard.tasks.masked_lm.masking import MaskedTest
+from regard.tasks.masked_lm.masking import MaskedTest, masked_test_texts
 from regard.tasks.notices import LONGEST_SOURCE
 from regard.tasks.predictor import open_model
 from regard.tasks.seq2seq_denoising.noised import SCORED, DenoisingScores, noised, score
+from regard.tasks.translation.predict import Tokenizers, Translator
 from regard.text.specials import SENTINEL
 from regard.text.tokenizer import TYPED, Blanks, Tokenizer
+
+if TYPE_CHECKING:
+    from regard.lens.subject import Subject
 
 BLANKS = re.compile(rf"{TYPED.pattern}|{SENTINEL.format('[0-9]+')}")
 
@@ -49,10 +54,11 @@ class Restorer:
     recipe: Recipe
     sessions: CapturedGraphs | None = None
 
+    example = "the [MASK] statement is used to [MASK] a module"
+
     def __post_init__(self) -> None:
         self.kinds = parse_noise(self.recipe.objective.noise)
         self.sessions = sessions_on(next(self.model.parameters()).device)
-        self.reader = with_typed_sentinels(self.tokenizer)
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Restorer:
@@ -85,17 +91,11 @@ class Restorer:
 
     def encode(self, text: str) -> list[int]:
         """Return what the model reads of a text as it is typed."""
-        if "span_corruption" in self.kinds:
-            ids = self._with_sentinels(text)
-        elif {"masking", "infilling"} & set(self.kinds):
+        if {"masking", "infilling"} & set(self.kinds):
             (ids,) = Blanks(self.tokenizer).encode([text])
-        elif self.kinds == ("causal_lm",):
-            raise UserError(
-                "objective.noise=causal_lm taught this model to write from nothing, and it reads no text; train one with "
-                "objective.noise=prefix_lm."
-            )
         else:
-            ids = self.tokenizer.encode(text)
+            reader, typed = self._typed(text)
+            ids = reader.encode(typed)
         most = self.model.config.context or LONGEST_SOURCE
         if len(ids) >= most:
             raise UserError(
@@ -103,20 +103,42 @@ class Restorer:
             )
         return ids
 
-    def _with_sentinels(self, text: str) -> list[int]:
-        count, known = 0, len(self.tokenizer.sentinels())
+    def _typed(self, text: str) -> tuple[Tokenizer, str]:
+        """Return a text with its blanks named as the vocabulary names them, and the tokenizer that finds those names."""
+        if self.kinds == ("causal_lm",):
+            raise UserError(
+                "objective.noise=causal_lm taught this model to write from nothing, and it reads no text; train one with "
+                "objective.noise=prefix_lm."
+            )
+        if "span_corruption" in self.kinds:
+            numbers = count()
+            typed = BLANKS.sub(lambda _: SENTINEL.format(next(numbers)), text)
+            blanks, known = next(numbers), len(self.tokenizer.sentinels())
+            if not blanks:
+                raise UserError(f"{text[:40]!r} has no blank to fill in; write [MASK] in place of some words.")
+            if blanks > known:
+                raise UserError(f"{text[:40]!r} has {blanks:,} blanks, and this vocabulary has names for {known:,}; give fewer.")
+            return with_typed_sentinels(self.tokenizer), typed
+        if {"masking", "infilling"} & set(self.kinds):
+            finder = Blanks(self.tokenizer)
+            return finder.finds, TYPED.sub(lambda _: finder.name, text)
+        return self.tokenizer, text
 
-        def numbered(blank: re.Match[str]) -> str:
-            nonlocal count
-            count += 1
-            return SENTINEL.format(count - 1)
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        """Return a text with blanks, and what the model writes from it, as a translator of the one into the other has them."""
+        from regard.tasks.translation.inspect import of_translator
 
-        typed = BLANKS.sub(numbered, text)
-        if not count:
-            raise UserError(f"{text[:40]!r} has no blank to fill in; write [MASK] in place of some words.")
-        if count > known:
-            raise UserError(f"{text[:40]!r} has {count:,} blanks, and this vocabulary has names for {known:,}; give fewer.")
-        return self.reader.encode(typed)
+        reader, typed = self._typed(text)
+        translator = Translator(self.model, Tokenizers(reader, self.tokenizer), self.recipe.decode)
+        return of_translator(translator, typed, target, hypothesis)
+
+    def test_texts(self, test: MaskedTest) -> Iterator[tuple[str, str | None]]:
+        """Yield a test text in pieces; where the model fills in, the second half of each is a blank."""
+        fills = {"span_corruption", "masking", "infilling"} & set(self.kinds)
+        for piece, _ in masked_test_texts(test, self.recipe, self.tokenizer):
+            words = piece.split(" ")
+            half = max(1, len(words) // 2)
+            yield (" ".join([*words[:half], "[MASK]"]) if fills else piece), None
 
     def _completed(self, source: list[int], output: GeneratedText) -> GeneratedText:
         if "span_corruption" not in self.kinds:
