@@ -17,6 +17,7 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.denoising import NoisedPassages
+from regard.data.batching.pairs import check_marks
 from regard.decode.config import DecodeConfig
 from regard.families import count_model, family_of
 from regard.families.base import Sizes
@@ -86,6 +87,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Corrupted:
     window_of(recipe)
     test = read_test(recipe) if recipe.data.test else None
     running = read_running(recipe, folder, say, ended=False, complete=lambda made: made.with_mask().with_sentinels())
+    check_marks(running.tokenizer, f"task.init_from={recipe.task.init_from}")
     for split, text in (("train", running.train), ("valid", running.valid)):
         _must_be_enough(recipe, running.tokenizer, split, text)
     return Corrupted.of(recipe, running, test)

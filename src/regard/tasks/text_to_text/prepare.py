@@ -15,7 +15,7 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.mixture import Mixture
-from regard.data.batching.pairs import EncodedPairs, Ragged, cuts, make_batch
+from regard.data.batching.pairs import EncodedPairs, Ragged, check_marks, cuts, make_batch
 from regard.data.config import describe_valid_fraction, split_valid
 from regard.data.sources.text_pairs import TextPair, describe_columns
 from regard.decode.config import DecodeConfig
@@ -112,6 +112,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> TextToText:
     warn_of_overlap((pair.input for pairs in train for pair in pairs), [pair.input for pair in test], "inputs", say)
     start = start_to_train(recipe, folder)
     tokenizer = vocabulary(recipe, folder, start, lambda: _texts(train))
+    check_marks(tokenizer, f"task.init_from={recipe.task.init_from}")
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")
     encoded = [training_pairs(recipe, tokenizer, where, pairs, say) for where, pairs in zip(recipe.data.train, train)]
     if recipe.data.weights:
