@@ -61,6 +61,48 @@ def test_exact_match_is_a_percentage() -> None:
     assert corpus_scores(outputs, references, lowercase=True).exact == 75
 
 
+def test_several_references_equal_the_command_line(tmp_path: Path) -> None:
+    outputs, references = noisy_corpus(60)
+    others = [" ".join(reversed(text.split())) for text in references]
+    scores = corpus_scores(outputs, list(zip(references, others)))
+    (tmp_path / "others").write_text("".join(f"{line}\n" for line in others), encoding="utf-8")
+    told = by_command_line(tmp_path, outputs, references, "-tok", "13a")
+    both = json.loads(
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "sacrebleu",
+                "references",
+                "others",
+                "-i",
+                "outputs",
+                "-m",
+                "bleu",
+                "chrf",
+                "--format",
+                "json",
+                "-w",
+                "6",
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    )
+    assert scores.bleu > float(told["BLEU"]["score"])
+    assert [scores.bleu, scores.chrf] == pytest.approx([metric["score"] for metric in both], abs=1e-6)
+    assert scores.bleu_signature == both[0]["signature"]
+    assert scores.exact == corpus_scores(outputs, references).exact
+
+
+def test_some_outputs_may_have_more_references_than_others() -> None:
+    scores = corpus_scores(["a b c d e", "f g h i j"], [["x", "a b c d e"], "f g h i j"])
+    assert scores.bleu == pytest.approx(100)
+    assert scores.exact == 100
+
+
 def test_lines_and_dict_carry_every_figure() -> None:
     scores = corpus_scores(["the cat sat on the mat"], ["the cat sat on the mat"])
     text = "\n".join(scores.lines())

@@ -343,3 +343,14 @@ def test_words_as_given_are_cut_at_white_space_alone() -> None:
     assert ids[expected.index("<unk>")] == UNK
     assert tokenizer.encode("zebra") == [UNK]
     assert tokenizer.decode(tokenizer.encode("an actor @-@ singer")) == "an actor @-@ singer"
+
+
+def test_sentinels_are_numbered_as_in_t5_and_are_no_text() -> None:
+    plain = train_tokenizer("bpe", ["one text and another"], 60)
+    more = plain.with_mask().with_sentinels(3)
+    assert plain.sentinels() == []
+    assert more.sentinels() == [len(more) - 1, len(more) - 2, len(more) - 3]
+    assert more.tokens(more.sentinels()) == ["<extra_id_0>", "<extra_id_1>", "<extra_id_2>"]
+    assert set(more.sentinels()) <= more.specials
+    assert not set(more.encode("one <extra_id_0> text")) & set(more.sentinels())
+    assert more.encode("one text") == plain.encode("one text")

@@ -15,6 +15,7 @@ from tools.corpora.dispatches import dispatches
 from tools.corpora.english_french import english_french
 from tools.corpora.inference import inferences
 from tools.corpora.remarks import remarks
+from tools.corpora.reports import reports
 from tools.corpora.reviews import reviews
 from tools.corpora.similarity import likenesses
 from tools.corpora.smalltalk import smalltalk
@@ -26,6 +27,7 @@ CORPORA: dict[str, Callable[[str], Iterable[Sequence[Any]]]] = {
     "english-french": english_french,
     "inference": inferences,
     "remarks": remarks,
+    "reports": lambda split: ((row.text, row.summary) for row in reports(split)),
     "reviews": reviews,
     "similarity": likenesses,
     "smalltalk": smalltalk,

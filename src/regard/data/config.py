@@ -55,6 +55,56 @@ class PairsConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TextToTextConfig:
+    """Texts to read, each with a text to write; several files are several tasks, told apart by prefixes."""
+
+    train: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()  # as many files as train, in the same order; or one
+    test: tuple[str, ...] = ()  # the same
+    columns: tuple[str, ...] = ()  # input and target column of TSV, CSV, JSONL and hub data
+    references: str = ""  # a column with more texts that are right
+    prefixes: tuple[str, ...] = ()  # what stands before the inputs of each file; one for all, or one each
+    weights: tuple[float, ...] = ()  # of the files, by which batches are shared out; none: by their sizes
+    answers: Literal["text", "labels", "numbers"] = "text"  # what outputs are scored as
+    step: Annotated[float, Bounds(0, zero="as they are")] = 0.0  # numbers are rounded to multiples of this
+    maximum_input: Annotated[int, Bounds(8)] = 512  # tokens; a longer input is cut, and counted
+    maximum_target: Annotated[int, Bounds(2)] = 128  # tokens; a training pair with a longer target is left out, and counted
+    limit: All = 0  # use at most this many training pairs of each file; 0 is all
+    valid_fraction: ValidFraction = 0.0  # where there is no valid: this share of train, picked at random, is used for it
+
+    def __post_init__(self) -> None:
+        for key in ("train", "valid"):
+            if not getattr(self, key) and (key == "train" or not self.valid_fraction):
+                raise UserError(f"data.{key} is empty; give a table with inputs and targets, or hf:NAME.{hint(key)}")
+        check_bounds(self, "data.")
+        check_columns(self.columns, "input,target")
+        self._check_files()
+        if self.step and self.answers != "numbers":
+            raise UserError(f"data.step={self.step} rounds numbers, and data.answers={self.answers}; set data.answers=numbers.")
+        if self.references and self.answers != "text":
+            raise UserError(f"data.references={self.references} is for data.answers=text; leave one of them out.")
+
+    def _check_files(self) -> None:
+        files = len(self.train)
+        if len(self.prefixes) not in (0, 1, files):
+            raise UserError(
+                f"data.prefixes has {len(self.prefixes)} entries for {files} files of data.train; give one for all, or one each."
+            )
+        if self.weights and len(self.weights) != files:
+            raise UserError(f"data.weights has {len(self.weights)} numbers for {files} files of data.train; give one each.")
+        if wrong := [weight for weight in self.weights if not 0 < weight < float("inf")]:
+            raise UserError(
+                f"data.weights has {wrong[0]:g}, but a weight is a number above 0; to have none of a file, leave it out."
+            )
+        for key in ("valid", "test"):
+            if len(set(self.prefixes)) > 1 and len(given := getattr(self, key)) not in (0, files):
+                raise UserError(
+                    f"data.{key} has {len(given)} files, and data.prefixes says what stands before the inputs of {files}; give a "
+                    "file for each file of data.train, in the same order."
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
 class TextsConfig:
     """Running text: documents to be continued."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -49,19 +50,25 @@ class Scores:
         return asdict(self)
 
 
-def corpus_scores(outputs: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Scores:
-    """Return the scores of outputs, each with one reference; BLEU tokenises by 13a, so both must be plain, detokenised text.
+def corpus_scores(outputs: Sequence[str], references: Sequence[str | Sequence[str]], lowercase: bool = False) -> Scores:
+    """Return the scores of outputs; BLEU tokenises by 13a, so both sides must be plain, detokenised text.
+
+    A reference is a text, or several of which any may be met.
 
     `lowercase` ignores case in all scores; `bleu_lowercase` always does.
     """
     if len(outputs) != len(references):
-        raise UserError(f"{len(outputs)} outputs came with {len(references)} references; give exactly one reference per output.")
+        raise UserError(f"{len(outputs)} outputs came with {len(references)} references; give references for every output.")
     if not outputs:
         raise UserError("There are no sentences to score; give at least one output and its reference.")
     from sacrebleu.metrics import CHRF  # imported here and below: prediction does not need it
 
-    bleu, bleu_signature = _bleu(outputs, [references], lowercase)
-    bleu_lowercase, bleu_lowercase_signature = _bleu(outputs, [references], lowercase=True)
+    several = [[texts] if isinstance(texts, str) else list(texts) for texts in references]
+    streams = [
+        list(stream) for stream in zip_longest(*several)
+    ]  # the first reference of each, the second ones, ..., None where none is
+    bleu, bleu_signature = _bleu(outputs, streams, lowercase)
+    bleu_lowercase, bleu_lowercase_signature = _bleu(outputs, streams, lowercase=True)
     chrf = CHRF(lowercase=lowercase)
     return Scores(
         sentences=len(outputs),
@@ -69,9 +76,9 @@ def corpus_scores(outputs: Sequence[str], references: Sequence[str], lowercase: 
         bleu_signature=bleu_signature,
         bleu_lowercase=bleu_lowercase,
         bleu_lowercase_signature=bleu_lowercase_signature,
-        chrf=chrf.corpus_score(outputs, [references]).score,
+        chrf=chrf.corpus_score(outputs, streams).score,
         chrf_signature=str(chrf.get_signature()),
-        exact=_exact(outputs, references, lowercase),
+        exact=_exact(outputs, several, lowercase),
     )
 
 
@@ -84,10 +91,11 @@ def _bleu(outputs: Sequence[str], streams: Sequence[Sequence[str | None]], lower
     return score, str(metric.get_signature())
 
 
-def _exact(outputs: Sequence[str], references: Sequence[str], lowercase: bool) -> float:
-    pairs = [(a.strip(), b.strip()) for a, b in zip(outputs, references)]
-    equal = sum(a.lower() == b.lower() if lowercase else a == b for a, b in pairs)
-    return 100 * equal / len(pairs)
+def _exact(outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool) -> float:
+    def plain(text: str) -> str:
+        return text.strip().lower() if lowercase else text.strip()
+
+    return 100 * sum(plain(output) in map(plain, texts) for output, texts in zip(outputs, references)) / len(outputs)
 
 
 class Looks(NamedTuple):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 OBJECTIVES = LazyRegistry[type[Any]](
     {
         "seq2seq": "regard.objectives.seq2seq:Seq2SeqConfig",
+        "denoising": "regard.objectives.denoising:DenoisingConfig",
         "contrastive": "regard.objectives.contrastive:ContrastiveConfig",
         "causal_lm": "regard.objectives.causal_lm:CausalLMConfig",
         "classification": "regard.objectives.classification:ClassificationConfig",
@@ -33,6 +34,7 @@ OBJECTIVES = LazyRegistry[type[Any]](
 LOSSES = LazyRegistry[Callable[[Any], "Objective"]](
     {
         "seq2seq": "regard.objectives.seq2seq:Seq2SeqLoss",
+        "denoising": "regard.objectives.denoising:denoising_loss",
         "contrastive": "regard.objectives.contrastive:ContrastiveLoss",
         "causal_lm": "regard.objectives.causal_lm:CausalLMLoss",
         "span": "regard.objectives.span:SpanLoss",

@@ -20,6 +20,7 @@ from regard.families.base import MASKED_WORDS, Heads
 from regard.interop.huggingface import read_public
 from regard.interop.huggingface.hub import local_folder
 from regard.interop.huggingface.sentence_transformers import Sentences, read_sentences
+from regard.interop.sentencepiece import read_public_tokenizer
 from regard.model.embedding import tiled
 from regard.model.heads import VectorsConfig
 from regard.model.mixers.feature_maps import is_drawn
@@ -29,7 +30,6 @@ from regard.runs.load import assign, empty_parameters, must_fit_weights, vocabul
 from regard.runs.recipe import Recipe, Tables, TaskConfig, build_recipe, typed_task
 from regard.runs.task import TASKS
 from regard.text.config import TextConfig
-from regard.text.pretrained import read_pretrained
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 
 Settings = dict[str, dict[str, Any]]
@@ -134,7 +134,7 @@ def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> InitCheckpoint:
         return start_of_run(Run.open(name))
     folder = local_folder(name)
     public = read_public(folder)
-    tokenizer = read_pretrained(folder)
+    tokenizer = read_public_tokenizer(folder)
     if len(tokenizer) > public.vocabulary:
         raise UserError(
             f"{name}: its tokenizer has {len(tokenizer):,} pieces, its model {public.vocabulary:,}; they do not belong together."

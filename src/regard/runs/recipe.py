@@ -190,7 +190,7 @@ def build_recipe(tables: Tables) -> Recipe:
         model=build(family.config, tables["model"], "model"),
         objective=build(OBJECTIVES[objective], tables["objective"], "objective"),
     )
-    if family.has("seq2seq") and recipe.model.tie == "all" and not recipe.text.joint:
+    if family.has("seq2seq") and recipe.model.tie == "all" and not getattr(recipe.text, "joint", True):
         raise UserError(
             "model.tie=all shares one embedding between both languages, so it needs text.joint=true; or set model.tie=output."
         )

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
 
 from regard.core.terminal import Emit
+from regard.data.batching.pairs import pad
 from regard.decode.algorithm import CapturedGraphs
 from regard.decode.config import DecodeConfig
-from regard.decode.request import SearchRequest
+from regard.decode.request import SearchRequest, in_batches
 from regard.decode.search import search
 from regard.model.state.protocol import EncodedInput
 from regard.text.specials import EOS, PAD, SOS
 from regard.text.tokenizer import Stream, Tokenizer
+
+ROOM = 50  # tokens that an output may be longer than what is read (Vaswani et al. 2017, section 6.1)
 
 
 class GeneratedText(NamedTuple):
@@ -56,6 +62,34 @@ def find(
     return [
         [GeneratedText(tokenizer.decode(h.ids), h.score, h.logprob, h.finished, h.ids) for h in best] for best in search(request)
     ]
+
+
+@torch.no_grad()
+def write(
+    model: Any,
+    tokenizer: Tokenizer,
+    decode: DecodeConfig,
+    sources: Sequence[Sequence[int]],
+    *,
+    first: int = 0,
+    longest: int = 0,
+    sessions: CapturedGraphs | None = None,
+) -> list[list[GeneratedText]]:
+    """Return what a model writes from each of these inputs, given without their ends, in the order given.
+
+    `first` is the number of the first input; `longest` limits outputs in tokens, 0: by what is read.
+    """
+    found: list[list[GeneratedText]] = [[] for _ in sources]
+    device, most = next(model.parameters()).device, model.config.context
+    for batch in in_batches([len(ids) + 1 for ids in sources], decode.batch_tokens):
+        source_BM, lengths_B = pad([np.array([*sources[n], EOS]) for n in batch])
+        limits = [longest or len(sources[n]) + 1 + ROOM for n in batch]
+        limits = [min(limit, most) for limit in limits] if most else limits
+        read = model.start(source_BM.to(device), lengths_B.to(device))
+        outputs = find(decode, read, tokenizer, decode.capped(limits), [first + n for n in batch], sessions)
+        for n, output in zip(batch, outputs):
+            found[n] = output
+    return found
 
 
 def tell(asked: dict[str, str], found: Sequence[GeneratedText], config: DecodeConfig, as_json: bool, emit: Emit) -> None:

@@ -49,6 +49,11 @@ def read_pretrained(folder: Path) -> Tokenizer:
             f"{folder} holds no tokenizer that can be read: there is no tokenizer.json, no vocab.json with merges.txt and no "
             "vocab.txt. Copy them from where the model came from; transformers' save_pretrained writes tokenizer.json."
         )
+    return finished(folder, raw)
+
+
+def finished(folder: Path, raw: tokenizers.Tokenizer) -> Tokenizer:
+    """Return a tokenizer to which the names of its specials are text."""
     with catch_panics(
         f"The tokenizer files in {folder} cannot be read"
     ):  # what parts need of each other shows only when they work

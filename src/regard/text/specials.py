@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 SPECIALS = ("<pad>", "<sos>", "<eos>", "<unk>")
 PAD, SOS, EOS, UNK = range(len(SPECIALS))
+SENTINEL = "<extra_id_{}>"  # stands for span number 0, 1, ... of a corrupted text (T5)
+SENTINELS = 100  # as many as T5 has
 TURN_END = "__eou__"  # between the turns of a dialogue: as its files write it, a piece of its own (`Tokenizer.with_turns`)
 
 

@@ -22,6 +22,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ from regard.core.terminal import quoted
 from regard.text.config import KINDS, Kind, check_size
 from regard.text.kinds import BYTE_LETTERS, LEARNERS, SPACE, cut, cut_long, visible, visible_bytes
 from regard.text.offsets import Placed, place_tokens
-from regard.text.specials import NAMES, SPECIALS, TURN_END, Roles
+from regard.text.specials import NAMES, SENTINEL, SENTINELS, SPECIALS, TURN_END, Roles
 from regard.text.tokenizer_check import read_checked
 
 # Data loaders fork, and threads do not survive that. For threads, set the variable before starting.
@@ -153,6 +154,17 @@ class Tokenizer:
         raw = tokenizers.Tokenizer.from_str(self.raw.to_str())
         raw.add_tokens([AddedToken(TURN_END, lstrip=True, rstrip=True, normalized=False)])
         return Tokenizer(raw)
+
+    def with_sentinels(self, count: int = SENTINELS) -> Tokenizer:
+        """Return a copy with the tokens <extra_id_0> and on, which stand for spans; as in T5 the last id is that of the first."""
+        raw = tokenizers.Tokenizer.from_str(self.raw.to_str())
+        raw.add_special_tokens([AddedToken(SENTINEL.format(n), normalized=False) for n in reversed(range(count))])
+        return Tokenizer(raw)
+
+    def sentinels(self) -> list[int]:
+        """Return the ids of <extra_id_0>, <extra_id_1> and on, as far as there are any."""
+        found = (self.raw.token_to_id(SENTINEL.format(n)) for n in range(len(self)))
+        return [i for i in takewhile(lambda i: i is not None and i in self.specials, found) if i is not None]
 
     def save(self, path: str | Path) -> None:
         write_whole(Path(path), self.raw.to_str(pretty=True))

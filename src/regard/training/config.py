@@ -49,7 +49,7 @@ class TrainConfig:
     snapshot_every: int = 0  # steps between weights in half precision, for studio to look at; 0: none
     keep: Count = 5  # checkpoints
     average: Count = 1  # average the weights of this many last checkpoints; 1 takes the best one instead
-    best: Literal["auto", "nll", "accuracy", "mcc", "f1", "macro_f1", "exact", "pearson"] = "auto"
+    best: Literal["auto", "nll", "accuracy", "mcc", "f1", "macro_f1", "exact", "pearson", "rouge_l"] = "auto"
     """The validation metric that chooses the best weights, the loss where it is equal; auto: the metric of the task."""
     patience: int = 0  # stop after this many validations without a better one; 0 is off
 

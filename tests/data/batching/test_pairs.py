@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.batching.pairs import Batch, EncodedPairs, PairBatches, Ragged, cuts, encode_pairs, make_batch, pad
+from regard.core.errors import UserError
+from regard.data.batching.pairs import Batch, EncodedPairs, PairBatches, Ragged, check_marks, cuts, encode_pairs, make_batch, pad
 from regard.data.sources import Pair
+from regard.interop.sentencepiece import read_public_tokenizer
 from regard.text.specials import EOS, PAD, SOS, UNK
+from regard.text.tokenizer import train_tokenizer
+from tests.interop.sentencepiece_files import t5_folder
 
 WORDS = {"a": 4, "b": 5, "c": 6, "d": 7}
 
@@ -197,3 +202,10 @@ def test_a_batch_moves_whole() -> None:
     assert moved.source_BM.is_cuda
     assert moved.target_out_BL.cpu().equal(batch.target_out_BL)
     assert moved.tokens == batch.tokens
+
+
+def test_a_vocabulary_with_other_marks_is_refused(tmp_path: Path) -> None:
+    """Batches are made with the ids of our own vocabularies; T5's would be read as other tokens."""
+    check_marks(train_tokenizer("word", ["a b"], 10), "task.init_from=run")
+    with pytest.raises(UserError, match=r"task.init_from=t5: its vocabulary has the pad, start and end tokens 0, None and 1"):
+        check_marks(read_public_tokenizer(t5_folder(tmp_path / "t5")), "task.init_from=t5")

@@ -26,10 +26,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.core.errors import UserError
 from regard.core.packing import Packing, count_fillers, fill_up, to_device
 from regard.core.rng import generator
 from regard.data.sources import Pair
 from regard.text.specials import EOS, PAD, SOS
+from regard.text.tokenizer import Tokenizer
 
 Encode = Callable[[Sequence[str]], list[list[int]]]
 
@@ -131,6 +133,16 @@ class PackedBatch:
     def twice(self) -> PackedBatch:
         source, target_in, target_out = (torch.cat([p, p], 1) for p in (self.source_BM, self.target_in_BL, self.target_out_BL))
         return PackedBatch(source, self.source.twice(), target_in, target_out, self.target.twice(), 2 * self.tokens)
+
+
+def check_marks(tokenizer: Tokenizer, origin: str) -> None:
+    """Refuse a vocabulary from elsewhere whose pad, start and end tokens have other ids than those that batches are made with."""
+    roles = tokenizer.roles
+    if (roles.pad, roles.sos, roles.eos) != (PAD, SOS, EOS):
+        raise UserError(
+            f"{origin}: its vocabulary has the pad, start and end tokens {roles.pad}, {roles.sos} and {roles.eos}, and pairs can "
+            f"be trained on with {PAD}, {SOS} and {EOS} alone, as runs of 'regard train' have them; start from such a run."
+        )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Built-in corpora that need no network: fixed rows, shipped as rows/NAME-SPLIT.jsonl.gz and written by tools/corpora.
 
     english-french   dates        pairs of texts                              data/sources/parallel.py
+    reports                       texts with a summary                        data/sources/text_pairs.py
     remarks  reviews  inference  similarity     texts or pairs with a label    data/sources/labelled.py
     dispatches                    words and their entity tags                  data/sources/tagged.py
     stories                       questions about a text                       data/sources/qa.py

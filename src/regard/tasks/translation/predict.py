@@ -26,12 +26,10 @@ from regard.runs.folder import Run, choose_device
 from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.recipe import Recipe
 from regard.runs.task import lazy
-from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
+from regard.tasks.generated_text import NOTHING, ROOM, GeneratedText, find, tell
 from regard.tasks.notices import LONGEST_SOURCE
 from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import Tokenizer
-
-ROOM = 50  # tokens that an output may be longer than its source (Vaswani et al. 2017, section 6.1)
 
 
 class Tokenizers(NamedTuple):
