@@ -324,7 +324,7 @@ def test_lens_shows_what_a_probe_sees(part: str, tmp_path: Path) -> None:
 
 def test_explain_a_recipe_and_a_run() -> None:
     for target in (tiny(), trained()):
-        assert "regard/model/heads.py" in printed("explain", target)
+        assert "regard/model/embedding.py" in printed("explain", target)
     tree = json.loads(printed("explain", trained(), "--json"))
     assert tree["parameters"] == sum(p.numel() for p in package.load(str(trained())).model.parameters())
     assert json.loads(printed("explain", tiny(), "model.layers=2", "--json"))["parameters"] > tree["parameters"]

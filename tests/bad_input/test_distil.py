@@ -40,7 +40,7 @@ SETTINGS: list[tuple[list[str], tuple[str, ...]]] = [
     (["objective.soft=-1"], ("objective.soft=-1.0", "0 (off) or more")),
     (["objective.hard=nan"], ("objective.hard=nan",)),
     (["objective.soft=0", "objective.cosine=0"], ("nothing to teach",)),
-    (["objective.temprature=3"], ("temprature", "did you mean 'temperature'?")),
+    (["objective.temprature=3"], ("temprature", "did you mean 'objective.temperature'?")),
     (["objective.inherit=perhaps"], ("objective.inherit=perhaps", "true or false")),
     (["model.layers=3"], ("model.layers=3", "has 2 there", "objective.inherit=false")),
     (["model.layers=0"], ("model.layers=0",)),

@@ -27,7 +27,7 @@ TRAIN = [  # settings, and what is said
     (["objective.window=0"], "objective.window=0 must be from 1 to 100"),
     (["objective.negatives=-1"], "objective.negatives=-1 must be"),
     (["objective.x_max=10"], "objective.x_max is not a setting"),
-    (["objective.subsample=2"], "objective.subsample=2.0 must be a share"),
+    (["objective.subsample=2"], "objective.subsample=2.0 must be 0 (off) or more and less than 1"),
     (["objective.name=word2vec"], "objective.name=word2vec is not known for task.name=word_vectors"),
     (["train.epochs=0"], "train.epochs=0 must be at least 1"),
     (["train.learning_rate=-1"], "train.learning_rate=-1.0 must be a number above 0"),
