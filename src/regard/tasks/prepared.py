@@ -19,12 +19,13 @@ from regard.families.base import MASKED_WORDS, Heads, Sizes
 from regard.families.flops import Part
 from regard.objectives.base import Loss, Objective
 from regard.runs.load import vocabulary_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, frozen, start_of
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, frozen, must_have_learned, start_of
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.corpus import Running, Text
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Validation
+from regard.training.lora import adapt
 
 
 class Measured(NamedTuple):
@@ -65,6 +66,9 @@ class PreparedTask:
     def model(self) -> nn.Module:
         model = self.build(self.recipe.train.seed)
         self.begin(model)
+        adapt(model, self.recipe.train)
+        if self.recipe.train.lora and self.start is not None:
+            must_have_learned(self.start, model)
         return frozen(model, self.recipe.task)
 
     def count(self, tokens: int, heads: Heads = MASKED_WORDS, scored: int | None = None) -> Part:

@@ -15,6 +15,7 @@ from regard.model.mixers.feature_maps import is_drawn
 from regard.training.checkpoint import NonFinite, Store
 from regard.training.config import TrainConfig
 from regard.training.data_parallel import ParallelModel, Parts, weights
+from regard.training.lora import merged_state
 from regard.training.optimizers import make_optimizer
 from regard.training.progress import Progress, done
 from regard.training.snapshots import write_snapshot
@@ -59,7 +60,7 @@ def snapshot(store: Store, parallel: ParallelModel, step: int) -> None:
     """Write a snapshot of the weights into the folder of the run."""
     with parallel.world.fail_together(), parallel.unsharded() as model:
         if parallel.world.is_main:
-            write_snapshot(store.folder.parent, step, weights(model))
+            write_snapshot(store.folder.parent, step, merged_state(model))
 
 
 def resume(
