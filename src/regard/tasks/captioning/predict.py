@@ -60,10 +60,7 @@ class CaptionGenerator:
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> CaptionGenerator:
         must_be_as_trained(run, recipe)
-        if recipe.decode.stop or recipe.decode.sliding_window:
-            raise UserError(
-                "decode.stop and decode.sliding_window are for language models; a caption ends by itself. Leave them out."
-            )
+        recipe.decode.must_not_continue("a caption")
         tokenizer = Tokenizer.load(run.folder / VOCABULARY)
         model = load_model(run, lambda: Captioner(recipe.model, len(tokenizer), recipe.train.seed))
         return cls(ready(model, recipe.decode.weights, device), tokenizer, recipe.decode)
