@@ -24,17 +24,17 @@ from regard.tasks.language_model.predict import TextGenerator
 from regard.tasks.registry import open_run
 
 DEVICE = torch.device("cuda" if CUDA else "cpu")
-STEPS, TOKENS, ROUNDS = (600, 192, 15) if CUDA else (150, 96, 5)
+STEPS, TOKENS, ROUNDS = (600, 192, 15) if CUDA else (200, 64, 5)
 SIZES = {
-    "model": ["model.width=256", "model.heads=8", "model.layers=6", "model.feedforward=1024"],
-    "draft": ["model.width=64", "model.heads=2", "model.layers=1", "model.feedforward=256"],
+    "model": ["model.width=128", "model.heads=4", "model.layers=6", "model.feedforward=512"],
+    "draft": ["model.width=64", "model.heads=2", "model.layers=1", "model.feedforward=128"],
 }
 PLAIN = ["decode.sliding_window=false", f"decode.maximum_length={TOKENS}", f"decode.minimum_length={TOKENS - 1}"]
 PROMPTS = ["The following example shows how a function", "A class definition is an executable statement. It", "If the expression"]
 
 
 def trained(into: Path, name: str) -> Path:
-    settings = [*SIZES[name], f"train.steps={STEPS}", "train.tokens_per_batch=2048", "data.test=", "text.size=1000"]
+    settings = [*SIZES[name], f"train.steps={STEPS}", "train.tokens_per_batch=768", "data.test=", "text.size=1000"]
     settings += [
         f"train.validate_every={STEPS}",
         f"train.checkpoint_every={STEPS}",
@@ -82,7 +82,7 @@ def held(state: Any) -> int:
 @torch.no_grad()
 def caches() -> tuple[list[Row], list[list[str]]]:
     """Steps after a prompt, of a model that sees a window of 128 tokens."""
-    config = GPTConfig(width=512, heads=8, layers=6, feedforward=2048, visibility="window(127)", position="rotary", dropout=0.0)
+    config = GPTConfig(width=256, heads=8, layers=4, feedforward=1024, visibility="window(127)", position="rotary", dropout=0.0)
     model, prompt, steps = GPT(config, 1000, seed=1).to(DEVICE).eval(), 1024, 32
     ids_BL = torch.randint(4, 1000, (4, prompt), device=DEVICE, generator=torch.Generator(DEVICE).manual_seed(1))
     read = model.start(ids_BL, torch.full((4,), prompt, device=DEVICE))
@@ -138,8 +138,8 @@ def main() -> None:
     write(
         "decoder_extras",
         title="Speculative decoding, smaller KV caches, shared prefixes",
-        setting=f"A GPT of 6 layers, width 256, trained {STEPS} steps on text; draft of 1 layer, width 64, 4 tokens "
-        "at a time; lookup of 5. Caches: width 512, random weights, a window of 128 tokens.",
+        setting=f"A GPT of 6 layers, width 128, trained {STEPS} steps on text; draft of 1 layer, width 64, 4 tokens "
+        "at a time; lookup of 5. Caches: width 256, random weights, a window of 128 tokens.",
         rows=[*rows, *more, *prefixes()],
         versions={},
         tables=tables,

@@ -234,7 +234,7 @@ class SpeculativeState:
         self.cache.compact(moves)
         self.proposer.compact(moves)
         for kept in (self.texts, self.plans, self.read_ahead, self.last):
-            compact_list(kept, moves)  # type: ignore[arg-type]
+            compact_list(kept, moves)
 
 
 def padded(rows: Sequence[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
