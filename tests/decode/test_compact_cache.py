@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,10 +13,13 @@ from hypothesis import strategies as st
 from regard.core.errors import UserError
 from regard.decode.compact_cache import CompactInput, CompactState, in_8_bits, ring_size
 from regard.decode.config import BeamSettings, Sampling
+from regard.decode.cuda_graphs import CapturedGraphs
 from regard.decode.request import SearchRequest
 from regard.decode.search import search
+from regard.model.kernels.cuda_graph import CudaRecorder
 from regard.model.visibility import Window, causal, full
 from tests.decode.models import KINDS, language_model, last, padded, prompts
+from tests.decode.tape import TapeRecorder
 
 WINDOWS = [kind for kind in KINDS if kind.startswith("window")]
 few = settings(max_examples=15)
@@ -112,3 +116,34 @@ def test_models_that_cannot_are_refused() -> None:
             CompactInput(model.start(*padded(prompts(2))), kind)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="for models that see a window"):
         CompactInput(language_model().start(*padded(prompts(2))), "window")
+
+
+@pytest.mark.parametrize("kind", ["window", "int8"])
+@pytest.mark.parametrize("limits", [[40, 3, 25], [9, 9, 3, 33, 20]])
+def test_steps_can_be_recorded(kind: Any, limits: list[int]) -> None:
+    """As a CUDA graph would be: in buffers at fixed addresses, twice in one session, with rows that leave."""
+    model, sessions = language_model("window, rotary"), CapturedGraphs(TapeRecorder())
+    for seed in (0, 1):
+        texts = prompts(len(limits), seed)
+        options: dict[str, Any] = {"sos": last(texts), "eos": 2, "limits": limits, "method": Sampling(), "seeds": limits}
+        request = SearchRequest(encoded=CompactInput(model.start(*padded(texts)), kind), **options)
+        plain, recorded = search(request), search(replace(request, sessions=sessions))
+        assert [one.ids for (one,) in recorded] == [one.ids for (one,) in plain]
+    assert len(sessions.idle) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", ["window", "int8"])
+def test_a_gpu_writes_what_a_cpu_writes(kind: Any) -> None:
+    texts = prompts(6)
+    found = []
+    for device in ("cpu", "cuda"):
+        model = language_model("window").float().to(device)
+        ids_BL, lengths_B = padded(texts)
+        encoded = CompactInput(model.start(ids_BL.to(device), lengths_B.to(device)), kind)
+        options: dict[str, Any] = {"encoded": encoded, "sos": last(texts).to(device), "eos": 2, "limits": [20] * 6}
+        found.append([one.ids for (one,) in search(SearchRequest(**options))])
+        if device == "cuda":
+            sessions = CapturedGraphs(CudaRecorder(torch.device(device)))
+            found += [[one.ids for (one,) in search(SearchRequest(**options, sessions=sessions))] for _ in range(2)]
+    assert all(one == found[0] for one in found[1:])

@@ -164,3 +164,20 @@ def test_a_model_without_keys_is_refused() -> None:
     model = language_model("plain", mixer="favor", position="sinusoidal")
     with pytest.raises(UserError, match=r"model\.mixer=favor keeps no keys and values"):
         written(model, prompts(2), Speculation(3), GREEDY)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("method", [GREEDY, DRAWN], ids=["greedy", "drawn"])
+def test_a_gpu_writes_the_text_of_plain_decoding(method: Sampling) -> None:
+    """Rows that are done stay in the batch for a while there."""
+    model, texts = language_model().cuda(), prompts(9)
+    ids_BL, lengths_B = (tensor.cuda() for tensor in padded(texts))
+    draft = language_model("plain", seed=7, layers=1).cuda()
+    options: dict[str, Any] = dict(sos=last(texts).cuda(), eos=2, limits=[3 + 4 * n for n in range(9)], method=method)
+    options["seeds"] = seeds = list(range(9))
+    plain = search(SearchRequest(encoded=model.start(ids_BL, lengths_B), **options))
+    for speculation in (Speculation(4), Speculation(3, draft, 64)):
+        read: Any = SpeculativeInput(model.start(ids_BL, lengths_B), texts, speculation, method, seeds)
+        found = search(SearchRequest(encoded=read, **options))
+        assert [one.ids for (one,) in found] == [one.ids for (one,) in plain]
+        assert speculation.proposed > 0

@@ -25,6 +25,7 @@ from regard.tasks.registry import open_run
 from regard.training.config import ADAPTABLE, TrainConfig
 from regard.training.lora import AdaptedLinear, adapt, adapters_of, counted, merged, merged_state
 from regard.training.optimizers import make_optimizer
+from tests.decode.searches import greedy
 from tests.tasks.tiny_text import last_weights, quiet, stories, train_as, trained, write_stories
 
 SMALL: dict[str, Any] = dict(width=24, heads=4, layers=2, feedforward=40, dropout=0.0)
@@ -256,3 +257,18 @@ def test_a_weight_that_no_start_has_is_not_frozen(tmp_path: Path) -> None:
     lost = {n: t for n, t in lost.items() if not n.startswith("decoder.")}
     with pytest.raises(UserError, match=r"which train\.lora would leave as it was drawn"):
         replace(texts, start=replace(texts.start, weights=lost)).model()
+
+
+@pytest.mark.gpu
+def test_a_gpu_computes_with_adapters_while_it_decodes() -> None:
+    """The kernels of a decoding step multiply by weights alone, so a model with adapters is not for them."""
+    settings = {"width": 32, "heads": 2, "feedforward": 64}
+    model = shaken(adapt(build("gpt", settings), WIDE)).eval().cuda()
+    plain = build("gpt", settings).eval().cuda()
+    plain.load_state_dict(merged(model.state_dict(), WIDE.lora_scale))
+    ids_BL, lengths_B = torch.randint(4, 30, (3, 5)).cuda(), torch.tensor([5, 5, 5]).cuda()
+    found = [
+        [one.ids for one in greedy(each.start(ids_BL, lengths_B), sos=ids_BL[:, -1], eos=2, limits=[12] * 3)]  # type: ignore[operator]
+        for each in (model, plain)
+    ]
+    assert found[0] == found[1]
