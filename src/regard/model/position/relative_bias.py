@@ -100,9 +100,10 @@ class RelativeBias(Position):
         farthest = self.farthest
         every_R = torch.arange(-farthest, farthest + 1, device=self.table.weight.device)
         value_RH = self.table(self.bucket(every_R))  # beyond `farthest` the bucket is the same
+        least, most = every_R[0], every_R[-1]  # tensors: FlexAttention cannot compile a number that varies between calls
 
         def value(h: Tensor, distance: Tensor) -> Tensor:
-            return value_RH[distance.clamp(-farthest, farthest) + farthest, h]
+            return value_RH[distance.clamp(least, most) + most, h]
 
         def table_of(distance_BLM: Tensor) -> Tensor:
             return nn.functional.embedding(distance_BLM.clamp(-farthest, farthest) + farthest, value_RH).permute(0, 3, 1, 2)

@@ -51,7 +51,9 @@ class _Distances(Placement):
     def __init__(self, scheme: TransformerXL, view: View) -> None:
         self.scheme, self.n = scheme, 0
         self.at, self.most = view.positions(), view.farthest()
-        self.r_RD = scheme.vectors(torch.arange(-self.most, self.most + 1, device=view.device).float())
+        every_R = torch.arange(-self.most, self.most + 1, device=view.device)
+        self.ends = every_R[0], every_R[-1]  # tensors: FlexAttention cannot compile a number that varies between calls
+        self.r_RD = scheme.vectors(every_R.float())
 
     def layer(self, n: int) -> Placement:
         own = copy(self)
@@ -60,6 +62,7 @@ class _Distances(Placement):
 
     def bias(self, q_BHLK: Tensor, k_BHMK: Tensor) -> Bias:
         learned, most, (at_BL, at_BM) = self.scheme.layers[self.n], self.most, self.at
+        nearest, farthest = self.ends
         assert isinstance(learned, DistanceScores)
         heads = learned.content_HK.shape[0]
         r_HKR = learned.project(self.r_RD.to(learned.project.weight.dtype)).unflatten(-1, (heads, -1)).permute(1, 2, 0)
@@ -68,7 +71,7 @@ class _Distances(Placement):
 
         def at(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
             distance = at_BL[b * (len(at_BL) > 1), i] - at_BM[b * (len(at_BM) > 1), j]
-            return content_BHM[b, h, j] + by_distance_BHLR[b, h, i, distance.clamp(-most, most) + most]
+            return content_BHM[b, h, j] + by_distance_BHLR[b, h, i, distance.clamp(nearest, farthest) + farthest]
 
         def whole() -> Tensor:
             distance_B1LM = (at_BL[:, :, None] - at_BM[:, None])[:, None].clamp(-most, most) + most
