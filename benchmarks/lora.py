@@ -3,7 +3,7 @@
     REGARD_MINILM=FOLDER REGARD_DATA=FOLDER regard bench lora [1 2 3]
 
 Steps of 32 texts of like length take turns; then ours are trained to the end of the epoch, with each seed that is named.
-On a CPU a few hundred texts show that it runs. Memory is the most that a step takes beyond weights and optimizer state, which
+On a CPU a few thousand texts show that it learns. Memory is the most that a step takes beyond weights and optimizer state, which
 are counted.
 """
 
@@ -29,7 +29,7 @@ from regard.training.lora import Counts, counted
 from regard.training.optimizers import make_optimizer
 
 RECIPE, TEXTS, RANK = "finetune-classify", 32, 8
-HELD_OUT, SMALL = (2_000, 0) if CUDA else (200, 640)  # texts for validation; texts to train on, 0 for all
+HELD_OUT, SMALL = (2_000, 0) if CUDA else (200, 5_000)  # texts for validation; texts to train on, 0 for all
 DEVICE = torch.device("cuda" if CUDA else "cpu")
 WAYS = {
     "all weights": ["train.learning_rate=5e-5"],
