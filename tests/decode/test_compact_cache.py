@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
+from regard.decode.algorithm import CapturedGraphs
 from regard.decode.compact_cache import CompactInput, CompactState, in_8_bits, ring_size
 from regard.decode.config import BeamSettings, Sampling
-from regard.decode.cuda_graphs import CapturedGraphs
 from regard.decode.request import SearchRequest
 from regard.decode.search import search
 from regard.model.kernels.cuda_graph import CudaRecorder

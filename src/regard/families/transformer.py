@@ -12,17 +12,17 @@ pre-norm, GELU, learned or concatenated positions and windows are choices of par
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 
+from regard.core.config import Bounds
 from regard.core.errors import UserError
 from regard.core.packing import Packing, Words
 from regard.families.base import Family, Sizes, all_words, random_ids
 from regard.model.block import BodyConfig, Stack
-from regard.model.embedding import Embed, Join
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import Embed, Join, VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
 from regard.model.position import attention_position
@@ -30,21 +30,20 @@ from regard.model.state.decoder import DecoderState, EncodedPrompt
 from regard.model.visibility import causal, full, only_words, positions
 from regard.model.visibility.parse import parse_visibility
 
+Layers = Annotated[int, Bounds(0, zero="as model.layers")]
+
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(BodyConfig):
     family: Literal["transformer"] = "transformer"
-    encoder_layers: int = 0  # as `layers` where 0
-    decoder_layers: int = 0
+    encoder_layers: Layers = 0  # as `layers` where 0
+    decoder_layers: Layers = 0
     join: Join = "add"
     position_width: int = 0  # of the width, with join = "concat"
     tie: Literal["all", "output", "none"] = "all"  # one matrix for source, target and output; target and output; none
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in ("encoder_layers", "decoder_layers"):
-            if getattr(self, key) < 0:
-                raise UserError(f"model.{key}={getattr(self, key)} must be 0 (as model.layers) or more.")
         concat = self.join == "concat"
         if concat and not 0 < self.position_width < self.width:
             raise UserError(

@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import torch
 
 from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.data.sources.text import documents
-from regard.decode.batching import in_batches
+from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
-from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
-from regard.decode.request import Hypothesis
+from regard.decode.request import Hypothesis, in_batches
 from regard.decode.speculative import Speculation
 from regard.families.gpt import GPT
 from regard.lens.alignment import Alignment
-from regard.metrics.likelihood import Ids, Likelihood, log_probabilities
-from regard.metrics.multiple_choice import Choice, choose
+from regard.metrics.likelihood import Choice, Ids, Likelihood, choose, log_probabilities
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run
-from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of, window_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint
+from regard.runs.load import window_of
+from regard.runs.pretrained import InitCheckpoint
 from regard.runs.recipe import Recipe
-from regard.tasks.corpus import text_pieces
+from regard.runs.task import lazy
+from regard.tasks.corpus import Perplexity, TestText, text_pieces
+from regard.tasks.generated_text import StreamedText, silent
 from regard.tasks.language_model.generate import BatchGenerator, Continuation
-from regard.tasks.language_model.perplexity import Perplexity, TestText
-from regard.tasks.streaming import StreamedText, silent
+from regard.tasks.predictor import TextPredictor, open_model
 from regard.text.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from regard.decode.beam_trace import SearchTree
-    from regard.lens.subject import Subject
 
 LOOKED_AT = 16  # tokens of a continuation that is drawn
 
@@ -59,7 +54,7 @@ class Written(NamedTuple):
 
 
 @dataclass
-class TextGenerator:
+class TextGenerator(TextPredictor):
     model: GPT
     tokenizer: Tokenizer
     decode: DecodeConfig
@@ -68,34 +63,18 @@ class TextGenerator:
     speculation: Speculation | None = None  # what proposes tokens, if anything does
 
     example = "The following example shows how a function returns a value"
+    subject = lazy("regard.tasks.translation.inspect:of_writer")
+    trace = lazy("regard.tasks.translation.inspect:trace_writer")
 
     def __post_init__(self) -> None:
         self.sessions = sessions_on(self.device)
 
     @classmethod
-    def of(cls, run: Run, recipe: Recipe, device: torch.device) -> TextGenerator:
-        must_be_as_trained(run, recipe)
-        tokenizer = Tokenizer.load(run.folder / "tokenizer.json", foreign=True)
-        model = load_model(run, lambda: GPT(recipe.model, vocabulary_of(recipe, tokenizer)))
+    def of(cls, source: Run | InitCheckpoint, recipe: Recipe, device: torch.device) -> TextGenerator:
+        """Open a run, or a public checkpoint as it is."""
+        model, tokenizer = open_model(source, recipe, device, lambda size: GPT(recipe.model, size))
         proposes = speculation_of(recipe.decode, tokenizer, device)
-        model = ready(model, recipe.decode.weights, device)
         return cls(model, tokenizer, recipe.decode, window_of(recipe), speculation=proposes)
-
-    @classmethod
-    def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> TextGenerator:
-        """A public checkpoint as it is."""
-        model = start.open(lambda: GPT(recipe.model, start.vocabulary))
-        proposes = speculation_of(recipe.decode, start.tokenizer, device)
-        model = ready(model, recipe.decode.weights, device)
-        return cls(model, start.tokenizer, recipe.decode, window_of(recipe), speculation=proposes)
-
-    @property
-    def vocabularies(self) -> Mapping[str, Tokenizer]:
-        return {VOCABULARY: self.tokenizer}
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.model.parameters()).device
 
     @property
     def start(self) -> int:
@@ -190,18 +169,8 @@ class TextGenerator:
     def target_tokenizer(self) -> Tokenizer:
         return self.tokenizer
 
-    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
-        from regard.tasks.translation.inspect import of_writer
-
-        return of_writer(self, text, target, hypothesis)
-
     def test_texts(self, test: TestText) -> Iterator[tuple[str, str | None]]:
         return ((piece, None) for piece in text_pieces(documents(test.test, test.column), self.tokenizer, self.window))
-
-    def trace(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
-        from regard.tasks.traces import of_writer
-
-        return of_writer(self, text, beam, forced)
 
     def choose(self, context: str, options: Sequence[str], aside: str = "") -> Choice:
         """Score each option after the context; a space is put between them where neither has one."""
