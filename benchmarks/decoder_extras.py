@@ -24,9 +24,9 @@ from regard.tasks.language_model.predict import TextGenerator
 from regard.tasks.registry import open_run
 
 DEVICE = torch.device("cuda" if CUDA else "cpu")
-STEPS, TOKENS, ROUNDS = (600, 192, 15) if CUDA else (200, 64, 5)
+STEPS, TOKENS, ROUNDS = (600, 192, 15) if CUDA else (150, 64, 5)
 SIZES = {
-    "model": ["model.width=128", "model.heads=4", "model.layers=6", "model.feedforward=512"],
+    "model": ["model.width=256", "model.heads=8", "model.layers=4", "model.feedforward=1024"],
     "draft": ["model.width=64", "model.heads=2", "model.layers=1", "model.feedforward=128"],
 }
 PLAIN = ["decode.sliding_window=false", f"decode.maximum_length={TOKENS}", f"decode.minimum_length={TOKENS - 1}"]
@@ -34,7 +34,7 @@ PROMPTS = ["The following example shows how a function", "A class definition is 
 
 
 def trained(into: Path, name: str) -> Path:
-    settings = [*SIZES[name], f"train.steps={STEPS}", "train.tokens_per_batch=768", "data.test=", "text.size=1000"]
+    settings = [*SIZES[name], f"train.steps={STEPS}", "train.tokens_per_batch=512", "data.test=", "text.size=1000"]
     settings += [
         f"train.validate_every={STEPS}",
         f"train.checkpoint_every={STEPS}",
@@ -66,9 +66,9 @@ def speculation(run: Path, draft: Path) -> tuple[list[Row], list[list[str]]]:
             case = f"{search}, {len(prompts)} text{'s' * (len(prompts) > 1)}"
             for name, each in writers.items():
                 if (used := each.speculation) is not None:
-                    before = used.written, used.passes
+                    before = used.written, used.read
                     each.write(prompts)
-                    told.append([case, name, f"{(used.written - before[0]) / (used.passes - before[1]):.2f}"])
+                    told.append([case, name, f"{(used.written - before[0]) / (used.read - before[1]):.2f}"])
             calls = {name: lambda each=each, prompts=prompts: each.write(prompts) for name, each in writers.items()}
             pairs = [(name, "plain") for name in ways if name != "plain"]
             rows.append(row(case, "tokens/s", count, alternate(calls, ROUNDS, 1), pairs=pairs))
@@ -132,13 +132,13 @@ def main() -> None:
         rows, told = speculation(trained(Path(name), "model"), trained(Path(name), "draft"))
     more, kept = caches()
     tables: list[Table] = [
-        {"title": "Tokens a pass", "columns": ["", "proposed by", "tokens"], "rows": told},
+        {"title": "Tokens of a text that come from one pass over it", "columns": ["", "proposed by", "tokens"], "rows": told},
         {"title": "KV cache", "columns": ["", "held", "largest difference of a logit", "deviation of logits"], "rows": kept},
     ]
     write(
         "decoder_extras",
         title="Speculative decoding, smaller KV caches, shared prefixes",
-        setting=f"A GPT of 6 layers, width 128, trained {STEPS} steps on text; draft of 1 layer, width 64, 4 tokens "
+        setting=f"A GPT of 4 layers, width 256, trained {STEPS} steps on text; draft of 1 layer, width 64, 4 tokens "
         "at a time; lookup of 5. Caches: width 256, random weights, a window of 128 tokens.",
         rows=[*rows, *more, *prefixes()],
         versions={},

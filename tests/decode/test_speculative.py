@@ -93,7 +93,7 @@ def test_a_draft_that_is_the_model_itself_is_always_right() -> None:
     model = language_model()
     speculation = Speculation(3, model, 64)
     written(model, prompts(1), speculation, DRAWN, limits=[32], eos=-1)
-    assert (speculation.written, speculation.passes) == (32, 8)
+    assert (speculation.written, speculation.passes, speculation.read) == (32, 8, 8)
 
 
 def test_proposals_are_read_in_one_pass() -> None:

@@ -38,6 +38,7 @@ class Speculation:
     draft: Any = None  # a language model of the same vocabulary; None: the text itself is looked up
     window: int = 0  # tokens that the draft can see; 0: any number
     passes: int = field(default=0, compare=False)
+    read: int = field(default=0, compare=False)  # rows, over all passes
     written: int = field(default=0, compare=False)
     proposed: int = field(default=0, compare=False)
 
@@ -225,6 +226,7 @@ class SpeculativeState:
         for row, ids, logits_LV in zip(rows, new, logits_RLV):
             self.plans[row], self.read_ahead[row] = Plan(ids, logits_LV[: len(ids)]), 0
         self.speculation.passes += 1
+        self.speculation.read += len(rows)
         self.speculation.proposed += sum(map(len, new)) - len(new)
 
     def select(self, parents_SW: Tensor) -> None:
