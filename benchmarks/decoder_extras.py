@@ -7,7 +7,7 @@ what proposes must not change them, but for rounding. One text at a time, then a
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
