@@ -201,12 +201,15 @@ def import_(
     import_public(source, folder, say, settings or [])
 
 
-@verbs.command(epilog=examples("regard export runs/gpt exported --to hf"))
+@verbs.command(epilog=examples("regard export runs/gpt exported --to hf", "regard export runs/tuned adapter --to peft"))
 def export(
     run: RunFolder,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="a new folder")],
     to: Annotated[
-        str, typer.Option("--to", metavar="FORMAT", help="hf, for transformers; word2vec, word2vec-binary or glove")
+        str,
+        typer.Option(
+            "--to", metavar="FORMAT", help="hf, for transformers; peft, adapters alone; word2vec, word2vec-binary or glove"
+        ),
     ] = "hf",
 ) -> None:
     """Write a run in a format of other programs."""

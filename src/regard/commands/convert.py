@@ -17,16 +17,18 @@ from regard.data.sources.word_vectors import FILES as VECTOR_FILES
 from regard.data.sources.word_vectors import write_vectors
 from regard.families import FAMILIES
 from regard.interop.huggingface import write_public
+from regard.interop.huggingface.adapters import LoraSettings, is_adapter, write_adapter
 from regard.interop.huggingface.tokenizer import public_tokenizer
 from regard.runs.folder import Run, Say
 from regard.runs.lock import check_folder
 from regard.runs.pretrained import recipe_of, start_of
+from regard.runs.recipe import HUB
 from regard.runs.task import TASKS
 from regard.tasks.classification.predict import LABELS
 from regard.tasks.registry import adopted
 from regard.tasks.word_vectors.predict import vectors_of
 
-FORMATS = ("hf", *VECTOR_FILES)
+FORMATS = ("hf", "peft", *VECTOR_FILES)
 
 
 def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] = ()) -> None:
@@ -65,9 +67,12 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
     family, task = recipe.model.family, TASKS[recipe.task.name]
     if family not in task.exports:
         raise UserError(
-            f"{folder} is a {family} for task {task.name}, which --to hf cannot write; it writes GPT language models, and BERT "
-            "and its relatives for any task."
+            f"{folder} is a {family} for task {task.name}, which --to {kind} cannot write; it writes GPT language models, and "
+            "BERT and its relatives for any task."
         )
+    if kind == "peft":
+        _export_adapter(run, to, say)
+        return
     start = start_of(str(folder)).whole()
     settings = start.settings["model"]
     config = FAMILIES[settings["family"]].config(**settings)
@@ -84,6 +89,23 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
         beside={} if task.export_files is None else task.export_files(recipe, config),
     )
     say(f"exported: {to}    in Python: transformers.{name}.from_pretrained({str(to)!r})")
+
+
+def _export_adapter(run: Run, to: Path, say: Say) -> None:
+    """Write the low-rank adapters of a run, and the heads that learned with them, for the public model that it began with."""
+    train, base = run.recipe.train, run.recipe.task.init_from.removeprefix(HUB)
+    if not train.lora:
+        raise UserError(f"{run.folder} was trained without adapters; train with train.lora=8, or export it with --to hf.")
+    if (Path(base) / "recipe.toml").exists() or is_adapter(Path(base)):
+        raise UserError(
+            f"{run.folder} began with {base}, which peft cannot open; export that with --to hf, and begin with what that makes."
+        )
+    tensors = run.weights().tensors("model")
+    weights = {name.removeprefix("body."): tensor for name, tensor in tensors.items()}
+    labels = (run.read_json(LABELS) or {}).get("labels", ())
+    settings = LoraSettings(train.lora, train.lora_alpha, train.lora_dropout)
+    write_adapter(to, run.recipe.model, weights, base, settings, labels)
+    say(f"exported: {to}    in Python: peft.PeftModel.from_pretrained(model, {str(to)!r}), with {base} as model")
 
 
 def _export_vectors(name: str, to: Path, kind: str, say: Say) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError, nearest
+from regard.decode.config import CONTINUES, DecodeConfig
 from regard.families import family_of
 from regard.families.base import Sizes
 from regard.families.flops import Part
@@ -25,9 +26,9 @@ from regard.model.sparse.dispatch import DENSE, describe
 from regard.model.visibility import Visibility, causal, full
 from regard.model.visibility.combine import Both, Either
 from regard.model.visibility.parse import parse_visibility
-from regard.runs.cost import TYPICAL, model_tree, typical
+from regard.runs.cost import TYPICAL, amount, model_tree, typical
 from regard.runs.folder import Run
-from regard.runs.footprint import Footprint, sized
+from regard.runs.footprint import BYTES, Footprint, sized
 from regard.runs.recipe import builtin_names, load_recipe
 from regard.runs.task import TASKS
 from regard.tasks.notices import pattern_notice
@@ -57,6 +58,8 @@ def explain_tree(target: str, settings: Sequence[str]) -> str:
         lines += [f"{'attention':<12}{attention_summary(config)}"]
     if family.has("blocks"):
         lines += [f"{'computed':<12}{computed(model.footprint)}"]
+    if model.decode is not None:
+        lines += [f"{'decoding':<12}{decoding(model.footprint, model.decode)}"]
     return "\n".join(lines)
 
 
@@ -92,6 +95,7 @@ class _Explained:
     title: str
     paper: str
     footprint: Footprint
+    decode: DecodeConfig | None = None  # of a recipe or run that continues a prompt
 
 
 def _explained(target: str, settings: Sequence[str]) -> _Explained:
@@ -117,7 +121,9 @@ def _explained(target: str, settings: Sequence[str]) -> _Explained:
         recipe = load_recipe(target, settings)
         tree = model_tree(recipe)
     about = recipe.recipe
-    return _Explained(about.title or about.name, about.paper, Footprint(recipe.model, tree, typical(recipe)))
+    continues = recipe.task.name == "language_model" and family_of(recipe.model).has("blocks")
+    decode = recipe.decode if continues else None
+    return _Explained(about.title or about.name, about.paper, Footprint(recipe.model, tree, typical(recipe)), decode)
 
 
 def attention_summary(config: Any) -> str:
@@ -136,6 +142,38 @@ def computed(footprint: Footprint) -> str:
     """Return which kernels compute attention, and why."""
     config = footprint.config
     return "; ".join(f"{name} {_by(config, side, _tokens(footprint))}" for name, side in _sides(config).items())
+
+
+def decoding(footprint: Footprint, decode: DecodeConfig) -> str:
+    """Return what decoding keeps of earlier tokens, and what proposes tokens."""
+    config, cached = footprint.config, footprint.cached_per_token
+    reach = (causal & parse_visibility(config.visibility)).reach
+    if not cached:
+        left_out = [name for name in CONTINUES[2:] if getattr(decode, name) != getattr(DecodeConfig, name)]
+        refused = f"; no keys are kept, so decode.{left_out[0]} is refused" if left_out else ""
+        return f"a state of one size, whatever the length{refused}"
+    if decode.cache == "window" and (reach is None or reach[0] < 0):
+        kept = "decode.cache=window is refused: this model sees more than a window of the last tokens"
+    elif decode.cache == "window":
+        assert reach is not None
+        tokens = reach[0] + 1
+        kept = f"keys and values of the last {tokens:,} tokens, {amount(4 * cached * tokens, *BYTES)} whatever the length"
+    elif decode.cache == "int8":
+        size = cached + 4 * cached // config.key_width
+        kept = f"keys and values in 8 bits and a scale for each head, {amount(size, *BYTES)} a token in place of "
+        kept += amount(4 * cached, *BYTES)
+    else:
+        kept = f"keys and values of all tokens, {amount(4 * cached, *BYTES)} a token in fp32"
+    more = []
+    if decode.prompt_lookup:
+        more += [f"up to {decode.prompt_lookup} tokens at a time proposed from the text itself"]
+    if decode.draft:
+        more += [f"up to {decode.draft_tokens} tokens at a time proposed by {decode.draft}"]
+    if more:
+        more += ["steps are not captured as CUDA graphs"]
+    if decode.share_prefix:
+        more += ["what all prompts of a batch begin with is encoded once"]
+    return "; ".join([kept, *more])
 
 
 def _sides(config: Any) -> dict[str, Visibility]:

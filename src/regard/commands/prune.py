@@ -44,6 +44,7 @@ from regard.model.layers import pack
 from regard.model.probe import attentions
 from regard.model.pruning import prune, pruned_weights, with_fewer
 from regard.runs.folder import Run, Say, choose_device
+from regard.runs.load import model_weights
 from regard.runs.protocols import Predictor
 from regard.runs.recipe import Recipe
 from regard.runs.task import TASKS
@@ -175,7 +176,7 @@ def _write(run: Run, recipe: Recipe, out: Path, removed: Removed, curve: Pruning
     model = run.recipe.model
     pruned = replace(run.recipe, model=replace(model, pruned=with_fewer(model, removed)))
     weights = run.weights()
-    smaller = pruned_weights(weights.tensors("model"), model, removed)
+    smaller = pruned_weights(model_weights(run, weights), model, removed)
     with draft_folder(out, last="recipe.toml") as draft:
         made = Run(draft)
         for path in sorted([*run.folder.glob("tokenizer*.json"), *run.folder.glob("labels.json")]):

@@ -76,6 +76,11 @@ def _prepared(recipe: Recipe, folder: Path | None, device: torch.device, say: Sa
     prepared = task.prepare(recipe, folder, say)
     if task.trainer is not None:
         return prepared
+    if recipe.train.lora and folder is None and getattr(prepared, "start", None) is None:
+        raise UserError(
+            f"train.lora={recipe.train.lora} adapts trained weights, and task.name={recipe.task.name} does not begin with any; "
+            "leave train.lora out."
+        )
     recipe = with_metric(recipe, prepared.metric)
     if recipe.train.epochs:
         batches = len(_source(prepared, device).plan(0))

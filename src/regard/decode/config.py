@@ -13,10 +13,12 @@ from typing import Literal, get_args
 from regard.core.errors import UserError, nearest
 
 Search = Literal["greedy", "beam", "sample"]
+Cache = Literal["full", "window", "int8"]
 Weights = Literal["float32", "bfloat16", "int8"]  # what `model.packed` knows, whose module imports torch
 
 WIDEST = 1000  # hypotheses of a beam: the table of ancestors grows with the square of the beam
 STRONGEST = 10.0  # length penalty: above it only the length counts, and powers of the length overflow
+MOST_PROPOSED = 64  # tokens at a time
 COLDEST = 1e-6  # temperature: below it float32 cannot tell the probability of any but the most probable token from 0
 
 
@@ -82,7 +84,12 @@ ONLY_FOR: dict[str, tuple[Search, ...]] = {  # elsewhere these would do nothing,
     "repetition_penalty": ("sample", "greedy"),
     "stop": ("sample", "greedy"),
     "sliding_window": ("sample", "greedy"),
+    "draft": ("sample", "greedy"),
+    "draft_tokens": ("sample", "greedy"),
+    "prompt_lookup": ("sample", "greedy"),
 }
+CONTINUES = ("stop", "sliding_window", "draft", "draft_tokens", "prompt_lookup", "share_prefix", "cache")
+"""Settings for models that continue a prompt. Others have no prompt, or end by themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +114,11 @@ class DecodeConfig:
     prefix: str = ""  # what every output must begin with
     sliding_window: bool = False  # beyond what a model sees at once, go on from the last half of it
     batch_tokens: int = 4096
+    draft: str = ""  # the run of a smaller model of the same vocabulary, whose tokens are proposed; the text stays the same
+    draft_tokens: int = 4  # that a draft proposes at a time
+    prompt_lookup: int = 0  # tokens at a time that are proposed from the text itself; 0: none
+    share_prefix: bool = False  # what all prompts of a batch begin with is encoded once
+    cache: Cache = "full"  # window: keys and values of the last tokens alone, which a window sees; int8: in 8 bits
     weights: Weights = "float32"  # on a CPU; bfloat16 and int8 are faster for a little loss
 
     def __post_init__(self) -> None:
@@ -122,11 +134,39 @@ class DecodeConfig:
             instead = "give decode.samples" if self.search == "sample" else "give decode.search=beam"
             raise UserError(f"decode.n_best is {self.n_best}, but only a beam ranks what it finds; {instead}.")
         self._check_sampling()
+        self._check_speculation()
         if 0 < self.maximum_length <= self.minimum_length:
             raise UserError(
                 f"decode.minimum_length is {self.minimum_length}, which leaves no room for the end token within "
                 f"decode.maximum_length, {self.maximum_length}; lower the one or raise the other."
             )
+
+    def _check_speculation(self) -> None:
+        for name in ("draft_tokens", "prompt_lookup"):
+            if not int(name == "draft_tokens") <= getattr(self, name) <= MOST_PROPOSED:
+                least = "1" if name == "draft_tokens" else "1, or 0 for none,"
+                raise UserError(f"decode.{name} is {getattr(self, name)}; it counts tokens: give {least} to {MOST_PROPOSED}.")
+        if self.draft and self.prompt_lookup:
+            raise UserError("decode.draft and decode.prompt_lookup both propose tokens; leave one of them out.")
+        if self.draft_tokens != type(self).draft_tokens and not self.draft:
+            raise UserError(f"decode.draft_tokens is {self.draft_tokens}, which is for decode.draft=RUN; give that too.")
+        if self.speculates and self.cache != "full":
+            raise UserError(f"decode.cache={self.cache} cannot take back what was only proposed; leave it out, or what proposes.")
+        if self.cache == "window" and self.search == "beam":
+            raise UserError("decode.cache=window keeps one text a sentence; give decode.search=greedy or sample.")
+
+    @property
+    def speculates(self) -> bool:
+        """Return whether tokens are proposed, to be read several at a time."""
+        return bool(self.draft or self.prompt_lookup)
+
+    def must_not_continue(self, what: str) -> None:
+        """Refuse settings for models that continue a prompt; `what` writes otherwise."""
+        changed = [name for name in CONTINUES if getattr(self, name) != getattr(type(self), name)]
+        if changed:
+            names = " and ".join(f"decode.{name}" for name in changed)
+            verb, them = ("is", "it") if len(changed) == 1 else ("are", "them")
+            raise UserError(f"{names} {verb} for language models; {what} ends by itself. Leave {them} out.")
 
     def _check_sampling(self) -> None:
         for field in fields(self):

@@ -11,7 +11,7 @@ import os
 import time
 from dataclasses import dataclass, replace
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -19,12 +19,13 @@ from regard.core.errors import UserError
 from regard.data.loader import Source, bounded
 from regard.families import family_of, two_tower
 from regard.families.base import Sizes
-from regard.families.flops import Part
+from regard.families.flops import Part, on_meta
 from regard.objectives.chunked_cross_entropy import CHUNK_BYTES
 from regard.runs.recipe import Recipe
 from regard.text.kinds import BYTE_SIZE
 from regard.training.energy import JOULES_PER_KWH, planned
 from regard.training.logging import clock, duration
+from regard.training.lora import Counts, adapt, counted
 from regard.training.optimizers import make_optimizer
 from regard.training.progress import Progress
 
@@ -167,6 +168,7 @@ def compared(grams: float) -> str:
 
 
 BYTES_TO_TRAIN = 16  # a parameter, its gradient and two moments, four bytes each
+BYTES_TO_KEEP = 4  # a parameter that does not learn
 TYPICAL = 25  # tokens in a sentence, where no data says otherwise
 
 
@@ -196,17 +198,29 @@ def training_flops(prepared: Prepared, tokens: int) -> float:
     return 3 * prepared.recipe.objective.passes * tree.flops * tokens / counted_tokens
 
 
+def parameter_counts(prepared: Prepared) -> Counts:
+    """Return the number of parameters, adapters included, and of those that learn."""
+    train, parameters = prepared.recipe.train, prepared.example()[0].parameters
+    if not getattr(train, "lora", 0):
+        return Counts(parameters, parameters)
+    return counted(on_meta(lambda: adapt(cast(Any, prepared).build(train.seed), train)))
+
+
+def bytes_to_train(counts: Counts) -> int:
+    return BYTES_TO_KEEP * (counts.all - counts.trained) + BYTES_TO_TRAIN * counts.trained
+
+
 def must_fit_memory(prepared: Prepared, device: torch.device) -> None:
     """Refuse what could never be: weights, gradients and both Adam moments alone fill more than the whole memory."""
-    parameters = prepared.example()[0].parameters
+    counts = parameter_counts(prepared)
     if device.type == "cuda":
         memory = torch.cuda.get_device_properties(device).total_memory
     else:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    needed = BYTES_TO_TRAIN * parameters
+    needed = bytes_to_train(counts)
     if needed > memory:
         raise UserError(
-            f"this model has {parameters:,} parameters, and training it needs at least {needed / 2**30:,.0f} GiB, but {device} "
+            f"this model has {counts.all:,} parameters, and training it needs at least {needed / 2**30:,.0f} GiB, but {device} "
             f"has {memory / 2**30:,.0f}; lower model.width, model.feedforward, model.layers or text.size."
         )
 
@@ -228,23 +242,30 @@ def spent(prepared: Prepared, progress: Progress, device: torch.device) -> CostR
 
 @dataclass(frozen=True)
 class Estimate:
-    parameters: int
-    bytes: int
+    parameters: Counts
+    lora: int
+    activations: int  # bytes
     precision: str
     batches_per_epoch: int
     ledger: CostReport
 
     def lines(self) -> list[str]:
         ledger, epochs = self.ledger, self.ledger.steps / self.batches_per_epoch
+        every, learn = self.parameters
         return [
-            f"parameters        {self.parameters:,}",
-            f"training memory   about {self.bytes / 2**20:,.0f} MiB (weights, gradients, Adam, activations of one micro-batch)",
+            f"parameters        {every:,}"
+            + (f"; train.lora={self.lora} trains {learn:,} of them ({learn / every:.2%})" if self.lora else ""),
+            f"training memory   about {self.mebibytes(self.parameters):,.0f} MiB (weights, gradients, Adam, activations of one "
+            "micro-batch)" + (f"; {self.mebibytes(Counts(every, every)):,.0f} MiB if all learned" if self.lora else ""),
             f"batches an epoch  {self.batches_per_epoch:,}; {ledger.steps:,} steps are {epochs:.1f} epochs",
             f"{ledger.unit:<17} about {ledger.tokens:,}",
             f"operations        about {ledger.speed()}",
             f"time              about {duration(ledger.seconds)} in {self.precision}, from a part of a step, measured here",
             f"energy            about {ledger.energy()}",
         ]
+
+    def mebibytes(self, parameters: Counts) -> float:
+        return (bytes_to_train(parameters) + self.activations) / 2**20
 
 
 def estimate(prepared: Prepared, device: torch.device) -> Estimate:
@@ -253,13 +274,13 @@ def estimate(prepared: Prepared, device: torch.device) -> Estimate:
     source = bounded(prepared.source(packed=False), recipe.train.examples_per_batch)
     batches = source.plan(0)
     tokens = round(recipe.train.steps * sum(source.count(rows) for rows in batches) / len(batches))
-    parameters = prepared.example()[0].parameters
     seconds = tokens * _seconds_per_token(prepared, source, device)
     vocabulary = max(len(tokenizer) for tokenizer in prepared.vocabularies.values())
     watts, how = planned(device)
     return Estimate(
-        parameters=parameters,
-        bytes=BYTES_TO_TRAIN * parameters + _activations(recipe, vocabulary, device),
+        parameters=parameter_counts(prepared),
+        lora=recipe.train.lora,
+        activations=_activations(recipe, vocabulary, device),
         precision=recipe.train.precision,
         batches_per_epoch=len(batches),
         ledger=CostReport(

@@ -24,6 +24,7 @@ from regard.runs.folder import CHECKPOINTS, Run
 from regard.runs.recipe import Recipe
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoint import Checkpoint
+from regard.training.lora import merged
 
 Body = TypeVar("Body", bound=nn.Module)
 KEEPS_VALUES = ("__get__", "__set__", "__setitem__", "requires_grad_", "detach_")  # of functions that end so
@@ -35,8 +36,14 @@ def load_model(run: Run, build: Callable[[], Body]) -> Body:
     weights = run.weights()
     with empty_parameters(run):
         model = build()
-    fill(model, weights)
+    fill(model, model_weights(run, weights), weights)
     return model
+
+
+def model_weights(run: Run, weights: Checkpoint) -> dict[str, Tensor]:
+    """Return the weights of a run's model in this checkpoint, low-rank adapters merged into them."""
+    tensors, scale = weights.tensors("model"), getattr(run.recipe.train, "lora_scale", 0.0)
+    return merged(tensors, scale) if scale else tensors
 
 
 @contextmanager
@@ -101,10 +108,10 @@ def assign(model: nn.Module, tensors: Mapping[str, Tensor], *, strict: bool = Tr
             setattr(model.get_submodule(module), name, loaded[0])
 
 
-def fill(model: nn.Module, weights: Checkpoint) -> None:
+def fill(model: nn.Module, tensors: Mapping[str, Tensor], weights: Checkpoint) -> None:
     """Load all weights of a checkpoint into a model that was built by `empty_parameters`."""
     try:
-        assign(model, weights.tensors("model"))
+        assign(model, tensors)
     except RuntimeError:  # torch lists every tensor that differs
         raise UserError(
             f"the weights in {weights.path} do not fit the model that recipe.toml and the tokenizer of the run describe; one of "

@@ -24,11 +24,12 @@ from regard.objectives import make_objective
 from regard.objectives.base import Loss, Objective
 from regard.runs.folder import Say
 from regard.runs.load import vocabulary_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, frozen
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, frozen, must_have_learned
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Validation
+from regard.training.lora import adapt
 
 T = TypeVar("T")
 
@@ -76,6 +77,9 @@ class Prepared:
         """Return the model as training begins with it."""
         model = self.build(self.recipe.train.seed)
         self.begin(model)
+        adapt(model, self.recipe.train)
+        if self.recipe.train.lora and self.start is not None:
+            must_have_learned(self.start, model)
         return frozen(model, self.recipe.task)
 
     def count(self, tokens: int, heads: Heads = MASKED_WORDS, scored: int | None = None) -> Part:

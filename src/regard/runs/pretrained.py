@@ -18,6 +18,8 @@ from regard.core.errors import UserError
 from regard.families import FAMILIES
 from regard.families.base import MASKED_WORDS, Heads
 from regard.interop.huggingface import read_public
+from regard.interop.huggingface.adapters import CONFIG as ADAPTER
+from regard.interop.huggingface.adapters import Adapter, is_adapter
 from regard.interop.huggingface.hub import local_folder
 from regard.interop.huggingface.sentence_transformers import Sentences, read_sentences
 from regard.interop.sentencepiece import read_public_tokenizer
@@ -26,7 +28,7 @@ from regard.model.heads import VectorsConfig
 from regard.model.mixers.feature_maps import is_drawn
 from regard.model.pruning import restored_weights
 from regard.runs.folder import Run
-from regard.runs.load import assign, empty_parameters, must_fit_weights, vocabulary_of
+from regard.runs.load import assign, empty_parameters, model_weights, must_fit_weights, vocabulary_of
 from regard.runs.recipe import Recipe, Tables, TaskConfig, build_recipe, typed_task
 from regard.runs.task import TASKS
 from regard.text.config import TextConfig
@@ -123,7 +125,7 @@ def start_of(name: str) -> InitCheckpoint:
 
 def _state(folder: Path) -> tuple[tuple[str, int], ...]:
     """Other than before where a file is: a run may have been trained on since it was last read. What is neither has none."""
-    if not any((folder / name).is_file() for name in ("recipe.toml", "config.json")):
+    if not any((folder / name).is_file() for name in ("recipe.toml", "config.json", ADAPTER)):
         return ()  # and may be as large as a disk
     return tuple(sorted((str(path), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()))
 
@@ -133,7 +135,9 @@ def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> InitCheckpoint:
     if (Path(name) / "recipe.toml").is_file():
         return start_of_run(Run.open(name))
     folder = local_folder(name)
-    public = read_public(folder)
+    adapter = Adapter(folder) if is_adapter(folder) else None
+    folder = folder if adapter is None else local_folder(adapter.base.removeprefix("hf:"))
+    public = read_public(folder, adapter)
     tokenizer = read_public_tokenizer(folder)
     if len(tokenizer) > public.vocabulary:
         raise UserError(
@@ -149,9 +153,8 @@ def start_of_run(run: Run) -> InitCheckpoint:
     must_fit_weights(run, run.recipe)
     tokenizer = Tokenizer.load(run.folder / "tokenizer.json", foreign=True)
     size = vocabulary_of(run.recipe, tokenizer)
-    weights = {
-        _plain(name): tensor for name, tensor in run.weights().tensors("model").items() if not name.startswith(LEFT_BEHIND)
-    }
+    tensors = model_weights(run, run.weights())
+    weights = {_plain(name): tensor for name, tensor in tensors.items() if not name.startswith(LEFT_BEHIND)}
     return InitCheckpoint(str(run.folder), settings_of(run), size, tokenizer, weights)
 
 
@@ -201,6 +204,16 @@ def frozen(model: Trained, task: TaskConfig) -> Trained:
         for part in (part for name, part in body.named_children() if name in READS):
             part.requires_grad_(False)
     return model
+
+
+def must_have_learned(start: InitCheckpoint, model: nn.Module) -> None:
+    """Refuse to freeze a weight of a model with adapters that did not come with its start: it would stay as it was drawn."""
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad and _plain(name) not in start.weights:
+            raise UserError(
+                f"task.init_from={start.name} has no {_plain(name)}, which train.lora would leave as it was drawn; leave "
+                "train.lora out, or start from a model that has it."
+            )
 
 
 TRAIN = {"steps": 1, "warmup": 0}  # of nothing

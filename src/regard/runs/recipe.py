@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.core.config import build, check_names, format_value, override, to_toml
 from regard.core.errors import UserError, nearest
@@ -21,6 +21,9 @@ from regard.families import FAMILIES
 from regard.objectives import OBJECTIVES
 from regard.runs.plugins import check_plugins, plugins_used
 from regard.runs.task import TASKS, Task
+
+if TYPE_CHECKING:
+    from regard.families.base import Family
 
 DEFAULT_TASK = "translation"
 HUB = "hf:"  # before the name of a model on the hub, so that no mistyped folder is looked for there
@@ -199,7 +202,22 @@ def build_recipe(tables: Tables) -> Recipe:
         if not fits and getattr(recipe.train, key) == value:
             given = f"train.{key}={format_value(value)}"
             raise UserError(f"{given} is for models made of blocks alone, and model.family={family.name} is not; leave it out.")
+    _check_lora(recipe, family)
     return recipe
+
+
+def _check_lora(recipe: Recipe, family: Family) -> None:
+    """Refuse adapters where there is nothing that they could adapt."""
+    if not (rank := getattr(recipe.train, "lora", 0)):
+        return
+    if not family.has("blocks") or family.has("replaced_token"):  # which is two models
+        raise UserError(
+            f"train.lora={rank} is for one model made of blocks alone, and model.family={family.name} is not; leave it out."
+        )
+    if not recipe.task.init_from:
+        raise UserError(f"train.lora={rank} adapts trained weights, which stay as they are; give task.init_from too.")
+    if recipe.task.freeze:
+        raise UserError(f"train.lora={rank} and task.freeze=true both say what of task.init_from learns; leave one of them out.")
 
 
 def check_sections(tables: Tables) -> dict[str, Any]:

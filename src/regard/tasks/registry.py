@@ -62,6 +62,7 @@ def adopted(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Pret
 
 
 def is_public(name: Path | str) -> bool:
-    """A Hugging Face folder, or a name on its hub; anything else should be a run."""
+    """A Hugging Face folder, of a model or of an adapter, or a name on its hub; anything else should be a run."""
     folder = Path(name)
-    return str(name).startswith(HUB) or ((folder / "config.json").is_file() and not (folder / "recipe.toml").exists())
+    described = any((folder / config).is_file() for config in ("config.json", "adapter_config.json"))
+    return str(name).startswith(HUB) or (described and not (folder / "recipe.toml").exists())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from regard.core.config import Bounds, Count, Fraction, check_bounds
-from regard.core.errors import UserError
+from regard.core.errors import UserError, nearest
 
 MAY_CHANGE = ("steps", "epochs", "minimum_steps", "warmup_limit", "accumulate", "fsdp", "snapshot_every", "threads")
 """Settings that may change when a run is resumed; all others decide its weights."""
@@ -15,6 +15,8 @@ AUTO = "auto"
 MOST_EPOCHS = 20
 """The most epochs that `minimum_steps` may cause."""
 WarmupLimit = Annotated[float, Bounds(0, 1, above=True)]
+ADAPTABLE = ("query", "key", "value", "out", "expand", "gate", "contract")
+"""The matrices that `lora_targets` may name: the projections of attention, and those of the feed-forward."""
 EVERY = ("validate_every", "checkpoint_every", "snapshot_every")
 
 
@@ -42,6 +44,10 @@ class TrainConfig:
     compile: bool = False  # the blocks, into fused kernels: minutes at the start, faster for hours
     fsdp: bool = False  # of several processes each holds a part of the model and its moments (FSDP2), not a copy (DDP)
     activation_checkpointing: bool = False  # a block's activations in the backward pass: far less memory, a third more time
+    lora: int = 0  # rank of adapters, which learn while the weights of `task.init_from` stay as they are; 0: all weights learn
+    lora_alpha: float = 16.0  # what an adapter adds is multiplied by lora_alpha / lora
+    lora_dropout: Fraction = 0.0  # of what an adapter reads
+    lora_targets: tuple[str, ...] = ADAPTABLE[:4]
     seed: int = 1
     log_every: Count = 20
     validate_every: int = 500  # steps; 0: once an epoch
@@ -69,6 +75,7 @@ class TrainConfig:
             raise UserError(
                 "train.optimizer=muon needs whole matrices, which train.fsdp=true cuts up; set one of them otherwise."
             )
+        self._check_lora()
         if self.average > self.keep:
             raise UserError(f"train.average={self.average} needs as many checkpoints kept; set train.keep={self.average}.")
         if self.decays and self.warmup_limit == 1 and self.steps and self.warmup_steps >= self.steps:
@@ -76,6 +83,29 @@ class TrainConfig:
                 f"train.warmup={self.warmup:g} leaves nothing of train.steps={self.steps} for the {self.schedule} decay; "
                 f"set train.warmup below {self.steps}, or to a share of all steps, such as 0.1."
             )
+
+    def _check_lora(self) -> None:
+        if self.lora < 0:
+            raise UserError(f"train.lora={self.lora} is the rank of adapters: give 1 or more, such as 8, or 0 for none.")
+        for key in ("lora_alpha", "lora_dropout", "lora_targets"):
+            if not self.lora and (value := getattr(self, key)) != getattr(type(self), key):
+                shown = ",".join(value) if isinstance(value, tuple) else value
+                raise UserError(f"train.{key}={shown} is for adapters; give train.lora=8 too, or leave it out.")
+        if not 0 < self.lora_alpha < float("inf"):
+            raise UserError(f"train.lora_alpha={self.lora_alpha} must be a number above 0, such as 16.")
+        if unknown := [name for name in self.lora_targets if name not in ADAPTABLE]:
+            raise UserError(f"train.lora_targets={unknown[0]} is no matrix of a block{nearest(unknown[0], ADAPTABLE)}")
+        if not self.lora_targets:
+            raise UserError(f"train.lora_targets names no matrix; give some of: {', '.join(ADAPTABLE)}.")
+        if self.lora and (self.optimizer == "muon" or self.fsdp):
+            given = "train.fsdp=true cuts up" if self.fsdp else "train.optimizer=muon is for"
+            instead = "leave train.fsdp out" if self.fsdp else "give train.optimizer=adamw"
+            raise UserError(f"{given} whole matrices, and with train.lora={self.lora} only thin ones learn; {instead}.")
+
+    @property
+    def lora_scale(self) -> float:
+        """Return what the product of an adapter's matrices is multiplied by; 0 without adapters."""
+        return self.lora_alpha / self.lora if self.lora else 0.0
 
     def steps_of(self, batches: int) -> int:
         """Return the steps of all epochs, of this many batches each; at least `minimum_steps`, in up to 20 epochs.

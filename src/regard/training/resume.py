@@ -24,6 +24,7 @@ from regard.training.checkpoint import NonFinite, Store
 from regard.training.checkpoint_files import read_tensors, write_tensors
 from regard.training.config import TrainConfig
 from regard.training.data_parallel import ParallelModel, Parts, weights
+from regard.training.lora import merged_state
 from regard.training.optimizers import flatten_optimizer, make_optimizer
 from regard.training.progress import Progress, done
 
@@ -69,7 +70,7 @@ def snapshot(store: Store, parallel: ParallelModel, step: int) -> None:
     """Write a snapshot of the weights into the folder of the run."""
     with parallel.world.fail_together(), parallel.unsharded() as model:
         if parallel.world.is_main:
-            write_snapshot(store.folder.parent, step, weights(model))
+            write_snapshot(store.folder.parent, step, merged_state(model))
 
 
 def resume(

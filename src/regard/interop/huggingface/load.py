@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -26,6 +26,9 @@ from regard.interop.huggingface.heads import as_heads, find_heads, read_labels
 from regard.interop.huggingface.mapping import Config, Layout
 from regard.interop.huggingface.registry import LAYOUTS
 from regard.interop.huggingface.tensors import from_public, short_name
+
+if TYPE_CHECKING:
+    from regard.interop.huggingface.adapters import Adapter
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
@@ -44,13 +47,17 @@ class Public:
     labels: tuple[str, ...] = ()  # of classes or tags
 
 
-def read_public(folder: Path) -> Public:
+def read_public(folder: Path, adapter: Adapter | None = None) -> Public:
+    """Read a public model, with a low-rank adapter added to it if one is given."""
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}; give one with {CONFIG} and {WEIGHTS}.")
     raw = read_object(folder / CONFIG, folder)
     layout = _layout(raw, folder / CONFIG)
+    raw = raw if adapter is None else adapter.described(raw)
     config, vocabulary, notes = understand(raw, layout, str(folder / CONFIG))
     tensors = _tensors(folder, layout.opened_by(raw))
+    if adapter is not None:
+        tensors = adapter.added_to(tensors, layout, config)
     names = {name: short_name(name, layout) for name in tensors}
     heads, unused = find_heads({*names.values()}, raw, layout, str(folder / CONFIG))
     config = layout.fitted(config, heads)
@@ -90,7 +97,7 @@ def _layout(raw: Mapping[str, Any], path: Path) -> Layout:
 
 def _tensors(folder: Path, model: str) -> dict[str, Tensor]:
     if (folder / WEIGHTS).exists():
-        return _file(folder / WEIGHTS, folder, None)
+        return read_tensor_file(folder / WEIGHTS, folder, None)
     if not (folder / INDEX).exists():
         raise _no_weights(folder, model)
     parts = read_object(folder / INDEX, folder).get("weight_map")
@@ -104,11 +111,11 @@ def _tensors(folder: Path, model: str) -> dict[str, Tensor]:
             raise UserError(
                 f"{folder / INDEX} names {quoted(part)!r}, which is no file of {folder}; download or copy that part too."
             )
-        tensors |= _file(folder / part, folder, [name for name in parts if parts[name] == part])
+        tensors |= read_tensor_file(folder / part, folder, [name for name in parts if parts[name] == part])
     return tensors
 
 
-def _file(path: Path, folder: Path, names: list[str] | None) -> dict[str, Tensor]:
+def read_tensor_file(path: Path, folder: Path, names: list[str] | None = None) -> dict[str, Tensor]:
     """Read all tensors of a file, or those of these names; they may be memory-mapped."""
     check_tensor_file(path, folder)
     try:

@@ -74,7 +74,7 @@ def suits(stack: Stack, head: VocabularyHead, x_SWD: Tensor) -> bool:
         return False
     linears = [module for module in chain(stack.modules(), head.modules()) if isinstance(module, Linear)]
     alike = all(weight.dtype == x_SWD.dtype and weight.is_contiguous() for weight in chain(stack.parameters(), head.parameters()))
-    return alike and all(linear.in_features % 16 == 0 for linear in linears)
+    return alike and all(type(linear) is Linear and linear.in_features % 16 == 0 for linear in linears)  # adapters add to it
 
 
 def _plain_parts(block: Block) -> bool:

@@ -57,10 +57,7 @@ class CaptionGenerator(TextPredictor):
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> CaptionGenerator:
-        if recipe.decode.stop or recipe.decode.sliding_window:
-            raise UserError(
-                "decode.stop and decode.sliding_window are for language models; a caption ends by itself. Leave them out."
-            )
+        recipe.decode.must_not_continue("a caption")
         return cls(*open_model(run, recipe, device, lambda size: Captioner(recipe.model, size, recipe.train.seed)), recipe.decode)
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -20,11 +20,13 @@ from regard.core.errors import UserError
 from regard.core.rng import derive_seed
 from regard.data.batching.pairs import pad
 from regard.decode.algorithm import CapturedGraphs
-from regard.decode.config import DecodeConfig
+from regard.decode.compact_cache import CompactInput
+from regard.decode.config import DecodeConfig, Sampling
+from regard.decode.prefix_cache import start_with_common_prefix
 from regard.decode.request import Hypothesis, SearchRequest
 from regard.decode.search import search
+from regard.decode.speculative import Speculation, SpeculativeInput
 from regard.families.gpt import GPT
-from regard.model.state.protocol import EncodedInput
 from regard.tasks.generated_text import StreamedText
 from regard.text.kinds import SPACE
 from regard.text.tokenizer import Tokenizer
@@ -72,6 +74,7 @@ class BatchGenerator:
     config: DecodeConfig
     window: int
     sessions: CapturedGraphs | None
+    speculation: Speculation | None = None
 
     @property
     def wanted(self) -> int:
@@ -122,17 +125,24 @@ class BatchGenerator:
 
     def _request(self, prompts: list[list[int]], limits: list[int], minimum: int, **others: Any) -> SearchRequest:
         encoded, first_S = self._read(prompts)
+        method, sessions = self.config.method, self.sessions
+        if self.speculation is not None:
+            assert isinstance(method, Sampling)
+            encoded = SpeculativeInput(encoded, prompts, self.speculation, method, others["seeds"], self.banned)
+            sessions = None  # how many passes there are depends on the text
+        elif self.config.cache != "full":
+            encoded = CompactInput(encoded, self.config.cache)
         return SearchRequest(
             encoded=encoded,
             sos=first_S,
             eos=self.end,
             limits=limits,
-            method=self.config.method,
+            method=method,
             minimum_length=minimum,
             banned=self.banned,
             banned_sequences=self.banned_words,
             prompts=prompts,
-            sessions=self.sessions,
+            sessions=sessions,
             **others,
         )
 
@@ -168,14 +178,17 @@ class BatchGenerator:
         full = len(text) > self.window or (draft.ids and len(text) >= self.window)
         return text[-max(1, self.window // 2) :] if self.config.sliding_window and full else text
 
-    def _read(self, prompts: list[list[int]]) -> tuple[EncodedInput, torch.Tensor]:
+    def _read(self, prompts: list[list[int]]) -> tuple[Any, torch.Tensor]:
         device = next(self.model.parameters()).device
         ids_BL, lengths_B = pad([np.array(prompt[:-1], dtype=np.int64) for prompt in prompts])
         first_S = torch.tensor([prompt[-1] for prompt in prompts], device=device)
-        return self.model.start(ids_BL.to(device), lengths_B.to(device)), first_S
+        start = partial(start_with_common_prefix, self.model) if self.config.share_prefix else self.model.start
+        return start(ids_BL.to(device), lengths_B.to(device)), first_S
 
     def _round(self, groups: list[list[Continuation]], nth: int, minimum: int) -> None:
         drafts = [draft for group in groups for draft in group]
+        if self.speculation is not None:
+            groups = [[draft] for draft in drafts]  # each with a row of its own
         seen = [self._seen(group[0]) for group in groups]
         seeds = [derive_seed(self.config.seed, "sample", draft.number, draft.nth, *([nth] if nth else [])) for draft in drafts]
         request = self._request(

@@ -15,6 +15,7 @@ from regard.data.sources.text import documents
 from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
 from regard.decode.request import Hypothesis, in_batches
+from regard.decode.speculative import Speculation
 from regard.families.gpt import GPT
 from regard.lens.alignment import Alignment
 from regard.metrics.likelihood import Choice, Ids, Likelihood, choose, log_probabilities
@@ -59,6 +60,7 @@ class TextGenerator(TextPredictor):
     decode: DecodeConfig
     window: int  # tokens that it sees
     sessions: CapturedGraphs | None = None  # on a GPU: recorded searches, to be replayed
+    speculation: Speculation | None = None  # what proposes tokens, if anything does
 
     example = "The following example shows how a function returns a value"
     subject = lazy("regard.tasks.translation.inspect:of_writer")
@@ -71,7 +73,8 @@ class TextGenerator(TextPredictor):
     def of(cls, source: Run | InitCheckpoint, recipe: Recipe, device: torch.device) -> TextGenerator:
         """Open a run, or a public checkpoint as it is."""
         model, tokenizer = open_model(source, recipe, device, lambda size: GPT(recipe.model, size))
-        return cls(model, tokenizer, recipe.decode, window_of(recipe))
+        proposes = speculation_of(recipe.decode, tokenizer, device)
+        return cls(model, tokenizer, recipe.decode, window_of(recipe), speculation=proposes)
 
     @property
     def start(self) -> int:
@@ -95,7 +98,7 @@ class TextGenerator(TextPredictor):
 
     def write(self, prompts: Sequence[str], first: int = 0, emit: Emit = silent) -> list[list[Written]]:
         """The samples of each prompt, or its n_best. `emit` hears the first text of the first prompt as it is written."""
-        pen = BatchGenerator(self.model, self.tokenizer, self.decode, self.window, self.sessions)
+        pen = BatchGenerator(self.model, self.tokenizer, self.decode, self.window, self.sessions, self.speculation)
         ids = [self._encode(prompt) for prompt in prompts]
         for prompt in ids:
             pen.check(prompt)
@@ -219,6 +222,32 @@ class TextGenerator(TextPredictor):
         """Return a generator for samples during training."""
         decode = DecodeConfig(search="sample", top_p=0.95, maximum_length=min(tokens, max(1, window // 2)), sliding_window=True)
         return cls(model, tokenizer, decode, window)  # it slides: what is cut out of a text may be more tokens by itself
+
+
+def speculation_of(config: DecodeConfig, tokenizer: Tokenizer, device: torch.device) -> Speculation | None:
+    """Return what `decode.prompt_lookup` or `decode.draft` proposes tokens by. A draft must have the same vocabulary."""
+    from regard.tasks.registry import open_run
+
+    if config.prompt_lookup:
+        return Speculation(config.prompt_lookup)
+    if not config.draft:
+        return None
+    plain = [
+        "decode.draft=",
+        "decode.draft_tokens=4",
+        "decode.prompt_lookup=0",
+        "decode.cache=full",
+        f"decode.weights={config.weights}",
+    ]
+    draft = open_run(config.draft, str(device), plain)
+    if not isinstance(draft, TextGenerator):
+        raise UserError(f"decode.draft={config.draft} is no language model; give one of the same vocabulary.")
+    if draft.tokenizer.fingerprint() != tokenizer.fingerprint():
+        raise UserError(
+            f"decode.draft={config.draft} has another vocabulary than this model; give a draft that was trained with the same "
+            "tokenizer, or decode.prompt_lookup."
+        )
+    return Speculation(config.draft_tokens, draft.model, draft.window)
 
 
 def _on_one_line(text: str) -> str:

@@ -91,10 +91,7 @@ class Translator:
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Translator:
         """Open a run's translator; the search and the data of its recipe may differ from training."""
         must_be_as_trained(run, recipe)
-        if recipe.decode.stop or recipe.decode.sliding_window:
-            raise UserError(
-                "decode.stop and decode.sliding_window are for language models; a translation ends by itself. Leave them out."
-            )
+        recipe.decode.must_not_continue("a translation")
         tokenizers = Tokenizers.load(run.folder, recipe.text.joint)
         model = load_model(run, lambda: build_translator(recipe, tokenizers))
         return cls(ready(model, recipe.decode.weights, device), tokenizers, recipe.decode, getattr(recipe.data, "columns", ()))
