@@ -25,6 +25,20 @@ RELEASED = {  # numbers of the weights that can be downloaded, tied matrices onc
     "roberta-large": 355_412_057,
     "camembert-base": 110_655_493,
     "distilbert": 66_985_530,
+    "tinyllama-1.1b": 1_100_048_384,
+    "llama2-7b": 6_738_415_616,
+    "llama2-13b": 13_015_864_320,
+    "llama2-70b": 68_976_648_192,
+    "llama3-8b": 8_030_261_248,
+    "llama3-70b": 70_553_706_496,
+    "llama3.2-1b": 1_235_814_400,
+    "llama3.2-3b": 3_212_749_824,
+    "mistral-7b": 7_241_732_096,
+    "qwen2-0.5b": 494_032_768,
+    "qwen2-1.5b": 1_543_714_304,
+    "qwen2-7b": 7_615_616_512,
+    "qwen3-0.6b": 596_049_920,
+    "qwen3-8b": 8_190_735_360,
 }
 
 

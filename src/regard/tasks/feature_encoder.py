@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.families import FAMILIES, build_model, family_of, marks_of
 from regard.families.base import Heads
-from regard.families.gpt import GPT
 from regard.model.block import Stack
 from regard.model.probe import layers
 from regard.runs.folder import Run, choose_device
@@ -72,7 +71,7 @@ def _of_start(start: InitCheckpoint, device: torch.device) -> Body:
         raise UserError(f"{start.name} is of the family {config.family}; a word is followed through the layers of {able}.")
     around, tokenizer = marks_of(config, start.tokenizer.roles), start.tokenizer
     if family.has("causal_lm"):
-        gpt = GPT(config, start.vocabulary)
+        gpt = build_model(config, vocabulary=start.vocabulary)
         start.fill(gpt)
         gpt.to(device).eval()
 

@@ -35,7 +35,7 @@ class Scheme(NamedTuple):
 
 
 SCHEMES: dict[str, Scheme] = {
-    "rotary": Scheme(lambda c, layers, causal: Rotary(c.key_width, c.rotary_base), "rotates"),
+    "rotary": Scheme(lambda c, layers, causal: Rotary(c.key_width, c), "rotates"),
     "relative": Scheme(
         lambda c, layers, causal: RelativeBias(c.heads, causal=causal, buckets=c.buckets, farthest=c.farthest), "biases"
     ),

@@ -5,12 +5,18 @@ The angle of pair i is position * base^(-2i/K). As in the public LLaMA checkpoin
 paper pairs neighbours, which is the same up to the order of coordinates. Nothing is learned. Cached keys stay rotated by their
 own position, so decoding rotates only the newest token.
 
+Scaling lets a trained model read longer texts. `linear` (Chen et al. 2023) divides every angle by a factor, as if positions lay
+closer together. `llama3` (Llama 3.1) divides only the slow ones: pairs that turn fewer than `rotary_low` times within the
+context of training are divided, pairs that turn more than `rotary_high` times are left, and those between go over smoothly.
+
 Dims: B batch, H heads, L length, K head width.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -28,23 +34,55 @@ class RotarySettings:
     """Recipe keys of model.position=rotary."""
 
     rotary_base: float = BASE  # of the slowest angle; larger for longer texts (LLaMA 3: 500000)
+    rotary_scaling: Literal["none", "linear", "llama3"] = "none"
+    rotary_factor: float = 1.0  # by which scaling divides angles
+    rotary_low: float = 1.0  # of llama3: turns within rotary_context; pairs with fewer are divided
+    rotary_high: float = 4.0  # of llama3: pairs with more are left
+    rotary_context: int = 8192  # of llama3: tokens of a text in training, before scaling
 
     def check_rotary(self) -> None:
         if not self.rotary_base > 1:
             raise UserError(f"model.rotary_base={self.rotary_base} must be above 1, such as {BASE:.0f}.")
         refuse_unused(self, RotarySettings, "position", "rotary")
+        scaled = self.rotary_scaling != "none"
+        if scaled != (self.rotary_factor > 1) or not self.rotary_factor >= 1:
+            raise UserError(
+                f"model.rotary_factor={self.rotary_factor} does not suit model.rotary_scaling={self.rotary_scaling}; scaling "
+                "divides by a factor above 1, such as 8, and none leaves it at 1."
+            )
+        llama3 = {"rotary_low": 1.0, "rotary_high": 4.0, "rotary_context": 8192}
+        for key, default in llama3.items() if self.rotary_scaling != "llama3" else ():
+            if getattr(self, key) != default:
+                raise UserError(
+                    f"model.{key}={getattr(self, key)} is for model.rotary_scaling=llama3; with {self.rotary_scaling} it does "
+                    "nothing: leave it out."
+                )
+        if not 0 < self.rotary_low < self.rotary_high:
+            raise UserError(f"model.rotary_low={self.rotary_low} must be above 0 and below rotary_high={self.rotary_high}.")
+        if self.rotary_context < 1:
+            raise UserError(f"model.rotary_context={self.rotary_context} must be at least 1, such as 8192.")
 
 
 class Rotary(Position):
-    def __init__(self, head_width: int, base: float = BASE) -> None:
+    def __init__(self, head_width: int, settings: RotarySettings) -> None:
         super().__init__()
-        self.head_width, self.base = head_width, base
+        self.head_width, self.settings = head_width, settings
+
+    def rates(self, device: torch.device) -> Tensor:
+        """Return rate_K, the angle in radians by which each of K / 2 pairs turns from one position to the next."""
+        s, even_K = self.settings, torch.arange(0, self.head_width, 2, device=device)
+        rate_K = s.rotary_base ** (-even_K.double() / self.head_width)
+        if s.rotary_scaling == "linear":
+            rate_K = rate_K / s.rotary_factor
+        elif s.rotary_scaling == "llama3":
+            turns_K = s.rotary_context * rate_K / (2 * math.pi)
+            kept_K = ((turns_K - s.rotary_low) / (s.rotary_high - s.rotary_low)).clamp(0, 1)
+            rate_K = rate_K * (kept_K + (1 - kept_K) / s.rotary_factor)
+        return rate_K.float()
 
     def over(self, view: View) -> Placement:
         at_BL, _ = view.positions()
-        even_K = torch.arange(0, self.head_width, 2, device=at_BL.device)
-        rate_K = (self.base ** (-even_K.double() / self.head_width)).float()
-        angle_B1LK = (at_BL[..., None].float() * rate_K).repeat(1, 1, 2)[:, None]
+        angle_B1LK = (at_BL[..., None].float() * self.rates(at_BL.device)).repeat(1, 1, 2)[:, None]
         return _Rotation(angle_B1LK.cos(), angle_B1LK.sin())
 
 

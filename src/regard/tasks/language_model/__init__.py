@@ -23,5 +23,5 @@ TASK = Task(
     single_texts=False,
     lens="",
     scored_on="only the text itself",
-    exports=("gpt",),
+    exports=("gpt", "llama"),
 )

@@ -16,6 +16,7 @@ from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
 from regard.decode.request import Hypothesis
+from regard.families import build_model
 from regard.families.gpt import GPT
 from regard.lens.alignment import Alignment
 from regard.metrics.likelihood import Ids, Likelihood, log_probabilities
@@ -74,13 +75,13 @@ class TextGenerator:
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> TextGenerator:
         must_be_as_trained(run, recipe)
         tokenizer = Tokenizer.load(run.folder / "tokenizer.json", foreign=True)
-        model = load_model(run, lambda: GPT(recipe.model, vocabulary_of(recipe, tokenizer)))
+        model = load_model(run, lambda: build_model(recipe.model, vocabulary=vocabulary_of(recipe, tokenizer)))
         return cls(ready(model, recipe.decode.weights, device), tokenizer, recipe.decode, window_of(recipe))
 
     @classmethod
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> TextGenerator:
         """A public checkpoint as it is."""
-        model = start.open(lambda: GPT(recipe.model, start.vocabulary))
+        model = start.open(lambda: build_model(recipe.model, vocabulary=start.vocabulary))
         return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe.decode, window_of(recipe))
 
     @property

@@ -11,6 +11,7 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.data.batching.windows import Windows
 from regard.data.loader import Source
+from regard.families import build_model
 from regard.families.flops import Part
 from regard.families.gpt import GPT
 from regard.objectives.base import Objective
@@ -36,7 +37,7 @@ class Texts(RunningText):
         return window_of(self.recipe)
 
     def build(self, seed: int) -> GPT:
-        return GPT(self.recipe.model, self.vocabulary_size, seed=seed)
+        return cast(GPT, build_model(self.recipe.model, seed, vocabulary=self.vocabulary_size))
 
     def objective(self) -> CausalLMLoss:
         return CausalLMLoss(self.recipe.objective)
