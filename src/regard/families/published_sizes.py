@@ -9,8 +9,8 @@
     DistilBERT   Sanh et al. 2019, table 3
     ELECTRA      Clark et al. 2020, tables 1 to 3 (parameters) and 6 (shapes); counted with its generator, stated without
     Transformer  Vaswani et al. 2017, tables 2 and 3
-    LLaMA        Touvron et al. 2023 (Llama 2), Grattafiori et al. 2024 (Llama 3), Zhang et al. 2024 (TinyLlama), Jiang et al. 2023
-                 (Mistral), Yang et al. 2024 and 2025 (Qwen2, Qwen3); their parameters are those of the released weights
+    LLaMA        Touvron et al. 2023 (Llama 2), Grattafiori et al. 2024 (Llama 3), Zhang et al. 2024 (TinyLlama), Jiang et al.
+                 2023 (Mistral), Yang et al. 2024 and 2025 (Qwen2, Qwen3); their parameters are those of the released weights
 
 Two rows of GPT-3's table 2.1 contradict themselves, as heads times head width is not the width: 1.3B (24 x 128, width 2,048) and
 13B (40 x 128, width 5,140). What agrees with table D.1 to its last digit is taken: 16 heads of 128, and a width of 5,120.

@@ -58,6 +58,17 @@ class VocabularyHead(nn.Module):
         return x_BLD if self.before is None else self.before(x_BLD)
 
 
+class Scale(nn.Module):
+    """Multiply vectors by one number."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x_BLD: Tensor) -> Tensor:
+        return x_BLD * self.factor
+
+
 def before_words(width: int, words_width: int, activation: Activation, epsilon: float) -> nn.Sequential:
     """BERT's layer between its body and its words, which are as wide as they are embedded."""
     return nn.Sequential(Linear(width, words_width), LAYERS[activation](), Norm(words_width, eps=epsilon))

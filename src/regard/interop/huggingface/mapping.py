@@ -86,6 +86,7 @@ class Entry:
     again: tuple[str, ...] = ()  # where else theirs may be stored, instead or once more
     inside: bool = True  # below the prefix of the body
     parts: tuple[str, ...] = ()  # rows of each of theirs, where they are not alike
+    row: bool = False  # theirs is the one row of a matrix, and zeros where it is missing
 
     def within(self, ours: str, theirs: str) -> Entry:
         return replace(self, ours=f"{ours}.{self.ours}", theirs=tuple(f"{theirs}.{name}" for name in self.theirs))
@@ -177,6 +178,12 @@ def sizes(config: Config, vocabulary: int, labels: int = 0, target: int = 0) -> 
     size |= {"gated F": config.feedforward if gated else 0, "plain F": 0 if gated else config.feedforward}
     target, apart = target or vocabulary, getattr(config, "tie", "output") in ("none", "inputs")
     size |= {"T": target, "own T": target if apart else 0, "tied T": 0 if apart else target}
+    size |= {"buckets": config.buckets, "heads": config.heads}
+    if isinstance(config, TransformerConfig):
+        one = config.tie in ("all", "inputs")  # matrix for source and target
+        size |= {"shared V": vocabulary if one else 0, "apart V": 0 if one else vocabulary, "apart T": 0 if one else target}
+        size |= {"normed E": width if config.embedding_norm else 0, "pre D": width if config.norm_placement == "pre" else 0}
+        size |= {"learned P": config.first_position + config.maximum_length if config.position == "learned" else 0}
     if isinstance(config, BERTConfig):
         words = config.words_width
         size |= {"P": config.first_position + config.maximum_length, "E": words, "S": config.segments}

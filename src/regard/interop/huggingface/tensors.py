@@ -81,7 +81,7 @@ def to_public(
                 raise UserError(f"{entry.ours} is not {entry.tied}; {layout.model_type} of transformers has one matrix for both.")
             continue
         for name, part in zip(entry.theirs, ours.detach().split(entry.rows(size))):
-            dense = (part.T if entry.transposed else part).to("cpu", torch.float32).contiguous()
+            dense = (part.T if entry.transposed else part[None] if entry.row else part).to("cpu", torch.float32).contiguous()
             public[prefix + name if entry.inside else name] = dense.clone() if dense.data_ptr() == part.data_ptr() else dense
     if left:
         raise UserError(f"The weight {next(iter(left))} has no place in a {layout.model_type} of transformers.")
@@ -121,11 +121,13 @@ def _once(stored: dict[str, Stored], entry: Entry, where: str) -> None:
 
 def _part(stored: dict[str, Stored], name: str, entry: Entry, rows: int, size: Mapping[str, int], where: str) -> Tensor:
     """Take one public tensor out of `stored`, transposed as ours are."""
+    if name not in stored and entry.row:
+        return torch.zeros(rows)
     if name not in stored:
         raise UserError(f"{where} has no tensor {name}; its weights are not all there, or not those of its config.json.")
     full, tensor = stored.pop(name)
     ours = (rows, *(size[letter] for letter in entry.shape[1:]))
-    expected = ours[::-1] if entry.transposed else ours
+    expected = ours[::-1] if entry.transposed else (1, *ours) if entry.row else ours
     if tensor.shape != expected:
         raise UserError(f"In {where} the tensor {full} has shape {tuple(tensor.shape)}; its config.json asks for {expected}.")
     if not tensor.is_floating_point():
@@ -137,4 +139,4 @@ def _part(stored: dict[str, Stored], name: str, entry: Entry, rows: int, size: M
             f"In {where} the tensor {full} has values that are NaN or infinite, or too large for float32; it computes nothing: "
             "download or copy it again, or train it again."
         )
-    return own.T if entry.transposed else own
+    return own.T if entry.transposed else own[0] if entry.row else own

@@ -1,6 +1,7 @@
 """Position schemes, the third axis of attention: mixer x visibility x position.
 
     sinusoidal, learned     vectors added to the input                          absolute.py
+    sinusoidal-halves       the same waves, all sines before all cosines        absolute.py
     rotary                  queries and keys turned by an angle                 rotary.py
     relative, alibi         numbers added to the scores, by distance            relative_bias.py
     transformer-xl          scores of a query with a distance                   transformer_xl.py
@@ -24,7 +25,7 @@ from regard.model.position.transformer_xl import TransformerXL
 if TYPE_CHECKING:
     from regard.model.block import BodyConfig
 
-ABSOLUTE = ("sinusoidal", "learned", "none")  # kinds that attention itself does not know of
+ABSOLUTE = ("sinusoidal", "sinusoidal-halves", "learned", "none")  # kinds that attention itself does not know of
 
 
 class Scheme(NamedTuple):

@@ -21,9 +21,10 @@ from regard.model.position.base import Position
 class Sinusoidal(Position):
     """Waves from the fastest, in radians a position, to one that is nearly `base` times as slow."""
 
-    def __init__(self, width: int, base: float = 10000.0, fastest: float = 1.0) -> None:
+    def __init__(self, width: int, base: float = 10000.0, fastest: float = 1.0, *, halves: bool = False) -> None:
+        """With `halves`, all sines come before all cosines, as in Marian and tensor2tensor; else they take turns."""
         super().__init__()
-        self.width, self.base, self.fastest = width, base, fastest
+        self.width, self.base, self.fastest, self.halves = width, base, fastest, halves
         # Whole numbers, which a model in half precision leaves as they are: rates rounded to bf16 would turn far positions wrong.
         self.register_buffer("even_K", torch.arange(0, width, 2), persistent=False)
         self.even_K: Tensor
@@ -31,7 +32,9 @@ class Sinusoidal(Position):
     def embed(self, positions_L: Tensor) -> Tensor:
         rate_K = (self.fastest * self.base ** (-self.even_K.double() / self.width)).float()
         angles_LK = positions_L[..., None].float() * rate_K
-        return torch.stack([angles_LK.sin(), angles_LK.cos()], -1).flatten(-2)[..., : self.width]
+        waves = angles_LK.sin(), angles_LK.cos()
+        vectors_LD = torch.cat(waves, -1) if self.halves else torch.stack(waves, -1).flatten(-2)
+        return vectors_LD[..., : self.width]
 
 
 def by_row_and_column(waves: Sinusoidal, cells_L: Tensor, columns: int) -> Tensor:
@@ -81,6 +84,7 @@ class InputPositions(Position):
         super().__init__()
         schemes: dict[str, Callable[[], Position]] = {
             "sinusoidal": lambda: Pixels(width, columns) if columns else Sinusoidal(width),
+            "sinusoidal-halves": lambda: Sinusoidal(width, halves=True),
             "learned": lambda: Learned(width, maximum, first),
         }
         self.kind, self.scheme = kind, schemes.get(kind, Position)()
