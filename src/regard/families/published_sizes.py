@@ -11,6 +11,9 @@
     Transformer  Vaswani et al. 2017, tables 2 and 3
     LLaMA        Touvron et al. 2023 (Llama 2), Grattafiori et al. 2024 (Llama 3), Zhang et al. 2024 (TinyLlama), Jiang et al.
                  2023 (Mistral), Yang et al. 2024 and 2025 (Qwen2, Qwen3); their parameters are those of the released weights
+    T5           Raffel et al. 2020; T5 1.1 and mT5 (Xue et al. 2021), ByT5 (Xue et al. 2022)
+    BART         Lewis et al. 2020, mBART (Liu et al. 2020) and OPUS-MT (Tiedemann & Thottingal 2020), as released; counted with
+                 the bias of each word, which is stated without
 
 Two rows of GPT-3's table 2.1 contradict themselves, as heads times head width is not the width: 1.3B (24 x 128, width 2,048) and
 13B (40 x 128, width 5,140). What agrees with table D.1 to its last digit is taken: 16 heads of 128, and a width of 5,120.
@@ -21,10 +24,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from regard.families.bart import BARTConfig
 from regard.families.bert import BERTConfig
 from regard.families.electra import ELECTRAConfig
 from regard.families.gpt import GPTConfig
 from regard.families.llama import LLaMAConfig
+from regard.families.marian import MarianConfig
+from regard.families.t5 import T5Config
 from regard.families.transformer import TransformerConfig
 from regard.model.block import BodyConfig
 
@@ -178,6 +184,48 @@ _LLAMAS = (
     _llama("qwen3-8b", QWEN3, (36, 4096, 32, 8, 12_288), 151_936, 8.19e9, **_QWEN3),
 )
 
+
+def _t5(name: str, paper: str, shape: tuple[int, int, int, int, int], vocabulary: int, stated: float, **parts: Any) -> Size:
+    """`shape` is layers, width, heads, head width, feed-forward width."""
+    layers, width, heads, head_width, feedforward = shape
+    sizes = {"layers": layers, "width": width, "heads": heads, "head_width": head_width, "feedforward": feedforward}
+    config = T5Config(**sizes, **parts)
+    return Size(name=name, title=name.replace("-", " "), paper=paper, config=config, vocabulary=vocabulary, stated=stated)
+
+
+T5 = "Raffel et al. 2020, Exploring the limits of transfer learning with a unified text-to-text Transformer"
+MT5 = "Xue et al. 2021, mT5: a massively multilingual pre-trained text-to-text Transformer"
+BYT5 = "Xue et al. 2022, ByT5: towards a token-free future with pre-trained byte-to-byte models"
+BART = "Lewis et al. 2020, BART: denoising sequence-to-sequence pre-training"
+MBART = "Liu et al. 2020, Multilingual denoising pre-training for neural machine translation"
+OPUS = "Tiedemann & Thottingal 2020, OPUS-MT: building open translation services for the world"
+_GEGLU: dict[str, Any] = {"feedforward_kind": "gated", "activation": "gelu_tanh", "tie": "inputs", "scaled_head": False}
+_LARGE: dict[str, Any] = {"width": 1024, "heads": 16, "feedforward": 4096, "layers": 12}
+_SEQ2SEQ = (
+    _t5("t5-small", T5, (6, 512, 8, 64, 2048), 32_128, 60e6),
+    _t5("t5-base", T5, (12, 768, 12, 64, 3072), 32_128, 220e6),
+    _t5("t5-large", T5, (24, 1024, 16, 64, 4096), 32_128, 770e6),
+    _t5("t5-3b", T5, (24, 1024, 32, 128, 16_384), 32_128, 2.8e9),
+    _t5("t5-11b", T5, (24, 1024, 128, 128, 65_536), 32_128, 11e9),
+    _t5("t5-1.1-small", T5, (8, 512, 6, 64, 1024), 32_128, 77e6, **_GEGLU),
+    _t5("t5-1.1-base", T5, (12, 768, 12, 64, 2048), 32_128, 248e6, **_GEGLU),
+    _t5("t5-1.1-large", T5, (24, 1024, 16, 64, 2816), 32_128, 783e6, **_GEGLU),
+    _t5("mt5-small", MT5, (8, 512, 6, 64, 1024), 250_112, 300e6, **_GEGLU),
+    _t5("mt5-base", MT5, (12, 768, 12, 64, 2048), 250_112, 580e6, **_GEGLU),
+    _t5("byt5-small", BYT5, (12, 1472, 6, 64, 3584), 384, 300e6, decoder_layers=4, **_GEGLU),
+    Size(name="bart-base", title="BART base", paper=BART, config=BARTConfig(), vocabulary=50_265, stated=140e6),
+    Size(name="bart-large", title="BART large", paper=BART, config=BARTConfig(**_LARGE), vocabulary=50_265, stated=406e6),
+    Size(
+        name="mbart-large",
+        title="mBART large",
+        paper=MBART,
+        config=BARTConfig(**_LARGE, norm_placement="pre", scaled_embeddings=True),
+        vocabulary=250_027,
+        stated=610e6,
+    ),
+    Size(name="opus-mt", title="OPUS-MT en-de", paper=OPUS, config=MarianConfig(), vocabulary=58_101, stated=74e6),
+)
+
 _ALL = (
     Size(
         name="gpt1",
@@ -218,6 +266,7 @@ _ALL = (
     _transformer("base", 512, 8, 0.1, 65e6, 100_000 * 25_000, 3.3e18),
     _transformer("big", 1024, 16, 0.3, 213e6, 300_000 * 25_000, 2.3e19),
     *_LLAMAS,
+    *_SEQ2SEQ,
 )
 
 SIZES: dict[str, Size] = {size.name: size for size in _ALL}
