@@ -9,7 +9,7 @@ case is computed every time. Dims: B rows (the lanes of all sentences), V vocabu
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -44,18 +44,22 @@ class Candidates:
         self.mask, self.fixed = ConstraintMask(constraints, device), fixed
 
     def allowed(
-        self, logits_BV: Tensor, step_1: Tensor, tail_BN: Tensor | None = None, forced_B1: Tensor | None = None
+        self,
+        logits_BV: Tensor,
+        step_1: Tensor,
+        tail_BN: Tensor | None = None,
+        forced_B1: Tensor | None = None,
+        text_BM: Tensor | None = None,
+        first: int = 0,
     ) -> AllowedTokens:
         """Return log-probabilities under the constraints; the arguments are those of `ConstraintMask.apply`."""
         allowed = AllowedTokens(*log_probabilities(logits_BV, fixed=self.fixed))
-        self.mask.apply(allowed.logprob_BV, step_1, tail_BN, forced_B1)
+        self.mask.apply(allowed.logprob_BV, step_1, tail_BN, forced_B1, text_BM, first)
         return allowed
 
-    def best(
-        self, logits_BV: Tensor, count: int, step_1: Tensor, tail_BN: Tensor | None = None, forced_B1: Tensor | None = None
-    ) -> TopCandidates:
+    def best(self, logits_BV: Tensor, count: int, step_1: Tensor, tail_BN: Tensor | None = None, *more: Any) -> TopCandidates:
         """Return the K = min(count, V) most probable tokens; of equally probable ones, the lower id comes first."""
-        allowed = self.allowed(logits_BV, step_1, tail_BN, forced_B1)
+        allowed = self.allowed(logits_BV, step_1, tail_BN, *more)
         if count == 1:
             token_BK = allowed.logprob_BV.argmax(1, keepdim=True)  # which returns the first of equals
         else:

@@ -13,15 +13,15 @@ from regard.decode.request import SearchRequest
 from regard.model.state.protocol import EncodedInput
 from regard.tasks.language_model.generate import BatchGenerator
 from regard.tasks.language_model.predict import TextGenerator
+from regard.tasks.output_marks import OutputMarks
 from regard.tasks.translation.predict import ROOM, Translator, longest
-from regard.text.specials import EOS, PAD, SOS
 from regard.text.tokenizer import Tokenizer
 
 STORY = 24  # tokens that a language model's search writes
 
 
 def of_translator(translator: Translator, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
-    source = [*translator.tokenizers.source.encode(text), EOS]
+    (source,) = translator.sources([text])
     (maximum,) = translator.decode.capped([min(len(source) + ROOM, longest(translator.model.config))])
     if len(forced) >= maximum or len(source) > longest(translator.model.config):
         raise UserError(f"that is more than the {maximum} tokens a translation of this text may have; give less.")
@@ -34,17 +34,15 @@ def of_reading(
     reading: EncodedInput, tokenizer: Tokenizer, config: DecodeConfig, maximum: int, beam: int, forced: Sequence[int]
 ) -> SearchTree:
     """Return the search tree of a decoder that has read its input and writes a text that ends by itself."""
-    must_be_pieces(forced, tokenizer, {PAD, SOS, EOS})
+    marks = OutputMarks.of(config, tokenizer)
+    must_be_pieces(forced, tokenizer, {marks.start, *marks.ends, *marks.banned})
     request = SearchRequest(
         encoded=reading,
-        sos=SOS,
-        eos=EOS,
         limits=[maximum],
-        method=BeamSettings(beam=beam, length_penalty=config.length_penalty, n_best=beam),
+        method=ranked(config, beam),
         minimum_length=config.minimum_length,
-        banned=(PAD, SOS),
         banned_sequences=[ids for word in config.banned_words if (ids := tokenizer.encode(word))],
-        forced=[forced],
+        **marks.request(config, len(tokenizer), tokenizer, forced, 1) | {"forced": [[*marks.first, *forced]]},
     )
     return trace_beam(request)
 
@@ -64,12 +62,18 @@ def of_writer(writer: TextGenerator, text: str, beam: int, forced: Sequence[int]
         sos=last,
         eos=pen.end,
         limits=[maximum],
-        method=BeamSettings(beam=beam, length_penalty=writer.decode.length_penalty, n_best=beam),
+        method=ranked(writer.decode, beam),
         banned=pen.banned,
         banned_sequences=pen.banned_words,
         forced=[forced],
     )
     return trace_beam(request)
+
+
+def ranked(config: DecodeConfig, beam: int) -> BeamSettings:
+    """Return the settings of a beam that keeps as many texts as it is wide."""
+    names = ("length_penalty", "length_formula", "early_stopping", "rank_cut")
+    return BeamSettings(beam=beam, n_best=beam, **{name: getattr(config, name) for name in names})
 
 
 def must_be_pieces(forced: Sequence[int], tokenizer: Tokenizer, never: set[int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import torch
@@ -29,6 +30,7 @@ from regard.runs.recipe import Recipe
 from regard.tasks.corpus import text_pieces
 from regard.tasks.language_model.generate import BatchGenerator, Continuation
 from regard.tasks.language_model.perplexity import Perplexity, TestText
+from regard.tasks.output_marks import OutputMarks
 from regard.tasks.streaming import StreamedText, silent
 from regard.text.tokenizer import Tokenizer
 
@@ -95,8 +97,15 @@ class TextGenerator:
     @property
     def start(self) -> int:
         """Return the token that a text without a prompt starts from, and that the first token of a text is predicted from."""
+        if self.before:
+            return self.before[-1]
         roles = self.tokenizer.roles
         return next(i for i in (roles.eos, roles.sos, roles.unk, 0) if i is not None)
+
+    @cached_property
+    def before(self) -> list[int]:
+        """Return the tokens before every prompt: decode.start, such as LLaMA's <s>."""
+        return [OutputMarks.of(self.decode, self.tokenizer).start] if self.decode.start else []
 
     @overload
     def __call__(self, prompt: str) -> str: ...
@@ -132,7 +141,7 @@ class TextGenerator:
         return results
 
     def _encode(self, prompt: str) -> list[int]:
-        return self.tokenizer.encode(prompt) or [self.start]
+        return [*self.before, *self.tokenizer.encode(prompt)] or [self.start]
 
     def _drafts(self, number: int, prompt: list[int], emit: Emit) -> list[Continuation]:
         stops = [stop.replace("\\n", "\n") for stop in self.decode.stop]  # a newline is hard to type on a command line

@@ -25,20 +25,29 @@ from regard.model.block import Stack
 from regard.tasks.generated_text import GeneratedText
 from regard.tasks.language_model.predict import LOOKED_AT, TextGenerator
 from regard.tasks.translation.predict import Translator, longest
-from regard.text.specials import EOS, SOS
+
+
+def _framed(translator: Translator, text: str) -> token_rows.TokenRow:
+    """Return a text as the encoder reads it, with the special tokens around it."""
+    (ids,), words = translator.sources([text]), token_rows.typed(translator.tokenizers.source, text)
+    count = len(words.ids)
+    at = next((n for n in range(len(ids)) if list(ids[n : n + count]) == list(words.ids)), 0)
+    tokenizer = translator.tokenizers.source
+    return token_rows.mark(tokenizer, *ids[:at]) + words + token_rows.mark(tokenizer, *ids[at + count :])
 
 
 def of_translator(translator: Translator, text: str, target: str | None, hypothesis: int | None) -> Subject:
     """Return the subject of a translation: the given one, or number `hypothesis` of a search, the best if None."""
-    source, aim = translator.tokenizers
+    aim = translator.tokenizers.target
     if target is not None:
         side, told, finished = token_rows.typed(aim, target), target, True
     else:
         found = _found(translator, text, hypothesis)
         side, told, finished = token_rows.written(aim, found.ids), found.text, found.finished
     room = longest(translator.model.config)
-    encoder = token_rows.typed(source, text) + token_rows.mark(source, EOS)
-    decoder, outputs = token_rows.mark(aim, SOS) + side, side + token_rows.mark(aim, EOS)
+    encoder = _framed(translator, text)
+    start, end = token_rows.mark(aim, translator.marks.start), token_rows.mark(aim, *translator.marks.ends[:1])
+    decoder, outputs = start + side, side + end
     for what, given in (("text", encoder), ("translation", decoder)):
         if len(given) > room and (what == "text" or target is not None):
             raise UserError(f"the {what} is {len(given):,} tokens long, but this model has {room:,} positions; give less.")

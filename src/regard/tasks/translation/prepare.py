@@ -102,6 +102,7 @@ def read_split(recipe: Recipe, split: str) -> list[Pair]:
 
 def read_to_learn(recipe: Recipe) -> tuple[list[Pair], list[Pair]]:
     """Training and validation; of a share that is held out, all translations of a sentence are on one side."""
+    recipe.data.check_complete()
     train = read_split(recipe, "train")
     if recipe.data.valid or not recipe.data.valid_fraction:
         return train, read_split(recipe, "valid")
