@@ -25,13 +25,13 @@ Dims: S sentences, W lanes, B = S x W, K candidates of a lane, C candidates of a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.decode.algorithm import BufferSizes, Progress
-from regard.decode.candidates import Candidates
+from regard.decode.candidates import Candidates, RankedCandidates, rank
 from regard.decode.config import BeamSettings
 from regard.decode.request import Hypothesis, SearchRequest, length_divisor
 from regard.model.state.protocol import RowCompaction
@@ -168,7 +168,7 @@ class BeamSearch:
         alive = [paths.path(node, length - 1) for node, total in zip(nodes, totals) if total > -torch.inf]
         if not finished and not alive:
             alive = [paths.path(paths.parents[0][length - 1], length - 2)]
-        alike = {"length_penalty": settings.length_penalty, "formula": settings.length_formula}
+        alike: dict[str, Any] = {"length_penalty": settings.length_penalty, "formula": settings.length_formula}
         ends = self.constraints.ends
         found = [Hypothesis.of(*path, finished=path[0][-1] in ends, **alike) for path in finished]  # else cut, but ranked
         if not (settings.rank_cut and finished):
@@ -203,33 +203,6 @@ class Lanes(NamedTuple):
             finished_score_SN=zeros(settings.kept, dtype=torch.float64),
             finished_node_SN=zeros(settings.kept),
         )
-
-
-class RankedCandidates(NamedTuple):
-    """One-token continuations of a sentence's lanes, most probable first."""
-
-    lane_SC: Tensor  # the lane continued
-    token_SC: Tensor
-    logprob_SC: Tensor
-    total_SC: Tensor
-
-
-def rank(total_SW: Tensor, logprob_BK: Tensor, token_BK: Tensor, count: int) -> RankedCandidates:
-    """Return the `count` best continuations of each sentence, of the K of each lane.
-
-    Of equal totals, the better lane comes first.
-    """
-    sentences, lanes = total_SW.shape
-    logprob_SWK = logprob_BK.view(sentences, lanes, -1)
-    total_SN = (total_SW[..., None] + logprob_SWK).flatten(1)
-    total_SN, index_SN = total_SN.sort(dim=1, descending=True, stable=True)
-    index_SC = index_SN[:, :count]
-    return RankedCandidates(
-        lane_SC=index_SC // logprob_SWK.shape[2],
-        token_SC=token_BK.view(sentences, -1).gather(1, index_SC),
-        logprob_SC=logprob_SWK.flatten(1).gather(1, index_SC),
-        total_SC=total_SN[:, :count],
-    )
 
 
 class PathTree(NamedTuple):

@@ -67,6 +67,33 @@ class Candidates:
         return TopCandidates(allowed.logprobs_of(token_BK), token_BK, allowed.broken_B)
 
 
+class RankedCandidates(NamedTuple):
+    """One-token continuations of a sentence's lanes, most probable first."""
+
+    lane_SC: Tensor  # the lane continued
+    token_SC: Tensor
+    logprob_SC: Tensor
+    total_SC: Tensor
+
+
+def rank(total_SW: Tensor, logprob_BK: Tensor, token_BK: Tensor, count: int) -> RankedCandidates:
+    """Return the `count` best continuations of each sentence, of the K of each lane.
+
+    Of equal totals, the better lane comes first.
+    """
+    sentences, lanes = total_SW.shape
+    logprob_SWK = logprob_BK.view(sentences, lanes, -1)
+    total_SN = (total_SW[..., None] + logprob_SWK).flatten(1)
+    total_SN, index_SN = total_SN.sort(dim=1, descending=True, stable=True)
+    index_SC = index_SN[:, :count]
+    return RankedCandidates(
+        lane_SC=index_SC // logprob_SWK.shape[2],
+        token_SC=token_BK.view(sentences, -1).gather(1, index_SC),
+        logprob_SC=logprob_SWK.flatten(1).gather(1, index_SC),
+        total_SC=total_SN[:, :count],
+    )
+
+
 def log_probabilities(logits_BV: Tensor, *, fixed: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return logprob_BV, which rows are empty (minus infinity throughout), and which are broken; both kinds of row are NaN."""
     logprob_BV = logits_BV.log_softmax(-1, dtype=torch.float32)

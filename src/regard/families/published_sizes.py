@@ -144,8 +144,14 @@ def _llama(
     """`shape` is layers, width, heads, key heads, feed-forward width."""
     layers, width, heads, kv_heads, feedforward = shape
     title = name.replace("-", " ").title().replace("Tinyllama", "TinyLlama")
-    sizes = {"layers": layers, "width": width, "heads": heads, "kv_heads": kv_heads % heads, "feedforward": feedforward}
-    config = LLaMAConfig(**sizes, **parts)
+    sizes: dict[str, Any] = {
+        "layers": layers,
+        "width": width,
+        "heads": heads,
+        "kv_heads": kv_heads % heads,
+        "feedforward": feedforward,
+    }
+    config = LLaMAConfig(**(sizes | parts))
     return Size(name=name, title=title, paper=paper, config=config, vocabulary=vocabulary, stated=stated, tokens=tokens)
 
 
@@ -188,8 +194,14 @@ _LLAMAS = (
 def _t5(name: str, paper: str, shape: tuple[int, int, int, int, int], vocabulary: int, stated: float, **parts: Any) -> Size:
     """`shape` is layers, width, heads, head width, feed-forward width."""
     layers, width, heads, head_width, feedforward = shape
-    sizes = {"layers": layers, "width": width, "heads": heads, "head_width": head_width, "feedforward": feedforward}
-    config = T5Config(**sizes, **parts)
+    sizes: dict[str, Any] = {
+        "layers": layers,
+        "width": width,
+        "heads": heads,
+        "head_width": head_width,
+        "feedforward": feedforward,
+    }
+    config = T5Config(**(sizes | parts))
     return Size(name=name, title=name.replace("-", " "), paper=paper, config=config, vocabulary=vocabulary, stated=stated)
 
 

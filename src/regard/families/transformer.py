@@ -101,13 +101,9 @@ class Transformer(nn.Module):
         written = attention_position(config, decoder_layers, causal=True)
         self.decoder = Stack(config, decoder_layers, "decoder", cross=True, position=written)
         self.stack_dropout = nn.Dropout(config.stack_dropout)
-        self.head = VocabularyHead(
-            config.width,
-            target_vocabulary,
-            self.target.tokens if config.tie in ("all", "output") else None,
-            bias=config.head_bias,
-            before=Scale(config.width**-0.5) if config.scaled_head else None,
-        )
+        tied = self.target.tokens if config.tie in ("all", "output") else None
+        before = Scale(config.width**-0.5) if config.scaled_head else None
+        self.head = VocabularyHead(config.width, target_vocabulary, tied, config.head_bias, before)
         initialise(self, seed)
         if not config.scaled_embeddings and (config.scaled_head or config.tie in ("inputs", "none")):
             with torch.no_grad():  # no factor will give them unit variance, so they start with it (T5)

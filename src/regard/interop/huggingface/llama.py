@@ -168,6 +168,7 @@ def _as_stored(config: Config, heads: Sequence[str], tensors: Mapping[str, Tenso
     """Where both matrices are there and differ, they are two, whatever config.json says: so transformers opens it."""
     head, words = tensors.get("lm_head.weight"), tensors.get("embed_tokens.weight")
     apart = head is not None and words is not None and not (head.shape == words.shape and torch.equal(head, words))
+    assert isinstance(config, LLaMAConfig)
     return replace(config, tie="none") if apart else config
 
 

@@ -132,7 +132,7 @@ def _theirs(settings: Settings) -> Settings:
         "encoder_layers": settings["encoder_layers"] or settings["layers"],
         "decoder_layers": settings["decoder_layers"] or settings["layers"],
         "head_width": settings["head_width"] or settings["width"] // settings["heads"],
-        "projection": ("gated-" if gated else "") + names.get(activation, activation),
+        "projection": ("gated-" if gated else "") + str(names.get(activation, activation)),
         "tied": settings["tie"] == "all",
         "scaled_outputs": settings["scaled_head"],
         "positions": settings["maximum_length"],
@@ -143,6 +143,7 @@ def _as_stored(config: Config, heads: Sequence[str], tensors: Mapping[str, Tenso
     head = tensors.get("lm_head.weight")
     words = next((tensors[name] for name in ("shared.weight", "encoder.embed_tokens.weight") if name in tensors), None)
     apart = head is not None and words is not None and not (head.shape == words.shape and torch.equal(head, words))
+    assert isinstance(config, T5Config)
     return replace(config, tie="inputs" if apart else "all")
 
 

@@ -30,37 +30,34 @@ BASE = 10_000.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class RotarySettings:
+class Llama3Settings:
+    """Recipe keys of model.rotary_scaling=llama3."""
+
+    rotary_low: float = 1.0  # turns within rotary_context; pairs with fewer are divided
+    rotary_high: float = 4.0  # pairs with more are left
+    rotary_context: int = 8192  # tokens of a text in training, before scaling
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotarySettings(Llama3Settings):
     """Recipe keys of model.position=rotary."""
 
     rotary_base: float = BASE  # of the slowest angle; larger for longer texts (LLaMA 3: 500000)
     rotary_scaling: Literal["none", "linear", "llama3"] = "none"
     rotary_factor: float = 1.0  # by which scaling divides angles
-    rotary_low: float = 1.0  # of llama3: turns within rotary_context; pairs with fewer are divided
-    rotary_high: float = 4.0  # of llama3: pairs with more are left
-    rotary_context: int = 8192  # of llama3: tokens of a text in training, before scaling
 
     def check_rotary(self) -> None:
         if not self.rotary_base > 1:
             raise UserError(f"model.rotary_base={self.rotary_base} must be above 1, such as {BASE:.0f}.")
         refuse_unused(self, RotarySettings, "position", "rotary")
-        scaled = self.rotary_scaling != "none"
-        if scaled != (self.rotary_factor > 1) or not self.rotary_factor >= 1:
+        refuse_unused(self, Llama3Settings, "rotary_scaling", "llama3")
+        if not self.rotary_factor >= 1 or (self.rotary_scaling != "none") != (self.rotary_factor > 1):
             raise UserError(
                 f"model.rotary_factor={self.rotary_factor} does not suit model.rotary_scaling={self.rotary_scaling}; scaling "
                 "divides by a factor above 1, such as 8, and none leaves it at 1."
             )
-        llama3 = {"rotary_low": 1.0, "rotary_high": 4.0, "rotary_context": 8192}
-        for key, default in llama3.items() if self.rotary_scaling != "llama3" else ():
-            if getattr(self, key) != default:
-                raise UserError(
-                    f"model.{key}={getattr(self, key)} is for model.rotary_scaling=llama3; with {self.rotary_scaling} it does "
-                    "nothing: leave it out."
-                )
-        if not 0 < self.rotary_low < self.rotary_high:
-            raise UserError(f"model.rotary_low={self.rotary_low} must be above 0 and below rotary_high={self.rotary_high}.")
-        if self.rotary_context < 1:
-            raise UserError(f"model.rotary_context={self.rotary_context} must be at least 1, such as 8192.")
+        if not 0 < self.rotary_low < self.rotary_high or self.rotary_context < 1:
+            raise UserError("model.rotary_low must be above 0 and below model.rotary_high, and model.rotary_context at least 1.")
 
 
 class Rotary(Position):

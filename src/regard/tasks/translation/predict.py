@@ -24,7 +24,6 @@ from regard.metrics.bleu import Scores, corpus_scores
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run, choose_device
 from regard.runs.load import load_model, must_be_as_trained, ready
-from regard.runs.pretrained import InitCheckpoint
 from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
 from regard.tasks.limits import LONGEST_SOURCE
@@ -34,6 +33,7 @@ from regard.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from regard.decode.beam_trace import SearchTree
     from regard.lens.subject import Subject
+    from regard.runs.pretrained import InitCheckpoint
 
 ROOM = 50  # tokens that an output may be longer than its source (Vaswani et al. 2017, section 6.1)
 
