@@ -169,8 +169,8 @@ class BeamSearch:
         if not finished and not alive:
             alive = [paths.path(paths.parents[0][length - 1], length - 2)]
         alike: dict[str, Any] = {"length_penalty": settings.length_penalty, "formula": settings.length_formula}
-        ends = self.constraints.ends
-        found = [Hypothesis.of(*path, finished=path[0][-1] in ends, **alike) for path in finished]  # else cut, but ranked
+        tokens = self.constraints.ends
+        found = [Hypothesis.of(*path, finished=path[0][-1] in tokens, **alike) for path in finished]  # else cut, but ranked
         if not (settings.rank_cut and finished):
             found += [Hypothesis.of(*path, finished=False, **alike) for path in alive]
         return found[: settings.n_best]

@@ -84,9 +84,10 @@ def frame_sources(tokenizer: Tokenizer, texts: Sequence[str], marks: OutputMarks
 
 
 def _ids(tokenizer: Tokenizer, names: Sequence[str], key: str) -> tuple[int, ...]:
-    found = [tokenizer.raw.token_to_id(name) for name in names]
-    if None in found:
-        name = names[found.index(None)]
-        specials = [str(tokenizer.raw.id_to_token(i)) for i in sorted(tokenizer.specials)]
-        raise UserError(f"decode.{key}={name!r} is no token of this vocabulary{nearest(name, specials)}")
+    found = list[int]()
+    for name in names:
+        if (i := tokenizer.raw.token_to_id(name)) is None:
+            specials = [str(tokenizer.raw.id_to_token(i)) for i in sorted(tokenizer.specials)]
+            raise UserError(f"decode.{key}={name!r} is no token of this vocabulary{nearest(name, specials)}")
+        found.append(i)
     return tuple(found)
