@@ -22,12 +22,12 @@ from benchmarks.peers import joeynmt
 from benchmarks.peers.apart import Abroad, Apart
 from benchmarks.peers.marian import marian
 from benchmarks.steps import CUDA, DEVICE
+from regard.decode.algorithm import sessions_on
 from regard.decode.config import BeamSettings
-from regard.decode.cuda_graphs import sessions_on
 from regard.decode.request import SearchRequest
 from regard.decode.search import search
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.model.packed_linear import pack
+from regard.model.layers import pack
 from regard.text.specials import EOS, PAD, SOS
 
 VOCABULARY, SOURCE, OUTPUT, BEAM = 32_000, 24, 32, 4

@@ -17,12 +17,12 @@ from torch import Tensor
 from benchmarks.measure import Row, alternate, row, versions, write
 from benchmarks.peers.gpt2 import gpt2
 from benchmarks.steps import CUDA, DEVICE
+from regard.decode.algorithm import sessions_on
 from regard.decode.config import DecodeConfig
-from regard.decode.cuda_graphs import sessions_on
 from regard.decode.request import SearchRequest
 from regard.decode.search import search
 from regard.families.gpt import GPT, GPTConfig
-from regard.model.packed_linear import pack
+from regard.model.layers import pack
 from regard.tasks.language_model.predict import TextGenerator
 from regard.text.tokenizer import Tokenizer
 

@@ -22,8 +22,8 @@ from regard.families.recurrent import RecurrentConfig
 from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.recipe import Recipe, load_recipe
 from regard.tasks.dialogue.prepare import read_test
+from regard.tasks.predictor import EvaluationResult
 from regard.tasks.registry import open_run
-from regard.tasks.results import EvaluationResult
 
 PIECES, WIDTH = 6000, 256
 READ = ["data.replies=every", "text.lowercase=true", "train.keep=1", "decode.batch_tokens=16384"]

@@ -29,7 +29,7 @@ from regard.data.sources.records import json_records
 from regard.runs.init_recipe import load_recipe_to_train
 from regard.tasks.classification.distillation import Distilled, alternated, some
 from regard.tasks.classification.predict import TextClassifier
-from regard.tasks.classification.prepare import read_split
+from regard.tasks.classification.prepare import read_labelled_split
 from regard.tasks.registry import open_run
 
 SEEDS = (1, 2, 3)
@@ -76,7 +76,7 @@ def raced(found: Taught, data: Sequence[str]) -> float:
     teacher, student = (open_run(run, "cpu") for run in found.runs)
     assert isinstance(teacher, TextClassifier)
     assert isinstance(student, TextClassifier)
-    test = read_split(load_recipe_to_train("distil", [f"objective.teacher={found.runs[0]}", *data, COLUMNS]), "test")
+    test = read_labelled_split(load_recipe_to_train("distil", [f"objective.teacher={found.runs[0]}", *data, COLUMNS]), "test")
     slow, fast = alternated((teacher, student), some(test))
     return statistics.median(a / b for a, b in zip(slow, fast))
 

@@ -67,7 +67,7 @@ def budget(lengths: np.ndarray, texts: int) -> int:
 
 
 def read(prepared: Prepared, split: str) -> Labelled:
-    examples = prepare.read_split(prepared.recipe, split)
+    examples = prepare.read_labelled_split(prepared.recipe, split)
     return [example.text for example in examples], prepared.labels.numbers(examples, split).tolist()
 
 

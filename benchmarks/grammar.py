@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from benchmarks import measure
 from benchmarks.real import DATA, MINILM, folder
-from regard.commands.baselines import fresh, trees
+from regard.commands.subjects import fresh, trees
 from regard.data.sources.conllu import read_conllu
 from regard.lens.analyses.relations import Relation, Relations, relation_scores
 from regard.tasks.registry import open_run
@@ -51,14 +51,15 @@ def together(found: Sequence[Relation], which: str) -> float:
 
 def main() -> None:
     found = measured()
-    often = [relation for relation in found.found if relation.count >= LEAST]
+    often = [relation for relation in found.relations if relation.count >= LEAST]
     ahead = [relation for relation in often if relation.accuracy > relation.offset_accuracy]
     setting = (
         f"MiniLM-L6 (72 heads), {found.sentences:,} sentences: heads and offsets are chosen on every other one and scored on the "
         f"rest. Marks and the word itself do not count as looked at. {len(ahead)} of {len(often)} relations that are scored "
         f"{LEAST} times or more are found more often by a head than by any fixed offset. Of all words, each by its relation's "
-        f"own: {together(found.found, 'accuracy'):.1%} by heads, {together(found.found, 'offset_accuracy'):.1%} by offsets, "
-        f"{together(found.found, 'random'):.1%} by heads with random weights."
+        f"own: {together(found.relations, 'accuracy'):.1%} by heads, "
+        f"{together(found.relations, 'offset_accuracy'):.1%} by offsets, "
+        f"{together(found.relations, 'random'):.1%} by heads with random weights."
     )
     columns = ["relation", "scored", "direction", "best head", "finds it", "best offset", "finds it", "random weights"]
     table: measure.Table = {"title": "Relations, by how often they are scored", "columns": columns, "rows": rows(often)}

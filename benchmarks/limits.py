@@ -22,9 +22,8 @@ from benchmarks.lra import recorded, typed, whole
 from benchmarks.measure import Table
 from benchmarks.steps import DEVICE
 from regard.commands.train import train_run
-from regard.data.lra import generate_sequences
-from regard.data.lra.listops import depths
-from regard.data.lra.sequences import Sequences
+from regard.data.lra import Sequences, generate_sequences
+from regard.data.lra.formal import depths
 from regard.runs.recipe import load_recipe
 from regard.tasks.classification.predict import TextClassifier
 from regard.tasks.registry import open_run

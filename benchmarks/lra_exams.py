@@ -121,7 +121,7 @@ def examine_small(task: str, variant: str, seed: int, given: Sequence[str]) -> d
 
 def typed_for_a_cpu(recipe: str) -> list[str]:
     """The settings of the command in a recipe's head that a CPU does in minutes."""
-    lines = resources.files("regard.runs.recipes").joinpath(f"{recipe}.toml").read_text("utf-8").splitlines()
+    lines = resources.files("regard.runs").joinpath("recipes", f"{recipe}.toml").read_text("utf-8").splitlines()
     (command,) = [line for line in lines if line.startswith(f"#   regard train {recipe} ") and "train.precision=fp32" in line]
     return command.split()[4:]
 

@@ -23,8 +23,7 @@ from benchmarks.lines import IMAGES, draw
 from benchmarks.measure import alternate, write
 from regard.commands.prune import Wish, pruned_answers, pruning_curve, ranked
 from regard.core.errors import UserError
-from regard.lens.analyses.importance import Importance
-from regard.lens.analyses.pruning_curve import PruningCurve, order_of_removal, without_first
+from regard.lens.analyses.importance import Importance, PruningCurve, order_of_removal, without_first
 from regard.model.probe import attentions
 from regard.runs.folder import Run, choose_device
 from regard.runs.protocols import Predictor

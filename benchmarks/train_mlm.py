@@ -12,9 +12,8 @@ from benchmarks.measure import alternate, row, versions, write
 from benchmarks.peers.bert import bert
 from benchmarks.steps import CUDA, DEVICE, must_agree, ours, theirs, times
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.batching.masked import MaskedBatch, MaskedPassages, Masking
+from regard.data.batching.masked import MaskedBatch, MaskedPassages, Masking, Passages
 from regard.data.batching.pairs import Ragged
-from regard.data.batching.passages import Passages
 from regard.families.bert import BERT, BERTConfig
 from regard.objectives.masked_lm import MaskedLMConfig, MaskedLMLoss
 

@@ -22,8 +22,7 @@ from benchmarks.peers import gensim
 from benchmarks.peers.apart import Abroad
 from benchmarks.real import DATA, folder
 from regard.core.errors import UserError
-from regard.data.sources.word_benchmarks import Questions, read_word_test
-from regard.data.sources.word_vectors import WordVectors, read_vectors
+from regard.data.sources.word_vectors import Questions, WordVectors, read_vectors, read_word_test
 from regard.metrics.correlation import PairScores, score_pairs
 from regard.metrics.word_analogies import AnalogyScores, WordSpace, score_analogies
 from regard.runs.recipe import Recipe, load_recipe

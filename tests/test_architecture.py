@@ -63,7 +63,7 @@ LIMITS = Limits()
 LEFT = {
     "imports from below": 0,
     "isinstance on a family": 0,
-    "modules without a test of their name": 17,
+    "modules without a test of their name": 0,
 }
 
 LOOKED_UP = re.compile(r"regard(\.\w+)+:\w+")
@@ -237,12 +237,12 @@ def test_opening_a_translator_imports_little_of_ours() -> None:
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("regard.text.training", "import regard.data.checks"),
-        ("regard.text.training", "from regard.data import checks"),
-        ("regard.text.training", "from regard import data"),
-        ("regard.text.training", "from ..data import checks"),
-        ("regard.text.training", "from .. import data"),
-        ("regard.text.training", "def f():\n    if True:\n        from regard.tasks.registry import Run"),
+        ("regard.text.kinds", "import regard.data.tagset"),
+        ("regard.text.kinds", "from regard.data import tagset"),
+        ("regard.text.kinds", "from regard import data"),
+        ("regard.text.kinds", "from ..data import tagset"),
+        ("regard.text.kinds", "from .. import data"),
+        ("regard.text.kinds", "def f():\n    if True:\n        from regard.tasks.registry import Run"),
         ("regard.lens.page", "from regard.runs.recipe import Recipe"),
         ("regard.runs.recipe", "from regard.tasks import run"),
         ("regard.runs.recipe", "from regard import load"),
@@ -262,7 +262,7 @@ def test_an_import_from_below_is_found(module: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("regard.tasks.registry", "import torch\nfrom regard.runs.recipe import Recipe\nfrom regard.lens.output import save"),
+        ("regard.tasks.registry", "import torch\nfrom regard.runs.recipe import Recipe\nfrom regard.lens import result"),
         ("regard.data.batching.pairs", "from regard.text.specials import PAD\nfrom regard.core.rng import generator"),
         ("regard.data.batching.pairs", "from . import qa\nfrom .qa import Spans\nfrom regard.data import loader"),
         ("regard.core.config", "from regard.core.errors import UserError\nfrom regard import __version__"),

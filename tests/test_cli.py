@@ -96,6 +96,17 @@ def test_a_dry_run_tells_the_cost_and_writes_nothing(tmp_path: Path, monkeypatch
     assert contents(tmp_path) == {}
 
 
+def test_a_dry_run_lists_only_settings_that_change_the_recipe(tmp_path: Path) -> None:
+    same = ("train.steps=20", "train.average=1", "model.norm=layer", "model.family=transformer")
+    said = regard("train", tiny(), *same, "model.width=32", "--dry-run", "--out", tmp_path / "run").out
+    assert [line for line in said.splitlines() if line.startswith("  ")] == ["  model.width=32 (the recipe has 16)"]
+
+
+def test_a_setting_that_the_recipe_leaves_to_its_default_is_listed_where_it_changes_that(tmp_path: Path) -> None:
+    said = regard("train", tiny(), "model.norm=rms", "model.layers=1", "--dry-run", "--out", tmp_path / "run").out
+    assert [line for line in said.splitlines() if line.startswith("  ")] == ["  model.norm=rms"]
+
+
 def test_a_dry_run_has_all_settings_where_they_are_asked_for(tmp_path: Path) -> None:
     said = regard("train", tiny(), "train.steps=7", "--dry-run", "--full", "--out", tmp_path / "run").out
     assert "[train]\n" in said
@@ -251,11 +262,11 @@ def test_a_setting_among_texts_is_a_setting_and_behind_dashes_it_is_a_text() -> 
     [
         (["predict", CAT, "--set", "decode.beam=3"], ["without --set", "decode.beam=8"]),
         (["chat", "--set", "decode.beam=3"], ["without --set"]),
-        (["predict", CAT, "decode.baem=3"], ["did you mean 'beam'?"]),
+        (["predict", CAT, "decode.baem=3"], ["did you mean 'decode.beam'?"]),
         (["predict", CAT, "decod.beam=3"], ["'decod'", "decode.beam", "--"]),
-        (["chat", "decode.baem=3"], ["did you mean 'beam'?"]),
-        (["lens", CAT, "decode.baem=3"], ["did you mean 'beam'?"]),
-        (["lens", CAT, "--show", "heads", "decode.baem=3"], ["did you mean 'beam'?"]),
+        (["chat", "decode.baem=3"], ["did you mean 'decode.beam'?"]),
+        (["lens", CAT, "decode.baem=3"], ["did you mean 'decode.beam'?"]),
+        (["lens", CAT, "--show", "heads", "decode.baem=3"], ["did you mean 'decode.beam'?"]),
         (["lens", CAT, "--word", "cat", "decode.beam=3"], ["decode.beam=3 is not for --word"]),
     ],
 )
@@ -319,6 +330,16 @@ def test_explain_a_recipe_and_a_run() -> None:
     assert json.loads(printed("explain", tiny(), "model.layers=2", "--json"))["parameters"] > tree["parameters"]
 
 
+def test_explain_shows_a_gated_feed_forward_and_rms_norms() -> None:
+    plain = printed("explain", tiny())
+    assert " gated " not in plain
+    assert " rms " not in plain
+    changed = printed("explain", tiny(), "model.feedforward_kind=gated", "model.norm=rms").splitlines()
+    ours = [line for line in changed if line.split()[:1] in (["norm"], ["feedforward"])]
+    assert len(ours) > 4
+    assert all((" rms " if line.split()[0] == "norm" else " gated ") in line for line in ours)
+
+
 def test_doctor() -> None:
     findings = json.loads(printed("doctor", "--json"))
     assert findings["packages"]["torch"] == torch.__version__
@@ -373,4 +394,8 @@ def test_generate_is_predict() -> None:
 
 
 def test_studio_takes_settings(tmp_path: Path) -> None:
-    refused(regard("studio", trained(), "decode.baem=8", "--no-browser"), "decode.baem is not a setting", "did you mean 'beam'?")
+    refused(
+        regard("studio", trained(), "decode.baem=8", "--no-browser"),
+        "decode.baem is not a setting",
+        "did you mean 'decode.beam'?",
+    )

@@ -23,19 +23,17 @@ OPENING = {
     "regard.runs.recipe": "recipes that come along",
     "regard.commands.reference": "meanings of keys that come along",
     "regard.families": "families that come along",
-    "regard.lens.output.page": "pages that come along",
     "regard.data.builtin": "rows that come along",
     "regard.studio.app": "the page that comes along",
     "regard.commands.bench": "scripts of the clone",
     "regard.training.energy": "registers of the machine",
-    "regard.training.precision": "what the processor can do",
+    "regard.training.compile": "what the processor can do",
     "regard.cli": "the null device",
     "regard.data.batching.token_cache": "the cache",
     "regard.data.lra.generate": "the cache",
     # What was looked at by `files` before a library opens it by its name, or is open already.
-    "regard.training.tensors": "safetensors, by name",
+    "regard.training.checkpoint_files": "safetensors, by name; others after lstat, and new files in a draft",
     "regard.interop.huggingface.load": "safetensors, by name",
-    "regard.training.manifest": "after lstat, and new files in a draft",
     "regard.core.atomic": "flushes what was just written",
     "regard.interop.huggingface.save": "new files in a draft",
     "regard.data.sources.files": "an open file",
@@ -43,7 +41,7 @@ OPENING = {
     "regard.data.lra.images": "an open file",
     # What a person names on the command line, for this once.
     "regard.commands.predict": "--input, where a pipe is welcome; its lines are bounded",
-    "regard.lens.output.save": "--out, as the shell would write it",
+    "regard.lens.result": "screens of a page, which come along, and --out, as the shell would write it",
 }
 """Who may open files by themselves, and why that is safe."""
 

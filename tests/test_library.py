@@ -57,7 +57,7 @@ def test_settings_of_python_are_those_of_the_command_line() -> None:
     assert given == ["train.steps=3", "train.compile=false", "data.train=a.en,a.fr", "model.width=8"]
     with pytest.raises(UserError, match=r"not a section of settings"):
         assignments(None, {"steps": 3})  # type: ignore[dict-item]
-    with pytest.raises(UserError, match=r"did you mean 'steps'"):
+    with pytest.raises(UserError, match=r"did you mean 'train\.steps'"):
         regard.train(str(tiny()), {"train.setps": 3}, out="none")
 
 
@@ -67,7 +67,7 @@ def test_a_call_takes_search_settings_for_itself_alone() -> None:
     assert translator(TEXT, search="greedy") == regard.load(trained(), "cpu", {"decode.search": "greedy"})(TEXT)
     assert translator(TEXT, beam=8) == regard.load(trained(), "cpu", {"decode.beam": 8})(TEXT)
     assert translator.decode is before
-    with pytest.raises(UserError, match=r"decode.baem is not a setting.*did you mean 'beam'"):
+    with pytest.raises(UserError, match=r"decode.baem is not a setting.*did you mean 'decode\.beam'"):
         translator(TEXT, baem=8)
     with pytest.raises(UserError, match=r"decode.beam is 0"):
         translator(TEXT, beam=0)

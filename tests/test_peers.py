@@ -17,7 +17,7 @@ from benchmarks.peers.joeynmt_recurrent import begin_alike
 from regard.data.batching.pairs import Batch, EncodedPairs, Ragged, make_batch
 from regard.families.recurrent import Recurrent, RecurrentConfig
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.model.recurrent.encoder import CellKind
+from regard.model.recurrent.cells import CellKind
 from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
 from regard.text.specials import EOS, PAD, SOS
 from tests.decode.searches import beam_search

@@ -13,16 +13,12 @@ Shapes are in the names: B batch, L queries, M keys, D width, H heads, K head wi
 
 from regard.model.attention import Attention
 from regard.model.block import Block, BlockConfig, Stack
-from regard.model.embedding import Embed
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import Embed, Learned, Sinusoidal, VocabularyHead
 from regard.model.init import initialise
 from regard.model.layers import FeedForward
 from regard.model.mixers import MIXERS, Mixer
-from regard.model.position.absolute import Learned, Sinusoidal
 from regard.model.position.base import Bias, Placement, Position
-from regard.model.position.relative_bias import ALiBi, ByDistance, RelativeBias
-from regard.model.position.rotary import Rotary
-from regard.model.position.transformer_xl import TransformerXL
+from regard.model.position.relative import ALiBi, ByDistance, RelativeBias, Rotary, TransformerXL
 from regard.model.probe import probe
 from regard.model.visibility import View, Visibility, causal, documents, full, padding, window
 from regard.model.visibility.parse import parse_visibility

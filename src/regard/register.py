@@ -70,14 +70,14 @@ def objective(name: str, config: type, build: Callable[[Any], Objective], tasks:
     `config` is a frozen dataclass with the settings of the section, among them `name`; `build` takes one of it and returns a
     function (model, batch) -> Loss.
     """
-    from regard.objectives import BUILDERS, OBJECTIVES
+    from regard.objectives import LOSSES, OBJECTIVES
     from regard.runs.task import TASKS
 
     _new("objective", name, OBJECTIVES)
     OBJECTIVES.register(name, config)
-    BUILDERS[name] = build
+    LOSSES.register(name, build)
     for task in _tasks(tasks):
-        TASKS.register(replace(TASKS[task], objectives=(*TASKS[task].objectives, name)))
+        TASKS.register(task, replace(TASKS[task], objectives=(*TASKS[task].objectives, name)))
 
 
 def metric(name: str, score: Callable[[Sequence[str], Any], float], tasks: Sequence[str] = ()) -> None:
@@ -104,7 +104,7 @@ def task(value: Task) -> None:
     from regard.runs.task import TASKS
 
     _new("task", value.name, TASKS)
-    TASKS.register(value)
+    TASKS.register(value.name, value)
 
 
 def _new(kind: str, name: str, taken: Iterable[str]) -> None:

@@ -65,7 +65,7 @@ WRONG_RECIPES = [
     ("steps = 3", "no section [steps]", "(known: data,"),
     ("train = 3", "train must be a section"),
     ("", "data.train is missing", "data.train=VALUE"),
-    (RECIPE + "bem = 3", "decode.bem is not a setting", "did you mean 'beam'?"),
+    (RECIPE + "bem = 3", "decode.bem is not a setting", "did you mean 'decode.beam'?"),
     (RECIPE + 'length_penalty = "big"', "decode.length_penalty", "a number"),
     (RECIPE + '[objective]\nname = "denoising"', "objective.name=denoising"),
 ]
@@ -102,7 +102,7 @@ def python_m_regard(*arguments: str, **options: object) -> subprocess.CompletedP
 def test_the_same_in_a_real_process() -> None:
     ended = python_m_regard("train", "translate", "train.step=3")
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert re.fullmatch(r"regard: train\.step is not a setting.*did you mean 'steps'\?\n", ended.stderr)
+    assert re.fullmatch(r"regard: train\.step is not a setting.*did you mean 'train\.steps'\?\n", ended.stderr)
 
 
 def test_a_reader_that_leaves_is_no_mistake() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from regard.families.vectors import VectorsConfig
 from regard.interop.huggingface.sentence_transformers import written_sentences
+from regard.model.heads import VectorsConfig
 from regard.training.checkpoint import Store
 from tests.command import contents, copy_of_run, refused, regard
 from tests.command import trained as translator
@@ -110,7 +110,7 @@ def test_weights_that_would_have_to_be_unpickled(body: Path, tmp_path: Path) -> 
         (["task.name"], "is not a setting"),
         (["objective.pooling=max"], "objective.pooling=max is not a choice"),
         (["objective.normalised=perhaps"], "must be true or false"),
-        (["objective.poolin=mean"], "did you mean 'pooling'?"),
+        (["objective.poolin=mean"], "did you mean 'objective.pooling'?"),
         (["data.maximum_tokens=101"], "data.maximum_tokens=101 is more than model.maximum_length=100"),
         (["data.maximum_tokens=2"], "at least 3"),
         (["data.train=a.txt"], "data.train is not a setting"),

@@ -24,7 +24,7 @@ MISTYPED = [
     (["--data", "none.tsv"], "none.tsv"),
     (["--data", "three.tsv"], "three.tsv"),
     (["--data", "empty.tsv"], "empty.tsv"),
-    (["decode.baem=3"], "did you mean 'beam'?"),
+    (["decode.baem=3"], "did you mean 'decode.beam'?"),
     (["model.heads=4"], "model.heads=4"),
     (["--device", "gpu"], "--device gpu is not known"),
 ]

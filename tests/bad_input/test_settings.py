@@ -13,7 +13,7 @@ from tests.command import Result, contents, copy_of_run, refused, regard, tiny, 
 
 WRONG = [
     # no such thing
-    ("train.step=3", "train.step is not a setting", "did you mean 'steps'?"),
+    ("train.step=3", "train.step is not a setting", "did you mean 'train.steps'?"),
     ("trian.steps=3", "no section 'trian'", "did you mean 'train'?"),
     ("steps=3", "'steps=3' is not a setting", "section.key=value"),
     ("train.steps", "'train.steps' is not a setting", "section.key=value"),
@@ -160,7 +160,7 @@ def test_a_text_beyond_learned_positions(tmp_path: Path) -> None:
     ("given", "told"),
     [
         ("decode.beam=0", ("decode.beam is 0",)),
-        ("decode.bem=3", ("did you mean 'beam'?",)),
+        ("decode.bem=3", ("did you mean 'decode.beam'?",)),
         ("decode.n_best=9", ("decode.n_best is 9",)),
         ("model.width=32", ("model.width=32 (was 16)", "trained run", "--out ANOTHER_FOLDER")),
         ("text.lowercase=true", ("text.lowercase=true (was false)",)),

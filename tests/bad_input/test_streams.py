@@ -17,7 +17,7 @@ from regard.commands import predict
 from regard.commands.predict import CHUNK
 from regard.core import atomic
 from regard.decode.config import STRONGEST, WIDEST
-from regard.tasks import limits
+from regard.tasks import notices
 from regard.tasks.translation.predict import Translator
 from regard.training import logging
 from tests.command import refused, regard, tiny, trained, write_tiny
@@ -94,7 +94,7 @@ def test_a_search_at_its_bounds_works() -> None:
 
 
 def test_one_text_has_a_bound_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits.check_length, "__defaults__", (50,))
+    monkeypatch.setattr(notices.check_length, "__defaults__", (50,))
     monkeypatch.setattr(predict, "LONGEST", 50)
     run, long = trained(), "cat " * 13
     refused(regard("predict", run, "the cat", long), "text 2 has 52 characters", "may have 50")
@@ -107,7 +107,7 @@ def test_one_text_has_a_bound_and_is_named(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_turn_and_a_text_to_look_into_have_a_bound() -> None:
-    long = "cat " * (limits.LONGEST_TURN // 4 + 1)
+    long = "cat " * (notices.LONGEST_TURN // 4 + 1)
     refused(regard("lens", trained(), long), "the text has 20,004 characters")
     refused(regard("lens", trained(), long, "--show", "heads"), "the text has 20,004 characters")
     said = regard("chat", trained_writer(), stdin=f"{long}\nthe cat\n".encode())

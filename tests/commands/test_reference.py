@@ -73,7 +73,7 @@ def test_explain_prints_a_key_and_a_section() -> None:
 
 
 def test_a_mistyped_key_is_refused_with_the_nearest() -> None:
-    refused(regard("explain", "train.wramup"), "train.wramup is not a setting", "did you mean 'warmup'?")
+    refused(regard("explain", "train.wramup"), "train.wramup is not a setting", "did you mean 'train.warmup'?")
     refused(regard("explain", "tran.warmup"), "no section 'tran'", "did you mean 'train'?")
     refused(regard("explain", "train.warmup", "train.steps=3"), "leave that out")
     with pytest.raises(UserError, match="'regard explain model' lists its keys"):

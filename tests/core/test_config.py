@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from regard.core.config import Bounds, Count, Fraction, NonNegative, Positive, build, check_bounds, override, to_toml
+from regard.core.config import Bounds, Count, Fraction, build, check_bounds, override, to_toml
 from regard.core.errors import UserError
 
 
@@ -236,7 +236,7 @@ def test_an_unknown_key_names_the_nearest(given: str, meant: str) -> None:
     with pytest.raises(UserError) as caught:
         build(Bakery, {"loaves": 1, given: 1}, "bakery")
     assert f"bakery.{given} is not a setting" in str(caught.value)
-    assert str(caught.value).endswith(f"did you mean {meant!r}?")
+    assert str(caught.value).endswith(f"did you mean 'bakery.{meant}'?")
 
 
 def test_a_key_like_no_other_lists_them_all() -> None:
@@ -266,8 +266,8 @@ def test_later_settings_win_and_leave_the_rest_alone() -> None:
 class Oven:
     shelves: Count = 1
     steam: Fraction = 0.5
-    heat: Positive = 1.0
-    draught: NonNegative = 0.0
+    heat: Annotated[float, Bounds(0, above=True)] = 1.0
+    draught: Annotated[float, Bounds(0)] = 0.0
     limit: Annotated[int, Bounds(0, zero="all")] = 0
     window: Annotated[int, Bounds(8, zero="nothing is cut")] = 0
     share: Annotated[float, Bounds(0, 1, above=True, below=True, example="0.15")] = 0.15
@@ -311,3 +311,18 @@ def test_a_number_outside_its_bounds_is_refused_however_it_comes(
 
 def test_types_are_plain_for_whoever_does_not_ask_for_bounds() -> None:
     assert get_type_hints(Oven)["shelves"] is int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallOven(Oven):
+    """Another default, without its bounds; and bounds of its own."""
+
+    shelves: int = 2
+    door: Annotated[int, Bounds(1, 100)] = 1
+
+
+def test_another_default_keeps_the_bounds_of_its_base() -> None:
+    with pytest.raises(UserError, match=r"oven\.shelves=0 must be at least 1\."):
+        SmallOven(shelves=0)
+    with pytest.raises(UserError, match=r"oven\.door=101 must be from 1 to 100\."):
+        SmallOven(door=101)

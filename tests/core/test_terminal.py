@@ -14,7 +14,7 @@ import pytest
 from regard.cli.shared import say, show, show_line
 from regard.core.errors import LONGEST, UserError
 from regard.core.terminal import printable, quoted
-from regard.data.labels.classes import Labels
+from regard.data.labels import Labels
 from regard.data.sources.word_vectors import WordVectors
 from regard.interop.huggingface.heads import read_labels
 from regard.tasks.classification.predict import Answer, TextClassifier

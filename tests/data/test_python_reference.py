@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 
 from regard.core.errors import UserError
-from regard.data.builtin import python_reference as module
-from regard.data.builtin.python_reference import SPLITS, describe_reference, python_reference
+from regard.data import builtin
+from regard.data.builtin import SPLITS, describe_reference, python_reference
 
 ALL = {split: python_reference(split) for split in SPLITS}
 
@@ -28,7 +28,7 @@ def test_splits_are_nine_to_a_half_to_a_half_and_the_same_again() -> None:
         assert 0.045 < sizes[split] / sum(sizes.values()) <= 0.05
         assert len(ALL[split]) >= 8
     assert sum(sizes.values()) > 300_000
-    module._splits.cache_clear()
+    builtin._splits.cache_clear()
     assert {split: python_reference(split) for split in SPLITS} == ALL
 
 
@@ -57,7 +57,7 @@ def test_it_is_said_which_python_it_belongs_to() -> None:
 def test_unknown_split_and_no_pydoc_data(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"no split 'validation'.*did you mean 'valid'"):
         python_reference("validation")
-    module._splits.cache_clear()
+    builtin._splits.cache_clear()
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", ModuleType("empty"))
     with pytest.raises(UserError, match="without pydoc_data"):
         python_reference("train")

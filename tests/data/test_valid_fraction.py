@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from regard.core.errors import UserError
-from regard.data.valid_fraction import split_rows
+from regard.data.config import split_rows
 from regard.runs.recipe import Recipe, load_recipe
 from regard.tasks.captioning import prepare as captioning
 from regard.tasks.classification import prepare as classification

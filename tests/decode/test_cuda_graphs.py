@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.decode.algorithm import BufferSizes
+from regard.decode.algorithm import BufferSizes, CapturedGraphs, sessions_on
 from regard.decode.beam import BeamSearch
 from regard.decode.config import GREEDY, BeamSettings, Sampling
-from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
 from regard.decode.request import Hypothesis, SearchRequest
 from regard.decode.sampling import SamplingSearch
 from regard.decode.search import advance_until_done, repeat

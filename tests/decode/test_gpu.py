@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.candidates import topk_by_key, topk_by_sorting
 from regard.decode.config import Sampling
-from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
 from regard.decode.request import Hypothesis
 from regard.decode.sampling import draw, splitmix, token_weights, uniform
 from regard.families.transformer import Transformer

@@ -1,4 +1,7 @@
-"""A request is checked when it is built, a recipe becomes the request it describes, and samples do not depend on the batch."""
+"""A request is checked when it is built, a recipe becomes the request it describes, and samples do not depend on the batch.
+
+Batches by length: a partition, sorted, within budget, and none ends before the next sentence would overfill it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from regard.core.errors import UserError
 from regard.core.rng import derive_seed
 from regard.decode.config import BeamSettings, DecodeConfig, Sampling
-from regard.decode.request import Hypothesis, SearchRequest, length_divisor
+from regard.decode.request import Hypothesis, SearchRequest, in_batches, length_divisor
 from regard.decode.search import search
 from tests.decode.searches import beam_search, greedy, sample
 from tests.decode.toy import EOS, SOS, TableState, table
@@ -119,3 +124,25 @@ def test_a_hypothesis_is_scored_by_its_length_with_the_end_token() -> None:
     cut = Hypothesis.of([7, 8], [-1.0, -2.0], finished=False, length_penalty=0.0)
     assert (cut.ids, cut.score) == ([7, 8], -3.0)
     assert length_divisor(1, 5.0) == 1
+
+
+@settings(max_examples=100)
+@given(lengths=st.lists(st.integers(0, 60), max_size=80), budget=st.integers(1, 300))
+def test_batches(lengths: list[int], budget: int) -> None:
+    batches = list(in_batches(lengths, budget))
+    flat = [index for batch in batches for index in batch]
+    assert sorted(flat) == list(range(len(lengths)))
+    assert [lengths[i] for i in flat] == sorted(lengths, reverse=True)
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= budget
+    for batch in batches[:-1]:
+        assert (len(batch) + 1) * max(1, lengths[batch[0]]) > budget
+
+
+def test_equal_lengths_stay_in_order() -> None:
+    assert list(in_batches([3, 5, 3, 5, 3], 10)) == [[1, 3], [0, 2, 4]]
+
+
+def test_a_budget_of_nothing_is_told() -> None:
+    with pytest.raises(UserError, match="budget"):
+        next(in_batches([1], 0))

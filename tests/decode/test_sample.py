@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.core.errors import UserError
+from regard.decode.algorithm import CapturedGraphs
 from regard.decode.config import Sampling
-from regard.decode.cuda_graphs import CapturedGraphs
 from regard.decode.request import Hypothesis
 from regard.families.gpt import GPT, GPTConfig
 from tests.decode.searches import greedy, sample

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.decode.algorithm import CapturedGraphs
 from regard.decode.config import Sampling
-from regard.decode.cuda_graphs import CapturedGraphs
 from regard.decode.request import Hypothesis
 from regard.decode.search import CHECK_EVERY
 from tests.decode.searches import greedy, sample

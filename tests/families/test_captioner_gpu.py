@@ -11,9 +11,9 @@ import torch
 
 from regard.data.batching.captions import EncodedCaptions, make_batch
 from regard.data.batching.pairs import Ragged
-from regard.decode.cuda_graphs import sessions_on
+from regard.decode.algorithm import sessions_on
 from regard.objectives.captioning import CaptioningConfig, CaptioningLoss
-from regard.training.cuda_graphs import StepGraphs
+from regard.training.compile import StepGraphs
 from tests.decode.searches import beam_search
 from tests.families.test_captioner import built, images
 

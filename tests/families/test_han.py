@@ -16,7 +16,7 @@ from regard.families import marks_of
 from regard.families.classifier import Classifier, classifier, count
 from regard.families.han import HAN, HANConfig
 from regard.model.block import Stack
-from regard.model.learned_query import LearnedQuery
+from regard.model.pooling import LearnedQuery
 from regard.model.probe import attentions, probe
 from regard.model.visibility import full
 from regard.text.specials import EOS, Roles

@@ -4,7 +4,7 @@ import torch
 
 from regard.families import build_model
 from regard.families.marian import MarianConfig
-from regard.model.position.absolute import Sinusoidal
+from regard.model.embedding import Sinusoidal
 
 SMALL = dict(width=24, heads=3, feedforward=40, layers=1, dropout=0.0)
 

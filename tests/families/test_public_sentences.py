@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from regard.core.errors import UserError
-from regard.families.vectors import VectorsConfig
 from regard.interop.huggingface.sentence_transformers import Sentences, read_sentences, written_sentences
+from regard.model.heads import VectorsConfig
 
 OLD = "sentence_transformers.models."
 NEW = ("sentence_transformers.base.modules.transformer.", "sentence_transformers.sentence_transformer.modules.pooling.")

@@ -1,191 +1,21 @@
-"""Recurrent encoder-decoders against their papers' formulas written out word by word with torch's cells; what a probe sees of
-them; and searches over them against trying everything.
-"""
+"""Recurrent encoder-decoders: scheduled sampling, half precision, their counted cost, and settings that are refused."""
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 import torch
-import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.core.errors import UserError
 from regard.core.packing import Packing
 from regard.families.recurrent import Recurrent, RecurrentConfig
-from regard.model.probe import probe
-from regard.model.recurrent.encoder import own
 from regard.text.specials import PAD
-from tests.decode.searches import beam_search, greedy
-from tests.decode.tape import TapeRecorder
-from tests.decode.toy import divisor
 from tests.families.counting import count_pair
-
-WORDS = 13
-SOS, EOS = 1, 2
-CHOICES = [
-    dict(attention="none", cell="lstm"),
-    dict(attention="bahdanau", cell="gru"),
-    dict(attention="bahdanau", cell="lstm", mixer="bilinear"),
-    dict(attention="luong", cell="lstm", input_feeding=True),
-    dict(attention="luong", cell="gru", mixer="additive", input_feeding=True),
-    dict(attention="luong", cell="lstm", mixer="dot"),
-]
-
-
-def named(choice: dict) -> str:
-    return " ".join(map(str, choice.values()))
-
-
-def built(seed: int = 1, **choices) -> Recurrent:
-    return Recurrent(RecurrentConfig(**(dict(width=8, dropout=0.0) | choices)), WORDS, WORDS, seed).eval()
-
-
-def inputs(batch: int = 3, source: int = 6, target: int = 5) -> tuple[Tensor, Tensor, Tensor]:
-    g = torch.Generator().manual_seed(2)
-    lengths = torch.randint(1, source + 1, (batch,), generator=g)
-    return torch.randint(4, WORDS, (batch, source), generator=g), lengths, torch.randint(4, WORDS, (batch, target), generator=g)
-
-
-def cell_of(model: Recurrent) -> nn.LSTMCell | nn.GRUCell:
-    (layer,) = model.decoder.recurrence.layers
-    cell = {"lstm": nn.LSTMCell, "gru": nn.GRUCell}[model.config.cell](layer.input_size, layer.hidden_size)
-    for theirs, ours in zip(cell.parameters(), own(layer)):
-        theirs.data = ours.data
-    return cell
-
-
-def look(model: Recurrent, s_D: Tensor, memory_MD: Tensor) -> Tensor:
-    """One context, by the formula of the score."""
-    aligner = model.decoder.aligner
-    match model.config.score:
-        case "dot":
-            scores = [s_D @ h for h in memory_MD]
-        case "bilinear":
-            scores = [s_D @ aligner.keys.weight @ h for h in memory_MD]
-        case "additive":
-            inner = [aligner.query.weight @ s_D + aligner.keys.weight @ h for h in memory_MD]
-            scores = [aligner.mixer.weight_K @ each.tanh() for each in inner]
-    weights = torch.stack(scores).softmax(0)
-    return sum(weight * h for weight, h in zip(weights, memory_MD))
-
-
-def by_the_paper(model: Recurrent, source_M: Tensor, target_L: Tensor) -> Tensor:
-    """logits_LV of one pair, one word at a time."""
-    decoder, cell = model.decoder, cell_of(model)
-    memory_1MD, end_1D = model.encoder(model.source(source_M[None]), torch.tensor([len(source_M)]))
-    begin = model.begin(end_1D).tanh().view(-1, model.config.width)
-    h, c, o, out = begin[0], begin[-1], torch.zeros(model.config.width), []
-
-    def taken(x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        if isinstance(cell, nn.GRUCell):
-            return cell(x[None], h[None])[0], c
-        return tuple(part[0] for part in cell(x[None], (h[None], c[None])))
-
-    for y in model.target(target_L[None])[0]:
-        match model.config.attention:
-            case "none":
-                h, c = taken(y, h, c)
-                o = h
-            case "bahdanau":
-                seen = look(model, h, memory_1MD[0])
-                h, c = taken(torch.cat([y, seen]), h, c)
-                o = decoder.deep(torch.cat([h, y, seen])).view(-1, 2).max(1).values
-            case "luong":
-                h, c = taken(torch.cat([y, o]) if model.config.input_feeding else y, h, c)
-                o = decoder.combine(torch.cat([look(model, h, memory_1MD[0]), h])).tanh()
-        out.append(model.head(o))
-    return torch.stack(out)
-
-
-@pytest.mark.parametrize("choice", CHOICES, ids=named)
-def test_it_computes_what_the_paper_says_in_values_and_gradients(choice):
-    model = built(**choice)
-    source, lengths, target = inputs()
-    found = model(source, lengths, target)
-    expected = torch.stack([by_the_paper(model, row[:n], words) for row, n, words in zip(source, lengths, target)])
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
-    weight = torch.randn_like(found)
-    cell = {id(p) for layer in model.decoder.recurrence.layers for p in layer.parameters()}  # the copy's gradients are its own
-    learned = [p for p in model.parameters() if id(p) not in cell]
-    for a, b in zip(*(torch.autograd.grad((each * weight).sum(), learned) for each in (found, expected))):
-        torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3)
-
-
-@pytest.mark.parametrize("choice", CHOICES[1:], ids=named)
-def test_a_probe_sees_every_word_look_and_a_gate_closes_its_eyes(choice):
-    model = built(**choice, layers=2)
-    source, lengths, target = inputs()
-    with torch.no_grad(), probe(model) as seen:
-        logits = model(source, lengths, target)
-    (name,) = seen
-    assert name == ("decoder.0.cross" if choice["attention"] == "bahdanau" else "decoder.1.cross")
-    weights_BLM = seen[name].weights()[:, 0]
-    assert weights_BLM.shape == (3, 5, 6)
-    torch.testing.assert_close(weights_BLM.sum(-1), torch.ones(3, 5))
-    for weights_LM, length in zip(weights_BLM, lengths.tolist()):
-        assert not weights_LM[:, length:].any()
-    with torch.no_grad(), probe(model, {name: torch.zeros(1)}):
-        assert not torch.allclose(model(source, lengths, target), logits)
-    gate = torch.ones(1, requires_grad=True)
-    with probe(model, {name: gate}):
-        F.cross_entropy(model(source, lengths, target).flatten(0, 1), target.flatten()).backward()
-    assert gate.grad.abs() > 0
-
-
-def test_a_window_is_seen_around_the_place_of_the_word():
-    model = built(visibility="window(1)", input_feeding=True)
-    source, _, target = inputs(batch=1, target=8)
-    with torch.no_grad(), probe(model) as seen:
-        model(source, torch.tensor([6]), target)
-    weights_LM = seen["decoder.0.cross"].weights()[0, 0]
-    sees = (torch.arange(8)[:, None] - torch.arange(6)).abs() <= 1
-    assert torch.equal(weights_LM > 0, sees)
-
-
-def everything(model: Recurrent, source: Tensor, limit: int, alpha: float) -> list[tuple[float, tuple[int, ...]]]:
-    """Every output of three words that ends within the limit, best first."""
-    words = [w for w in range(WORDS) if w > EOS][:3]
-    found = []
-    for length in range(limit):
-        for ids in product(words, repeat=length):
-            target = torch.tensor([[SOS, *ids]])
-            logprob = model(source, torch.tensor([source.shape[1]]), target)[0].double().log_softmax(-1)
-            total = sum(logprob[t, w].item() for t, w in enumerate([*ids, EOS]))
-            found.append((total / divisor(length + 1, alpha), ids))
-    return sorted(found, reverse=True)
-
-
-@pytest.mark.parametrize("choice", [CHOICES[0], CHOICES[1], CHOICES[3]], ids=named)
-@torch.no_grad()
-def test_a_wide_beam_finds_the_best_of_all_outputs(choice):
-    model, limit = built(seed=4, **choice), 4
-    banned = [PAD, SOS, *[w for w in range(WORDS) if w > EOS][3:]]
-    source, lengths, _ = inputs()
-    for row, length in zip(source, lengths.tolist()):
-        reading = model.start(row[None, :length], torch.tensor([length]))
-        (found,) = beam_search(reading, sos=SOS, eos=EOS, beam=3**limit, alpha=0.6, limits=[limit], n_best=5, banned=banned)
-        expected = everything(model, row[None, :length], limit, alpha=0.6)
-        assert [tuple(h.ids) for h in found] == [ids for _, ids in expected[:5]]
-        for hypothesis, (score, _) in zip(found, expected):
-            assert hypothesis.score == pytest.approx(score, abs=1e-4)
-
-
-@torch.no_grad()
-def test_sentences_are_searched_alike_alone_and_in_a_batch():
-    model = built(seed=4, attention="bahdanau", cell="gru")
-    source, lengths, _ = inputs(batch=5)
-    together = greedy(model.start(source, lengths), sos=SOS, eos=EOS, limits=[6] * 5, banned=[PAD, SOS])
-    for row, length, found in zip(source, lengths.tolist(), together):
-        reading = model.start(row[None, :length], torch.tensor([length]))
-        (alone,) = greedy(reading, sos=SOS, eos=EOS, limits=[6], banned=[PAD, SOS])
-        assert alone.ids == found.ids
-        assert alone.logprob == pytest.approx(found.logprob, abs=1e-5)
+from tests.families.recurrent_models import CHOICES, built, inputs, named
 
 
 def test_scheduled_sampling_tells_the_decoder_its_own_words_by_counted_draws():
@@ -209,24 +39,6 @@ def test_scheduled_sampling_tells_the_decoder_its_own_words_by_counted_draws():
     given_to.clear()
     model.eval()(source, lengths, target)
     assert len(given_to) == 1
-
-
-@pytest.mark.parametrize(
-    "choice", [*CHOICES, dict(input_feeding=True, visibility="window(2)", scheduled_sampling=0.5)], ids=named
-)
-def test_a_training_step_and_a_decoding_step_can_be_recorded(choice):
-    """Nothing is asked of the host in the middle; the tape refuses what a capture refuses, and cannot rewind a CPU's own GRU."""
-    model, given = built(**choice | dict(cell="lstm")).train(), inputs()
-    TapeRecorder().record(lambda: F.cross_entropy(model(*given).flatten(0, 1), given[2].flatten()).backward())
-    reading = model.eval().start(*given[:2])
-    state = reading.make_state(3, 2, 4, fixed=True)
-    state.load(reading, [4] * 3)
-
-    def step() -> None:
-        state.step(given[2][:, :1].expand(-1, 2))
-        state.select(torch.zeros(3, 2, dtype=torch.long))
-
-    TapeRecorder().record(step)
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=named)

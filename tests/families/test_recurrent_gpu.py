@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.decode.cuda_graphs import sessions_on
+from regard.decode.algorithm import sessions_on
 from regard.model.probe import probe
-from regard.training.cuda_graphs import StepGraphs
+from regard.training.compile import StepGraphs
 from tests.decode.searches import beam_search
-from tests.families.test_recurrent import CHOICES, EOS, SOS, WORDS, built, inputs, named
+from tests.families.recurrent_models import CHOICES, EOS, SOS, WORDS, built, inputs, named
 
 pytestmark = pytest.mark.gpu
 MORE = [*CHOICES, dict(cell="lstm", input_feeding=True, visibility="window(2)", layers=2)]

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from regard.families.vectors import VectorsConfig
 from regard.interop.huggingface.sentence_transformers import written_sentences
+from regard.model.heads import VectorsConfig
 from tests.faults.hostile_bases import (
     CPU,
     MIB,

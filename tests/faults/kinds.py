@@ -15,9 +15,8 @@ from torch import nn
 
 from regard.cli import main
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.batching.masked import MaskedPassages, Masking
+from regard.data.batching.masked import MaskedPassages, Masking, Passages
 from regard.data.batching.pairs import Ragged
-from regard.data.batching.passages import Passages
 from regard.data.batching.windows import Windows
 from regard.data.loader import Loader, Source
 from regard.families.bert import BERT, BERTConfig
@@ -27,9 +26,9 @@ from regard.objectives.causal_lm import CausalLMConfig, CausalLMLoss
 from regard.objectives.masked_lm import MaskedLMConfig, MaskedLMLoss
 from regard.training.checkpoint import Store
 from regard.training.config import TrainConfig
-from regard.training.interrupt import catch_signals
 from regard.training.logging import RunLog
 from regard.training.loop import Validation, train
+from regard.training.progress import catch_signals
 from regard.training.resume import average, resume
 from tests.command import tiny
 

@@ -34,6 +34,7 @@ _BY_FOLDER = {
 }
 _BY_FOLDER |= {316: "renameat2", 332: "statx", 437: "openat2", 439: "faccessat2", 452: "fchmodat2"}
 WRITES = {"write", "pwrite64"}
+PAGE = 4096  # bytes
 MOST = 20_000  # calls; a child that makes more goes in circles
 
 
@@ -189,9 +190,11 @@ def _behind(child: int, handle: int) -> str:
 def _text(child: int, address: int) -> str:
     if not address:
         return ""
-    memory = os.open(f"/proc/{child}/mem", os.O_RDONLY)
+    memory, found = os.open(f"/proc/{child}/mem", os.O_RDONLY), b""
     try:
-        room = 4096 - address % 4096  # the next page may not be there
-        return os.pread(memory, room, address).partition(b"\0")[0].decode(errors="replace")
+        while b"\0" not in found:  # page by page: a text may end on the next page, and behind its end there may be none
+            at = address + len(found)
+            found += os.pread(memory, PAGE - at % PAGE, at)
+        return found.partition(b"\0")[0].decode(errors="replace")
     finally:
         os.close(memory)

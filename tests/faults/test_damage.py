@@ -24,7 +24,7 @@ def test_a_reader_that_checks_no_sums_is_seen(place: Path, monkeypatch: pytest.M
     def trusting(folder: Path, name: str, expected: object) -> str | None:
         return None if (folder / name).is_file() else "not a plain file"
 
-    monkeypatch.setattr("regard.training.manifest._difference", trusting)
+    monkeypatch.setattr("regard.training.checkpoint_files._difference", trusting)
     monkeypatch.setattr("tests.faults.damage.FILES", ("optimizer.safetensors",))
     tally = damage.campaign(place, flips=4)
     assert tally.silent > 10

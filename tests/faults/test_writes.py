@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +39,24 @@ def test_the_calls_that_make_it_durable_are_among_those_that_fail(place: Path) -
     assert {"openat", "mkdir", "write", "fsync", "renameat", "rename", "close", "chmod", "getdents64"} <= {c.name for c in made}
     assert sum(call.name == "fsync" for call in made) == 6  # four files, the draft, the folder it is in
     assert any(call.name == "write" and "/.tmp" in call.path.rpartition("-step-")[2] for call in made)
+
+
+@traced
+@pytest.mark.parametrize("before_the_end_of_a_page", [1, 3, 200])
+def test_a_path_is_read_also_where_it_goes_on_in_the_next_page(place: Path, before_the_end_of_a_page: int) -> None:
+    """Where a path lies in memory differs from process to process."""
+    pages = mmap.mmap(-1, 2 * system_calls.PAGE)
+    name = f"{place}/made".encode()
+    start = system_calls.PAGE - before_the_end_of_a_page
+    pages[start : start + len(name) + 1] = name + b"\0"
+    address = ctypes.addressof(ctypes.c_char.from_buffer(pages)) + start
+
+    def make() -> str:
+        return str(ctypes.CDLL(None).mkdir(ctypes.c_void_p(address), 0o700))
+
+    ended = system_calls.run(make, place)
+    assert ended.told == "0"
+    assert [(call.name, call.path) for call in ended.calls] == [("mkdir", name.decode())]
 
 
 @traced

@@ -20,9 +20,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from regard.lens.alignment import Alignment
 from regard.lens.display import inches
-from regard.lens.plots.alignment import drawn, png, svg
-from regard.lens.plots.layout import MOST_LINES, colours, strands
-from regard.lens.plots.render import pooled
+from regard.lens.plots.alignment import MOST_LINES, drawn, pooled, strands
+from regard.lens.plots.render import colours, render_figure
 
 
 def _split(sentence: str) -> tuple[str, ...]:
@@ -37,6 +36,14 @@ HOSTILE = ("</text><script>alert(1)</script>", "$\\frac{1}{2}$", "\u202eevil", "
 def some(queries: tuple[str, ...], keys: tuple[str, ...], layers: int = 2, heads: int = 4) -> Alignment:
     draw = np.random.default_rng(0).dirichlet(np.full(len(keys), 0.4), size=(layers, heads, len(queries)))
     return Alignment("because it was too tired", queries, keys, draw, tuple(f"decoder.{n}.cross" for n in range(layers)))
+
+
+def png(alignment: Alignment) -> bytes:
+    return render_figure(alignment.figure, "png")
+
+
+def svg(alignment: Alignment) -> bytes:
+    return render_figure(alignment.figure, "svg")
 
 
 def words(picture: bytes) -> list[str]:
@@ -165,8 +172,8 @@ def test_pyplot_is_never_loaded() -> None:
     program = """
 import sys, numpy as np
 from regard.lens.alignment import Alignment
-from regard.lens.plots.alignment import png
-png(Alignment("t", ("a",), ("b",), np.ones((1, 1, 1, 1)), ("l",)))
+from regard.lens.plots.render import render_figure
+render_figure(Alignment("t", ("a",), ("b",), np.ones((1, 1, 1, 1)), ("l",)).figure, "png")
 sys.exit("matplotlib.pyplot" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

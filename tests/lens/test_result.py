@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from rich.cells import cell_len
 
 from regard.core.errors import UserError
-from regard.lens.output.text import table
+from regard.lens.display import table
 from regard.lens.plots.charts import Field, atlas
 from regard.lens.result import fragment, html, save
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from regard.commands.subjects import subject_of
 from regard.core.errors import UserError
 from regard.core.packing import IGNORED
-from regard.lens import token_rows
 from regard.lens.subject import TokenRow
 from regard.model.block import Stack
 from regard.model.probe import attentions, layers, probe
@@ -178,9 +177,9 @@ def test_a_rating_is_the_nearest_step() -> None:
     rater: Any = answers("rater")
     number = rater.rate([("a nice cat", "the big dog")])[0]
     found = subject("rater")
-    step = (rater.scale.highest - rater.scale.lowest) / 20
+    step = (rater.labels.highest - rater.labels.lowest) / 20
     assert abs(float(found.choices(int(found.targets_L[0]))) - number) <= step
-    assert nll("rater") < nll("rater", f"{rater.scale.lowest}") != nll("rater", f"{rater.scale.highest}")
+    assert nll("rater") < nll("rater", f"{rater.labels.lowest}") != nll("rater", f"{rater.labels.highest}")
 
 
 def test_an_embedder_is_scored_on_likeness() -> None:
@@ -207,7 +206,7 @@ def test_public_models_answer_as_transformers_does(name: str) -> None:
 def test_words_follow_each_other(kind: Kind, text: str) -> None:
     """Whatever is typed or written, pieces of a word stand together and words are numbered from 0."""
     tokenizer = trained(kind)
-    for found in (token_rows.typed(tokenizer, text), token_rows.written(tokenizer, tokenizer.encode(text))):
+    for found in (TokenRow.typed(tokenizer, text), TokenRow.written(tokenizer, tokenizer.encode(text))):
         assert list(found.ids) == tokenizer.encode(text)
         steps = np.diff((-1, *found.words))
         assert ((steps == 0) | (steps == 1)).all()
@@ -218,11 +217,11 @@ def test_words_follow_each_other(kind: Kind, text: str) -> None:
 @pytest.mark.parametrize("text", TEXTS[:5])
 def test_what_is_written_has_the_words_of_what_is_typed(kind: Kind, text: str) -> None:
     tokenizer = trained(kind)
-    assert token_rows.written(tokenizer, tokenizer.encode(text)) == token_rows.typed(tokenizer, text)
+    assert TokenRow.written(tokenizer, tokenizer.encode(text)) == TokenRow.typed(tokenizer, text)
 
 
 def test_words_by_hand() -> None:
-    found = token_rows.typed(trained("character"), "a cat's  rue")
+    found = TokenRow.typed(trained("character"), "a cat's  rue")
     assert found.words == (0, 1, 1, 1, 1, 2, 2, 3, 3, 3, 3, 3)  # white space goes with what follows it
     both = side("a", "b", words=(0, 0)) + side("c", special=(0,))
     assert (both.tokens, both.words, both.special) == (("a", "b", "c"), (0, 0, 1), (False, False, True))

@@ -7,7 +7,7 @@ import pytest
 
 from regard.core.errors import UserError
 from regard.data.builtin.scenes import Box, Group, Scene
-from regard.metrics.captions import NONE, Looks, caption_scores, looks_at, middles_on
+from regard.metrics.bleu import NONE, Looks, caption_scores, looks_at, middles_on
 
 SCENE = Scene(
     0,

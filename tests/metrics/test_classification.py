@@ -52,7 +52,7 @@ def test_every_figure_is_its_definition(drawn: tuple[int, list[tuple[int, int]]]
     assert found.mcc == pytest.approx(correlation(pairs, classes), abs=1e-9)
     for n, score in enumerate(found.classes()):
         assert score[1:4] == pytest.approx(f1(pairs, n))
-        assert score.texts == sum(t == n for t, _ in pairs)
+        assert score.true == sum(t == n for t, _ in pairs)
     met = [n for n in range(classes) if any(n in pair for pair in pairs)]
     assert found.macro_f1 == pytest.approx(np.mean([f1(pairs, n)[2] for n in met]))
     for true, said in product(range(classes), repeat=2):

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.metrics.classification import confusion_lines
-from regard.metrics.entities import EntityScores
+from regard.metrics.classification import EntityScores, confusion_lines
 
 TYPES = ("LOC", "PER")
 tags = st.sampled_from(["O", "B-LOC", "I-LOC", "B-PER", "I-PER"])
@@ -42,10 +41,10 @@ def test_counts_are_those_of_brute_force(both: list[list[tuple[str, str]]]) -> N
     scores, are, were = EntityScores.of(TYPES, true, said, 0.0), brute(true), brute(said)
     assert (scores.true, scores.said, scores.right) == (len(are), len(were), len(are & were))
     for score in scores.by_type():
-        mine, theirs = ({one for one in found if one[3] == score.type} for found in (are, were))
+        mine, theirs = ({one for one in found if one[3] == score.name} for found in (are, were))
         assert score.precision == pytest.approx(len(mine & theirs) / len(theirs) if theirs else 0)
         assert score.recall == pytest.approx(len(mine & theirs) / len(mine) if mine else 0)
-        assert score.entities == len(mine)
+        assert score.true == len(mine)
     assert scores.accuracy == sum(t == s for row in both for t, s in row) / sum(map(len, both))
 
 

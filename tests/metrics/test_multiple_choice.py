@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.metrics.multiple_choice import SCALES, Choice, choose
+from regard.metrics.likelihood import SCALES, Choice, choose
 from tests.metrics.test_likelihood import LONGEST, START, VOCABULARY, model
 
 IDS = st.integers(1, VOCABULARY - 1)

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.sources.word_benchmarks import Pairs, Questions
-from regard.data.sources.word_vectors import WordVectors
+from regard.data.sources.word_vectors import Pairs, Questions, WordVectors
 from regard.metrics.correlation import score_pairs
 from regard.metrics.word_analogies import Sum, WordSpace, crowding, score_analogies, typed_sum
 

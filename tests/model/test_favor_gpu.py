@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.decode.cuda_graphs import CapturedGraphs
+from regard.decode.algorithm import CapturedGraphs
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.kernels.cuda_graph import CudaRecorder

@@ -10,8 +10,7 @@ from regard.core.errors import UserError
 from regard.families.bert import BERT, BERTConfig
 from regard.families.flops import constant_state, keys_and_values
 from regard.families.gpt import GPT, GPTConfig
-from regard.model.state.constant import ConvState, RunningSums
-from regard.model.state.kv_cache import Slots
+from regard.model.state.kv_cache import ConvState, RunningSums, Slots
 from tests.families.counting import count
 
 MIXERS = ("softmax", "favor", "linear-relu", "conv")

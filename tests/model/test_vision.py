@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.model.embedding import Sinusoidal
 from regard.model.init import initialise
-from regard.model.position.absolute import Sinusoidal
 from regard.model.vision import Convolutions, GridPositions, Patches, as_numbers, stage_channels
 
 

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from regard.core.packing import Packing
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.batching.masked import MaskedBatch, MaskedPassages, Masking
-from regard.data.batching.passages import Passages
+from regard.data.batching.masked import MaskedBatch, MaskedPassages, Masking, Passages
 
 MARKS, MASK, WORDS = SpecialTokens(1, 2, 2), 3, range(4, 300)
 WINDOW = 13

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from regard.data.batching.windows import WindowBatch
-from regard.objectives.bidirectional_lm import BidirectionalLMConfig, BidirectionalLMLoss
+from regard.objectives.causal_lm import BidirectionalLMConfig, BidirectionalLMLoss
 from tests.families.test_elmo import WORDS, built, by_hand, texts
 
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import VocabularyHead
 from regard.objectives import chunked_cross_entropy
 from regard.objectives.chunked_cross_entropy import _ChunkedLoss, chunked_loss, chunks
 

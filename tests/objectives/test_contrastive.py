@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
-from regard.data.batching.contrastive import ExchangeBatch
+from regard.data.batching.pairs import ExchangeBatch
 from regard.objectives.contrastive import ContrastiveConfig, ContrastiveLoss, mask_duplicates
 
 

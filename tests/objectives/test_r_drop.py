@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.objectives.r_drop import check_r_drop, r_drop_divergence
+from regard.objectives import OBJECTIVES
+from regard.objectives.seq2seq import r_drop_divergence
 
 
 def test_it_is_torchs_divergence_in_both_directions_over_the_rows_that_count() -> None:
@@ -40,8 +41,9 @@ def test_it_is_computed_in_float32_and_pulls_both_predictions() -> None:
 
 
 @pytest.mark.parametrize("weight", [-0.1, math.inf, math.nan])
-def test_a_weight_that_cannot_be_is_refused(weight: float) -> None:
-    check_r_drop(0.0)
-    check_r_drop(5.0)
-    with pytest.raises(UserError, match="0 \\(off\\) or more"):
-        check_r_drop(weight)
+@pytest.mark.parametrize("name", ["seq2seq", "classification"])
+def test_a_weight_that_cannot_be_is_refused(name: str, weight: float) -> None:
+    assert OBJECTIVES[name](r_drop=0.0).passes == 1
+    assert OBJECTIVES[name](r_drop=5.0).passes == 2
+    with pytest.raises(UserError, match=r"objective\.r_drop=.* must be 0 \(off\) or more, such as 5"):
+        OBJECTIVES[name](r_drop=weight)

@@ -17,9 +17,8 @@ from regard.data.batching.pairs import EncodedPairs, PairBatches, Ragged
 from regard.data.batching.qa import make_batch as span_batch
 from regard.data.batching.tagged import make_batch as tagged_batch
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.objectives.classification import ClassificationConfig, ClassificationLoss
+from regard.objectives.classification import ClassificationConfig, ClassificationLoss, RegressionLoss
 from regard.objectives.masked_lm import MaskedLMConfig, MaskedLMLoss
-from regard.objectives.regression import RegressionLoss
 from regard.objectives.replaced_token import ReplacedTokenConfig, ReplacedTokenLoss
 from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
 from regard.objectives.span import SpanConfig, SpanLoss

@@ -10,7 +10,7 @@ from regard.data.batching.labelled import LabelledTexts, SpecialTokens, make_bat
 from regard.data.batching.pairs import Ragged
 from regard.families.bert import BERTConfig
 from regard.families.classifier import Classifier, classifier
-from regard.objectives.regression import RegressionLoss
+from regard.objectives.classification import RegressionLoss
 
 VOCABULARY, ROWS = 61, np.arange(5)
 DRAW = np.random.default_rng(0)

@@ -12,7 +12,7 @@ import torch
 from regard.core.errors import UserError
 from regard.data.batching.masked import MaskedBatch
 from regard.families.electra import ELECTRA, ELECTRAConfig
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import VocabularyHead
 from regard.objectives import chunked_cross_entropy
 from regard.objectives.replaced_token import ReplacedTokenConfig, ReplacedTokenLoss, sample_tokens
 from tests.families.public_folder import VOCABULARY, shaken

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.data.batching.pairs import Batch, EncodedPairs, Ragged, make_batch
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import VocabularyHead
 from regard.objectives.base import Loss
 from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
 from regard.text.specials import PAD

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from regard.commands.train import dry_run_lines, prepare_run
-from regard.runs import auto_settings
+from regard.runs import init_recipe
 from regard.runs.folder import Run
 from regard.runs.recipe import builtin_names, load_recipe, named_tables
 from regard.tasks.classification import predict, prepare
-from regard.training import precision
+from regard.training import compile as compilation
 from regard.training.logging import read_metrics
 from tests.tasks import tiny_labels, tiny_questions, tiny_tags, tiny_text
 from tests.tasks.classification import test_rater
@@ -27,7 +27,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def has_bf16(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
-    for module in (auto_settings, precision):
+    for module in (init_recipe, compilation):
         monkeypatch.setattr(module, "multiplies_bf16", lambda device: there)
 
 
@@ -99,6 +99,6 @@ def test_mcc_and_pearson_of_validation_are_those_of_a_score() -> None:
         last = [record for record in read_metrics(run.folder / "metrics.jsonl").records if "valid_nll" in record][-1]
         recipe = run.recipe
         test = replace(recipe, data=replace(recipe.data, test=recipe.data.valid))
-        answers = predict.open_run(Run(run.folder, "last"), test, CPU)
+        answers = predict.open_scorer(Run(run.folder, "last"), test, CPU)
         score = answers.evaluate(prepare.read_test(test)).as_dict()
         assert last[f"valid_{metric}"] == pytest.approx(score[metric], abs=1e-6)

@@ -18,8 +18,7 @@ from regard.runs.cost import estimate, spent, training_flops
 from regard.runs.recipe import load_recipe
 from regard.tasks.translation.predict import build_translator
 from regard.tasks.translation.prepare import prepare
-from regard.training.interrupt import Interrupt, catch_signals
-from regard.training.progress import Progress
+from regard.training.progress import Interrupt, Progress, catch_signals
 
 TINY = ["data.limit=300", "model.width=16", "model.heads=2", "model.layers=1", "model.feedforward=16", "data.test="]
 CPU = torch.device("cpu")

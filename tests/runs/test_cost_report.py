@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.runs.cost_report import GRAMS_VARIABLE, POUNDS, CostReport, amount, compared, grams_per_kwh, known_peak, peak_flops
+from regard.runs.cost import GRAMS_VARIABLE, POUNDS, CostReport, amount, compared, grams_per_kwh, known_peak, peak_flops
 
 ONE_KWH = CostReport(
     steps=700, tokens=123_456, seconds=50.0, flops=1e13, joules=3.6e6, metered="measured by RAPL", grams_per_kwh=445.0, peak=None

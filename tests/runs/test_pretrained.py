@@ -23,7 +23,7 @@ from regard.runs.recipe import Recipe, load_recipe
 from regard.tasks.language_model.prepare import prepare
 from regard.tasks.registry import open_run
 from regard.text.tokenizer import train_tokenizer
-from regard.training.interrupt import Interrupt
+from regard.training.progress import Interrupt
 from tests.tasks.tiny_text import last_weights, quiet, stories, train, train_as, trained, write_stories
 
 RECIPE = """

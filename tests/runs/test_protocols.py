@@ -11,6 +11,7 @@ from regard.runs.protocols import (
     Converses,
     Documents,
     Embeds,
+    Fills,
     HasWordVectors,
     Inspectable,
     Scores,
@@ -23,8 +24,7 @@ from regard.tasks.classification.predict import Regressor, TextClassifier
 from regard.tasks.dialogue.predict import Responder
 from regard.tasks.embedding.predict import Embedder
 from regard.tasks.language_model.predict import TextGenerator
-from regard.tasks.masked_lm.electra import ReplacedTokenDetector
-from regard.tasks.masked_lm.predict import FillMask
+from regard.tasks.masked_lm.predict import FillMask, ReplacedTokenDetector
 from regard.tasks.question_answering.predict import QuestionAnswerer
 from regard.tasks.registry import open_run
 from regard.tasks.retrieval.predict import Retriever
@@ -43,6 +43,7 @@ CAN: dict[type, tuple[type, ...]] = {
     Streams: (TextGenerator,),
     Converses: (Responder, Retriever),
     Scores: (TextGenerator,),
+    Fills: (FillMask,),
     Embeds: (Embedder, Retriever),
     HasWordVectors: (WordVectorModel,),
 }

@@ -162,7 +162,7 @@ def test_no_text_ends_in_a_traceback(text: str) -> None:
         (["objective.smoothing=1"], "objective.smoothing=1.0"),
         (["objective.smoothing=nan"], "objective.smoothing=nan"),
         (["trian.steps=3"], "did you mean 'train'?"),
-        (["train.stepps=3"], "did you mean 'steps'?"),
+        (["train.stepps=3"], "did you mean 'train.steps'?"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_before_hours_are_spent(assignments: list[str], told: str) -> None:

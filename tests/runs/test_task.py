@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import regard.tasks
+from regard.core.config import LazyRegistry
 from regard.families import FAMILIES
-from regard.runs.task import TASKS, Task, TaskRegistry, lazy
+from regard.runs.task import TASKS, Task, lazy
 
 PACKAGES = {path.parent.name for path in Path(regard.tasks.__path__[0]).glob("*/__init__.py")}
 LAZY = [field.name for field in dataclasses.fields(Task) if "Callable" in str(field.type)]
@@ -58,8 +59,8 @@ def test_declarations_need_no_torch() -> None:
 
 
 def test_a_task_can_be_registered() -> None:
-    registry = TaskRegistry("regard.tasks")
-    registry.register(dataclasses.replace(TASKS["tagging"], name="mine"))
+    registry = LazyRegistry[Task]({"tagging": "regard.tasks.tagging:TASK"})
+    registry.register("mine", dataclasses.replace(TASKS["tagging"], name="mine"))
     assert "mine" in registry
     assert registry["mine"].needs == TASKS["tagging"].needs
     assert list(registry)[-1] == "mine"

@@ -64,8 +64,8 @@ def near(a: object, b: Tensor) -> bool:
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
 @torch.no_grad()
 def test_each_step_follows_from_the_one_before(passed: ModelPass, place: Place) -> None:
-    traced = trace(passed, place.name, Lock())
-    found = arithmetic(passed, place, traced)
+    traced = trace(passed, place, Lock())
+    found = arithmetic(traced)
     attention = attentions(passed.subject.model)[place.name]
     assert isinstance(attention, Attention)
     wide, inner = attention.head_width, attention.inner
@@ -95,7 +95,7 @@ def test_each_step_follows_from_the_one_before(passed: ModelPass, place: Place) 
 
 def test_what_a_query_may_not_see_is_masked(passed: ModelPass) -> None:
     place = Place("decoder.0.self", 0, 1, 4)
-    found = arithmetic(passed, place, trace(passed, place.name, Lock()))
+    found = arithmetic(trace(passed, place, Lock()))
     assert found["sees"] == [True, True, False, False, False, False]
     assert found["weights"][2:] == [0, 0, 0, 0]
 
@@ -103,7 +103,7 @@ def test_what_a_query_may_not_see_is_masked(passed: ModelPass) -> None:
 @torch.no_grad()
 def test_a_token_starts_from_its_row_and_its_position(passed: ModelPass) -> None:
     place = Place("encoder.0.self", 0, 3, 1)
-    found = arithmetic(passed, place, trace(passed, place.name, Lock()))
+    found = arithmetic(trace(passed, place, Lock()))
     embed = passed.subject.model.source
     ids = passed.subject.sides["encoder"].ids
     assert near(found["query"]["embedding"], embed.tokens.weight[ids[3]] * embed.scale)
@@ -117,11 +117,11 @@ def test_a_token_starts_from_its_row_and_its_position(passed: ModelPass) -> None
 def test_a_number_is_the_sum_of_its_terms(parts: str, place: Place) -> None:
     """The terms come from the model's matrices, the numbers from what its attention computed."""
     passed = model_pass(parts)
-    traced = trace(passed, place.name, Lock())
-    numbers = arithmetic(passed, place, traced)
+    traced = trace(passed, place, Lock())
+    numbers = arithmetic(traced)
     for vector in ("q", "k", "v", "context", "share", "out"):
         for index in (0, 1, len(numbers[vector]) - 1):
-            found = terms(passed, place, traced, vector, index)
+            found = terms(traced, vector, index)
             assert found["sum"] == pytest.approx(numbers[vector][index], abs=2e-4), (vector, index)
             shown = sum(term["product"] for term in found["terms"]) + found["rest"] + found["bias"]
             assert shown == pytest.approx(found["sum"], abs=1e-4)
@@ -135,9 +135,9 @@ def test_a_number_is_the_sum_of_its_terms(parts: str, place: Place) -> None:
 def test_steps_lead_to_what_the_model_computes(parts: str) -> None:
     passed = model_pass(parts)
     for place in (Place(name, head, 3, 2) for name in ("encoder.1.self", "decoder.0.self", "decoder.1.cross") for head in (0, 1)):
-        traced = trace(passed, place.name, Lock())
-        found = arithmetic(passed, place, traced)
-        heads = [arithmetic(passed, replace(place, head=head), traced) for head in range(traced.attention.heads)]
+        traced = trace(passed, place, Lock())
+        found = arithmetic(traced)
+        heads = [arithmetic(replace(traced, place=replace(place, head=head))) for head in range(traced.attention.heads)]
         bias = 0 if traced.attention.out.bias is None else traced.attention.out.bias
         assert near(found["out"], torch.tensor([head["share"] for head in heads]).sum(0) + bias)
         assert found["difference"] < 1e-4
@@ -150,7 +150,7 @@ def test_steps_lead_to_what_the_model_computes(parts: str) -> None:
 def test_parts_are_named_where_they_act() -> None:
     def found(parts: str, name: str) -> dict[str, object]:
         passed, place = model_pass(parts), Place(name, 3 if parts == "llama" else 1, 2, 1)
-        return arithmetic(passed, place, trace(passed, name, Lock()))
+        return arithmetic(trace(passed, place, Lock()))
 
     llama, cross = found("llama", "decoder.0.self"), found("llama", "decoder.0.cross")
     assert llama["rotated"]
@@ -162,15 +162,15 @@ def test_parts_are_named_where_they_act() -> None:
     assert found("t5", "encoder.0.self")["bias"]
     assert found("t5", "decoder.0.cross")["bias"] is None
     place, passed = Place("decoder.0.self", 3, 2, 1), model_pass("llama")
-    told = terms(passed, place, trace(passed, place.name, Lock()), "k", 0)["source"]
+    told = terms(trace(passed, place, Lock()), "k", 0)["source"]
     assert "x row 30" in told
     assert "x row 33" in told
 
 
 def test_the_products_of_q_and_k_are_the_score(passed: ModelPass) -> None:
     place = PLACES[2]
-    traced = trace(passed, place.name, Lock())
-    assert terms(passed, place, traced, "dot", 0)["sum"] == pytest.approx(arithmetic(passed, place, traced)["dot"], abs=1e-3)
+    traced = trace(passed, place, Lock())
+    assert terms(traced, "dot", 0)["sum"] == pytest.approx(arithmetic(traced)["dot"], abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -178,12 +178,12 @@ def test_the_products_of_q_and_k_are_the_score(passed: ModelPass) -> None:
 )
 def test_what_is_not_there_is_refused(passed: ModelPass, place: Place) -> None:
     with pytest.raises(UserError, match="numbered from 0"):
-        arithmetic(passed, place, trace(passed, place.name, Lock()))
+        arithmetic(trace(passed, place, Lock()))
 
 
 def test_no_such_vector_or_number(passed: ModelPass) -> None:
-    traced = trace(passed, PLACES[0].name, Lock())
+    traced = trace(passed, PLACES[0], Lock())
     with pytest.raises(UserError, match="ask for one of"):
-        terms(passed, PLACES[0], traced, "z", 0)
+        terms(traced, "z", 0)
     with pytest.raises(UserError, match="numbered from 0"):
-        terms(passed, PLACES[0], traced, "q", 16)
+        terms(traced, "q", 16)

@@ -19,7 +19,7 @@ from regard.families.recurrent import Recurrent, RecurrentConfig
 from regard.lens.analyses.document import Document, Sentence, Word
 from regard.lens.subject import Subject
 from regard.studio.app import create
-from regard.studio.word_session import WordSession
+from regard.studio.run_session import WordSession
 from regard.tasks.word_vectors.predict import WordVectorModel
 from tests.studio.showing import SCREENS, TEXT, USES, drawn, until
 from tests.studio.tiny_session import WORDS, TinyOpening, TinySession, served

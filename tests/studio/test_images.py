@@ -160,4 +160,4 @@ def test_a_captioner_is_searched_ablated_and_explained() -> None:
     weight = asked("arithmetic", id=found["id"], name="decoder.1.cross", head=1, query=2, key=5)
     assert weight["key"]["embedding"] is None
     assert weight["weights"][5] == pytest.approx(caption_weights()["decoder.1.cross"][1, 2, 5], abs=1e-5)
-    assert asked("near", run="cap", word=captioner_session().piece_of(10).lstrip("▁"))["near"]
+    assert asked("near", run="cap", word=captioner_session().target_tokenizer.tokens([10])[0].lstrip("▁"))["near"]

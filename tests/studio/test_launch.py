@@ -96,8 +96,8 @@ def test_the_tree_ends_where_the_translation_does(translator: Path) -> None:
     tokens, weights = session.alignment(SENTENCE, tree.hypotheses[0].ids[:2])
     assert len(tokens) == len(weights)
     assert sum(weights) == pytest.approx(1, abs=1e-5)
-    forced = session.search(SENTENCE, 2, session.encode_word("chien"))
-    assert session.decode_text(forced.hypotheses[0].ids).startswith("chien")
+    forced = session.search(SENTENCE, 2, session.target_tokenizer.encode("chien"))
+    assert session.target_tokenizer.decode(forced.hypotheses[0].ids).startswith("chien")
     for bad in ([10**6], [EOS]):
         with pytest.raises(UserError, match="not a piece"):
             session.search(SENTENCE, 2, bad)

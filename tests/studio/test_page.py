@@ -54,7 +54,7 @@ def test_numbers_of_the_arithmetic_are_the_models(page: Page, studio: str) -> No
 
     open_view(page, studio, "arithmetic", at="decoder.1.cross", head=1, q=2, k=3)
     model_pass, place = passed(), Place("decoder.1.cross", 1, 2, 3)
-    found = arithmetic(model_pass, place, trace(model_pass, place.name, Lock()))
+    found = arithmetic(trace(model_pass, place, Lock()))
     said = page.inner_text("#screen")
     assert "✓ equal to the model's" in said
     assert f"{found['dot']:.2f}".replace("-", "−")[:5] in said.replace("\n", " ")

@@ -15,7 +15,7 @@ from regard.decode.config import DecodeConfig
 from regard.families.captioner import Captioner
 from regard.model.probe import probe
 from regard.runs.recipe import load_recipe
-from regard.studio.image_session import ImageSession
+from regard.studio.run_session import ImageSession
 from regard.tasks.captioning.predict import CaptionGenerator
 from regard.text.specials import SOS
 from regard.text.tokenizer import train_tokenizer

@@ -9,6 +9,7 @@ from pathlib import Path
 from socket import socket
 from threading import Lock, Thread
 from time import sleep
+from typing import Any
 
 import torch
 
@@ -40,6 +41,7 @@ class TinySession:
     names: Sequence[str] = tuple(f"w{n}" for n in range(WORDS))
     model: Transformer = field(default_factory=lively)
     task: str = "translation"
+    weights: str = "never trained"
     example: str = "w5 w6 w7 w8"
     facts: Mapping[str, str] = field(default_factory=lambda: {"task": "translation"})
     gallery: Gallery | None = None
@@ -97,9 +99,6 @@ class TinySession:
         side = self.side(text)
         return side.tokens, [1 / len(side)] * len(side)
 
-    def encode_word(self, word: str) -> list[int]:
-        return [self.number(word)]
-
     def roles(self, text: str, target: str | None) -> Roles:
         tallies = tally_roles([self.subject(text, target)])
         return Roles(text, tallies, tallies)
@@ -107,8 +106,9 @@ class TinySession:
     def piece_of(self, token: int) -> str:
         return self.names[token % len(self.names)]
 
-    def decode_text(self, tokens: Sequence[int]) -> str:
-        return " ".join(map(self.piece_of, tokens))
+    @property
+    def target_tokenizer(self) -> Any:
+        return TinyTokenizer(self)
 
     def vocabulary(self) -> Vocabulary:
         vectors = self.model.source.tokens.weight
@@ -124,6 +124,22 @@ class TinySession:
         draw = torch.Generator().manual_seed(0)
         vectors = [torch.randn(len(found), 8, generator=draw).numpy() for _ in range(3)]
         return WordUses(word, "tiny", tuple(found), tuple(vectors), torch.ones(3).numpy())
+
+
+@dataclass(frozen=True)
+class TinyTokenizer:
+    """The methods of a tokenizer that studio calls, for words of a session."""
+
+    session: TinySession
+
+    def encode(self, word: str) -> list[int]:
+        return [self.session.number(word)]
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        return [self.session.piece_of(i) for i in ids]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return " ".join(self.tokens(ids))
 
 
 def mark(name: str, number: int) -> TokenRow:

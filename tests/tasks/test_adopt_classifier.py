@@ -12,7 +12,7 @@ import transformers
 
 import regard
 from regard.core.errors import UserError
-from regard.data.labels.classes import Labels, Scale
+from regard.data.labels import Labels, Scale
 from regard.tasks.classification import TASK
 from regard.tasks.classification.predict import LABELS, Regressor, TextClassifier
 from regard.tasks.registry import open_run

@@ -12,7 +12,7 @@ from regard.commands.explain import explain_tree
 from regard.commands.train import train_run
 from regard.core.errors import UserError
 from regard.families.bert import BERTConfig
-from regard.model.position.absolute import tiled
+from regard.model.embedding import tiled
 from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.pretrained import start_of
 from regard.tasks.masked_lm.prepare import prepare

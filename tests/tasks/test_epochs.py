@@ -14,7 +14,7 @@ from regard.runs.recipe import builtin_names, load_recipe, named_tables
 from regard.runs.task import TASKS
 from regard.training.config import TrainConfig
 from regard.training.logging import read_metrics
-from regard.training.schedule import learning_rate
+from regard.training.optimizers import learning_rate
 from tests.tasks.tiny_text import CPU, TINY, last_weights, stories, train, write_stories
 
 EPOCHS = ["train.epochs=2", "train.warmup=0.25", "train.validate_every=0", "train.checkpoint_every=0", "train.log_every=1"]

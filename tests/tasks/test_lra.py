@@ -15,12 +15,12 @@ from PIL import Image
 from benchmarks.lra_exams import VARIANTS, typed_for_a_cpu
 from regard.core.errors import UserError
 from regard.data.batching.labelled import make_batch
-from regard.data.lra.sequences import Sequences
+from regard.data.lra import Sequences
 from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.recipe import Recipe, load_recipe
 from regard.tasks.classification.predict import TextClassifier
 from regard.tasks.classification.prepare import prepare, read_to_learn
-from regard.tasks.denoising.predict import Denoiser
+from regard.tasks.denoising.prepare import Denoiser
 from regard.tasks.registry import open_run
 from tests.command import regard
 from tests.tasks.tiny_labels import PAIRS, ROWS, quiet, train_as, write_rows

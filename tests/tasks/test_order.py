@@ -18,8 +18,7 @@ from regard.data.sources.dialogues import Exchange
 from regard.decode.config import DecodeConfig
 from regard.tasks.generated_text import GeneratedText
 from regard.tasks.registry import open_run
-from regard.tasks.retrieval.predict import Retriever
-from regard.tasks.retrieval.reply_index import ReplyIndex
+from regard.tasks.retrieval.predict import ReplyIndex, Retriever
 from regard.tasks.translation.predict import Translator
 from tests import command
 from tests.tasks import tiny_questions

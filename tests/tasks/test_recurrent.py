@@ -9,8 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from regard.commands.baselines import fresh, repeated
-from regard.commands.subjects import subject_of
+from regard.commands.subjects import fresh, repeated, subject_of
 from regard.families.recurrent import Recurrent
 from regard.lens.analyses.weights import value_norms
 from regard.model.probe import attentions

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.tasks.streaming import StreamedText
+from regard.tasks.generated_text import StreamedText
 from regard.text.config import Kind
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 

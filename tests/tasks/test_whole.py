@@ -12,8 +12,8 @@ import torch
 from regard.families.bert import BERTConfig
 from regard.families.gpt import GPTConfig
 from regard.model.visibility import causal, dense, full
+from regard.model.visibility.combine import LONGEST, whole_up_to
 from regard.model.visibility.parse import parse_visibility
-from regard.model.visibility.unmasked import LONGEST, whole_up_to
 from regard.tasks.notices import pattern_notice
 from regard.tasks.registry import open_run
 from tests.command import regard, tiny, trained

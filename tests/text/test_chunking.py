@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.text import training
+from regard.text import kinds
 from regard.text.config import KINDS, Kind
-from regard.text.pretokenize import cut_long, has_long_words
+from regard.text.kinds import cut_long, has_long_words
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 
 PROSE = "The well-known end, isn't it?  She said:\n\n\tnothing at all. 12 men -- don't\r\ngo  on .\n" * 5
@@ -33,7 +33,7 @@ def test_a_text_in_parts_gives_the_same_vocabulary(kind: Kind, monkeypatch: pyte
 def test_ordinary_words_are_not_cut(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where one long word makes them all pass by the knife."""
     whole = learned(kind, PROSE)
-    monkeypatch.setattr(training, "has_long_words", lambda text, longest: True)
+    monkeypatch.setattr(kinds, "has_long_words", lambda text, longest: True)
     assert learned(kind, PROSE).fingerprint() == whole.fingerprint()
 
 
@@ -42,7 +42,7 @@ def test_ordinary_words_are_not_cut(kind: Kind, monkeypatch: pytest.MonkeyPatch)
 def test_no_word_is_longer_than_the_trainers_can_bear(kind: Kind, content: str) -> None:
     """What merges are learned from is the same words, and the time that takes grows with the square of their length."""
     found = learned(kind, PROSE, content)
-    assert max(len(piece) for piece in found.raw.get_vocab()) == training.LONGEST_WORD
+    assert max(len(piece) for piece in found.raw.get_vocab()) == kinds.LONGEST_WORD
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("word", "spaced", "wordpiece")])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.text.sentences import SENTENCE_END, sentences
+from regard.text.offsets import SENTENCE_END, sentences
 
 SPLIT = [  # a bar where a sentence ends
     "It was good.|It was long!|Was it?|Yes.",

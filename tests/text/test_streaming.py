@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from regard.text.config import KINDS, Kind
-from regard.text.streaming import KEPT, Stream
-from regard.text.tokenizer import Tokenizer, train_tokenizer
+from regard.text.tokenizer import KEPT, Stream, Tokenizer, train_tokenizer
 from tests.text.samples import any_text, mixed_lines, trained
 
 LETTERS = "adehilnorstuw'.é"

@@ -16,8 +16,8 @@ from regard.core.errors import UserError
 from regard.text import tokenizer_check
 from regard.text.config import KINDS
 from regard.text.pretrained import read_pretrained
-from regard.text.tokenizer import Tokenizer
-from regard.text.tokenizer_check import catch_panics, check_tokenizer, read_checked
+from regard.text.tokenizer import Tokenizer, catch_panics
+from regard.text.tokenizer_check import check_tokenizer, read_checked
 from tests.families.public_folder import TOKENIZER
 from tests.text.samples import trained
 from tests.text.test_pretrained import FOLDERS

@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from regard.data.labels.tagset import find_broken, spans, tags_of_spans
-from regard.metrics.entities import EntityScores
+from regard.data.tagset import find_broken, spans, tags_of_spans
+from regard.metrics.classification import EntityScores
 from tools.corpora.dispatches import NAME, dispatches, held_out
 
 SIZES = {"train": 3_000, "valid": 400, "test": 800}

@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from regard.text.sentences import sentences
+from regard.text.offsets import sentences
 from tools.corpora.reviews import BAD, GOOD, KINDS, ON_THE_WAY, SIZES, Review, held_out, reviews
 
 ALL = {split: reviews(split) for split in SIZES}

@@ -22,7 +22,7 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.training.checkpoint import Checkpoint, NonFinite, Store
-from regard.training.manifest import canonical
+from regard.training.checkpoint_files import canonical
 
 FILES = ("MANIFEST.json", "state.json", "model.safetensors", "optimizer.safetensors")
 

@@ -18,8 +18,8 @@ from regard.data.loader import Loader
 from regard.families.gpt import GPT, GPTConfig
 from regard.model.kernels.cuda_graph import Step
 from regard.objectives.causal_lm import CausalLMConfig, CausalLMLoss
+from regard.training.compile import MOST, PLAIN, CaptureError, StepGraphs
 from regard.training.config import TrainConfig
-from regard.training.cuda_graphs import MOST, PLAIN, CaptureError, StepGraphs
 from regard.training.optimizers import make_optimizer
 from regard.training.step import Stepper
 from tests.decode.tape import TapeRecorder

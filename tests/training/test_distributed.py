@@ -21,9 +21,8 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.batching.masked import MaskedPassages, Masking
+from regard.data.batching.masked import MaskedPassages, Masking, Passages
 from regard.data.batching.pairs import EncodedPairs, PairBatches, Ragged
-from regard.data.batching.passages import Passages
 from regard.data.batching.windows import Windows
 from regard.data.loader import Loader, Source
 from regard.families.bert import BERT, BERTConfig
@@ -285,7 +284,7 @@ def one_message(processes: Processes, *told: str) -> None:
 
 
 def test_a_mistake_is_told_once(tmp_path: Path) -> None:
-    one_message(start(2, tmp_path / "run", "train.stepps=3"), "did you mean 'steps'?")
+    one_message(start(2, tmp_path / "run", "train.stepps=3"), "did you mean 'train.steps'?")
     assert not (tmp_path / "run").exists()
 
 

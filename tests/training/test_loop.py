@@ -19,16 +19,15 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.data.batching.pairs import Batch, EncodedPairs, PairBatches, Ragged
 from regard.data.loader import Loader
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import VocabularyHead
 from regard.objectives.base import Loss, Objective
 from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
 from regard.text.specials import PAD
 from regard.training.checkpoint import Store
 from regard.training.config import TrainConfig
-from regard.training.interrupt import Interrupt, catch_signals
 from regard.training.logging import RunLog, read_metrics
 from regard.training.loop import Validate, Validation, train
-from regard.training.progress import Progress
+from regard.training.progress import Interrupt, Progress, catch_signals
 from regard.training.resume import average, resume
 
 VOCABULARY = 9

@@ -9,8 +9,7 @@ from torch import nn
 from regard.core.errors import UserError
 from regard.families.gpt import GPT, GPTConfig
 from regard.training.config import TrainConfig
-from regard.training.optimizers import Muon, make_optimizer, orthogonal, set_learning_rate
-from regard.training.tensors import flatten_optimizer, restore_optimizer
+from regard.training.optimizers import Muon, flatten_optimizer, make_optimizer, orthogonal, restore_optimizer, set_learning_rate
 
 CONFIG = TrainConfig(steps=100, optimizer="muon", learning_rate=0.02, weight_decay=0.1, warmup=1)
 

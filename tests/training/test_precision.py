@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.training import precision
-from regard.training.precision import fastest_precision
+from regard.training import compile as compilation
+from regard.training.compile import fastest_precision
 
 CPU = torch.device("cpu")
 
@@ -23,19 +23,19 @@ CPU = torch.device("cpu")
     ],
 )
 def test_a_cpu_by_what_torch_knows_of_it(capabilities: dict[str, object], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    precision._cpu_multiplies_bf16.cache_clear()
+    compilation._cpu_multiplies_bf16.cache_clear()
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
     assert fastest_precision(CPU) == expected
-    precision._cpu_multiplies_bf16.cache_clear()
+    compilation._cpu_multiplies_bf16.cache_clear()
 
 
 @pytest.mark.parametrize(
     ("flags", "expected"), [("fpu avx2 fma", "fp32"), ("fpu avx512_bf16", "bf16"), ("fp asimd bf16", "bf16")]
 )
 def test_a_cpu_of_which_torch_knows_nothing(flags: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    precision._cpu_multiplies_bf16.cache_clear()
+    compilation._cpu_multiplies_bf16.cache_clear()
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
-    monkeypatch.setattr(precision, "CPU_FLAGS", tmp_path / "cpuinfo")
+    monkeypatch.setattr(compilation, "CPU_FLAGS", tmp_path / "cpuinfo")
     (tmp_path / "cpuinfo").write_text(f"processor: 0\nflags: {flags}\n")
     assert fastest_precision(CPU) == expected
-    precision._cpu_multiplies_bf16.cache_clear()
+    compilation._cpu_multiplies_bf16.cache_clear()

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.training.snapshots import read_snapshot, snapshots, write_snapshot
+from regard.training.resume import read_snapshot, snapshots, write_snapshot
 from tests.training.test_loop import SHORT, run, saved
 
 

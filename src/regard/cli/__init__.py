@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from regard import __version__
-from regard.cli import convert, info, inspect, predict, train
+from regard.cli import inspect, predict, train
 from regard.cli.shared import ReaderLeft, Verbs, say
 from regard.core.errors import UserError
 from regard.core.terminal import quoted
@@ -24,7 +24,7 @@ app = typer.Typer(
     help="Regard: the whole Transformer family on one attention core. Train, decode, look inside.",
     epilog="Start with 'regard demo'. 'regard VERB --help' explains each.",
 )
-for group in (train, predict, convert, inspect, info):  # the order of help
+for group in (train, predict, inspect):  # the order of help
     app.add_typer(group.verbs)
 
 

@@ -1,4 +1,4 @@
-"""Verbs that use a run: evaluate, predict, generate, chat and score."""
+"""Verbs that use a run (evaluate, predict, generate, chat, score) or make another form of one (import, export, prune)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ import typer
 from regard.cli.shared import (
     Device,
     Json,
+    Picture,
     Plugins,
     RunFolder,
     RunName,
     Settings,
     TextsAndSettings,
     Weights,
+    checked,
     examples,
     only_texts,
     say,
@@ -48,12 +50,10 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score a run on its test set, or on another."""
-    from regard.runs.early_checks import check_run
-
-    check_run(run, settings or [])
+    settings = checked(run, settings)
     from regard.commands.evaluate import score_run
 
-    scored = score_run(run, settings or [], device, output, weights)
+    scored = score_run(run, settings, device, output, weights)
     show_line(json.dumps(scored.as_dict(), indent=2) if as_json else "\n".join(scored.lines()))
 
 
@@ -96,14 +96,11 @@ def predict(
     decode.beam=8 is a setting; a text of that form, or one that begins with -, goes after --. On a terminal, control characters
     in generated text are shown as escapes; a pipe gets them raw. One text may have 1,000,000 characters.
     """
-    from regard.runs.early_checks import check_run
-
     if text and input is not None:
         raise UserError(f"both a text and --input {input} were given; give one of them.")
     if not text and input is None and sys.stdin is None:
         raise UserError("standard input is closed, and no text was given; type one, give --input FILE, or pipe lines in.")
-    settings = settings_of(context)
-    check_run(run, settings)
+    settings = checked(run, settings_of(context))
     from regard.commands import predict as predicting
 
     predicting.predict(run, text, input, output, settings, device, as_json, show, weights)
@@ -130,14 +127,12 @@ def chat(
     A language model continues the transcript; its oldest turns are dropped when they no longer fit the window. A bot trained on
     dialogues reads as many turns as in training. Lines may be piped in, one turn a line.
     """
-    from regard.runs.early_checks import check_run
-
-    check_run(run, settings or [])
+    settings = checked(run, settings)
     from regard.commands.chat import chat as converse
 
     if sys.stdin is None:
         raise UserError("standard input is closed, so there are no turns to reply to; leave <&- out, or pipe lines in.")
-    converse(run, you, it, before, settings or [], device, _typed_lines(f"{you}: "), show, say)
+    converse(run, you, it, before, settings, device, _typed_lines(f"{you}: "), show, say)
 
 
 def _typed_lines(prompt: str) -> Iterator[str]:
@@ -177,10 +172,78 @@ def score(
 
     A line of questions is {"context": "The sky is", "options": ["blue", "a fish"], "answer": 0}; the answer may be left out.
     """
-    from regard.runs.early_checks import check_run
+    settings = checked(run, settings)
+    from regard.commands.evaluate import score as scored
 
-    check_run(run, settings or [])
-    from regard.commands.score import score as scored
+    for line in scored(run, what, device, settings, each=each, scale=by, as_json=as_json):
+        show_line(line)
 
-    for line in scored(run, what, device, settings or [], each=each, scale=by, as_json=as_json):
+
+@verbs.command(
+    name="import",
+    epilog=examples(
+        "regard import gpt2 runs/gpt2",
+        "regard import models/my-bert runs/mine",
+        "regard import models/my-bert runs/vectors task.name=embedding",
+    ),
+)
+def import_(
+    source: Annotated[str, typer.Argument(metavar="FOLDER|HUB_ID", help="a Hugging Face folder, or a name on its hub")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder of the new run")],
+    settings: Settings = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="refuse a model whose outputs differ from transformers by more than 0.001")
+    ] = False,
+) -> None:
+    """Make a run of a public checkpoint (GPT, LLaMA, T5, BART, Marian or BERT).
+
+    GPT-1, GPT-2, LLaMA, Mistral, Qwen2, Qwen3, T5, mT5, BART, mBART, Marian, BERT, RoBERTa, CamemBERT, DistilBERT and ELECTRA.
+    """
+    from regard.commands.convert import import_public
+
+    import_public(source, folder, say, settings or [], check)
+
+
+@verbs.command(epilog=examples("regard export runs/gpt exported --to hf"))
+def export(
+    run: RunFolder,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a new folder")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="FORMAT", help="hf, for transformers; word2vec, word2vec-binary or glove")
+    ] = "hf",
+) -> None:
+    """Write a run in a format of other programs."""
+    from regard.commands.convert import export_run
+
+    export_run(run, folder, to, say)
+
+
+@verbs.command(
+    epilog=examples(
+        "regard prune runs/translate runs/half --keep 0.5",
+        "regard prune runs/translate runs/few --keep 0.3 --by L0 --curve curve.png",
+        "regard prune runs/mine runs/half --data valid.en,valid.de decode.search=greedy --by ablation",
+    )
+)
+def prune(
+    run: RunFolder,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="a new folder, for the pruned run")],
+    settings: Settings = None,
+    keep: Annotated[float, typer.Option(metavar="SHARE", help="fraction of the heads to keep")] = 0.5,
+    by: Annotated[str, typer.Option(metavar="WAY", help="importance, normalised, ablation, random or L0")] = "importance",
+    data: Annotated[Path | None, typer.Option(metavar="FILE", help="data to measure on; by default the validation data")] = None,
+    curve: Picture = None,
+    penalty: Annotated[float, typer.Option(metavar="NUMBER", help="of --by L0: penalty for each open gate")] = 0.01,
+    steps: Annotated[int, typer.Option(metavar="N", help="of --by L0: steps to train the gates for")] = 300,
+    device: Device = None,
+    plugin: Plugins = None,
+) -> None:
+    """Remove attention heads: a smaller run, with its scores.
+
+    Heads are removed from the least important on; each attention keeps at least one. The score is printed as heads are removed.
+    """
+    from regard.commands.prune import Wish, prune_run
+
+    wish = Wish(keep=keep, by=by, data=data, penalty=penalty, steps=steps)
+    for line in prune_run(run, out, wish, settings or [], curve, device, say):
         show_line(line)

@@ -44,6 +44,15 @@ Plugins = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+Picture = Annotated[Path | None, typer.Option(metavar="FILE", help="a picture: .png, .svg, .html or .json")]
+
+
+def checked(run: Path | str, settings: list[str] | None) -> list[str]:
+    """Return the settings of a run, once all is refused that can be without torch."""
+    from regard.runs.recipe import check_run
+
+    check_run(run, settings or [])
+    return settings or []
 
 
 def examples(*lines: str) -> str:

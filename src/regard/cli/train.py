@@ -29,7 +29,7 @@ def demo(
 @verbs.command()
 def recipes(as_json: Json = False) -> None:
     """List the recipes: model, time, score."""
-    from regard.commands.recipes import recipe_rows, recipe_table
+    from regard.commands.reference import recipe_rows, recipe_table
 
     show_line(json.dumps(recipe_rows(), indent=2, ensure_ascii=False) if as_json else recipe_table())
 
@@ -55,7 +55,7 @@ def train(
     Data is a .tsv, .csv or .jsonl file, or two aligned text files joined by a comma; 'regard explain RECIPE' shows the model.
     On N GPUs: 'torchrun --nproc-per-node N -m regard train RECIPE ...'.
     """
-    from regard.runs.early_checks import check_recipe
+    from regard.runs.recipe import check_recipe
 
     if full and not dry_run:
         raise UserError("--full is for --dry-run; a run has all its settings in recipe.toml. Leave it out.")

@@ -30,7 +30,8 @@ def subjects() -> dict[str, str]:
             "Clone the repository and run 'regard bench' from its environment."
         )
     texts = {path.stem: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.py")) if path.stem not in TOOLS}
-    return {name: _says(text) for name, text in texts.items() if "__main__" in text}
+    said = {name: ast.get_docstring(ast.parse(text)) or "" for name, text in texts.items() if "__main__" in text}
+    return {name: text.partition("\n")[0] for name, text in said.items()}
 
 
 def listing() -> Iterator[str]:
@@ -91,10 +92,6 @@ def _renderer() -> ModuleType:
     if str(FOLDER.parent) not in sys.path:
         sys.path.insert(0, str(FOLDER.parent))
     return importlib.import_module("benchmarks.render")
-
-
-def _says(text: str) -> str:
-    return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
 
 
 def _tables(result: dict[str, Any], render: ModuleType) -> Iterator[str]:

@@ -15,7 +15,7 @@ from regard.core.terminal import Emit
 from regard.data.sources.dialogues import as_typed
 from regard.runs.folder import Say
 from regard.runs.protocols import Converses, Streams
-from regard.tasks.limits import LONGEST_TURN, check_length
+from regard.tasks.notices import LONGEST_TURN, check_length
 from regard.tasks.registry import open_run
 
 HELP = "/new forgets what was said, /bye or Ctrl-D ends"
@@ -32,9 +32,16 @@ class Conversation:
     """Two people and what they have said."""
 
     def __init__(self, writer: Streams, you: str, it: str, before: str, say: Say) -> None:
+        if writer.decode.search == "beam":
+            raise UserError("a conversation is shown as it is written, which a beam cannot be; give decode.search=sample.")
         stops = (*writer.decode.stop, f"{TURN_ENDS}{you}:", f"{TURN_ENDS}{it}:")
-        self.writer = writer.searching(stop=stops, samples=1)
-        self.you, self.it, self.before, self.say = you, it, before, say
+        half = writer.window // 2
+        self.reserved = min(writer.decode.maximum_length or half, half)  # tokens of the window, for an answer
+        self.writer = writer.searching(
+            stop=stops, samples=1, maximum_length=self.reserved, sliding_window=False, minimum_length=0
+        )
+        self.you, self.it, self.say = you, it, say
+        self.before = f"{before.rstrip()}{TURN_ENDS}" if before else ""
         self.turns: list[str] = []
 
     def answer(self, said: str, emit: Emit) -> str:
@@ -57,7 +64,7 @@ class Conversation:
 
     def _prompt(self) -> str:
         """All that was said, as far as it leaves half of what the model sees for its answer."""
-        room = self.writer.window - self._reserved()
+        room = self.writer.window - self.reserved
         for forgotten in range(len(self.turns)):
             prompt = f"{self.before}{''.join(self.turns[forgotten:])}{self.it}:"
             if len(self.writer.tokenizer.encode(prompt)) <= room:
@@ -66,10 +73,6 @@ class Conversation:
                     self.say(f"({forgotten} of the oldest turns no longer fit what the model sees, and are forgotten)")
                 return prompt
         raise UserError(f"that is longer than the {room:,} tokens that leave room for an answer; say it in fewer words.")
-
-    def _reserved(self) -> int:
-        wanted = self.writer.decode.maximum_length or self.writer.window // 2
-        return min(wanted, self.writer.window // 2)
 
 
 class Dialogue:
@@ -138,13 +141,4 @@ def _talk(run: str, you: str, it: str, before: str, settings: list[str], device:
             f"{run} is no language model, and was not trained on dialogues; chat needs a run of task language_model, dialogue or "
             "retrieval, such as runs/gpt or runs/chat-multi."
         )
-    return _transcript(bot, you, it, before, say)
-
-
-def _transcript(writer: Streams, you: str, it: str, before: str, say: Say) -> Conversation:
-    if writer.decode.search == "beam":
-        raise UserError("a conversation is shown as it is written, which a beam cannot be; give decode.search=sample.")
-    room = writer.window // 2
-    limit = min(writer.decode.maximum_length or room, room)
-    writer = writer.searching(maximum_length=limit, sliding_window=False, minimum_length=0)
-    return Conversation(writer, you, it, f"{before.rstrip()}{TURN_ENDS}" if before else "", say)
+    return Conversation(bot, you, it, before, say)

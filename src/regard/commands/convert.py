@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.commands.train import to_try
 from regard.core.errors import UserError, nearest
 from regard.core.files import draft_folder, is_free
-from regard.data.labels.classes import Scale
+from regard.data.labels import Scale
 from regard.data.sources.word_vectors import FILES as VECTOR_FILES
 from regard.data.sources.word_vectors import write_vectors
 from regard.families import FAMILIES, family_of
@@ -97,13 +97,17 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
         return
     run = Run.open(folder)
     recipe = run.recipe
-    _must_be_public(folder, recipe)
+    family, task = recipe.model.family, TASKS[recipe.task.name]
+    if family not in task.exports:
+        raise UserError(
+            f"{folder} is a {family} for task {task.name}, which --to hf cannot write; it writes GPT and LLaMA language models, "
+            "T5, BART and Marian translators, and BERT and its relatives for any task."
+        )
     start = start_of(str(folder)).whole()
     settings = start.settings["model"]
     config = FAMILIES[settings["family"]].config(**settings)
     tokenizer_json, roles = public_tokenizer(start.tokenizer, config)
     labels = (run.read_json(LABELS) or {}).get("labels", ())
-    write = TASKS[recipe.task.name].export_files
     name = write_public(
         to,
         config,
@@ -112,7 +116,7 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
         tokenizer_json=tokenizer_json,
         roles=roles,
         labels=labels,
-        beside={} if write is None else write(recipe, config),
+        beside={} if task.export_files is None else task.export_files(recipe, config),
         generation=_generation(recipe, start),
     )
     say(f"exported: {to}    in Python: transformers.{name}.from_pretrained({str(to)!r})")
@@ -141,12 +145,3 @@ def _in_numbers(weights: dict[str, Tensor], run: Run) -> dict[str, Tensor]:
     scale, head = Scale.load(run.folder / LABELS), "classes.project"
     weight, bias = weights[f"{head}.weight"], weights[f"{head}.bias"]
     return weights | {f"{head}.weight": weight * scale.deviation, f"{head}.bias": bias * scale.deviation + scale.mean}
-
-
-def _must_be_public(folder: Path, recipe: Recipe) -> None:
-    family, task = recipe.model.family, recipe.task.name
-    if family not in TASKS[task].exports:
-        raise UserError(
-            f"{folder} is a {family} for task {task}, which --to hf cannot write; it writes GPT and LLaMA language models, T5, "
-            "BART and Marian translators, and BERT and its relatives for any task."
-        )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from regard.commands.train import train_run
 from regard.data.sources import Pair
-from regard.lens.output import save
+from regard.lens.result import save
 from regard.runs.folder import Say, choose_device
 from regard.runs.recipe import load_recipe
 from regard.tasks.translation.predict import Translator
@@ -40,7 +40,7 @@ def run_demo(folder: Path, device: str | None, say: Say) -> None:
         print(f"  {sentence}\n    {translator(sentence)}")
     _, alignment = translator.attention(SENTENCES[0])
     for name in ("attention.png", "attention.html"):
-        save.save(alignment, folder / name)
+        save(alignment, folder / name)
     print(f"\nLook:     {folder}/attention.png, {folder}/attention.html (what each French word attended to), {folder}/curves.png")
     print(f'Try:      regard predict {folder} "the small cat sees the red house"')
     print("Your own: regard train translate-small data.train=a.en,a.de data.valid=b.en,b.de --out runs/mine")

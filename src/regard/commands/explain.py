@@ -14,10 +14,10 @@ from regard.core.errors import UserError, nearest
 from regard.families import family_of
 from regard.families.base import Sizes
 from regard.families.flops import Part
-from regard.families.published_sizes import SIZES, Size
-from regard.lens.output.save import store
+from regard.families.published_sizes import SIZES
 from regard.lens.plots.mask_pattern import Panel, drawn
 from regard.lens.plots.render import render_figure
+from regard.lens.result import store
 from regard.model.mixers import SCORES
 from regard.model.mixers.causal_scan import CHUNK
 from regard.model.position import is_biased
@@ -28,7 +28,7 @@ from regard.model.visibility.parse import parse_visibility
 from regard.runs.cost import TYPICAL, model_tree, typical
 from regard.runs.folder import Run
 from regard.runs.footprint import Footprint, sized
-from regard.runs.recipe import Recipe, builtin_names, load_recipe
+from regard.runs.recipe import builtin_names, load_recipe
 from regard.runs.task import TASKS
 from regard.tasks.notices import pattern_notice
 
@@ -63,7 +63,15 @@ def explain_tree(target: str, settings: Sequence[str]) -> str:
 def explain_picture(target: str, settings: Sequence[str], out: Path) -> None:
     """Draw the attention pattern of a model: which query attends to which key."""
     model = _explained(target, settings)
-    draw_visibility(model.title, model.footprint, out)
+    kind, footprint, config = out.suffix.lower().removeprefix("."), model.footprint, model.footprint.config
+    if kind not in ("png", "svg"):
+        raise UserError(f"--out {out} must end in .png or .svg, which say what kind of picture to draw.")
+    if not family_of(config).has("blocks") or config.mixer == "conv":
+        raise UserError(f"--out {out}: {model.title!r} has no attention pattern between tokens; leave out --out.")
+    names, tokens = _names(config), _tokens(footprint)
+    panels = [Panel(f"{side} {names[side]}", pattern, tokens) for side, pattern in _sides(config).items()]
+    caption = f"Queries down, keys across, dark where a pair is seen. Computed: {computed(footprint)}."
+    store(render_figure(lambda: drawn(model.title, caption, panels), "png" if kind == "png" else "svg"), out)
 
 
 def explain_rows(target: str, settings: Sequence[str]) -> dict[str, Any]:
@@ -75,13 +83,7 @@ def explain_rows(target: str, settings: Sequence[str]) -> dict[str, Any]:
 
 
 def _as_dict(part: Part) -> dict[str, Any]:
-    own = {
-        "name": part.name,
-        "shape": part.shape,
-        "parameters": part.parameters,
-        "flops": part.flops,
-        "file": f"regard/{part.file}",
-    }
+    own = {key: getattr(part, key) for key in ("name", "shape", "parameters", "flops")} | {"file": f"regard/{part.file}"}
     return own | ({"parts": [_as_dict(child) for child in part.children]} if part.children else {})
 
 
@@ -94,33 +96,28 @@ class _Explained:
 
 def _explained(target: str, settings: Sequence[str]) -> _Explained:
     """A run by its folder, a recipe by its name or file, or a published size; of a size and a recipe of one name, the recipe."""
+    recipes = builtin_names()
     if Path(target).is_dir():
         run = Run.open(target)
         recipe = run.recipe_with(list(settings))
         own = TASKS[recipe.task.name].parts
-        return _of_recipe(recipe, own(run, recipe, typical(recipe)) if own else model_tree(recipe, *run.vocabulary_sizes()))
-    recipes = builtin_names()
-    if target in SIZES and target not in recipes:
-        return _of_size(*sized(target, settings))
-    if Path(target).name == target and Path(target).suffix != ".toml" and target not in recipes:
+        tree = own(run, recipe, typical(recipe)) if own else model_tree(recipe, *run.vocabulary_sizes())
+    elif target in SIZES and target not in recipes:
+        size, as_published = sized(target, settings)
+        tokens = size.config.context or TYPICAL
+        tree = family_of(size.config).count(size.config, Sizes(vocabulary=size.vocabulary), tokens)
+        title = size.title if as_published else f"{size.title} with other settings"
+        return _Explained(title, size.paper, Footprint(size.config, tree, tokens, size if as_published else None))
+    elif Path(target).name == target and Path(target).suffix != ".toml" and target not in recipes:
         raise UserError(
             f"there is no recipe and no size {target!r}{nearest(target, [*recipes, *SIZES])} Give a recipe ('regard recipes' "
             "lists them), a size such as gpt3-175b, the folder of a run, or a .toml file."
         )
-    recipe = load_recipe(target, settings)
-    return _of_recipe(recipe, model_tree(recipe))
-
-
-def _of_recipe(recipe: Recipe, tree: Part) -> _Explained:
+    else:
+        recipe = load_recipe(target, settings)
+        tree = model_tree(recipe)
     about = recipe.recipe
     return _Explained(about.title or about.name, about.paper, Footprint(recipe.model, tree, typical(recipe)))
-
-
-def _of_size(size: Size, as_published: bool) -> _Explained:
-    tokens = size.config.context or TYPICAL
-    tree = family_of(size.config).count(size.config, Sizes(vocabulary=size.vocabulary), tokens)
-    title = size.title if as_published else f"{size.title} with other settings"
-    return _Explained(title, size.paper, Footprint(size.config, tree, tokens, size if as_published else None))
 
 
 def attention_summary(config: Any) -> str:
@@ -129,7 +126,8 @@ def attention_summary(config: Any) -> str:
         return config.attends or "none"
     seen = parse_visibility(config.visibility)
     sides = [f"{side} {name}{' & padding' if side == 'encoder' else ''}" for side, name in _names(config).items()]
-    meant = f", where {config.visibility} is {str(seen)[1:-1]}" if isinstance(seen, Both | Either) and not _joined(config) else ""
+    named = isinstance(seen, Both | Either) and not set("&|") & set(config.visibility)  # one name for a combination
+    meant = f", where {config.visibility} is {str(seen)[1:-1]}" if named else ""
     whole = f"; {short}" if (short := pattern_notice(config)) else ""
     return f"{', '.join(sides)}{meant}{whole}; mixer {config.mixer}; position {config.position}"
 
@@ -138,18 +136,6 @@ def computed(footprint: Footprint) -> str:
     """Return which kernels compute attention, and why."""
     config = footprint.config
     return "; ".join(f"{name} {_by(config, side, _tokens(footprint))}" for name, side in _sides(config).items())
-
-
-def draw_visibility(title: str, footprint: Footprint, out: Path) -> None:
-    kind, config = out.suffix.lower().removeprefix("."), footprint.config
-    if kind not in ("png", "svg"):
-        raise UserError(f"--out {out} must end in .png or .svg, which say what kind of picture to draw.")
-    if not family_of(config).has("blocks") or config.mixer == "conv":
-        raise UserError(f"--out {out}: {title!r} has no attention pattern between tokens; leave out --out.")
-    names, tokens = _names(config), _tokens(footprint)
-    panels = [Panel(f"{side} {names[side]}", pattern, tokens) for side, pattern in _sides(config).items()]
-    caption = f"Queries down, keys across, dark where a pair is seen. Computed: {computed(footprint)}."
-    store(render_figure(lambda: drawn(title, caption, panels), "png" if kind == "png" else "svg"), out)
 
 
 def _sides(config: Any) -> dict[str, Visibility]:
@@ -162,11 +148,6 @@ def _names(config: Any) -> dict[str, str]:
     given = f"({config.visibility})" if "|" in config.visibility else config.visibility
     before = "causal" if parse_visibility(config.visibility) == full else f"causal & {given}"
     return {side: given if side == "encoder" else before for side in _sides(config)}
-
-
-def _joined(config: Any) -> bool:
-    """Is it more than one name?"""
-    return "&" in config.visibility or "|" in config.visibility
 
 
 def _tokens(footprint: Footprint) -> int:

@@ -18,15 +18,13 @@ from regard.core.terminal import print_stderr
 from regard.data.sources.senses import read_sentences, typed_sentences
 from regard.families import family_of
 from regard.lens import result
-from regard.lens.analyses import image_heat
 from regard.lens.analyses.document import Document
 from regard.lens.analyses.weights import attention_page
-from regard.lens.output import save, word_senses
+from regard.lens.analyses.word_senses import UsesInLayer
 from regard.metrics.word_analogies import Sum, WordSpace
 from regard.runs.protocols import Attends, Captions, Documents, HasWordVectors
 from regard.tasks.dialogue.predict import as_writer
-from regard.tasks.limits import LONGEST_TURN, check_length
-from regard.tasks.notices import report_unknown_words, text_notice
+from regard.tasks.notices import LONGEST_TURN, check_length, report_unknown_words, text_notice
 from regard.tasks.registry import open_run
 from regard.tasks.word_vectors.predict import vectors_of
 
@@ -46,7 +44,9 @@ def look(
     _check_out(out)
     answers = as_writer(open_run(run, device, settings))
     if isinstance(answers, Captions):
-        yield from _image(answers.heat(text), part, out)
+        if part not in (None, "cross"):
+            raise UserError(f"--part {part} is of texts; of an image what words looked at is drawn. Leave it out.")
+        yield from _drawn(answers.heat(text), out)
         return
     if isinstance(answers, Documents) and family_of(answers.model).has("nested_documents"):
         if part is not None:
@@ -65,13 +65,12 @@ def look(
     if whole := text_notice(answers, text):
         print_stderr(whole)
     yield written
-    yield save.text(alignment)
-    if out is not None:
-        if out.suffix.lower() == ".html":
-            save.store(attention_page(subject_of(answers, text), part), out)
-        else:
-            save.save(alignment, out)
+    if out is not None and out.suffix.lower() == ".html":
+        yield from alignment.lines()
+        result.store(attention_page(subject_of(answers, text), part), out)
         yield f"drawn: {out}"
+    else:
+        yield from _drawn(alignment, out)
 
 
 def _document(document: Document, out: Path | None) -> Iterator[str]:
@@ -80,15 +79,6 @@ def _document(document: Document, out: Path | None) -> Iterator[str]:
     yield from document.shaded(shutil.get_terminal_size().columns) if colours else document.lines()
     if out is not None:
         result.save(document, out)
-        yield f"drawn: {out}"
-
-
-def _image(found: image_heat.Heat, part: str | None, out: Path | None) -> Iterator[str]:
-    if part not in (None, "cross"):
-        raise UserError(f"--part {part} is of texts; of an image what words looked at is drawn. Leave it out.")
-    yield image_heat.text(found)
-    if out is not None:
-        image_heat.save(found, out)
         yield f"drawn: {out}"
 
 
@@ -125,11 +115,7 @@ def look_at_word(
     last = len(found.layers) - 2
     if layer is not None and layer > last:
         raise UserError(f"--layer {layer}: this model has {last}; give a number from 0, its embedding, to {last}.")
-    matrix = 1 + (last if layer is None else layer)
-    yield word_senses.text(found, matrix)
-    if out is not None:
-        word_senses.save(found, out, matrix)
-        yield f"drawn: {out}"
+    yield from _drawn(UsesInLayer(found, 1 + (last if layer is None else layer)), out)
 
 
 def _drawn(found: result.LensResult, out: Path | None) -> Iterator[str]:
@@ -148,5 +134,5 @@ def _static(name: str, word: str) -> str:
 
 def _check_out(out: Path | None) -> None:
     if out is not None:
-        save.check_suffix(out)
+        result.check_suffix(out)
         check_place(out, "--out")

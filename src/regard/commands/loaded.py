@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,10 +65,9 @@ def with_search(predictor: Any, settings: Mapping[str, Any]) -> Any:
         raise UserError(f"{type(predictor).__name__} does no search; leave {next(iter(settings))} out.")
     if "weights" in settings:
         raise UserError("weights are packed when a model is opened; open it again with settings={'decode.weights': ...}.")
-    now = {field.name: getattr(predictor.decode, field.name) for field in fields(predictor.decode)}
     typed = {key: Typed(_text(value)) for key, value in settings.items()}
     changed = copy(predictor)
-    changed.decode = replace(build(DecodeConfig, {**now, **typed}, "decode"))
+    changed.decode = build(DecodeConfig, {**vars(predictor.decode), **typed}, "decode")
     return changed
 
 

@@ -11,9 +11,7 @@ from pathlib import Path
 from regard.core.atomic import partial_file
 from regard.core.errors import UserError
 from regard.core.terminal import Emit
-from regard.runs.protocols import Predictor
-from regard.tasks.limits import LONGEST, check_length
-from regard.tasks.notices import report_unknown_words
+from regard.tasks.notices import LONGEST, check_length, report_unknown_words
 from regard.tasks.registry import open_run
 
 CHUNK = 64  # lines answered together: enough to sort by length, few enough to watch
@@ -36,29 +34,21 @@ def predict(
 ) -> None:
     """Tell what the run answers; with `output`, tell it to that file instead."""
     with ExitStack() as opened:
-        table = input if input is not None and _is_table(input) else None
+        table = None
+        if input is not None:
+            from regard.commands.predict_table import is_table, predict_table  # readers of all tables, which a text does not need
+
+            table = input if is_table(input) else None
         sources = _sources(texts, input, opened) if table is None else []
         if output is not None:
             emit = opened.enter_context(partial_file(output, "--output")).write
         answers, number = open_run(run, device, settings, weights), 0
         opened.enter_context(report_unknown_words(answers))
         if table is not None:
-            _predict_table(table, output, answers, as_json, emit)
+            predict_table(table, output, answers, as_json, emit)
         for some in sources:
             answers.predict(some, None if texts else number, as_json, emit)
             number += len(some)
-
-
-def _is_table(path: Path) -> bool:
-    from regard.commands.predict_table import is_table  # here and below: readers of all tables, which a text does not need
-
-    return is_table(path)
-
-
-def _predict_table(path: Path, output: Path | None, answers: Predictor, as_json: bool, emit: Emit) -> None:
-    from regard.commands.predict_table import predict_table
-
-    predict_table(path, output, answers, as_json, emit)
 
 
 def _sources(texts: Sequence[str] | None, input: Path | None, opened: ExitStack) -> Lines:

@@ -25,8 +25,8 @@ from regard.data.sources.labelled import JSON_LINES, TABLES, below_header, colum
 from regard.data.sources.records import Record, json_records, table_records
 from regard.data.sources.tagged import read_words
 from regard.runs.protocols import Predictor
-from regard.tasks.results import on_one_line
-from regard.tasks.tagging.decode_tags import Marked
+from regard.tasks.predictor import on_one_line
+from regard.tasks.tagging.predict import Marked
 
 CHUNK = 64  # rows answered together, as lines are
 OTHERS = (".json", ".conll", ".conllu")  # no lines of texts either
@@ -141,7 +141,7 @@ def _read(path: Path, answers: Tabular) -> tuple[tuple[str, ...], list[Line]]:
 
 def _from_json(path: Path, answers: Tabular) -> Iterator[Line]:
     columns = answers.columns[:-1]
-    for record in json_records(path, json.dumps({NAMES[0]: "..."})):
+    for record in json_records(path, NAMES[:1]):
         columns = columns or _keys(record[1], answers.texts)
         yield Line(record[1], _texts(record, columns))
 

@@ -23,26 +23,31 @@ from regard.core.errors import UserError, nearest
 from regard.core.files import draft_folder, is_free
 from regard.data.loader import Loader
 from regard.families import family_of
-from regard.lens.analyses.importance import PENALTY, STEPS, Importance, importance, learn_gates, leave_one_out
-from regard.lens.analyses.pruning_curve import (
+from regard.lens.analyses.importance import (
+    PENALTY,
+    STEPS,
+    Importance,
     PruningCurve,
     Removed,
     counts,
+    importance,
     kept_count,
+    learn_gates,
+    leave_one_out,
     order_of_removal,
     random_scores,
     scored_at,
     without_first,
 )
 from regard.lens.result import check_suffix, save
-from regard.model.packed_linear import pack
+from regard.model.layers import pack
 from regard.model.probe import attentions
 from regard.model.pruning import prune, pruned_weights, with_fewer
 from regard.runs.folder import Run, Say, choose_device
 from regard.runs.protocols import Predictor
 from regard.runs.recipe import Recipe
 from regard.runs.task import TASKS
-from regard.tasks.language_model.perplexity import TestText
+from regard.tasks.corpus import TestText
 
 WAYS = ("importance", "normalised", "ablation", "random", "L0")
 TEXTS = 200  # that importance is measured on

@@ -1,7 +1,8 @@
-"""The reference of recipe keys: `regard explain train.warmup`, `regard explain model`, and the pages in docs/reference.
+"""What can be trained and set: `regard recipes`, `regard explain train.warmup`, `regard explain model`, pages in docs/reference.
 
-Types, defaults and takers are read from the dataclasses, meanings from `runs/key_meanings.toml`. A key is explained without
-torch unless it is a setting of a model or an objective. `python -m regard.commands.reference` writes the pages.
+Recipes are listed by what they say about themselves. Types, defaults and takers of keys are read from the dataclasses, meanings
+from `runs/key_meanings.toml`. No model is built, so torch is not needed, unless a key is a setting of a model or an objective.
+`python -m regard.commands.reference` writes the pages.
 """
 
 from __future__ import annotations
@@ -17,13 +18,47 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from regard.core.config import Bounds, format_value
+from regard.core.config import Bounds, build, format_value
 from regard.core.errors import UserError, nearest
 from regard.decode.config import DecodeConfig
 from regard.families import FAMILIES
 from regard.objectives import OBJECTIVES
-from regard.runs.recipe import SECTIONS, About, TaskConfig
+from regard.runs.recipe import SECTIONS, About, TaskConfig, builtin_names, named_tables
 from regard.runs.task import TASKS
+
+COUNTED_IN_WORDS = ("word", "spaced", "character")  # of these there may be fewer than planned; of pieces there are not
+
+
+def recipe_rows() -> list[dict[str, Any]]:
+    """Return a row for each built-in recipe, as JSON has it; no parameters where they depend on a checkpoint."""
+    return [_row(name) for name in builtin_names()]
+
+
+def recipe_table() -> str:
+    """Return a table of all built-in recipes: name, title, size, time, score and command."""
+    rows, lines = recipe_rows(), list[str]()
+    margin = 1 + max(len(row["name"]) for row in rows)
+    for row in rows:
+        about = (row["title"], f"{_size(row)} · {row['minutes']:g} min on {row['hardware']} · {row['score']}", row["command"])
+        lines += [f"{row['name'] if line is about[0] else '':<{margin}} {line}" for line in about] + [""]
+    return "\n".join(lines).rstrip()
+
+
+def _row(name: str) -> dict[str, Any]:
+    tables = named_tables(name)
+    about, task = build(About, tables["recipe"], "recipe"), build(TaskConfig, tables["task"], "task")
+    text: Any = build(TASKS[task.name].text, tables["text"], "text")
+    told = ("title", "paper", "rows", "command", "minutes", "hardware", "score", "parameters")
+    about_it = {"name": about.name, "task": task.name} | {key: getattr(about, key) for key in told}
+    return about_it | {"at_most": text.tokenizer in COUNTED_IN_WORDS}
+
+
+def _size(row: dict[str, Any]) -> str:
+    if (parameters := row["parameters"]) is None:
+        return "by what it starts from"
+    most = "up to " if row["at_most"] else ""
+    return f"{most}{parameters / 1e6:.1f}M parameters" if parameters >= 1e5 else f"{most}{parameters / 1e3:.0f}k parameters"
+
 
 PAGES = Path("docs/reference")
 ABOUT = {
@@ -98,7 +133,7 @@ def find_keys(target: str) -> list[Key]:
         return list(keys.values())
     if name not in keys:
         listed = f"'regard explain {section}' lists its keys."
-        raise UserError(f"{target} is not a setting{nearest(name, keys)} {listed}")
+        raise UserError(f"{target} is not a setting{nearest(name, keys, f'{section}.')} {listed}")
     return [keys[name]]
 
 

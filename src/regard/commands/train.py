@@ -15,25 +15,23 @@ from regard.core.config import format_value
 from regard.core.errors import UserError
 from regard.data.loader import Loader, Source, bounded
 from regard.families import FAMILIES
-from regard.objectives import BUILDERS
-from regard.runs.auto_settings import with_begun_settings, with_metric, with_precision
-from regard.runs.cost import estimate, must_fit_memory
-from regard.runs.cost_report import grams_per_kwh
+from regard.runs.cost import estimate, grams_per_kwh, must_fit_memory
 from regard.runs.folder import Run, Say
+from regard.runs.init_recipe import with_begun_settings, with_metric, with_precision
 from regard.runs.lock import check_data, check_folder, must_fit_disk, run_lock
 from regard.runs.model_card import write_card
-from regard.runs.protocols import Prepared, Result
-from regard.runs.recipe import Recipe, named_tables
+from regard.runs.prepared import Prepared
+from regard.runs.protocols import Result
+from regard.runs.recipe import DEFAULT_TASK, Recipe, named_tables
 from regard.runs.task import TASKS
 from regard.tasks.notices import pattern_notice
-from regard.tasks.results import with_plugin_metrics
+from regard.tasks.predictor import with_plugin_metrics
 from regard.tasks.word_init import check_vectors, fill_vectors
 from regard.training.data_parallel import ParallelModel
 from regard.training.distributed import SINGLE_PROCESS, SilentLog, World
-from regard.training.interrupt import Interrupt, catch_signals
 from regard.training.logging import RunLog, clock
 from regard.training.loop import train
-from regard.training.progress import Progress, done
+from regard.training.progress import Interrupt, Progress, catch_signals, done
 from regard.training.resume import average, resume
 
 
@@ -82,7 +80,7 @@ def _prepared(recipe: Recipe, folder: Path | None, device: torch.device, say: Sa
     if recipe.train.epochs:
         batches = len(_source(prepared, device).plan(0))
         recipe = replace(recipe, train=replace(recipe.train, steps=recipe.train.steps_of(batches)))
-    return replace(prepared, recipe=recipe)  # type: ignore[type-var]
+    return replace(prepared, recipe=recipe)
 
 
 def _plan(prepared: Prepared, device: torch.device) -> str:
@@ -122,14 +120,17 @@ def _run_loop(prepared: Prepared, run: Run, device: torch.device, say: Say, worl
         fill_vectors(model, prepared, say)
     parallel = ParallelModel(model, world, config.fsdp, device)
     optimizer, progress = resume(store, config, model, parallel)
-    _must_not_start_over(run, progress)
+    if not progress.step and (damaged := sorted(path.name for path in run.checkpoints())):  # hours may be in them
+        raise UserError(
+            f"none of the checkpoints in {run.folder} can be read ({', '.join(damaged)}); copy them again from where they were "
+            f"made, delete {run.folder / 'checkpoints'} to start over, or give another --out."
+        )
     if done(config, progress):
         say(f"{run.folder} is trained to step {progress.step:,}; nothing left to train, only to score")
     elif progress.step:
         say(f"continuing from step {progress.step:,} of {config.steps:,}")
     log = RunLog(run.folder, config.steps, progress.step, prepared.unit) if world.is_main else SilentLog()
-    chosen, accumulate = prepared.recipe.objective, max(config.accumulate, progress.accumulate)
-    objective = BUILDERS[chosen.name](chosen) if chosen.name in BUILDERS else prepared.objective()
+    objective, accumulate = prepared.objective(), max(config.accumulate, progress.accumulate)
     source, pin = _source(prepared, device), device.type == "cuda"
     loader = Loader(source, accumulate=accumulate, rank=world.rank, world=world.size, pin=pin)
     validate = prepared.validator(objective)
@@ -165,27 +166,19 @@ def dry_run_lines(recipe: Recipe, device: torch.device, say: Say, folder: Path |
     return [*lines, f"visibility        {whole}"] if whole else lines
 
 
-def _must_not_start_over(run: Run, progress: Progress) -> None:
-    """Hours of training are not thrown away without a word."""
-    if not progress.step and (damaged := sorted(path.name for path in run.checkpoints())):
-        raise UserError(
-            f"none of the checkpoints in {run.folder} can be read ({', '.join(damaged)}); copy them again from where they were "
-            f"made, delete {run.folder / 'checkpoints'} to start over, or give another --out."
-        )
-
-
 def summary_lines(name: str, settings: Sequence[str], recipe: Recipe) -> list[str]:
-    """The recipe `name` with these settings typed, which made `recipe`; each setting beside what the recipe has."""
-    before = named_tables(name)
-    keys = dict.fromkeys(setting.partition("=")[0].strip() for setting in settings)
+    """Return the title of recipe `name`, and what the typed settings, which made `recipe`, change in it."""
+    tables, task = named_tables(name), TASKS[recipe.task.name]
+    first = {"task.name": DEFAULT_TASK, "model.family": task.families()[0], "objective.name": task.objectives[0]}
     title = f": {recipe.recipe.title}" if recipe.recipe.title else ""
-    return [f"recipe {recipe.recipe.name}{title}", *(f"  {_change(key, before, recipe)}" for key in keys)]
-
-
-def _change(key: str, before: dict[str, dict[str, object]], recipe: Recipe) -> str:
-    section, _, field = key.partition(".")
-    now = f"{key}={_shown(getattr(getattr(recipe, section), field))}"
-    return f"{now} (the recipe has {_shown(before[section][field])})" if field in before[section] else now
+    lines = [f"recipe {recipe.recipe.name}{title}"]
+    for key in dict.fromkeys(setting.partition("=")[0].strip() for setting in settings):
+        section, _, field = key.partition(".")
+        values, table = getattr(recipe, section), tables[section]
+        now, own = getattr(values, field), table.get(field, first.get(key, getattr(type(values), field, None)))
+        if own != now and _shown(own) != _shown(now):
+            lines.append(f"  {key}={_shown(now)}{f' (the recipe has {_shown(own)})' if field in table else ''}")
+    return lines
 
 
 def _shown(value: object) -> str:

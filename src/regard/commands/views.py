@@ -1,30 +1,28 @@
 """`regard lens --show`: a request, and the view that answers it.
 
-Views of attention as it is (`OBSERVED`), views that change the model or its input to find what matters (`CAUSES`), and
-a map of word vectors on two axes (`MAPPED`).
+`SHOWS` has views of attention as it is, views that change the model or its input to find what matters, and views of vectors.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from regard.commands.baselines import fresh, repeated, trees
-from regard.commands.subjects import recipe_with_data, subject_of, subjects
+from regard.commands.subjects import fresh, recipe_with_data, repeated, subject_of, subjects, trees
 from regard.core.atomic import check_place
 from regard.core.errors import UserError, nearest
 from regard.core.terminal import print_stderr
 from regard.data.sources.conllu import read_conllu
 from regard.data.sources.files import numbered_lines
 from regard.lens.analyses.ablation import ablation
-from regard.lens.analyses.deletion import Deletion, deletion
+from regard.lens.analyses.deletion import deletion
 from regard.lens.analyses.gradients import gradient_times_input, integrated_gradients
 from regard.lens.analyses.head_statistics import head_statistics
-from regard.lens.analyses.importance import Importance, importance
+from regard.lens.analyses.importance import importance
 from regard.lens.analyses.logit_lens import logit_lens
-from regard.lens.analyses.positions import PositionAnalysis, positions_of
+from regard.lens.analyses.positions import positions_of
 from regard.lens.analyses.rank_collapse import rank_collapse
 from regard.lens.analyses.relations import relation_scores
 from regard.lens.analyses.roles import Roles, tally_roles
@@ -35,8 +33,7 @@ from regard.lens.result import LensResult, check_suffix, save
 from regard.lens.subject import Subject
 from regard.runs.protocols import HasWordVectors, Predictor
 from regard.tasks.dialogue.predict import as_writer
-from regard.tasks.limits import LONGEST_TURN, check_length
-from regard.tasks.notices import report_unknown_words, text_notice
+from regard.tasks.notices import LONGEST_TURN, check_length, report_unknown_words, text_notice
 from regard.tasks.registry import open_run
 
 
@@ -118,6 +115,8 @@ def computed(name: str, asked: ViewRequest, predictor: Predictor | None = None) 
 
 SENTENCES = 500  # of a treebank
 TEXTS = 50  # of these, where no text is given, are looked at for roles
+CHANGED_TEXTS, DELETED = 200, 20  # of a file, how many are looked at
+FREQUENT = 100  # words, where none are named
 
 
 def weights(answers: Predictor, asked: ViewRequest) -> AttentionWeights:
@@ -153,99 +152,6 @@ def roles(answers: Predictor, asked: ViewRequest) -> Roles:
     return Roles(title, tally_roles(subjects, repeated(answers)), tally_roles(theirs, repeated(other)), relations)
 
 
-OBSERVED: dict[str, LensView] = {
-    "heads": LensView(
-        help="of every head, how spread, how far and on what it looks",
-        compute=lambda answers, asked: head_statistics(asked.subject(answers)),
-    ),
-    "weights": LensView(
-        help="what was looked at, by any layer and head, by words, by what it brings, of any output of a search",
-        compute=weights,
-        takes=("target", "hypothesis", "part", "layer", "head", "words", "values", "specials"),
-    ),
-    "roles": LensView(
-        help="what each head is for, beside random weights; with --data FILE.conllu also which grammar it knows",
-        compute=roles,
-        needs=(),
-        takes=("text", "target", "hypothesis", "data"),
-    ),
-}
-
-
-CHANGED_TEXTS, DELETED = 200, 20  # of a file, how many are looked at
-
-
-def _importance(answers: Predictor, asked: ViewRequest) -> Importance:
-    """Return the importance of heads for one text, for those of a file, or for the run's test set."""
-    if asked.text is not None:
-        return importance([asked.subject(answers)])
-    return importance(subjects(answers, recipe_with_data(asked.run, asked.data), CHANGED_TEXTS))
-
-
-def _deletion(answers: Predictor, asked: ViewRequest) -> Deletion:
-    if asked.text is not None:
-        return deletion([asked.subject(answers)])
-    return deletion(list(subjects(answers, recipe_with_data(asked.run, asked.data), DELETED)))
-
-
-def _positions(answers: Predictor, asked: ViewRequest) -> PositionAnalysis:
-    return positions_of(answers.model, asked.run)
-
-
-MANY = ("text", "data", "target", "hypothesis")
-CAUSES: dict[str, LensView] = {
-    "ablation": LensView(
-        help="what is lost when each head alone is switched off",
-        compute=lambda answers, asked: ablation(asked.subject(answers)),
-    ),
-    "importance": LensView(
-        help="how much the loss hangs on each head; of a text, of --data FILE, or of the test set",
-        compute=_importance,
-        needs=(),
-        takes=MANY,
-    ),
-    "rollout": LensView(
-        help="the share of each word in each place after all layers",
-        compute=lambda answers, asked: rollout(asked.subject(answers)),
-    ),
-    "flow": LensView(
-        help="the most that can flow from each word to each place through all layers",
-        compute=lambda answers, asked: flow(asked.subject(answers)),
-    ),
-    "gradients": LensView(
-        help="what each word adds to each prediction, by gradient times input",
-        compute=lambda answers, asked: gradient_times_input(asked.subject(answers)),
-    ),
-    "integrated": LensView(
-        help="what each word adds to each prediction, by integrated gradients",
-        compute=lambda answers, asked: integrated_gradients(asked.subject(answers)),
-    ),
-    "logits": LensView(
-        help="what the model would say if it stopped at each layer",
-        compute=lambda answers, asked: logit_lens(asked.subject(answers)),
-    ),
-    "deletion": LensView(
-        help="which explanation predicts the model when words are taken away; of a text, of --data FILE, or of the test set",
-        compute=_deletion,
-        needs=(),
-        takes=MANY,
-    ),
-    "rank": LensView(
-        help="how different tokens are by depth, with and without skip connections and feed-forward layers",
-        compute=lambda answers, asked: rank_collapse(asked.subject(answers)),
-    ),
-    "positions": LensView(
-        help="how alike positions are by distance, and whether a shift is a linear map",
-        compute=_positions,
-        needs=(),
-        takes=(),
-    ),
-}
-
-
-FREQUENT = 100  # words, where none are named
-
-
 def mapped(answers: Predictor, asked: ViewRequest) -> WordMap:
     """The words that are typed, those of a file, or the most frequent ones."""
     if not isinstance(answers, HasWordVectors):
@@ -260,14 +166,66 @@ def mapped(answers: Predictor, asked: ViewRequest) -> WordMap:
     return word_map(words, answers.vectors.vectors_VD[[answers.number(word) for word in words]])
 
 
-MAPPED = {
+def _texts(answers: Predictor, asked: ViewRequest, most: int) -> Iterable[Subject]:
+    """Return one text, the first texts of a file, or those of the run's test set."""
+    if asked.text is not None:
+        return [asked.subject(answers)]
+    return subjects(answers, recipe_with_data(asked.run, asked.data), most)
+
+
+def _of_text(help: str, analyse: Callable[[Subject], LensResult]) -> LensView:
+    """Return the view of a text by an analysis."""
+    return LensView(help=help, compute=lambda answers, asked: analyse(asked.subject(answers)))
+
+
+MANY = ("text", "data", "target", "hypothesis")
+SHOWS: dict[str, LensView] = {
+    # attention as it is
+    "heads": _of_text("of every head, how spread, how far and on what it looks", head_statistics),
+    "weights": LensView(
+        help="what was looked at, by any layer and head, by words, by what it brings, of any output of a search",
+        compute=weights,
+        takes=("target", "hypothesis", "part", "layer", "head", "words", "values", "specials"),
+    ),
+    "roles": LensView(
+        help="what each head is for, beside random weights; with --data FILE.conllu also which grammar it knows",
+        compute=roles,
+        needs=(),
+        takes=("text", "target", "hypothesis", "data"),
+    ),
+    # changes of the model or its input, to find what matters
+    "ablation": _of_text("what is lost when each head alone is switched off", ablation),
+    "importance": LensView(
+        help="how much the loss hangs on each head; of a text, of --data FILE, or of the test set",
+        compute=lambda answers, asked: importance(_texts(answers, asked, CHANGED_TEXTS)),
+        needs=(),
+        takes=MANY,
+    ),
+    "rollout": _of_text("the share of each word in each place after all layers", rollout),
+    "flow": _of_text("the most that can flow from each word to each place through all layers", flow),
+    "gradients": _of_text("what each word adds to each prediction, by gradient times input", gradient_times_input),
+    "integrated": _of_text("what each word adds to each prediction, by integrated gradients", integrated_gradients),
+    "logits": _of_text("what the model would say if it stopped at each layer", logit_lens),
+    "deletion": LensView(
+        help="which explanation predicts the model when words are taken away; of a text, of --data FILE, or of the test set",
+        compute=lambda answers, asked: deletion(list(_texts(answers, asked, DELETED))),
+        needs=(),
+        takes=MANY,
+    ),
+    "rank": _of_text(
+        "how different tokens are by depth, with and without skip connections and feed-forward layers", rank_collapse
+    ),
+    # vectors
+    "positions": LensView(
+        help="how alike positions are by distance, and whether a shift is a linear map",
+        compute=lambda answers, asked: positions_of(answers.model, asked.run),
+        needs=(),
+        takes=(),
+    ),
     "map": LensView(
         help="words of word vectors on two axes: those typed, those in a file, or the most frequent ones",
         compute=mapped,
         needs=(),
         takes=("text", "data"),
-    )
+    ),
 }
-
-
-SHOWS: dict[str, LensView] = {**OBSERVED, **CAUSES, **MAPPED}

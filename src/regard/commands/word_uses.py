@@ -17,10 +17,10 @@ import torch
 
 from regard.core.errors import UserError, nearest
 from regard.data.batching.pairs import pad
+from regard.data.config import is_vector_file
 from regard.data.sources.senses import Sentence, typed_sentences
-from regard.data.sources.word_vectors import is_vector_file
-from regard.decode.batching import in_batches
-from regard.lens.analyses.word_sense_maps import SenseMaps, sense_maps
+from regard.decode.request import in_batches
+from regard.lens.analyses.word_map import SenseMaps, sense_maps
 from regard.lens.analyses.word_senses import Use, WordUses, mean_distance
 from regard.runs.folder import Run
 from regard.tasks.feature_encoder import Body, open_body
@@ -167,8 +167,11 @@ def several(name: str) -> list[str]:
 
 def side_by_side(names: Sequence[str], word: str, found: Sequence[Found], layer: int | None, device: str | None) -> SenseMaps:
     """Compare the uses of a word in one layer of several models, by default the last; word vectors have one for all uses."""
-    uses = [_static(name, word, found) if _is_static(name) else read_uses(name, word, found, device) for name in names]
-    uses = [replace(each, model=_short(each.model)) for each in uses]
+    uses = []
+    for name in names:
+        static = is_vector_file(name) or (not is_public(name) and Run.open(name).recipe.task.name == "word_vectors")
+        each = _static(name, word, found) if static else read_uses(name, word, found, device)
+        uses.append(replace(each, model=Path(each.model).name or each.model))
     if uses[0].senses is None:
         raise UserError(
             f"several models are compared by the senses of {word!r}: end each sentence in a tab and its sense there, with two "
@@ -180,14 +183,6 @@ def side_by_side(names: Sequence[str], word: str, found: Sequence[Found], layer:
             last = len(each.vectors) - 2
             raise UserError(f"--layer {layer}: {each.model} has {last}; give a number from 0, its embedding, to {last}.")
     return sense_maps(uses, rows)
-
-
-def _short(name: str) -> str:
-    return Path(name).name or name
-
-
-def _is_static(name: str) -> bool:
-    return is_vector_file(name) or (not is_public(name) and Run.open(name).recipe.task.name == "word_vectors")
 
 
 def _static(name: str, word: str, found: Sequence[Found]) -> WordUses:

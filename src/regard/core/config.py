@@ -6,6 +6,9 @@ values that a number may have are part of its type, and `check_bounds` in `__pos
     heads: Count = 8                                          model.heads=0 must be at least 1.
     dropout: Fraction = 0.1                                   model.dropout=1.0 must be at least 0 and less than 1.
     limit: Annotated[int, Bounds(0, zero="all")] = 0           data.limit=-1 must be 0 (all) or more.
+
+The parts that settings name stand in a `LazyRegistry`, which imports one when it is asked for, so that a command waits only for
+what it uses.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ import dataclasses
 import json
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from regard.core.errors import UserError, nearest
@@ -59,8 +63,6 @@ class Bounds:
 
 Count = Annotated[int, Bounds(1)]
 Fraction = Annotated[float, Bounds(0, 1, below=True)]
-Positive = Annotated[float, Bounds(0, above=True)]
-NonNegative = Annotated[float, Bounds(0)]
 
 
 def check_bounds(config: Any, prefix: str) -> None:
@@ -72,8 +74,9 @@ def check_bounds(config: Any, prefix: str) -> None:
 
 @cache
 def _bounds(cls: Any) -> dict[str, Bounds]:
-    hints = get_type_hints(cls, include_extras=True)
-    annotated = ((name, item) for name, hint in hints.items() for item in getattr(hint, "__metadata__", ()))
+    """Return the bounds of each field; a subclass that declares only another default keeps those of its base."""
+    hints = (hint for base in reversed(cls.__mro__) for hint in get_type_hints(base, include_extras=True).items())
+    annotated = ((name, item) for name, hint in hints for item in getattr(hint, "__metadata__", ()))
     return {name: item for name, item in annotated if isinstance(item, Bounds)}
 
 
@@ -98,7 +101,7 @@ def check_names(cls: type, table: Mapping[str, Any], where: str) -> None:
     names = [field.name for field in dataclasses.fields(cls)]
     for key in table:
         if key not in names:
-            raise UserError(f"{where}.{key} is not a setting{nearest(key, names)}")
+            raise UserError(f"{where}.{key} is not a setting{nearest(key, names, f'{where}.')}")
 
 
 def _value(value: Any, hint: Any, key: str) -> Any:
@@ -155,7 +158,7 @@ def override(tables: dict[str, dict[str, Any]], assignments: list[str]) -> None:
             raise UserError(f"{assignment!r} is not a setting; write section.key=value, such as train.steps=500.")
         if section not in tables:
             raise UserError(f"{key}: there is no section {section!r}{nearest(section, tables)}")
-        if not _is_unicode(value):
+        if any("\ud800" <= character <= "\udfff" for character in value):  # bytes that are not UTF-8, as Python passes them on
             raise UserError(f"{key}={value!a} is not UTF-8; write it in UTF-8, and rename the file if it is one's name.")
         tables[section][name] = Typed(value.strip())
 
@@ -163,11 +166,6 @@ def override(tables: dict[str, dict[str, Any]], assignments: list[str]) -> None:
 def format_value(value: Any) -> str:
     """Return a value as one would type it on the command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _is_unicode(text: str) -> bool:
-    """Return True if every typed byte was UTF-8; Python passes the others on as surrogates."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def to_toml(sections: Mapping[str, Any]) -> str:
@@ -196,3 +194,34 @@ def refuse_unused(config: Any, settings: type[Any], key: str, owner: str) -> Non
                 raise UserError(
                     f"model.{field.name}={value} is for model.{key}={owner}; with {chosen} it does nothing: leave it out."
                 )
+
+
+Entry = TypeVar("Entry")
+
+
+class LazyRegistry(Mapping[str, Entry]):
+    """A table from names to objects of modules, written `module:attribute`. Names are listed and compared without any import."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places, self._registered = dict(places), dict[str, Entry]()
+
+    def register(self, name: str, entry: Entry) -> None:
+        """Add an entry that is imported already, such as a plugin's."""
+        self._places.setdefault(name, "")
+        self._registered[name] = entry
+
+    def __getitem__(self, name: str) -> Entry:
+        if name in self._registered:
+            return self._registered[name]
+        module, _, attribute = self._places[name].partition(":")
+        found: Entry = getattr(import_module(module), attribute)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)

@@ -25,9 +25,12 @@ class UserError(Exception):
         super().__init__(quoted(sentence, LONGEST))
 
 
-def nearest(given: str, choices: Iterable[str]) -> str:
-    """Return the end of an error sentence: the nearest choice if one is close, and all choices if they are few."""
+def nearest(given: str, choices: Iterable[str], prefix: str = "") -> str:
+    """Return the end of an error sentence: the nearest choice if one is close, and all choices if they are few.
+
+    `prefix` is written before the nearest choice, as the section before a key, and is not compared.
+    """
     choices = sorted(choice[:SHOWN] for choice in islice(choices, MANY))
     close = get_close_matches(given[:SHOWN], choices, n=1, cutoff=0.5)
     listed = f" (known: {', '.join(choices)})" if 0 < len(choices) <= (6 if close else 24) else ""
-    return f"{listed}; did you mean {close[0]!r}?" if close else f"{listed}."
+    return f"{listed}; did you mean {prefix + close[0]!r}?" if close else f"{listed}."

@@ -137,10 +137,10 @@ def refuse_bomb(path: Path, unpacked: int, packed: int) -> None:
 
 
 @contextmanager
-def open_maybe_gzipped(path: Path, *, within: Path | None = None) -> Iterator[BufferedReader | Unpacked]:
+def open_maybe_gzipped(path: Path) -> Iterator[BufferedReader | Unpacked]:
     """Open a regular file, decompressed while it is read if its name ends with .gz; damage becomes an error sentence."""
     try:
-        with open_regular(path, within=within) as file:
+        with open_regular(path) as file:
             if path.suffix.lower() != ".gz":
                 yield file
                 return

@@ -32,7 +32,8 @@ class Packing:
         """Build from lengths; `longest` bounds all batches, if known, and sequences after the first `given` are filler."""
         starts, ids_T, positions_T = _places(lengths)
         given_N = torch.arange(len(lengths)) < (len(lengths) if given is None else given)
-        return cls(torch.from_numpy(starts.astype(np.int32)), ids_T, positions_T, given_N, longest or _rounded(lengths))
+        longest = longest or max(LEAST, 1 << (int(max(lengths)) - 1).bit_length())
+        return cls(torch.from_numpy(starts.astype(np.int32)), ids_T, positions_T, given_N, longest)
 
     @classmethod
     def filled(cls, lengths: np.ndarray, pieces: int = 0) -> Packing:
@@ -40,7 +41,9 @@ class Packing:
 
         The filler is split into `pieces` sequences, by default as few as are no longer than the longest sequence.
         """
-        filler = _filler(lengths, pieces or count_fillers(lengths))
+        pieces, tokens = pieces or count_fillers(lengths), int(lengths.sum())
+        # Nearly equal, none empty, so that no sequence starts where the row ends.
+        filler = np.diff((round_up(tokens + pieces) - tokens) * np.arange(pieces + 1) // pieces)
         empty = (1 << (len(lengths) + len(filler) - 1).bit_length()) - len(lengths) - len(filler)
         return cls.of(np.concatenate([lengths, np.zeros(empty, np.int64), filler]), given=len(lengths))
 
@@ -77,10 +80,6 @@ class Pieces:
         return cls(ids_T.view(rows, -1), positions_T.view(rows, -1))
 
 
-def _rounded(lengths: Sequence[int] | np.ndarray) -> int:
-    return max(LEAST, 1 << (int(max(lengths)) - 1).bit_length())
-
-
 def round_up(count: int) -> int:
     """Round up to one of few sizes: a multiple of 128, and beyond 4,096 at most a sixteenth too large."""
     return -(-count // _grain(count)) * _grain(count)
@@ -95,12 +94,6 @@ def count_fillers(lengths: np.ndarray) -> int:
     tokens, longest = int(lengths.sum()), int(max(lengths))
     most = round_up(tokens + 1) - tokens + _grain(2 * tokens)
     return -(-most // max(1, longest - 1))
-
-
-def _filler(lengths: np.ndarray, pieces: int) -> np.ndarray:
-    """Return the lengths of the filler sequences: nearly equal, none empty, so that no sequence starts where the row ends."""
-    tokens = int(lengths.sum())
-    return np.diff((round_up(tokens + pieces) - tokens) * np.arange(pieces + 1) // pieces)
 
 
 def fill_up(flat: np.ndarray, size: int, filler: int = 0) -> Tensor:

@@ -1,13 +1,24 @@
-"""The `[data]` section of a recipe, a dataclass for each kind of data: which files to read, and how much of them to use."""
+"""The `[data]` section of a recipe, a dataclass for each kind of data: which files to read, and how much of them to use.
+
+Where no validation data are given, `data.valid_fraction=0.1` takes them from the training data. The share is picked at random by
+a seed of its own, so that it is the same whatever the training's seed is. What belongs together stays together, in training or in
+validation: the sentences of a document, the questions about a text, the captions of an image, the turns of a dialogue, and
+examples that occur more than once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
 
 from regard.core.config import Bounds, Count, check_bounds
 from regard.core.errors import UserError
-from regard.data.valid_fraction import hint
+
+if TYPE_CHECKING:
+    import numpy as np
+
 
 All = Annotated[int, Bounds(0, zero="all")]
 Window = Annotated[int, Bounds(0, zero="model.maximum_length")]
@@ -211,3 +222,63 @@ class WordsDataConfig:
         check_bounds(self, "data.")
         if self.by == "euclid" and self.analogy == "mul":
             raise UserError("data.analogy=mul multiplies cosines, and data.by=euclid has none; leave one of them out.")
+
+
+VECTOR_FILES = (".vec", ".bin", ".txt", ".w2v", ".glove")
+
+
+def is_vector_file(path: Path | str) -> bool:
+    """Return True if the name looks like that of a file of vectors."""
+    return Path(path).is_file() and str(path).lower().removesuffix(".gz").endswith(VECTOR_FILES)
+
+
+T = TypeVar("T")
+SEED = 1  # that validation is picked by: the same whatever the training's
+HOLD_OUT = "Or set data.valid= data.valid_fraction=0.1 to hold out a tenth of data.train."
+
+
+class Rows(NamedTuple):
+    kept: np.ndarray
+    held: np.ndarray
+
+
+def split_rows(groups: Sequence[Hashable], share: float, what: str) -> Rows:
+    """Split row numbers into training and validation, in order; rows of one group stay together."""
+    import numpy as np  # here, and what follows: settings are checked by this module too, before torch is imported
+
+    from regard.core.rng import generator
+
+    number = {group: n for n, group in enumerate(dict.fromkeys(groups))}
+    of_row = np.array([number[group] for group in groups], np.int64)
+    sizes, order = np.bincount(of_row, minlength=len(number)), generator(SEED, "held out").permutation(len(number))
+    wanted = round(share * len(groups))
+    before = np.cumsum(sizes[order]) - sizes[order]
+    held = np.isin(of_row, order[before < wanted])
+    if not 0 < held.sum() < len(groups):
+        raise UserError(
+            f"data.valid_fraction={share} of {len(groups):,} {what} is {int(held.sum()):,}, which leaves nothing to learn from "
+            "or to validate with; choose another share, or give data.valid."
+        )
+    return Rows(np.flatnonzero(~held), np.flatnonzero(held))
+
+
+def split_valid(examples: Sequence[T], group: Callable[[T], Hashable], share: float, what: str) -> tuple[list[T], list[T]]:
+    """Split examples into training and validation; those of one group stay together."""
+    rows = split_rows([group(example) for example in examples], share, what)
+    return [examples[n] for n in rows.kept], [examples[n] for n in rows.held]
+
+
+Splits = PairsConfig | LabelledConfig | QuestionsConfig | TaggedConfig | CaptionsConfig | DialoguesConfig
+
+
+def describe_valid_fraction(data: Splits) -> list[str]:
+    """Describe whether a share of the training data is used for validation."""
+    if data.valid_fraction and data.valid:
+        return [f"data.valid_fraction={data.valid_fraction} is not used, since there is data.valid; data.valid= leaves that out"]
+    said = f"valid: data.valid_fraction={data.valid_fraction} of train, picked at random and always the same"
+    return [said] if data.valid_fraction else []
+
+
+def hint(split: str, error: object = "does not exist") -> str:
+    """Return the end of an error sentence about missing validation data."""
+    return f" {HOLD_OUT}" if split == "valid" and "does not exist" in str(error) else ""

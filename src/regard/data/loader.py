@@ -10,15 +10,13 @@ import queue
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
 
 from regard.core.errors import UserError
 from regard.core.packing import pin_memory
-
-Self = TypeVar("Self")
 
 
 class AnyBatch(Protocol):
@@ -27,7 +25,7 @@ class AnyBatch(Protocol):
         """Return the number of terms that the loss is summed over, known on the host."""
         ...
 
-    def to(self: Self, device: torch.device) -> Self: ...
+    def to(self, device: torch.device) -> Self: ...
 
 
 class Source(Protocol):

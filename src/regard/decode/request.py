@@ -3,11 +3,13 @@
 The caller builds the request once, and the same value goes down to the kernels. Each row of the encoded input becomes one
 sentence; when sampling, a row with several seeds becomes several sentences, side by side. Dims: S sentences, P prompt tokens
 that are kept, T tokens to write.
+
+`in_batches` puts texts of similar length together, longest first: with little padding, and memory fails early or never.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -17,12 +19,13 @@ from torch import Tensor
 
 from regard.core.errors import UserError
 from regard.core.rng import derive_seed
+from regard.decode.candidates import NO_TOKEN, Constraints
 from regard.decode.config import GREEDY, BeamSettings, DecodeConfig, LengthFormula, Sampling
-from regard.decode.constraints import NO_TOKEN, Constraints
 from regard.model.state.protocol import EncodedInput, RowCompaction, State
 
 if TYPE_CHECKING:
-    from regard.decode.cuda_graphs import CapturedGraphs
+    from regard.decode.algorithm import CapturedGraphs
+
 
 T = TypeVar("T")
 Length = TypeVar("Length", int, Tensor)
@@ -205,3 +208,20 @@ class SearchRequest:
 def sample_seeds(config: DecodeConfig, numbers: Sequence[int]) -> list[int]:
     """Return the seed of every sample of every prompt; the seeds of a prompt are side by side."""
     return [derive_seed(config.seed, "sample", number, nth) for number in numbers for nth in range(config.samples)]
+
+
+def in_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Yield indices into `lengths`, in batches whose padded size (count x longest) stays within `budget`.
+
+    No batch is empty: a text longer than the budget gets a batch of its own.
+    """
+    if budget < 1:
+        raise UserError(f"The token budget of a batch is {budget}; give 1 or more, say 4096.")
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):  # stable: equal lengths stay in order
+        if batch and (len(batch) + 1) * max(lengths[batch[0]], 1) > budget:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch

@@ -20,9 +20,8 @@ import torch
 from torch import Tensor
 
 from regard.decode.algorithm import BufferSizes, Progress
-from regard.decode.candidates import Candidates
+from regard.decode.candidates import NO_TOKEN, Candidates, Constraints
 from regard.decode.config import GREEDY, Sampling
-from regard.decode.constraints import NO_TOKEN, Constraints
 from regard.decode.request import Hypothesis, SearchRequest
 from regard.model.kernels.decode_step import HAS_TRITON
 from regard.model.state.protocol import RowCompaction

@@ -82,7 +82,11 @@ def advance_until_done(
         advance(tokens)
         steps += tokens
         done, broken = search.progress.read_flags()
-        _check_scores(broken)
+        if any(broken):
+            raise UserError(
+                "The model's scores for the next token are not numbers (NaN or infinite): its weights or its input are "
+                "broken. Decode from an earlier checkpoint, or in float32."
+            )
         if listener is not None:
             for row in _call_listener(listener, search, sentence_of, active, steps - tokens):
                 done[row] = True
@@ -115,11 +119,3 @@ def _compacted_rows(active: list[int], size: int) -> list[int]:
     """Return the row that moves to each of the first `size` places: active rows stay where they are if they can."""
     staying, moving = set(active), [row for row in active if row >= size]
     return [place if place in staying or not moving else moving.pop() for place in range(size)]
-
-
-def _check_scores(broken: list[bool]) -> None:
-    if any(broken):
-        raise UserError(
-            "The model's scores for the next token are not numbers (NaN or infinite): its weights or its input are "
-            "broken. Decode from an earlier checkpoint, or in float32."
-        )

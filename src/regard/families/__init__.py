@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.core.registry import LazyRegistry
+from regard.core.config import LazyRegistry
 
 if TYPE_CHECKING:
     from regard.data.batching.labelled import SpecialTokens

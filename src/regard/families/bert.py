@@ -18,17 +18,18 @@ Differs from the papers in: no dropout inside attention by default.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from torch import Tensor, nn
 
+from regard.core.config import Bounds, Count
 from regard.core.errors import UserError
 from regard.core.packing import Words
 from regard.data.batching.labelled import SpecialTokens
 from regard.families.base import MASKED_WORDS, Family, Heads, Sizes, all_words, first_role, head_outputs, random_ids
-from regard.model.block import BodyConfig, Stack
-from regard.model.embedding import Embed
-from regard.model.heads import LinearHead, Pooler, Pooling, ReplacedHead, VocabularyHead, before_words
+from regard.model.block import BodyConfig, NormEpsilon, Stack
+from regard.model.embedding import Embed, VocabularyHead
+from regard.model.heads import LinearHead, Pooler, Pooling, ReplacedHead, before_words
 from regard.model.init import initialise
 from regard.model.layers import Activation
 from regard.model.position import attention_position
@@ -40,25 +41,22 @@ from regard.text.specials import Roles
 @dataclass(frozen=True, kw_only=True)
 class BERTConfig(BodyConfig):
     family: Literal["bert"] = "bert"
-    width: int = 768
-    heads: int = 12
-    layers: int = 12
-    feedforward: int = 3072
+    width: Count = 768
+    heads: Count = 12
+    layers: Count = 12
+    feedforward: Count = 3072
     activation: Activation = "gelu"
-    norm_epsilon: float = 1e-12
+    norm_epsilon: NormEpsilon = 1e-12
     position: str = "learned"
-    maximum_length: int = 512
-    segments: int = 2  # sentence A and sentence B; 1 is added to every token alike
-    first_position: int = 0  # rows of the table of positions that no token has
-    embedding_width: int = 0  # of words; 0: width
+    maximum_length: Count = 512
+    segments: Annotated[int, Bounds(0, zero="none")] = 2  # sentence A and sentence B; 1 is added to every token alike
+    first_position: Annotated[int, Bounds(0, zero="the first")] = 0  # rows of the table of positions that no token has
+    embedding_width: Annotated[int, Bounds(0, zero="model.width")] = 0  # of words
     pooler: Pooling = "tanh"  # behind the layer that what is asked of a whole text passes first; or the mean of its tokens
     deviation: float = 0.02  # of matrices as they are drawn; a narrow model learns sooner with more, up to 1 / sqrt(width)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key, none in (("segments", "none"), ("first_position", "the first"), ("embedding_width", "model.width")):
-            if getattr(self, key) < 0:
-                raise UserError(f"model.{key}={getattr(self, key)} must be 0 ({none}) or more.")
         if not 0 < self.deviation < 1:
             raise UserError(f"model.deviation={self.deviation} must be above 0 and below 1, such as 0.02.")
         if self.first_position and self.position != "learned":

@@ -26,16 +26,16 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.families.base import Family, Sizes, random_ids
 from regard.families.recurrent import beginning
+from regard.families.transformer import Layers
 from regard.model.block import BlockConfig, BodyConfig, Stack
-from regard.model.embedding import Embed
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import Embed, VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
 from regard.model.layers import Linear
 from regard.model.mixers import SCORES
 from regard.model.position import ABSOLUTE
+from regard.model.recurrent.cells import PARTS
 from regard.model.recurrent.decoders import Bahdanau, Source
-from regard.model.recurrent.encoder import PARTS
 from regard.model.state.decoder import DecoderState, EncodedPrompt
 from regard.model.state.recurrent import RecurrentPrompt
 from regard.model.visibility import Visibility, causal, full
@@ -51,8 +51,8 @@ class CaptionerConfig(BodyConfig):
     decoder: Literal["lstm", "transformer"] = "lstm"
     image_size: int = 64  # pixels: every image is made so wide and high
     patch: int = 8  # pixels that a cell is wide and high
-    encoder_layers: int = 0  # of blocks that look at patches; as `layers` where 0
-    decoder_layers: int = 0
+    encoder_layers: Layers = 0  # of blocks that look at patches; as `layers` where 0
+    decoder_layers: Layers = 0
     tie: Literal["output", "none"] = "output"  # one matrix for words that are read and words that are written
 
     packable = False  # images lie side by side
@@ -74,9 +74,6 @@ class CaptionerConfig(BodyConfig):
             raise UserError(f"model.position={self.position} is not for images; choose one of: {', '.join(ABSOLUTE)}.")
         if self.width % 4:
             raise UserError(f"model.width={self.width} must be a multiple of 4: a row and a column share it in waves.")
-        for key in ("encoder_layers", "decoder_layers"):
-            if getattr(self, key) < 0:
-                raise UserError(f"model.{key}={getattr(self, key)} must be 0 (as model.layers) or more.")
         self._check_blocks()
 
     def _check_blocks(self) -> None:

@@ -21,16 +21,17 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regard.core.config import Count, Fraction, check_bounds
 from regard.core.errors import UserError
 from regard.core.packing import Words
 from regard.data.batching.labelled import SpecialTokens
 from regard.families.base import MASKED_WORDS, CellConfig, Family, Heads, first_role, head_outputs
 from regard.families.bert import text_inputs
-from regard.model.embedding import Embed
-from regard.model.heads import LinearHead, Pooler, VocabularyHead
+from regard.model.embedding import Embed, VocabularyHead
+from regard.model.heads import LinearHead, Pooler
 from regard.model.init import initialise
 from regard.model.pooling import LayerSum
-from regard.model.recurrent.encoder import at_places, read, turned_places
+from regard.model.recurrent.cells import at_places, read, turned_places
 from regard.text.specials import Roles
 
 
@@ -38,8 +39,8 @@ from regard.text.specials import Roles
 class ELMoConfig(CellConfig):
     family: Literal["elmo"] = "elmo"
     width: int = 1024  # of a word's vector: half of it from each way
-    layers: int = 2
-    dropout: float = 0.1
+    layers: Count = 2
+    dropout: Fraction = 0.1
 
     maximum_length = 128  # tokens of a window to train on, where data.window says nothing; whoever reads later reads on
     segments = 0
@@ -48,10 +49,7 @@ class ELMoConfig(CellConfig):
     def __post_init__(self) -> None:
         if self.width < 2 or self.width % 2:
             raise UserError(f"model.width={self.width} cannot be halved between two ways of reading; give an even number.")
-        if self.layers < 1:
-            raise UserError(f"model.layers={self.layers} must be at least 1.")
-        if not 0 <= self.dropout < 1:
-            raise UserError(f"model.dropout={self.dropout} must be at least 0 and less than 1.")
+        check_bounds(self, "model.")
 
     @property
     def depth(self) -> tuple[int, int]:  # type: ignore[override]

@@ -20,14 +20,14 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from regard.core.config import Count
 from regard.core.errors import UserError
 from regard.core.packing import Words
 from regard.data.batching.labelled import SpecialTokens
 from regard.families.base import MASKED_WORDS, Family, Heads, Sizes, first_role, head_outputs
 from regard.families.bert import text_inputs
 from regard.model.block import BodyConfig, Stack
-from regard.model.embedding import Embed
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import Embed, VocabularyHead
 from regard.model.init import initialise
 from regard.model.layers import Activation
 from regard.model.pooling import Pooled, PooledNorm, Summary
@@ -40,11 +40,11 @@ from regard.text.specials import Roles
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(BodyConfig):
     family: Literal["encoder"] = "encoder"
-    layers: int = 4
-    feedforward: int = 1024
+    layers: Count = 4
+    feedforward: Count = 1024
     activation: Activation = "gelu"
     norm_placement: Literal["pre", "post"] = "pre"
-    maximum_length: int = 2048
+    maximum_length: Count = 2048
     pooling: Pooled = "first"  # which vector stands for a text
     pooled_norm: PooledNorm = "none"  # over the batch: helps where most of every text is the same
     pairs: Literal["joined", "apart"] = "joined"  # two texts are read as one, or each by itself, by the same body

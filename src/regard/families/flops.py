@@ -133,15 +133,12 @@ class _Counter(_ShapesAlone):
         self.mixed = list[tuple[nn.Module, Callable[[], int]]]()
         self.running = [model]
         for module in model.modules():
-            module.register_forward_pre_hook(self._enter)
+            module.register_forward_pre_hook(lambda module, given: self.running.append(module))
             module.register_forward_hook(self._leave)
             if hasattr(module, "mixer") and hasattr(module.mixer, "mix"):
                 self._replace_mixer(module)
             if isinstance(module, nn.Linear | nn.Embedding | nn.LayerNorm | nn.RMSNorm | nn.LSTM | nn.GRU):
                 self._replace_layer(module)
-
-    def _enter(self, module: nn.Module, given: tuple[Any, ...]) -> None:
-        self.running.append(module)
 
     def _leave(self, module: Any, given: tuple[Any, ...], found: Any) -> None:
         self.running.pop()
@@ -248,8 +245,10 @@ def _summary(module: nn.Module) -> str | None:
             return f"I={module.input_size} -> D={module.hidden_size}"
         case nn.Conv2d():
             return f"C={module.in_channels} -> {module.out_channels}"
-        case nn.LayerNorm() | nn.RMSNorm():
+        case nn.LayerNorm():
             return f"D={module.normalized_shape[-1]}"
+        case nn.RMSNorm():
+            return f"D={module.normalized_shape[-1]} rms"
     ours = type(module).__module__.startswith("regard.") and type(module).extra_repr is not nn.Module.extra_repr
     return module.extra_repr() if ours else None
 

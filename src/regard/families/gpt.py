@@ -16,12 +16,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.core.errors import UserError
+from regard.core.config import Count, Fraction
 from regard.core.packing import Packing, Pieces
 from regard.families.base import Family, Sizes, random_ids
 from regard.model.block import BodyConfig, Stack
-from regard.model.embedding import Embed
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import Embed, VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
 from regard.model.layers import Activation
@@ -35,22 +34,16 @@ from regard.model.visibility.parse import parse_visibility
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig(BodyConfig):
     family: Literal["gpt"] = "gpt"
-    width: int = 768
-    heads: int = 12
-    layers: int = 12
-    feedforward: int = 3072
+    width: Count = 768
+    heads: Count = 12
+    layers: Count = 12
+    feedforward: Count = 3072
     activation: Activation = "gelu_tanh"
     norm_placement: Literal["pre", "post"] = "pre"
     position: str = "learned"
-    word_dropout: float = 0.0  # of whole words at the input, for little text
-    output_dropout: float = 0.0  # of the vectors that the next token is read from
+    word_dropout: Fraction = 0.0  # of whole words at the input, for little text
+    output_dropout: Fraction = 0.0  # of the vectors that the next token is read from
     tie: Literal["output", "none"] = "output"  # one matrix for the embedding and the output; one each
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for key in ("word_dropout", "output_dropout"):
-            if not 0 <= getattr(self, key) < 1:
-                raise UserError(f"model.{key}={getattr(self, key)} must be at least 0 and less than 1.")
 
     @property
     def depth(self) -> tuple[int, int]:

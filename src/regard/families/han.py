@@ -21,15 +21,16 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from regard.core.config import Count, Fraction, check_bounds
 from regard.core.packing import Words
 from regard.data.batching.labelled import SpecialTokens
 from regard.families.base import CellConfig, Family, Sizes
 from regard.families.bert import text_inputs
 from regard.model.block import BlockConfig
 from regard.model.embedding import Embed
-from regard.model.hierarchy import Encoder, Level, Nested, blocks_of, check_levels
+from regard.model.hierarchy import Encoder, Level, Nested, blocks_of
 from regard.model.init import initialise
-from regard.model.learned_query import LearnedQuery
+from regard.model.pooling import LearnedQuery
 from regard.model.probe import taken_apart
 from regard.text.specials import EOS
 
@@ -38,16 +39,17 @@ from regard.text.specials import EOS
 class HANConfig(CellConfig):
     family: Literal["han"] = "han"
     encoder: Encoder = "gru"
-    width: int = 100
-    layers: int = 1  # at each level
+    width: Count = 100
+    layers: Count = 1  # at each level
     heads: int = 0  # of transformer; 0: 4
     feedforward: int = 0  # of transformer; 0: four widths
-    dropout: float = 0.1
+    dropout: Fraction = 0.1
 
     segments = 0
 
     def __post_init__(self) -> None:
-        check_levels(self.encoder, self.width, self.layers, self.heads, self.feedforward, self.dropout)
+        check_bounds(self, "model.")
+        _ = self.blocks  # which are refused where they make no sense
 
     @property
     def blocks(self) -> BlockConfig:

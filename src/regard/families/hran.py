@@ -18,17 +18,18 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.core.config import Count, Fraction, check_bounds
 from regard.core.packing import Packing, Words
 from regard.families.base import CellConfig, Family, Sizes
 from regard.families.recurrent import beginning, embeddings, pair_inputs, side_by_side
 from regard.model.block import BlockConfig
-from regard.model.heads import VocabularyHead
-from regard.model.hierarchy import Encoder, Level, Nested, blocks_of, check_levels
+from regard.model.embedding import VocabularyHead
+from regard.model.hierarchy import Encoder, Level, Nested, blocks_of
 from regard.model.init import initialise
 from regard.model.layers import Linear
 from regard.model.probe import taken_apart
+from regard.model.recurrent.cells import PARTS, CellKind
 from regard.model.recurrent.decoders import Source, Turns
-from regard.model.recurrent.encoder import PARTS, CellKind
 from regard.model.recurrent.hran_decoder import ByTurns
 from regard.model.state.recurrent import RecurrentPrompt
 from regard.model.visibility import full, padding
@@ -38,15 +39,16 @@ from regard.model.visibility import full, padding
 class HRANConfig(CellConfig):
     family: Literal["hran"] = "hran"
     encoder: Encoder = "gru"
-    width: int = 512
-    layers: int = 1
+    width: Count = 512
+    layers: Count = 1
     heads: int = 0  # of transformer; 0: 4
     feedforward: int = 0  # of transformer; 0: four widths
-    dropout: float = 0.1
+    dropout: Fraction = 0.1
     tie: Literal["all", "output", "none"] = "all"  # one matrix for source, target and output; target and output; none
 
     def __post_init__(self) -> None:
-        check_levels(self.encoder, self.width, self.layers, self.heads, self.feedforward, self.dropout)
+        check_bounds(self, "model.")
+        _ = self.blocks  # which are refused where they make no sense
 
     @property
     def blocks(self) -> BlockConfig:

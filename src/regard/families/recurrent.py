@@ -26,16 +26,16 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
+from regard.core.config import Count, Fraction, check_bounds
 from regard.core.errors import UserError, nearest
 from regard.core.packing import Packing, Words
 from regard.families.base import CellConfig, Family, Sizes, all_words, random_ids
-from regard.model.embedding import Embed
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import Embed, VocabularyHead
 from regard.model.init import initialise
 from regard.model.layers import Linear, autocast_dtype
 from regard.model.mixers import SCORES
+from regard.model.recurrent.cells import PARTS, CellKind, RecurrentEncoder
 from regard.model.recurrent.decoders import Bahdanau, Decoder, Kind, Luong, Source, WithoutAttention
-from regard.model.recurrent.encoder import PARTS, CellKind, RecurrentEncoder
 from regard.model.state.recurrent import RecurrentPrompt
 from regard.model.visibility import Full, Window, padding
 from regard.model.visibility.parse import parse_visibility
@@ -48,25 +48,21 @@ DRAWN_AT_A_TIME = 1024  # words, of which each has a probability for every word 
 class RecurrentConfig(CellConfig):
     family: Literal["recurrent"] = "recurrent"
     cell: CellKind = "lstm"
-    width: int = 512
-    layers: int = 1
+    width: Count = 512
+    layers: Count = 1
     bidirectional: bool = True  # the encoder: each way has half of the width
     attention: Kind = "luong"
     mixer: str = ""  # as in the paper where nothing is said
     input_feeding: bool = False  # of Luong's decoder
     scheduled_sampling: float = 0.0
-    dropout: float = 0.1
+    dropout: Fraction = 0.1
     visibility: str = "full"
     tie: Literal["all", "output", "none"] = "all"  # one matrix for source, target and output; target and output; none
 
     def __post_init__(self) -> None:
-        for key in ("width", "layers"):
-            if getattr(self, key) < 1:
-                raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
+        check_bounds(self, "model.")
         if self.bidirectional and self.width % 2:
             raise UserError(f"model.width={self.width} cannot be halved between two ways of reading; give an even number.")
-        if not 0 <= self.dropout < 1:
-            raise UserError(f"model.dropout={self.dropout} must be at least 0 and less than 1.")
         if not 0 <= self.scheduled_sampling <= 1:
             raise UserError(f"model.scheduled_sampling={self.scheduled_sampling} is a share of words; give a number from 0 to 1.")
         if self.mixer and self.mixer not in SCORES:

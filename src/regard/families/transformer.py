@@ -13,17 +13,17 @@ model with other defaults.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 
+from regard.core.config import Bounds, Fraction
 from regard.core.errors import UserError
 from regard.core.packing import Packing, Words
 from regard.families.base import Family, Sizes, all_words, random_ids
 from regard.model.block import BodyConfig, Stack
-from regard.model.embedding import Embed, Join
-from regard.model.heads import Scale, VocabularyHead
+from regard.model.embedding import Embed, Join, Scale, VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
 from regard.model.position import attention_position
@@ -31,12 +31,14 @@ from regard.model.state.decoder import DecoderState, EncodedPrompt
 from regard.model.visibility import causal, full, only_words, positions
 from regard.model.visibility.parse import parse_visibility
 
+Layers = Annotated[int, Bounds(0, zero="as model.layers")]
+
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(BodyConfig):
     family: Literal["transformer"] = "transformer"
-    encoder_layers: int = 0  # as `layers` where 0
-    decoder_layers: int = 0
+    encoder_layers: Layers = 0  # as `layers` where 0
+    decoder_layers: Layers = 0
     join: Join = "add"
     position_width: int = 0  # of the width, with join = "concat"
     tie: Literal["all", "inputs", "output", "none"] = "all"  # one matrix for all; for source and target; target and output; none
@@ -45,13 +47,10 @@ class TransformerConfig(BodyConfig):
     first_position: int = 0  # rows of the table of learned positions before the first (BART: 2)
     scaled_head: bool = False  # what the output layer reads is divided by the root of the width (T5)
     head_bias: bool = False  # of the output layer (BART, Marian)
-    stack_dropout: float = 0.0  # of what each stack gives (T5)
+    stack_dropout: Fraction = 0.0  # of what each stack gives (T5)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in ("encoder_layers", "decoder_layers"):
-            if getattr(self, key) < 0:
-                raise UserError(f"model.{key}={getattr(self, key)} must be 0 (as model.layers) or more.")
         concat = self.join == "concat"
         if concat and not 0 < self.position_width < self.width:
             raise UserError(
@@ -73,8 +72,6 @@ class TransformerConfig(BodyConfig):
                 f"model.first_position={self.first_position} counts rows of model.position=learned, 0 or more; with "
                 f"model.position={self.position} leave it out."
             )
-        if not 0 <= self.stack_dropout < 1:
-            raise UserError(f"model.stack_dropout={self.stack_dropout} must be at least 0 and less than 1.")
 
     @property
     def depth(self) -> tuple[int, int]:

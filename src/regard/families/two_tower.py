@@ -20,8 +20,8 @@ from regard.families import family_of
 from regard.families.base import Heads, Sizes, all_words, random_ids
 from regard.families.flops import Part, on_meta
 from regard.families.flops import count as counted
-from regard.families.vectors import Pooling, VectorsConfig, text_vectors
 from regard.families.word2vec import Word2VecConfig
+from regard.model.heads import VectorPooling, VectorsConfig, text_vectors
 from regard.model.init import initialise
 from regard.model.layers import Linear
 
@@ -44,7 +44,7 @@ class Bag(nn.Module):
 class TwoTower(nn.Module):
     """The body keeps its own names below `body.`, so that weights it was trained with elsewhere fit."""
 
-    def __init__(self, body: Any, pooling: Pooling = "mean") -> None:
+    def __init__(self, body: Any, pooling: VectorPooling = "mean") -> None:
         super().__init__()
         self.body, self.pooled = body, VectorsConfig(pooling=pooling)
         width = body.config.width
@@ -58,7 +58,7 @@ class TwoTower(nn.Module):
         return F.normalize((self.contexts if side == "contexts" else self.replies)(x_ND), dim=-1)
 
 
-def towers(config: Any, vocabulary: int, pooling: Pooling = "mean", seed: int = 0) -> TwoTower:
+def towers(config: Any, vocabulary: int, pooling: VectorPooling = "mean", seed: int = 0) -> TwoTower:
     """Build both towers from scratch; of word vectors, the body is their table."""
     family = family_of(config)
     if family.has("word_vectors"):

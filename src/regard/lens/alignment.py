@@ -1,12 +1,23 @@
-"""Attention weights of one text: tokens on two sides and a weight for every pair."""
+"""Attention weights of one text: tokens on two sides and a weight for every pair; as JSON, and read back."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.core.errors import UserError
+from regard.core.files import GIB, read_bounded
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 TOLERANCE = 1e-3
+FORMAT = "regard.alignment.1"
+LARGEST = GIB  # of what is read back: every head of every layer between two long texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +66,28 @@ class Alignment:
             )
         return self.weights[layer, head]
 
+    def lines(self, width: int = 100) -> list[str]:
+        """Return lines for a terminal of `width` columns."""
+        from regard.lens.plots.alignment import text_lines  # imported here and below: prediction does not draw
+
+        return text_lines(self, width)
+
+    def figure(self) -> Figure:
+        from regard.lens.plots.alignment import drawn
+
+        return drawn(self)
+
+    def page(self) -> bytes:
+        from regard.lens.analyses.weights import alignment_page
+
+        return alignment_page(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers for JSON, which holds them exactly: nine digits name a float32 and no other."""
+        rounded = [float(f"{weight:.9g}") for weight in self.weights.ravel().tolist()]
+        names = {"title": self.title, "layers": self.layers, "queries": self.queries, "keys": self.keys}
+        return {"format": FORMAT, **names, "weights": np.array(rounded).reshape(self.weights.shape).tolist()}
+
     def _check_shape(self) -> None:
         if self.weights.ndim != 4 or 0 in self.weights.shape:
             raise ValueError(
@@ -81,3 +114,30 @@ class Alignment:
                 f"{row.sum():.4g} with a least weight of {row.min():.4g}; expected weights from zero up that sum to one. "
                 "Leave out padded or fully masked queries."
             )
+
+
+def read(path: Path) -> Alignment:
+    """Return the alignment that was saved as JSON, every weight as it was."""
+    path = Path(path)
+    try:
+        found = json.loads(read_bounded(path, LARGEST).decode())
+    except (ValueError, RecursionError) as problem:  # not UTF-8, not JSON, or nested to no end
+        raise UserError(f"{path} is not JSON: {problem}. Give a file written with the ending .json.") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise UserError(f'{path} is JSON, but has no "format": "{FORMAT}". Give a file that Regard wrote.')
+    try:
+        return _alignment(found)
+    except KeyError as missing:
+        raise UserError(f"{path} holds no alignment: it has no {missing}.") from None
+    except (TypeError, ValueError) as problem:
+        raise UserError(f"{path} holds no alignment: {problem}") from None
+
+
+def _alignment(found: dict[str, Any]) -> Alignment:
+    names = [found[side] for side in ("queries", "keys", "layers")]
+    if not all(isinstance(side, list) and all(isinstance(name, str) for name in side) for side in names):
+        raise ValueError("queries, keys and layers must be lists of strings.")
+    if not isinstance(found["title"], str):
+        raise ValueError("the title must be a string.")
+    queries, keys, layers = map(tuple, names)
+    return Alignment(found["title"], queries, keys, np.asarray(found["weights"], dtype=np.float32), layers)

@@ -1,6 +1,7 @@
 """Tokens as they may be shown: nothing invisible, nothing that reorders or breaks a page, no glyph the font lacks.
 
-Numbers for people: as many places as a column has, and two digits that say something of whatever is too small for them.
+Numbers for people: as many places as a column has, and two digits that say something of whatever is too small for them. Rows of
+words and numbers as lines of text, in columns that line up, whatever script the words are in.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.font_manager import get_font
-from matplotlib.ft2font import FT2Font
+from rich.cells import cell_len, set_cell_size
 
 # matplotlib ships this font, so a picture looks the same on every machine
 FONT = Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
@@ -61,7 +62,7 @@ def shorten(text: str, limit: int) -> str:
 
 def inches(text: str, points: float) -> float:
     """Return the width of `text` in inches when set in DejaVu Sans at this size."""
-    font = _font()
+    font = get_font(FONT)
     font.set_size(points, _FINE)
     font.set_text(text)
     return font.get_width_height()[0] / 64 / _FINE  # FreeType counts in sixty-fourths of a dot
@@ -72,13 +73,9 @@ def _seen(character: str) -> str:
     return escape(character) if hidden else character
 
 
-def _font() -> FT2Font:
-    return get_font(FONT)
-
-
 @cache
 def _characters() -> frozenset[int]:
-    return frozenset(_font().get_charmap())
+    return frozenset(get_font(FONT).get_charmap())
 
 
 def brief(value: float, places: int = 2, *, signed: bool = False) -> str:
@@ -87,3 +84,49 @@ def brief(value: float, places: int = 2, *, signed: bool = False) -> str:
         return f"{0:.{places}f}"
     small = abs(value) < 0.95 * 10.0 ** (1 - places)
     return f"{value:{'+' if signed else ''}.{'2g' if small else f'{places}f'}}"
+
+
+WIDEST = 60  # cells of one column
+LEAST_WIDTH = 40  # of a terminal
+TOKEN_COLUMNS = 18
+BAR_COLUMNS = 12
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+Cell = str | int | float | None
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """A line for the header and one a row; numbers to the right with three places or two digits, "-" where there is none."""
+    texts = [[cut(_text(value), WIDEST) for value in row] for row in rows]
+    numeric = [bool(rows) and all(not isinstance(row[n], str) for row in rows) for n in range(len(header))]
+    widths = [max(map(cell_len, (name, *(row[n] for row in texts)))) for n, name in enumerate(header)]
+    return [_line(cells, widths, numeric) for cells in (list(header), *texts)]
+
+
+def report(title: str, told: str, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """Return a title, what is told of it, and a table."""
+    return [sentence(title), told, "", *table(header, rows)]
+
+
+def _text(value: Cell) -> str:
+    if value is None:
+        return "-"
+    return brief(value, 3) if isinstance(value, float) else str(value)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    padded = []
+    for cell, width, right in zip(cells, widths, numeric):
+        space = " " * (width - cell_len(cell))
+        padded.append(f"{space}{cell}" if right else f"{cell}{space}")
+    return "  ".join(padded).rstrip()
+
+
+def bar(weight: float) -> str:
+    """Return a bar of block characters for a weight from 0 to 1."""
+    eighths = round(min(weight, 1.0) * BAR_COLUMNS * 8)
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(BAR_COLUMNS)
+
+
+def cut(text: str, room: int) -> str:
+    return text if cell_len(text) <= room else set_cell_size(text, room - 1).rstrip() + "…"

@@ -3,14 +3,19 @@
 All that lens does is done to a subject. What a family reads, writes and is scored on is said once, where the subject is made
 (`commands/subjects.py`), and no analysis asks for the family again.
 
+Its tokens are as people read them: each piece by its name, to which word it belongs, and whether it is a mark instead of text. A
+word is what `text/offsets.py` calls one. A piece belongs to the word that its first letter stands in; one of white space alone,
+to the word that follows it. Marks are words of their own.
+
 Dims: B copies of the input, L output positions, V choices, D width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -18,6 +23,8 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.core.packing import IGNORED
 from regard.model.probe import Probe, probe
+from regard.text.offsets import word_places
+from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,47 @@ class TokenRow:
         moved = tuple(word + 1 + max(self.words, default=-1) for word in other.words)
         return TokenRow(self.tokens + other.tokens, self.ids + other.ids, self.words + moved, self.special + other.special)
 
+    @classmethod
+    def typed(cls, tokenizer: Tokenizer, text: str) -> TokenRow:
+        """Return the tokens of a text that was typed."""
+        (placed,) = tokenizer.encode_placed([text])
+        return cls.given(tokenizer, placed.ids, _words(text, placed.starts))
+
+    @classmethod
+    def written(cls, tokenizer: Tokenizer, ids: Sequence[int]) -> TokenRow:
+        """Return the tokens of a text that a model wrote.
+
+        They need not be those that its text would be cut into, so each is found by the text that it adds.
+        """
+        text, ids = tokenizer.decode(ids), list(ids)
+        starts, end = list[int](), 0
+        for n in range(len(ids)):
+            begin, end = end, max(end, min(len(tokenizer.decode(ids[: n + 1])), len(text)))
+            added = text[begin:end]
+            # A piece that adds nothing is a byte more of a letter that has begun.
+            starts.append(begin + len(added) - len(added.lstrip()) if added else max(0, begin - 1))
+        return cls.given(tokenizer, ids, _words(text, np.array(starts, np.int64)))
+
+    @classmethod
+    def given(cls, tokenizer: Tokenizer, ids: Sequence[int], words: Sequence[int]) -> TokenRow:
+        """Pieces whose words are known."""
+        roles = tokenizer.roles
+        marks = tokenizer.specials - {roles.mask, roles.unk}  # which stand where a word stood
+        return cls(tuple(tokenizer.tokens(ids)), tuple(ids), tuple(words), tuple(i in marks for i in ids))
+
+    @classmethod
+    def mark(cls, tokenizer: Tokenizer, *ids: int) -> TokenRow:
+        """Marks by themselves: <eos>, [SEP]. A vocabulary may lend a piece of text for one, but here it is none."""
+        return cls(tuple(tokenizer.tokens(ids)), ids, tuple(range(len(ids))), (True,) * len(ids))
+
+
+def _words(text: str, starts: np.ndarray) -> list[int]:
+    """Return the word number of pieces that begin at these characters, from 0 in the order of the text."""
+    ends = np.array([word.end for word in word_places(text)], np.int64)
+    found = np.searchsorted(ends, starts, side="right").tolist()
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(word, len(numbers)) for word in found]
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -63,6 +111,16 @@ class Subject:
     hidden: Callable[[int], Tensor] | None = None  # the same pass without the head: x_BLD of the stack that is asked
     nested: bool = False  # its attention reads one sentence at a time, so no matrix has all words of the text
     output_text: str | None = None  # the translation or caption that a model wrote itself, or that was given
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens of all stacks, one stack after the other."""
+        return tuple(token for side in self.sides.values() for token in side.tokens)
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """Which stack reads each of `tokens`."""
+        return tuple(stack for stack, side in self.sides.items() for _ in side.tokens)
 
     def around(self, name: str) -> tuple[TokenRow, TokenRow]:
         """Return the tokens of queries and keys of attention "decoder.2.cross" or "encoder.0.self"."""

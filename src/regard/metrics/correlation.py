@@ -6,12 +6,12 @@ prediction has correlation 0. The same for word vectors: the correlation of cosi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from regard.data.sources.word_benchmarks import Pairs
+from regard.data.sources.word_vectors import Pairs
 from regard.metrics.word_analogies import WordSpace, folded
 
 
@@ -40,7 +40,7 @@ class SimilarityScores:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scores as JSON values."""
-        return {name: getattr(self, name) for name in ("texts", "pearson", "spearman", "off", "constant")}
+        return asdict(self)
 
 
 def correlation(one: np.ndarray, other: np.ndarray) -> float:

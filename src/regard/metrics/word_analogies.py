@@ -24,8 +24,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from regard.core.errors import UserError, nearest
-from regard.data.sources.word_benchmarks import Question, Questions
-from regard.data.sources.word_vectors import WordVectors
+from regard.data.sources.word_vectors import Question, Questions, WordVectors
 
 By = Literal["cosine", "euclid"]
 Analogy = Literal["add", "mul"]
@@ -218,7 +217,7 @@ def score_analogies(
         known = {word: number for word, number in numbers.items() if number < words}
         rows = np.array(sorted(known.values()))
         found[words] = {
-            section: Tally(_right(space, asked, known, rows, analogy, exclude), _known(asked, known), len(asked))
+            section: Tally(*_right(space, asked, known, rows, analogy, exclude), len(asked))
             for section, asked in questions.sections.items()
         }
     return AnalogyScores(questions.name, analogy, found[len(space.vectors)], found[size], restrict)
@@ -232,14 +231,10 @@ def folded(words: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _known(asked: Sequence[Question], known: dict[str, int]) -> int:
-    return sum(all(word.lower() in known for word in question) for question in asked)
-
-
 def _right(
     space: WordSpace, asked: Sequence[Question], known: dict[str, int], rows: np.ndarray, analogy: Analogy, exclude: bool
-) -> int:
-    """Return how many questions are answered rightly; `rows` are the words that may be answers."""
+) -> tuple[int, int]:
+    """Return how many questions are answered rightly, and how many could be; `rows` are the words that may be answers."""
     place = {int(row): n for n, row in enumerate(rows)}
     asked_Q4 = [[place[known[word.lower()]] for word in q] for q in asked if all(word.lower() in known for word in q)]
     unit_VD, right, score = space.unit_VD[rows], 0, cos_add if analogy == "add" else cos_mul
@@ -251,4 +246,4 @@ def _right(
             for given in (a, b, c):
                 scores_QV[np.arange(len(a)), given] = -np.inf
         right += int((scores_QV.argmax(1) == d).sum())
-    return right
+    return right, len(asked_Q4)

@@ -21,8 +21,7 @@ from regard.model.mixers import Mixer
 from regard.model.mixers.causal_scan import Sums
 from regard.model.position.base import Bias, Placement
 from regard.model.probe import Probe, Seen
-from regard.model.state.constant import RunningSums
-from regard.model.state.kv_cache import BeamAncestry, Cache, LayerCache, Slots
+from regard.model.state.kv_cache import BeamAncestry, Cache, LayerCache, RunningSums, Slots
 from regard.model.visibility import View
 
 

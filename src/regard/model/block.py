@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from regard.core.config import Bounds, Count, Fraction, check_bounds
 from regard.core.errors import UserError
 from regard.model.attention import Attention, KeysValues
 from regard.model.layers import NORMS, Activation, FeedForward, FeedForwardKind, NormKind
@@ -28,54 +29,46 @@ from regard.model.mixers.convolution import Convolution, ConvolutionSettings
 from regard.model.mixers.linear import FavorSettings
 from regard.model.position import check_position
 from regard.model.position.base import Placement, Position
-from regard.model.position.relative_bias import RelativeSettings
-from regard.model.position.rotary import RotarySettings
+from regard.model.position.relative import RelativeSettings, RotarySettings
 from regard.model.pruning import kept_heads, parse_pruned
 from regard.model.state.kv_cache import Cache
 from regard.model.visibility import View
 from regard.model.visibility.parse import parse_visibility
+
+NormEpsilon = Annotated[float, Bounds(0, 1, above=True, below=True, example="1e-5")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockConfig(FavorSettings, ConvolutionSettings):
     """Settings of a block. Those of one mixer alone are declared, and checked, beside that mixer."""
 
-    width: int = 512
-    heads: int = 8
+    width: Count = 512
+    heads: Count = 8
     kv_heads: int = 0  # heads of keys and values, shared by groups of heads; 0: as many as heads
-    head_width: int = 0  # 0: width / heads
-    feedforward: int = 2048
+    head_width: Annotated[int, Bounds(0, zero="model.width / model.heads")] = 0
+    feedforward: Count = 2048
     feedforward_kind: FeedForwardKind = "plain"
     activation: Activation = "relu"
     bias: bool = True  # of the linear layers of blocks
     qkv_bias: bool = False  # of queries, keys and values, where other layers have none (Qwen2)
     qk_norm: bool = False  # queries and keys are divided by their root mean square (Qwen3)
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0  # inside the feed-forward network
+    dropout: Fraction = 0.1
+    attention_dropout: Fraction = 0.0
+    activation_dropout: Fraction = 0.0  # inside the feed-forward network
     norm: NormKind = "layer"
     norm_placement: Literal["pre", "post"] = "post"
-    norm_epsilon: float = 1e-5
+    norm_epsilon: NormEpsilon = 1e-5
     mixer: str = "softmax"
     scaled: bool = True  # scores of softmax are divided by the root of the head width
     pruned: tuple[str, ...] = ()  # heads that are gone, such as encoder.0.self:1+3
 
     def __post_init__(self) -> None:
-        for key in ("width", "heads", "feedforward"):
-            if getattr(self, key) < 1:
-                raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
-        if self.head_width < 0:
-            raise UserError(f"model.head_width={self.head_width} must be 0 (model.width / model.heads) or more.")
+        check_bounds(self, "model.")
         if self.width % self.heads and not self.head_width:
             raise UserError(
                 f"model.width={self.width} does not divide by model.heads={self.heads}; "
                 f"the nearest width that does is {max(1, round(self.width / self.heads)) * self.heads}."
             )
-        for key in ("dropout", "attention_dropout", "activation_dropout"):
-            if not 0 <= getattr(self, key) < 1:
-                raise UserError(f"model.{key}={getattr(self, key)} must be at least 0 and less than 1.")
-        if not 0 < self.norm_epsilon < 1:
-            raise UserError(f"model.norm_epsilon={self.norm_epsilon} must be between 0 and 1, such as 1e-5.")
         if self.kv_heads < 0 or self.heads % (self.kv_heads or 1):
             raise UserError(
                 f"model.kv_heads={self.kv_heads} must divide model.heads={self.heads}, such as 1 or {self.heads}; 0 is as many."
@@ -194,16 +187,13 @@ def sublayers(config: BlockConfig, name: str, cross: bool, layer: int = 0, memor
 class BodyConfig(BlockConfig, RotarySettings, RelativeSettings):
     """Settings of every family made of blocks."""
 
-    layers: int = 6
+    layers: Count = 6
     visibility: str = "full"
     position: str = "sinusoidal"
-    maximum_length: int = 1024  # of learned positions
+    maximum_length: Count = 1024  # of learned positions
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in ("layers", "maximum_length"):
-            if getattr(self, key) < 1:
-                raise UserError(f"model.{key}={getattr(self, key)} must be at least 1.")
         check_visibility(self, parse_visibility(self.visibility))
         self.check_rotary()
         self.check_relative()

@@ -1,7 +1,10 @@
-"""Output heads of a body: logits of words (Vaswani et al. 2017, section 3.4), of classes, of tags, and pooled vectors.
+"""Output heads of a body beside that of words (`VocabularyHead`): logits of classes and tags, and one vector a text.
 
 BERT's masked words pass one more layer before they are scored, and every word has a bias; what a whole text is asked for passes
 one more layer too, the pooler (Devlin et al. 2019). ELECTRA asks of each token whether it was replaced (Clark et al. 2020).
+
+Texts are compared, searched and sorted by `text_vectors` (Reimers & Gurevych 2019). Nothing is trained for these: the body has
+learned from another objective what its words mean.
 
 Dims: N texts, C outputs.
 """
@@ -9,6 +12,7 @@ Dims: N texts, C outputs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -28,45 +32,6 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
     "silu": nn.SiLU,
     "gelu_tanh": partial(nn.GELU, approximate="tanh"),
 }
-
-
-class VocabularyHead(nn.Module):
-    """logits_BLV = x W^T; W may be the embedding itself (Press & Wolf 2017)."""
-
-    def __init__(
-        self,
-        width: int,
-        vocabulary: int,
-        tied: nn.Embedding | None = None,
-        bias: bool = False,
-        before: nn.Module | None = None,
-    ) -> None:
-        super().__init__()
-        self.before = before
-        self.project = Linear(width, vocabulary, bias=bias)
-        if tied is not None:
-            self.project.weight = tied.weight
-
-    def extra_repr(self) -> str:
-        return f"D={self.project.in_features} -> V={self.project.out_features:,}"
-
-    def forward(self, x_BLD: Tensor) -> Tensor:
-        return self.project(self.ready(x_BLD))
-
-    def ready(self, x_BLD: Tensor) -> Tensor:
-        """Return the vectors before the last product, which a loss computes in chunks, never as one matrix."""
-        return x_BLD if self.before is None else self.before(x_BLD)
-
-
-class Scale(nn.Module):
-    """Multiply vectors by one number."""
-
-    def __init__(self, factor: float) -> None:
-        super().__init__()
-        self.factor = factor
-
-    def forward(self, x_BLD: Tensor) -> Tensor:
-        return x_BLD * self.factor
 
 
 def before_words(width: int, words_width: int, activation: Activation, epsilon: float) -> nn.Sequential:
@@ -132,3 +97,19 @@ class ReplacedHead(nn.Module):
 
     def forward(self, x_BLD: Tensor) -> Tensor:
         return self.project(self.activation(self.dense(x_BLD))).squeeze(-1)
+
+
+VectorPooling = Literal["mean", "cls"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorsConfig:
+    name: Literal["vectors"] = "vectors"
+    pooling: VectorPooling = "mean"  # of all tokens, marks included; or the first one's, [CLS]
+    normalised: bool = False  # to length 1, so that products are cosines
+
+
+def text_vectors(x_BLD: Tensor, words: Words, config: VectorsConfig) -> Tensor:
+    """x_ND of texts that come one a row, or packed into one row."""
+    pooled_ND = mean_tokens(x_BLD, words) if config.pooling == "mean" else first_tokens(x_BLD, words)
+    return F.normalize(pooled_ND, dim=-1) if config.normalised else pooled_ND

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.model.block import BlockConfig, Stack
-from regard.model.position.absolute import InputPositions
-from regard.model.recurrent.encoder import RecurrentEncoder
+from regard.model.embedding import InputPositions
+from regard.model.recurrent.cells import RecurrentEncoder
 from regard.model.visibility import padding
 from regard.text.specials import EOS
 
@@ -80,13 +80,6 @@ def blocks_of(encoder: Encoder, width: int, heads: int, feedforward: int, dropou
     heads = heads or (HEADS if encoder == "transformer" else 1)
     inner = feedforward or WIDER * max(1, width)
     return BlockConfig(width=width, heads=heads, feedforward=inner, dropout=dropout, norm_placement="pre")
-
-
-def check_levels(encoder: Encoder, width: int, layers: int, heads: int, feedforward: int, dropout: float) -> None:
-    for key, value in (("width", width), ("layers", layers)):
-        if value < 1:
-            raise UserError(f"model.{key}={value} must be at least 1.")
-    blocks_of(encoder, width, heads, feedforward, dropout)
 
 
 @dataclass(frozen=True, eq=False)

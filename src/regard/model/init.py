@@ -15,10 +15,10 @@ from torch import nn
 
 from regard.model.attention import Attention
 from regard.model.layers import FeedForward
-from regard.model.learned_query import LearnedQuery
 from regard.model.mixers.convolution import Convolution
 from regard.model.mixers.feature_maps import PositiveFeatures
 from regard.model.mixers.scores import Additive, Bilinear
+from regard.model.pooling import LearnedQuery
 
 
 def initialise(model: nn.Module, seed: int, deviation: float | None = None, residual_layers: int = 1) -> None:

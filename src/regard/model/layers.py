@@ -1,4 +1,4 @@
-"""The small layers that blocks are made of: linear, norms, feed-forward.
+"""The small layers that blocks are made of: linear, norms, feed-forward; and linear layers packed for decoding on a CPU.
 
 Linear: x W^T + b, by the products that measure fastest while a model trains.
 
@@ -12,10 +12,18 @@ normalises each feature over a batch. Sums are in float32 whatever the vectors a
 Feed-forward: max(0, x W_1 + b_1) W_2 + b_2 (Vaswani et al. 2017, equation 2), or with another activation. Gated (Shazeer 2020),
 the activation of a second projection scales the first, contract(activation(gate x) * expand x): with SiLU LLaMA's SwiGLU, with
 tanh-GELU T5 1.1's GEGLU.
+
+Packed: weights laid out for a CPU's matrix kernels, once, for a model that answers. A decoding step multiplies a few vectors by
+every matrix of the model. PyTorch's own product rearranges the matrix each time, which then costs more than the product; oneDNN
+takes one that was rearranged before. A single vector then waits for memory only, so fewer bytes are more speed: `bfloat16` keeps
+8 bits of a weight's mantissa, half of the bytes; `int8` rounds weights to 8 bits with one scale an output, and inputs as they
+come (dynamic quantisation), a quarter of the bytes. Both for a little loss. The parameters stay where they are and keep their
+names, and serve wherever a gradient is asked for; packing costs a second copy.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -25,6 +33,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.flop_counter import register_flop_formula
+
+from regard.core.errors import UserError
 
 ONEDNN = torch.backends.mkldnn.is_available()
 LARGE = 2**26  # multiplications: in smaller products the time it takes to ask for them counts more than who computes them
@@ -152,9 +162,67 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def extra_repr(self) -> str:
-        return f"D={self.contract.out_features} F={self.contract.in_features}"
+        gated = "" if self.gate is None else " gated"
+        return f"D={self.contract.out_features} F={self.contract.in_features}{gated}"
 
     def forward(self, x_BLD: Tensor) -> Tensor:
         if self.gate is None:
             return self.contract(self.dropout(self.activation(self.expand(x_BLD))))
         return self.contract(self.dropout(self.activation(self.gate(x_BLD)) * self.expand(x_BLD)))
+
+
+Weights = Literal["float32", "bfloat16", "int8"]
+ROWS = 16  # vectors at a time that the layout is chosen for; from 1 to 64 it measures the same
+
+
+class PackedLinear(nn.Module):
+    """A linear layer whose product is `fast` where no gradient is needed."""
+
+    def __init__(self, linear: nn.Linear | PackedLinear, fast: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.weight: Tensor = linear.weight
+        self.bias: Tensor | None = linear.bias
+        self.fast = fast
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias) if torch.is_grad_enabled() else self.fast(x)
+
+
+def pack(model: nn.Module, weights: Weights = "float32") -> None:
+    """Pack every Linear of a model on the CPU, in place. Weights changed afterwards are not seen: pack again."""
+    if weights == "int8" and "x86" not in torch.backends.quantized.supported_engines:
+        raise UserError("decode.weights=int8 needs an x86 CPU, which this machine is not; leave decode.weights=float32.")
+    if weights == "bfloat16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        raise UserError("decode.weights=bfloat16 needs a CPU with instructions for it; leave decode.weights=float32 or try int8.")
+    if weights == "float32" and not torch.backends.mkldnn.is_available():
+        return  # this build of torch has no oneDNN; its plain products are all there is
+    kind = {"float32": _blocked, "bfloat16": _halved, "int8": _rounded}[weights]
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, nn.Linear | PackedLinear):
+                setattr(module, name, PackedLinear(child, kind(child)))
+
+
+def _blocked(linear: nn.Linear | PackedLinear) -> Callable[[Tensor], Tensor]:
+    weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), ROWS)
+    bias = None if linear.bias is None else linear.bias.detach()
+    return lambda x: torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def _halved(linear: nn.Linear | PackedLinear) -> Callable[[Tensor], Tensor]:
+    half = linear.weight.detach().bfloat16()
+    weight = torch.ops.mkldnn._reorder_linear_weight(half, ROWS)
+    bias = None if linear.bias is None else linear.bias.detach().bfloat16()
+    return lambda x: torch.ops.mkldnn._linear_pointwise(x.bfloat16(), weight, bias, "none", [], "").float()
+
+
+def _rounded(linear: nn.Linear | PackedLinear) -> Callable[[Tensor], Tensor]:
+    weight, bias = linear.weight.detach(), None if linear.bias is None else linear.bias.detach()
+    scales = weight.abs().amax(1).clamp(min=1e-12).double() / 127
+    with warnings.catch_warnings():  # torch means to retire this tensor type, and so far offers these kernels no other way in
+        warnings.simplefilter("ignore")
+        rounded = torch.quantize_per_channel(weight, scales, torch.zeros_like(scales, dtype=torch.long), 0, torch.qint8)
+    packed = torch.ops.quantized.linear_prepack(rounded, bias)
+    # Without VNNI instructions two products are summed in 16 bits and could overflow, so inputs then use 7 bits.
+    reduce_range = not torch.cpu._is_vnni_supported()
+    return lambda x: torch.ops.quantized.linear_dynamic(x, packed, reduce_range)

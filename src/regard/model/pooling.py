@@ -1,4 +1,4 @@
-"""One vector for a whole text, for a pair of texts, or for each word out of all layers.
+"""One vector for many: for a whole text, for a pair of texts, for each word out of all layers, or by a learned query.
 
 `Summary`: the first token's vector, or the mean of all. Tay et al. 2021 (section 2.2.3, after Conneau et al. 2017) compare two
 texts by (x, y, x * y, x - y); a layer as wide as the body follows. It has GELU where the paper has ReLU: at the start the mean
@@ -7,7 +7,11 @@ For the same reason the vector may be normalised over the batch.
 `LayerSum`: gamma * sum over layers j of s_j h_kj, s = softmax(w) (Peters et al. 2018, equation 1). Weights and scale belong to
 the task; both start where the sum is a plain mean.
 
-Dims: N texts, pairs of texts or layers, D width, T tokens of all texts in a row.
+`LearnedQuery` is attention with a learned query (Yang et al. 2016, equations 5 to 7): u_t = tanh(W h_t + b), a_t = softmax(u_t .
+u), s = sum of a_t h_t. The vector u is learned as any weight is; it stands for one question, what is informative here? To the
+seam this is a head with one query for all rows: keys are u_t, values h_t, and the score a dot product.
+
+Dims: N texts, pairs of texts or layers, B rows, M vectors of a row, D width, T tokens of all texts in a row.
 """
 
 from __future__ import annotations
@@ -19,8 +23,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.packing import Packing, Words
+from regard.model.attention import attend
 from regard.model.heads import first_tokens
 from regard.model.layers import BatchNorm, Linear, without_autocast
+from regard.model.mixers.scores import Dot
+from regard.model.probe import Probe
+from regard.model.visibility import padding
 
 Pooled = Literal["first", "mean"]
 PooledNorm = Literal["none", "batch"]
@@ -87,3 +95,27 @@ class LayerSum(nn.Module):
 
     def forward(self, x_NBLD: Tensor) -> Tensor:
         return self.scale.to(x_NBLD) * torch.einsum("n,nbld->bld", self.shares_N.to(x_NBLD), x_NBLD)
+
+
+class LearnedQuery(nn.Module):
+    heads = 1
+
+    def __init__(self, width: int, *, name: str) -> None:
+        super().__init__()
+        self.name, self.mixer = name, Dot()
+        self.keys = Linear(width, width)
+        self.query_D = nn.Parameter(torch.empty(width))
+        self.out = nn.Identity()  # where an attention has its output projection
+        self.probe: Probe | None = None
+
+    def extra_repr(self) -> str:
+        return f"D={len(self.query_D)}"
+
+    def forward(self, x_BMD: Tensor, lengths_B: Tensor) -> Tensor:
+        """x_BD; of each row the first lengths_B count."""
+        batch, length, _ = x_BMD.shape
+        keys_BMD = self.keys(x_BMD).tanh()
+        view = padding(lengths_B).over(1, length, batch=batch, device=x_BMD.device)
+        q_B11D = self.query_D.to(keys_BMD.dtype).expand(batch, 1, 1, -1)
+        context_B11D = attend(self.probe, self.name, self.mixer, q_B11D, keys_BMD[:, None], x_BMD[:, None], view, None, 0.0)
+        return self.out(context_B11D[:, 0, 0])

@@ -28,9 +28,9 @@ from regard.model.visibility import View
 if TYPE_CHECKING:
     from regard.model.attention import Attention
     from regard.model.block import Stack
-    from regard.model.learned_query import LearnedQuery
     from regard.model.mixers.convolution import Convolution
-    from regard.model.recurrent.alignment import Aligner
+    from regard.model.pooling import LearnedQuery
+    from regard.model.recurrent.decoders import Aligner
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ class Probe:
 def attentions(model: nn.Module) -> dict[str, Attention | Convolution | Aligner | LearnedQuery]:
     """Every attention of a model, and what is in the place of one, by the name a probe knows it by, in the order data flows."""
     from regard.model.attention import Attention
-    from regard.model.learned_query import LearnedQuery
     from regard.model.mixers.convolution import Convolution
-    from regard.model.recurrent.alignment import Aligner
+    from regard.model.pooling import LearnedQuery
+    from regard.model.recurrent.decoders import Aligner
 
     kinds = Attention | Convolution | Aligner | LearnedQuery
     return {module.name: module for module in model.modules() if isinstance(module, kinds)}

@@ -22,8 +22,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.model.block import BlockConfig, Stack
+from regard.model.embedding import Sinusoidal, by_row_and_column
 from regard.model.layers import FeedForward, Linear, Norm
-from regard.model.position.absolute import Sinusoidal, by_row_and_column
 from regard.model.visibility.parse import parse_visibility
 
 COLOURS = 3

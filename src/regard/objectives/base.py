@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from regard.core.errors import UserError
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import VocabularyHead
 
 
 @dataclass(frozen=True)
@@ -34,9 +33,3 @@ class Objective(Protocol):
     """A function from model and batch to loss."""
 
     def __call__(self, model: Any, batch: Any) -> Loss: ...
-
-
-def check_smoothing(smoothing: float) -> None:
-    """Raise unless label smoothing is at least 0 and less than 1."""
-    if not 0 <= smoothing < 1:
-        raise UserError(f"objective.smoothing={smoothing} must be at least 0 and less than 1.")

@@ -11,15 +11,15 @@ Dims: B batch, H heads, L caption length, M cells.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
-from regard.core.errors import UserError
+from regard.core.config import Bounds, Fraction, check_bounds
 from regard.data.batching.captions import ImageBatch
 from regard.model.probe import Probe, probe
-from regard.objectives.base import Loss, check_smoothing
+from regard.objectives.base import Loss
 from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
 from regard.text.specials import PAD
 
@@ -27,15 +27,12 @@ from regard.text.specials import PAD
 @dataclass(frozen=True, kw_only=True)
 class CaptioningConfig:
     name: Literal["captioning"] = "captioning"
-    smoothing: float = 0.0
-    coverage: float = 0.0  # the paper's lambda
-
+    smoothing: Fraction = 0.0
+    coverage: Annotated[float, Bounds(0, zero="off", example="1")] = 0.0  # the paper's lambda
     passes = 1  # of a batch through the model in a step of training
 
     def __post_init__(self) -> None:
-        check_smoothing(self.smoothing)
-        if not 0 <= self.coverage < float("inf"):
-            raise UserError(f"objective.coverage={self.coverage} must be 0 (off) or more, such as 1.")
+        check_bounds(self, "objective.")
 
 
 class CaptioningLoss:

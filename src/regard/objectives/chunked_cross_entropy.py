@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import VocabularyHead
 from regard.model.layers import product
 
 LogitsLoss = Callable[[Tensor, Tensor], Tensor]

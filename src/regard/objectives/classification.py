@@ -4,10 +4,17 @@
 
 The paper found that the second term, with a weight of 0.5, helps on large data sets and not on small ones. It needs a causal
 model. Label smoothing as in `seq2seq.py`: the target is 1 - e for the right label, with e spread evenly over all labels.
-`r_drop` adds R-Drop (`r_drop.py`).
+`r_drop` adds R-Drop (`seq2seq.py`).
 
 Where classes have different sizes, `balance = "weights"` weights a text by N / (C * texts of its class): rare classes are then
 predicted more often, rightly and wrongly. Validation uses the same weights.
+
+Regression: predict a number for a text, such as the similarity of two sentences.
+
+    L = (score - (number - mean) / deviation)^2 / 2
+
+which is, up to a constant, -log p of a normal distribution around the score with standard deviation 1. Always predicting the mean
+has a loss of 0.5 on training texts. Devlin et al. 2019 fine-tune for STS-B in this way.
 
 Dims: T tokens, N texts, C classes, V vocabulary.
 """
@@ -15,28 +22,30 @@ Dims: T tokens, N texts, C classes, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.errors import UserError
+from regard.core.config import Bounds, Fraction, check_bounds
 from regard.core.packing import IGNORED, Packing
 from regard.data.batching.labelled import LabelledBatch
 from regard.families.classifier import Classifier
-from regard.objectives.base import Loss, check_smoothing
+from regard.objectives.base import Loss
 from regard.objectives.chunked_cross_entropy import chunked_loss
-from regard.objectives.r_drop import check_r_drop, r_drop_divergence
+from regard.objectives.seq2seq import RDrop, r_drop_divergence
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationConfig:
     name: Literal["classification"] = "classification"
-    smoothing: float = 0.0
-    language: float = 0.0  # the weight of the language-model term; 0.5 in the paper, 0 is off
+    smoothing: Fraction = 0.0
+    language: Annotated[float, Bounds(0, zero="off", example="0.5")] = (
+        0.0  # the weight of the language-model term; 0.5 in the paper, 0 is off
+    )
     balance: Literal["none", "weights"] = "none"
-    r_drop: float = 0.0
+    r_drop: RDrop = 0.0
 
     @property
     def passes(self) -> int:
@@ -44,10 +53,7 @@ class ClassificationConfig:
         return 2 if self.r_drop else 1
 
     def __post_init__(self) -> None:
-        check_r_drop(self.r_drop)
-        check_smoothing(self.smoothing)
-        if not 0 <= self.language < float("inf"):
-            raise UserError(f"objective.language={self.language} must be 0 (off) or more, such as 0.5.")
+        check_bounds(self, "objective.")
 
 
 class ClassificationLoss:
@@ -118,3 +124,27 @@ def _weighted_cross_entropy(logits_TV: Tensor, targets_T2: Tensor) -> Tensor:
     """Return the weighted sum of token losses; ids are passed as floats, which are exact up to 16 million."""
     ids_T, weights_T = targets_T2.unbind(-1)
     return (F.cross_entropy(logits_TV.float(), ids_T.long(), reduction="none") * weights_T).sum()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionConfig:
+    name: Literal["regression"] = "regression"
+    passes = 1
+    language = 0.0
+
+
+class RegressionLoss:
+    """Half the squared error in standard deviations."""
+
+    def __init__(self, deviation: float = 1.0) -> None:
+        self.deviation = deviation  # standard deviation of the labels: reported errors are in their unit
+
+    def __call__(self, model: Classifier, batch: LabelledBatch) -> Loss:
+        """Return the loss; `labels_N` are numbers in standard deviations, and the model has one score a text."""
+        predicted_N = model(batch.ids_BL, batch.words, batch.segments_BL).float().squeeze(-1)
+        error_N = predicted_N - batch.labels_N
+        error_N = error_N.masked_fill(batch.labels_N == IGNORED, 0.0)
+        total = error_N.square().sum() / 2
+        if model.training:
+            return Loss(total, {}, batch.tokens)
+        return Loss(total, {"nll": total, "off_by": error_N.abs().sum() * self.deviation}, batch.tokens, predicted_N)

@@ -10,29 +10,28 @@ Dims: N exchanges.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.errors import UserError
-from regard.data.batching.contrastive import ExchangeBatch
+from regard.core.config import Bounds, check_bounds
+from regard.data.batching.pairs import ExchangeBatch
 from regard.families.two_tower import TwoTower
-from regard.families.vectors import Pooling
+from regard.model.heads import VectorPooling
 from regard.objectives.base import Loss
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastiveConfig:
     name: Literal["contrastive"] = "contrastive"
-    temperature: float = 0.05
-    pooling: Pooling = "mean"  # the vector of a text: the mean of its tokens, or that of the first one, [CLS]
+    temperature: Annotated[float, Bounds(0, above=True, example="0.05")] = 0.05
+    pooling: VectorPooling = "mean"  # the vector of a text: the mean of its tokens, or that of the first one, [CLS]
     passes = 1
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < float("inf"):
-            raise UserError(f"objective.temperature={self.temperature} must be above 0, such as 0.05.")
+        check_bounds(self, "objective.")
 
 
 class ContrastiveLoss:

@@ -19,12 +19,13 @@ Dims: N texts, C classes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.core.config import Bounds, check_bounds
 from regard.core.errors import UserError
 from regard.core.packing import IGNORED, Packing, Words
 from regard.data.batching.labelled import LabelledBatch
@@ -32,7 +33,7 @@ from regard.families.classifier import Classifier
 from regard.objectives.base import Loss
 from regard.objectives.classification import classify
 
-WEIGHTS = ("soft", "hard", "cosine")
+Weight = Annotated[float, Bounds(0, zero="off")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,21 +41,17 @@ class DistillationConfig:
     name: Literal["distillation"] = "distillation"
     teacher: str = ""  # a run that classifies, or a Hugging Face folder that does (hf:NAME on its hub)
     inherit: bool = True  # initialise the student with evenly spaced layers of its teacher; else by task.init_from, or at random
-    temperature: float = 2.0
-    soft: float = 1.0  # the weight of the teacher's predictions; DistilBERT's three weights were 5, 2 and 1
-    hard: float = 0.4  # of the labels, where there are any
-    cosine: float = 0.2  # of the direction of each token's last vector; 0 where student and teacher differ in width
+    temperature: Annotated[float, Bounds(0, above=True, example="2")] = 2.0
+    soft: Weight = 1.0  # the weight of the teacher's predictions; DistilBERT's three weights were 5, 2 and 1
+    hard: Weight = 0.4  # of the labels, where there are any
+    cosine: Weight = 0.2  # of the direction of each token's last vector; 0 where student and teacher differ in width
     passes = 1
     language = 0.0
 
     def __post_init__(self) -> None:
         if not self.teacher:
             raise UserError("objective.teacher is empty; give a run that classifies, such as runs/bert-classify, or a folder.")
-        if not 0 < self.temperature < float("inf"):
-            raise UserError(f"objective.temperature={self.temperature} must be a number above 0, such as 2.")
-        for key in WEIGHTS:
-            if not 0 <= getattr(self, key) < float("inf"):
-                raise UserError(f"objective.{key}={getattr(self, key)} must be 0 (off) or more.")
+        check_bounds(self, "objective.")
         if not (self.soft or self.cosine):
             raise UserError("objective.soft=0 and objective.cosine=0 leave the teacher nothing to teach; set one of them to 1.")
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.core.errors import UserError
+from regard.core.config import Bounds, check_bounds
 from regard.data.batching.word_vectors import Entries
 from regard.families.word2vec import Word2Vec
 
@@ -27,22 +27,17 @@ from regard.families.word2vec import Word2Vec
 @dataclass(frozen=True, kw_only=True)
 class GloVeConfig:
     name: Literal["glove"] = "glove"
-    window: int = 10  # words on either side
+    window: Annotated[int, Bounds(1, 100)] = 10  # words on either side
     symmetric: bool = True  # count neighbours on both sides; otherwise those before a word
     by_distance: bool = True  # a neighbour d words away counts 1/d
-    x_max: float = 100.0  # counts above it have weight 1
-    alpha: float = 0.75  # the power in the weight of lower counts
+    x_max: Annotated[float, Bounds(0, above=True, example="100")] = 100.0  # counts above it have weight 1
+    alpha: Annotated[float, Bounds(0, 10, example="0.75")] = 0.75  # the power in the weight of lower counts
     part = 4096  # entries computed together
     passes = 1  # through a batch
     products = 1  # dot products of an entry
 
     def __post_init__(self) -> None:
-        if not 1 <= self.window <= 100:
-            raise UserError(f"objective.window={self.window} must be from 1 to 100.")
-        if not 0 < self.x_max < float("inf"):
-            raise UserError(f"objective.x_max={self.x_max} must be a number above 0, such as 100.")
-        if not 0 <= self.alpha <= 10:
-            raise UserError(f"objective.alpha={self.alpha} must be from 0 to 10, such as 0.75.")
+        check_bounds(self, "objective.")
 
 
 class Gradients(NamedTuple):

@@ -13,36 +13,32 @@ Dims: N passages, M masked words.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.errors import UserError
+from regard.core.config import Bounds, check_bounds
 from regard.core.packing import IGNORED
 from regard.data.batching.masked import MaskedBatch
 from regard.families.bert import BERT
 from regard.objectives.base import Loss
 from regard.objectives.chunked_cross_entropy import chunked_loss, cross_entropy
 
+MaskRate = Annotated[float, Bounds(0, 1, above=True, below=True, example="0.15")]
+
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedLMConfig:
     name: Literal["masked_lm"] = "masked_lm"
-    mask_rate: float = 0.15  # of the tokens is masked
+    mask_rate: MaskRate = 0.15  # of the tokens is masked
     whole_words: bool = False  # mask all tokens of a word together
     next_sentence: bool = False  # passages are two texts; predict whether the second follows the first
     passes = 1
 
     def __post_init__(self) -> None:
-        check_mask_rate(self.mask_rate)
-
-
-def check_mask_rate(mask_rate: float) -> None:
-    """Raise unless the rate is between 0 and 1."""
-    if not 0 < mask_rate < 1:
-        raise UserError(f"objective.mask_rate={mask_rate} must be between 0 and 1, such as 0.15.")
+        check_bounds(self, "objective.")
 
 
 class MaskedLMLoss:

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.errors import UserError
+from regard.core.config import Bounds, check_bounds
 from regard.data.batching.word_vectors import Blocks
 from regard.families.word2vec import Word2Vec
 
@@ -37,19 +37,14 @@ class SamplingConfig:
     """Settings that skip-gram and CBOW share."""
 
     passes = 1  # through a batch
-    window: int = 5  # words on either side, at most; the number is drawn for each word
-    negatives: int = 5  # negatives for each pair
-    power: float = 0.75  # negatives are drawn by their counts to this power
-    subsample: float = 1e-3  # words above this frequency are left out at random, the more frequent the more often; 0: none
+    window: Annotated[int, Bounds(1, 100)] = 5  # words on either side, at most; the number is drawn for each word
+    negatives: Annotated[int, Bounds(1, 100)] = 5  # negatives for each pair
+    power: Annotated[float, Bounds(0, 2)] = 0.75  # negatives are drawn by their counts to this power
+    subsample: Annotated[float, Bounds(0, 1, below=True, zero="off", example="0.001")] = 1e-3
+    """Words above this frequency are left out at random, the more frequent the more often."""
 
     def __post_init__(self) -> None:
-        for key in ("window", "negatives"):
-            if not 1 <= getattr(self, key) <= 100:
-                raise UserError(f"objective.{key}={getattr(self, key)} must be from 1 to 100.")
-        if not 0 <= self.subsample < 1:
-            raise UserError(f"objective.subsample={self.subsample} must be a share from 0 (off) to below 1, such as 0.001.")
-        if not 0 <= self.power <= 2:
-            raise UserError(f"objective.power={self.power} must be from 0 to 2.")
+        check_bounds(self, "objective.")
 
 
 @dataclass(frozen=True, kw_only=True)

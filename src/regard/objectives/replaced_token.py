@@ -15,35 +15,33 @@ Dims: M masked words, T words.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.errors import UserError
+from regard.core.config import Bounds, check_bounds
 from regard.data.batching.masked import MaskedBatch
 from regard.families.electra import ELECTRA
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import VocabularyHead
 from regard.model.layers import product
 from regard.objectives.base import Loss
 from regard.objectives.chunked_cross_entropy import chunked_loss, chunks, cross_entropy
-from regard.objectives.masked_lm import check_mask_rate
+from regard.objectives.masked_lm import MaskRate
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplacedTokenConfig:
     name: Literal["replaced_token"] = "replaced_token"
-    mask_rate: float = 0.15  # of the tokens is masked
+    mask_rate: MaskRate = 0.15  # of the tokens is masked
     whole_words: bool = False  # mask all tokens of a word together
-    weight: float = 50.0  # of the discriminator's loss
+    weight: Annotated[float, Bounds(0, above=True, example="50")] = 50.0  # of the discriminator's loss
     next_sentence = False
     passes = 1
 
     def __post_init__(self) -> None:
-        check_mask_rate(self.mask_rate)
-        if not 0 < self.weight < float("inf"):
-            raise UserError(f"objective.weight={self.weight} must be above 0, such as 50.")
+        check_bounds(self, "objective.")
 
 
 class ReplacedTokenLoss:

@@ -16,20 +16,21 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.core.config import Fraction, check_bounds
 from regard.data.batching.tagged import TaggedBatch
 from regard.families.bert import BERT
 from regard.families.elmo import ELMo
-from regard.objectives.base import Loss, check_smoothing
+from regard.objectives.base import Loss
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingConfig:
     name: Literal["tagging"] = "tagging"
-    smoothing: float = 0.0
+    smoothing: Fraction = 0.0
     passes = 1
 
     def __post_init__(self) -> None:
-        check_smoothing(self.smoothing)
+        check_bounds(self, "objective.")
 
 
 class TaggingLoss:

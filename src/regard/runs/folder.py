@@ -22,12 +22,11 @@ from regard.core.atomic import explain_os_errors, flush_folder, sweep_drafts
 from regard.core.errors import UserError
 from regard.core.files import MIB, open_append, read_bounded, read_json, refuse_link_out, write_whole
 from regard.core.terminal import print_stderr
-from regard.runs.early_checks import must_exist
-from regard.runs.recipe import Recipe, build_recipe, read_run_toml, tables_of
+from regard.runs.recipe import Recipe, build_recipe, must_exist, read_run_toml, tables_of
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoint import STATE, Checkpoint, Store
+from regard.training.checkpoint_files import canonical
 from regard.training.config import MAY_CHANGE, TrainConfig
-from regard.training.manifest import canonical
 from regard.training.progress import Progress, done
 
 Say = Callable[[str], None]

@@ -13,7 +13,7 @@ from regard.core.config import build, override
 from regard.families import family_of
 from regard.families.flops import Part, constant_state, keys_and_values
 from regard.families.published_sizes import PETAFLOP_DAY, SIZES, Size
-from regard.runs.cost_report import amount
+from regard.runs.cost import amount
 from regard.text.config import TextConfig
 
 BYTES = ("B", "kB", "MB", "GB", "TB", "PB")

@@ -1,17 +1,24 @@
-"""A recipe that does not begin with chance: what it says itself, and what is said by the checkpoint or the teacher it has."""
+"""The recipe that a training begins with: what it says itself, what its checkpoint or teacher says, and settings that say `auto`.
+
+A run chooses what is `auto` once, when it begins, and keeps its choice wherever it is continued.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from regard.core.config import Typed, format_value
 from regard.core.errors import UserError
-from regard.runs.folder import Run
+from regard.runs.folder import Run, Say
 from regard.runs.pretrained import InitCheckpoint, Settings, settings_of, start_of
 from regard.runs.recipe import Recipe, Tables, build_recipe, builtin_names, named_tables
+from regard.training.compile import fastest_precision, multiplies_bf16
+from regard.training.config import AUTO
 
 OTHER: tuple[str, ...] = ("dropout", "attention_dropout", "word_dropout", "output_dropout", "deviation", "visibility", "pooler")
 OTHER += ("mixer", "features", "redraw_every")
@@ -98,3 +105,31 @@ def _remembered(folder: Path | None, start: str) -> Settings | None:
     if folder is None or not (folder / "recipe.toml").is_file() or (run := Run(folder)).never_saved:
         return None
     return settings_of(run) if run.recipe.task.init_from == start else None
+
+
+def with_begun_settings(recipe: Recipe, folder: Path) -> Recipe:
+    """Fill in `auto` with what the run in this folder has chosen, if it has begun: another choice would be another training."""
+    if not (folder / "recipe.toml").is_file() or (run := Run(folder)).never_saved:
+        return recipe
+    before = run.recipe.train
+    chosen = {key: getattr(before, key, AUTO) for key, value in vars(recipe.train).items() if value == AUTO}
+    return _changed(recipe, **chosen)
+
+
+def with_precision(recipe: Recipe, device: torch.device, say: Say) -> Recipe:
+    """Choose the precision that is fastest on this device. One that was chosen before stays, with a warning if it is slow."""
+    if recipe.train.precision == "bf16" and not multiplies_bf16(device):
+        say(
+            f"warning: train.precision=bf16 is emulated on this {device.type}, which has no instructions for it, and takes about "
+            "twice as long as fp32; a new run with train.precision=auto takes the faster one."
+        )
+    return _changed(recipe, precision=fastest_precision(device)) if recipe.train.precision == AUTO else recipe
+
+
+def with_metric(recipe: Recipe, metric: str) -> Recipe:
+    """Choose the figure of validation by which a task is judged."""
+    return _changed(recipe, best=metric) if recipe.train.best == AUTO else recipe
+
+
+def _changed(recipe: Recipe, **chosen: str) -> Recipe:
+    return replace(recipe, train=replace(recipe.train, **chosen)) if chosen else recipe

@@ -19,7 +19,7 @@ from regard.core.errors import UserError
 from regard.core.files import format_size
 from regard.families import family_of
 from regard.families.base import Sizes
-from regard.model.packed_linear import Weights, pack
+from regard.model.layers import Weights, pack
 from regard.runs.folder import CHECKPOINTS, Run
 from regard.runs.recipe import Recipe
 from regard.text.tokenizer import Tokenizer
@@ -127,6 +127,16 @@ def must_be_as_trained(run: Run, recipe: Recipe) -> None:
             f"{changed[0]} cannot be set for a trained run; set decode.KEY=VALUE here, or train another run with it: "
             f"'regard train {run.folder / 'recipe.toml'} {changed[0].split(' ')[0]} --out ANOTHER_FOLDER'."
         )
+
+
+def cut_of(recipe: Recipe) -> int:
+    """Return the number of tokens that a text is cut to, its marks counted; 0: not cut."""
+    cut, room = recipe.data.maximum_tokens, recipe.model.context
+    if room is not None and cut > room:
+        raise UserError(
+            f"data.maximum_tokens={cut} is more than model.maximum_length={room} positions; set it to {room} or less."
+        )
+    return int(cut)
 
 
 def window_of(recipe: Recipe) -> int:

@@ -19,7 +19,7 @@ from regard.core.atomic import flush_file, flush_folder
 from regard.core.errors import UserError
 from regard.core.files import format_size
 from regard.runs.folder import RECORD, Run, Say
-from regard.runs.protocols import Prepared
+from regard.runs.prepared import Prepared
 from regard.runs.recipe import Recipe
 from regard.training.config import MAY_CHANGE
 from regard.training.distributed import SINGLE_PROCESS, World
@@ -81,20 +81,16 @@ def run_lock(recipe: Recipe, folder: Path, prepared: Prepared, say: Say, world: 
     with ExitStack() as lock:
         with world.fail_together():
             if world.is_main:
-                _make(folder)
+                try:
+                    folder.mkdir(parents=True, exist_ok=True)
+                except OSError as error:
+                    raise UserError(f"--out {folder} cannot be made: {error.strerror}; give another folder.") from None
                 lock.enter_context(run.locked())
                 if run.never_saved or not (folder / "recipe.toml").exists():
                     _begin(run, recipe, prepared)
                 else:
                     _continue(run, recipe, prepared, say)
         yield run
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--out {folder} cannot be made: {error.strerror}; give another folder.") from None
 
 
 def _begin(run: Run, recipe: Recipe, prepared: Prepared) -> None:

@@ -10,7 +10,8 @@ import torch
 from regard import __version__
 from regard.runs.cost import spent
 from regard.runs.folder import Run
-from regard.runs.protocols import Prepared, Result
+from regard.runs.prepared import Prepared
+from regard.runs.protocols import Result
 from regard.training.progress import Progress
 
 SPLITS = ("train", "valid", "test")
@@ -21,6 +22,7 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
     about, model, weights = recipe.recipe, recipe.model, run.weights()
     sizes = " and ".join(f"{len(pieces):,}" for name, pieces in prepared.vocabularies.items() if name.startswith("tokenizer"))
     each = prepared.unit.split()[-1].removesuffix("s")
+    held = f", {amounts['valid']} to validate with" if "valid" in amounts else ""  # static word vectors have nothing to validate
     lines = [
         f"# {about.title or about.name}",
         "",
@@ -32,7 +34,7 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
         "",
         "## Data",
         *[f"- {split}: `{', '.join(where)}`" for split in SPLITS if (where := getattr(recipe.data, split, ()))],
-        f"- {_amounts(amounts)}; {recipe.text.tokenizer} vocabulary of {sizes}",
+        f"- {amounts['train']} to train on{held}; {recipe.text.tokenizer} vocabulary of {sizes}",
         "",
         "## Model",
         *([f"- began with the weights of `{recipe.task.init_from}`"] if recipe.task.init_from else []),
@@ -50,11 +52,6 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
         "`recipe.toml` beside this file has every setting, `metrics.jsonl` every measurement, `samples.txt` what it said.",
     ]
     run.write("README.md", "\n".join(lines) + "\n")
-
-
-def _amounts(amounts: dict[str, str]) -> str:
-    """Static word vectors are validated with nothing."""
-    return f"{amounts['train']} to train on" + (f", {amounts['valid']} to validate with" if "valid" in amounts else "")
 
 
 def _validated(figure: str, each: str, progress: Progress) -> list[str]:

@@ -17,13 +17,13 @@ from regard.core.config import override
 from regard.core.errors import UserError
 from regard.families import FAMILIES
 from regard.families.base import MASKED_WORDS, Heads
-from regard.families.vectors import VectorsConfig
 from regard.interop.huggingface import read_public
 from regard.interop.huggingface.generation import Generation, read_generation
 from regard.interop.huggingface.hub import local_folder
 from regard.interop.huggingface.sentence_transformers import Sentences, read_sentences
+from regard.model.embedding import tiled
+from regard.model.heads import VectorsConfig
 from regard.model.mixers.feature_maps import is_drawn
-from regard.model.position.absolute import tiled
 from regard.model.pruning import restored_weights
 from regard.runs.folder import Run
 from regard.runs.load import assign, empty_parameters, must_fit_weights, vocabulary_of
@@ -56,7 +56,8 @@ class InitCheckpoint:
     def fill(self, model: nn.Module) -> None:
         """Every weight that both have; what only the model has, such as a new head, stays as it was drawn."""
         # Features of another mixer, or of another number, are drawn and not learned: the model has its own.
-        own = {name: t for name, t in model.state_dict().items() if not is_drawn(name) or _alike(self.weights.get(name), t)}
+        sizes = {name: tensor.shape for name, tensor in self.weights.items()}
+        own = {name: t for name, t in model.state_dict().items() if not is_drawn(name) or sizes.get(name) == t.shape}
         weights = {n: self._long_enough(n, t, own) for n, t in self.weights.items() if not is_drawn(n) or n in own}
         if not weights.keys() & own.keys():
             raise UserError(
@@ -80,15 +81,21 @@ class InitCheckpoint:
         else:
             model.load_state_dict(known, strict=False)
 
-    def open(self, build: Callable[[], Trained], part: str = "") -> Trained:
-        """Build a model and fill it, or one part of it. A head that only the model has is drawn."""
+    def open(self, build: Callable[[], Trained], part: str = "", head: str = "") -> Trained:
+        """Build a model and fill it, or one part of it and one head. What else only the model has is drawn."""
         with empty_parameters():
             model = build()
-        self.fill(model.get_submodule(part))
+        self._fill_parts(model, part, head)
         if any(parameter.is_meta for parameter in model.parameters()):
             model = build()
-            self.fill(model.get_submodule(part))
+            self._fill_parts(model, part, head)
         return model
+
+    def _fill_parts(self, model: nn.Module, part: str, head: str) -> None:
+        self.fill(model.get_submodule(part))
+        if head:
+            own = {name.removeprefix(f"{head}."): t for name, t in self.weights.items() if name.startswith(f"{head}.")}
+            assign(model.get_submodule(head), {name: tensor.clone() for name, tensor in own.items()})
 
     def _long_enough(self, name: str, tensor: Tensor, own: Mapping[str, Tensor]) -> Tensor:
         """A table of positions is tiled, where the model has more of them."""
@@ -103,10 +110,6 @@ class InitCheckpoint:
             return self
         weights = restored_weights(self.weights, FAMILIES[model["family"]].config(**model))
         return replace(self, settings=self.settings | {"model": model | {"pruned": ()}}, weights=weights)
-
-
-def _alike(theirs: Tensor | None, own: Tensor) -> bool:
-    return theirs is not None and theirs.shape == own.shape
 
 
 def _part(name: str) -> str:
@@ -178,13 +181,27 @@ def _plain(name: str) -> str:
     return name.removeprefix("body.").removeprefix("discriminator.")
 
 
+def has_vocabulary(folder: Path | None) -> bool:
+    """Return whether a run in this folder has begun."""
+    return folder is not None and (folder / VOCABULARY).exists()
+
+
+def start_to_train(recipe: Recipe, folder: Path | None) -> InitCheckpoint | None:
+    """Return the checkpoint of `task.init_from`; None where there is none, or where the run has begun."""
+    return start_of(recipe.task.init_from) if recipe.task.init_from and not has_vocabulary(folder) else None
+
+
 def vocabulary(recipe: Recipe, folder: Path | None, start: InitCheckpoint | None, texts: Callable[[], list[str]]) -> Tokenizer:
     """The run's own, if it has begun; else that of its start; else learned from these texts, which are read only then."""
     if folder is not None and (folder / VOCABULARY).exists():
         return Tokenizer.load(folder / VOCABULARY, foreign=True)
     if start is not None:
         return start.tokenizer
-    text = recipe.text
+    return learn_vocabulary(recipe.text, texts)
+
+
+def learn_vocabulary(text: TextConfig, texts: Callable[[], list[str]]) -> Tokenizer:
+    """Learn a vocabulary from these texts, which are not read if it is refused."""
     if text.tokenizer == "public":
         raise UserError(
             "text.tokenizer=public is for runs that begin with a checkpoint; give task.init_from, or another tokenizer."
@@ -229,7 +246,7 @@ def task_of(start: InitCheckpoint) -> str:
 
     A head for one task counts before one for words, which a model may have kept from its pre-training.
     """
-    family, parts = start.settings["model"]["family"], _parts(start)
+    family, parts = start.settings["model"]["family"], set(map(_part, start.weights))
     able = [task for task in TASKS.values() if task.takes(FAMILIES[family]) and not parts.isdisjoint(task.heads)]
     return min(able, key=lambda task: "head" in task.heads).name if able else "embedding"
 
@@ -241,15 +258,11 @@ def _must_suit(start: InitCheckpoint, family: str, name: str) -> None:
     if not task.takes(FAMILIES[family]):
         able = " or ".join(task.families())
         raise UserError(f"{start.name} is a {family}, and task.name={name} needs a {able}; give another, or leave task.name out.")
-    if task.heads and _parts(start).isdisjoint(task.heads):
+    if task.heads and set(map(_part, start.weights)).isdisjoint(task.heads):
         raise UserError(
             f"{start.name} was not trained for task {name}: it has no head for it. Train one with task.init_from={start.name}, "
             f"or open it for task.name={task_of(start)}."
         )
-
-
-def _parts(start: InitCheckpoint) -> set[str]:
-    return {name.partition(".")[0] for name in start.weights}
 
 
 def pooled_settings(start: InitCheckpoint) -> Tables:

@@ -1,6 +1,6 @@
-"""Protocols between tasks and commands: prepared data, predictors, results, and what predictors can do besides.
+"""Protocols between tasks and commands: predictors, results, and what predictors can do besides.
 
-Training, resuming, the cost ledger, the model card, `predict` and `evaluate` are written once, against these.
+`predict` and `evaluate` are written once, against these.
 """
 
 from __future__ import annotations
@@ -13,25 +13,18 @@ from regard.core.errors import UserError
 
 if TYPE_CHECKING:  # to name them: a run is opened without what trains one
     import numpy as np
-    from torch import nn
 
     from regard.core.terminal import Emit
-    from regard.data.loader import Source
     from regard.data.sources.word_vectors import WordVectors
     from regard.decode.beam_trace import SearchTree
     from regard.decode.config import DecodeConfig
-    from regard.families.flops import Part
     from regard.lens.alignment import Alignment
     from regard.lens.analyses.document import Document
     from regard.lens.analyses.image_heat import Heat
     from regard.lens.subject import Subject
-    from regard.metrics.likelihood import Likelihood
-    from regard.metrics.multiple_choice import Choice
-    from regard.objectives.base import Objective
+    from regard.metrics.likelihood import Choice, Likelihood
     from regard.runs.folder import Say
-    from regard.runs.recipe import Recipe
     from regard.text.tokenizer import Tokenizer
-    from regard.training.loop import Validate
 
 
 class Result(Protocol):
@@ -40,7 +33,6 @@ class Result(Protocol):
     @property
     def outputs(self) -> Sequence[str]:
         """The model's outputs, a line each; empty where only the likelihood of the test set is scored."""
-        ...
 
     def lines(self) -> list[str]: ...
 
@@ -55,55 +47,6 @@ class Vocabulary(Protocol):
     def save(self, path: Path) -> None: ...
 
 
-class Prepared(Protocol):
-    """A recipe and its data, read, checked and numbered: all that a training needs. Nothing has been written."""
-
-    @property
-    def recipe(self) -> Recipe: ...
-
-    @property
-    def test(self) -> Any:
-        """The test set; None or empty where there is none."""
-        ...
-
-    @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """The vocabularies by the name of their file in the run."""
-        ...
-
-    @property
-    def unit(self) -> str:
-        """The unit that the loss is a mean over."""
-        ...
-
-    @property
-    def metric(self) -> str:
-        """The figure of validation that says which weights are best, where train.best=auto; of the loss it is "nll"."""
-        ...
-
-    def model(self) -> nn.Module: ...
-
-    def objective(self) -> Objective: ...
-
-    def source(self, *, packed: bool) -> Source:
-        """Return the source of training batches."""
-        ...
-
-    def validator(self, objective: Objective) -> Validate: ...
-
-    def example(self) -> tuple[Part, int]:
-        """The model's parts for one typical example, and how much of the unit that is."""
-        ...
-
-    def amounts(self) -> dict[str, str]:
-        """Describe the amounts of training and validation data: `train` and `valid`."""
-        ...
-
-    def fingerprints(self) -> dict[str, str]:
-        """Return hashes of both, with which a run must be continued."""
-        ...
-
-
 class Predictor(Protocol):
     """A trained run, ready to do what it was trained for. What else it can do are the protocols below."""
 
@@ -112,14 +55,12 @@ class Predictor(Protocol):
     @property
     def tokenizer(self) -> Tokenizer | None:
         """The tokenizer of what it reads; None for word vectors, which read whole words."""
-        ...
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """Tell pieces of output as they are ready, line ends included.
 
         The first of the texts is number `first` of many that come; None: these are all there are.
         """
-        ...
 
     def evaluate(self, test: Any) -> Result: ...
 
@@ -130,7 +71,6 @@ class PretrainedPredictor(Predictor, Protocol):
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """The vocabularies by the name of their file in the run."""
-        ...
 
 
 @runtime_checkable
@@ -140,18 +80,15 @@ class Inspectable(Protocol):
     @property
     def example(self) -> str:
         """A text to begin with."""
-        ...
 
     def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
         """Return `text` as the model reads it, scored on `target`: by default on the model's own output, or on the text itself.
 
         `hypothesis` is the rank, from 0, of one of the outputs of a search, instead of a target.
         """
-        ...
 
     def test_texts(self, test: Any) -> Iterator[tuple[str, str | None]]:
         """Yield the texts of a test set and their targets, as `subject` takes them."""
-        ...
 
 
 @runtime_checkable
@@ -163,7 +100,6 @@ class Traceable(Protocol):
 
     def trace(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
         """Return the tree of a beam search that begins with the tokens `forced`."""
-        ...
 
 
 @runtime_checkable
@@ -172,7 +108,6 @@ class Attends(Protocol):
 
     def attention(self, text: str, part: str | None = None) -> tuple[str, Alignment]:
         """Return the output and the attention weights of a part of the model: cross, decoder or encoder."""
-        ...
 
 
 @runtime_checkable
@@ -199,13 +134,16 @@ class Streams(Protocol):
     @property
     def tokenizer(self) -> Tokenizer: ...
 
+    @property
+    def start(self) -> int:
+        """Return the token that a text without a prompt starts from."""
+        ...
+
     def stream(self, prompt: str, number: int, emit: Emit) -> str:
         """Write a continuation of a prompt, emitting each piece as it is generated; sampling is seeded by `number`."""
-        ...
 
     def searching(self, **settings: Any) -> Streams:
         """Return the same model with other settings of [decode]."""
-        ...
 
 
 @runtime_checkable
@@ -214,7 +152,6 @@ class Converses(Protocol):
 
     def replies(self, turns: Sequence[str], say: Say) -> list[str]:
         """Return the reply, or several with their scores and a tab before each, best first."""
-        ...
 
 
 @runtime_checkable
@@ -225,6 +162,14 @@ class Scores(Protocol):
 
     def choose(self, context: str, options: Sequence[str], aside: str = "") -> Choice:
         """Return how likely each option is after the context."""
+
+
+@runtime_checkable
+class Fills(Protocol):
+    """Fills in the blanks of texts."""
+
+    def fill(self, texts: Sequence[str], top: int = 5) -> Sequence[Any]:
+        """Return each text with the likeliest words of its blanks."""
         ...
 
 
@@ -234,7 +179,6 @@ class Embeds(Protocol):
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Return x_ND, a vector for each text."""
-        ...
 
 
 @runtime_checkable
@@ -245,7 +189,6 @@ class HasWordVectors(Protocol):
 
     def number(self, word: str) -> int:
         """Return the row of a word."""
-        ...
 
 
 Capability = TypeVar("Capability")

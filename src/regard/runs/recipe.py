@@ -1,4 +1,7 @@
-"""A recipe: task, data, text, model, objective, schedule and search as data, with the paper, cost and score to expect."""
+"""A recipe: task, data, text, model, objective, schedule and search as data, with the paper, cost and score to expect.
+
+`check_recipe` and `check_run` refuse mistyped names and settings of a command before torch is imported, which takes seconds.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ from regard.runs.plugins import check_plugins, plugins_used
 from regard.runs.task import TASKS, Task
 
 DEFAULT_TASK = "translation"
+HUB = "hf:"  # before the name of a model on the hub, so that no mistyped folder is looked for there
+RECIPE = "recipe.toml"  # of a run
 UNKNOWN = "no setting"  # of another task, family or objective
 
 
@@ -79,7 +84,8 @@ class Recipe:
 
 
 SECTIONS = [field.name for field in fields(Recipe)]
-BUILTIN = "builtin:"
+BUILTIN = "builtin:"  # before the name of a data set that comes along
+BUILTIN_RECIPES = resources.files("regard.runs").joinpath("recipes")
 LARGEST = MIB  # of a recipe; they have some hundred lines
 Tables = dict[str, dict[str, Any]]  # the sections of a recipe, as they are written
 
@@ -89,15 +95,8 @@ def load_recipe(name: str, assignments: Sequence[str] = ()) -> Recipe:
     return build_recipe(named_tables(name, assignments))
 
 
-def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
-    """The recipe in a TOML file, such as the one a run keeps."""
-    return build_recipe(parse_recipe(_read(path), str(path), assignments))
-
-
 def builtin_names() -> list[str]:
-    return sorted(
-        e.name.removesuffix(".toml") for e in resources.files("regard.runs.recipes").iterdir() if e.name.endswith(".toml")
-    )
+    return sorted(e.name.removesuffix(".toml") for e in BUILTIN_RECIPES.iterdir() if e.name.endswith(".toml"))
 
 
 def named_tables(name: str, assignments: Sequence[str] = ()) -> Tables:
@@ -108,7 +107,7 @@ def named_tables(name: str, assignments: Sequence[str] = ()) -> Tables:
     if name not in names:
         listed = "'regard recipes' lists them; the path of a .toml file will do too."
         raise UserError(f"there is no recipe {name!r}{nearest(name, names)} {listed}")
-    text = resources.files("regard.runs.recipes").joinpath(f"{name}.toml").read_text("utf-8")
+    text = BUILTIN_RECIPES.joinpath(f"{name}.toml").read_text("utf-8")
     return parse_recipe(text, f"recipe {name}", assignments)
 
 
@@ -244,3 +243,24 @@ def _read(path: Path) -> str:
     if path.is_dir():
         raise UserError(f"{path} is a folder, not a recipe. A run keeps its recipe as recipe.toml.")
     return read_text(path, LARGEST)
+
+
+def check_recipe(name: str, settings: Sequence[str]) -> None:
+    """Refuse a recipe that does not exist, and settings that it does not have, as far as no model is needed to know them."""
+    if "WORLD_SIZE" not in os.environ:  # of processes that train together one tells, once they have met
+        check_sections(named_tables(name, settings))
+
+
+def check_run(name: Path | str, settings: Sequence[str] = ()) -> None:
+    """Refuse a run that does not exist, and settings that it does not have; a model on the hub is looked up later."""
+    path = Path(name)
+    if str(name).startswith(HUB):
+        return
+    must_exist(path)
+    if (path / RECIPE).is_file() and typed_task(settings) is None:  # for another task there are other settings
+        check_sections(tables_of(read_run_toml(path / RECIPE), str(path / RECIPE), settings))
+
+
+def must_exist(run: Path) -> None:
+    if not run.exists():
+        raise UserError(f"{run} does not exist; give a run, such as 'regard train translate' makes, or hf:NAME.")

@@ -6,14 +6,14 @@ mistyped setting is refused at once; its functions are named by `lazy` and impor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
+from regard.core.config import LazyRegistry
 from regard.families import FAMILIES
 from regard.text.config import TextConfig
 from regard.training.config import TrainConfig
@@ -24,11 +24,11 @@ if TYPE_CHECKING:  # for annotations: a declaration imports none of these
     from regard.families.base import Family
     from regard.families.flops import Part
     from regard.runs.folder import Run, Say
+    from regard.runs.prepared import Prepared
     from regard.runs.pretrained import InitCheckpoint
-    from regard.runs.protocols import Predictor, Prepared, PretrainedPredictor, Result
+    from regard.runs.protocols import Predictor, PretrainedPredictor, Result
     from regard.runs.recipe import Recipe, Tables
-    from regard.training.interrupt import Interrupt
-    from regard.training.progress import Progress
+    from regard.training.progress import Interrupt, Progress
 
 
 def lazy(place: str) -> Callable[..., Any]:
@@ -104,35 +104,6 @@ class Task:
         return [self.family, *(name for name in FAMILIES if name != self.family and self.takes(FAMILIES[name]))]
 
 
-class TaskRegistry(Mapping[str, Task]):
-    """Tasks by name: each package in `regard.tasks`, and tasks that were registered. A task is imported when it is looked up."""
-
-    def __init__(self, package: str) -> None:
-        self._package, self._registered = package, dict[str, Task]()
-
-    @cached_property
-    def _names(self) -> list[str]:
-        return [module.name for module in iter_modules(import_module(self._package).__path__) if module.ispkg]
-
-    def register(self, task: Task) -> None:
-        self._registered[task.name] = task
-
-    def __getitem__(self, name: str) -> Task:
-        if name in self._registered:
-            return self._registered[name]
-        if name not in self._names:
-            raise KeyError(name)
-        task: Task = import_module(f"{self._package}.{name}").TASK
-        return task
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._registered or name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**dict.fromkeys(self._names), **self._registered})
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-
-TASKS = TaskRegistry("regard.tasks")
+_packages = sorted(path.parent.name for path in (Path(__file__).parents[1] / "tasks").glob("*/__init__.py"))
+TASKS: LazyRegistry[Task] = LazyRegistry({name: f"regard.tasks.{name}:TASK" for name in _packages})
+"""Tasks by name: each package in `regard.tasks`, and tasks that were registered. A task is imported when it is looked up."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from pathlib import PurePath
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -18,26 +16,13 @@ from starlette.responses import Response
 
 from regard.core.errors import UserError
 from regard.studio.gallery import LARGEST
-from regard.studio.passes import PassCache
-from regard.studio.routes import ablation, explain, images, weights, words
-from regard.studio.routes import runs as run_routes
+from regard.studio.routes import Json, Studio, explain, refusal, runs, weights
 from regard.studio.security import LOCAL, Door, Guard
 from regard.studio.session import RunHandle, Runs
-from regard.studio.wire import Json, refusal
-from regard.studio.worker import Full, Stopped, Work
+from regard.studio.worker import Full, Stopped
 
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 log = logging.getLogger("regard.studio")
-
-
-@dataclass
-class Studio:
-    """State that all questions share: runs, cached passes, queues of work."""
-
-    runs: Runs
-    cache: PassCache = field(default_factory=PassCache)
-    passes: Work = field(default_factory=lambda: Work("a pass through the model", threads=2, most=24))
-    reads: Work = field(default_factory=lambda: Work("weights", threads=2, most=64))
 
 
 def assets() -> dict[str, tuple[bytes, str]]:
@@ -67,17 +52,14 @@ def create(openings: Mapping[str, RunHandle], hosts: frozenset[str] = LOCAL, key
         title="Regard studio", docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", lifespan=lifespan,
         redirect_slashes=False,  # or an answer would repeat the Host that a request was sent with
     )  # fmt: skip
-    _add_assets(app)
-    for routes in (run_routes, images, weights, ablation, explain, words):
-        routes.add(app, studio)
+    for name, (body, kind) in assets().items():
+        path = "/" if name == "index.html" else f"/static/{name}"
+        app.add_api_route(path, partial(_asset, body, kind), include_in_schema=False)
+    app.state.studio = studio
+    for questions in (runs, weights, explain):
+        app.include_router(questions.router)
     _add_refusals(app)
     return Guard(app, hosts, None if key is None else Door(key), roomy={"/api/image": LARGEST})
-
-
-def _add_assets(app: FastAPI) -> None:
-    for name, (body, kind) in assets().items():
-        answer = partial(_asset, body, kind)
-        app.add_api_route("/" if name == "index.html" else f"/static/{name}", answer, include_in_schema=False)
 
 
 async def _asset(body: bytes, kind: str) -> Response:
@@ -107,7 +89,8 @@ def _add_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def misshapen(_: Request, error: RequestValidationError) -> Response:
-        return refusal(422, "; ".join(f"{_where(one)}: {one['msg']}" for one in error.errors()[:3]) + ".")
+        said = [f"{'.'.join(map(str, one['loc'][1:]))[:80] or 'the body'}: {one['msg']}" for one in error.errors()[:3]]
+        return refusal(422, "; ".join(said) + ".")
 
     @app.exception_handler(HTTPException)
     async def plain(_: Request, error: HTTPException) -> Response:
@@ -117,7 +100,3 @@ def _add_refusals(app: FastAPI) -> None:
     async def ours(_: Request, error: Exception) -> Response:
         log.exception("a question could not be answered", exc_info=error)
         return refusal(500, f"something in studio itself went wrong ({type(error).__name__}); the terminal tells more.")
-
-
-def _where(error: Mapping[str, Any]) -> str:
-    return ".".join(str(part) for part in error["loc"][1:])[:80] or "the body"

@@ -13,7 +13,7 @@ A single number of the arithmetic as a sum: the products it is made of, largest 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
@@ -30,7 +30,7 @@ from regard.model.mixers.convolution import Convolution
 from regard.model.position.base import Placement
 from regard.model.probe import Seen, attentions, probe
 from regard.model.vision import ImageEncoder
-from regard.studio.passes import ModelPass
+from regard.studio.passes import ModelPass, shape
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Traced:
-    """A pass in which one attention was watched: what went in, and what came out."""
+    """A pass in which the attention of one weight was watched: what went in, and what came out."""
 
+    model_pass: ModelPass
+    place: Place
     attention: Attention
     path: str  # of the module, as its weights are called in a checkpoint
     asked_LD: Tensor  # what queries are made of
@@ -55,32 +57,46 @@ class Traced:
     out_LD: Tensor
     rotation: Placement | None  # of queries and keys, by rotary positions
 
+    @property
+    def seen(self) -> Seen:
+        return self.model_pass.attention(self.place.name)
+
+    @property
+    def columns(self) -> slice:
+        """The columns of W_O that are this head's."""
+        wide = self.attention.head_width
+        return slice(self.place.head * wide, (self.place.head + 1) * wide)
+
+    def query(self) -> tuple[Tensor, float]:
+        """Return q_K, and what q . k is divided by; an unscaled attention hands its mixer q times the root of K."""
+        root = self.attention.head_width**0.5
+        q_K = self.seen.q_BHLK[0, self.place.head, self.place.query].float()
+        return (q_K, root) if self.attention.scaled else (q_K / root, 1.0)
+
 
 @contextmanager
 def _watched(attention: Attention) -> Iterator[dict[str, Tensor]]:
+    """Yield what queries and keys are made of, the context and what comes out, of the latest pass."""
     found: dict[str, Tensor] = {}
-
-    def into(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
-        return lambda _, given: found.update({name: given[0][0]})
 
     def made(_: nn.Module, given: tuple[Any, ...], result: Tensor) -> None:
         found.update(context=given[0][0], out=result[0])
 
-    handles = [attention.project.register_forward_pre_hook(into("shown")), attention.out.register_forward_hook(made)]
-    if attention.query is not None:
-        handles.append(attention.query.register_forward_pre_hook(into("asked")))
-    try:
+    asks = attention.project if attention.query is None else attention.query
+    with (
+        asks.register_forward_pre_hook(lambda _, given: found.update(asked=given[0][0])),
+        attention.project.register_forward_pre_hook(lambda _, given: found.update(shown=given[0][0])),
+        attention.out.register_forward_hook(made),
+    ):
         yield found
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @torch.no_grad()
-def trace(model_pass: ModelPass, name: str, alone: Lock) -> Traced:
-    model = model_pass.subject.model
-    found = attentions(model)
-    attention = found[name]
+def trace(model_pass: ModelPass, place: Place, alone: Lock) -> Traced:
+    """Check a place, and pass the text once more to see what its attention is given and gives."""
+    check(model_pass, place)
+    model, name = model_pass.subject.model, place.name
+    attention = attentions(model)[name]
     if isinstance(attention, Convolution):
         raise UserError(f"{name} does not attend, so there are no queries and keys to multiply; give another.")
     if not isinstance(attention, Attention):
@@ -88,19 +104,17 @@ def trace(model_pass: ModelPass, name: str, alone: Lock) -> Traced:
     path = next(path for path, module in model.named_modules() if module is attention)
     with alone, probe(model) as recorded, _watched(attention) as seen:
         model_pass.subject.forward(1)
-    asked = seen.get("asked", seen["shown"])
     stack = next((module for module in model.modules() if isinstance(module, Stack) and attention in [*module.modules()]), None)
     at = None if stack is None or stack.position is None else stack.position.over(recorded[name].view)
     rotation = at if at is not None and at.rotates and attention.query is None else None
-    asked_LD, shown_MD, context_LD, out_LD = (part.float() for part in (asked, seen["shown"], seen["context"], seen["out"]))
-    return Traced(attention, path, asked_LD, shown_MD, context_LD, out_LD, rotation)
+    asked_LD, shown_MD, context_LD, out_LD = (seen[name].float() for name in ("asked", "shown", "context", "out"))
+    return Traced(model_pass, place, attention, path, asked_LD, shown_MD, context_LD, out_LD, rotation)
 
 
 @torch.no_grad()
-def arithmetic(model_pass: ModelPass, place: Place, traced: Traced) -> dict[str, Any]:
-    check(model_pass, place)
-    seen = model_pass.attention(place.name)
-    q_K, scale = _query(traced.attention, seen, place)
+def arithmetic(traced: Traced) -> dict[str, Any]:
+    """Return every step of a weight, from its tokens' vectors to what its head adds."""
+    place, seen, columns, (q_K, scale) = traced.place, traced.seen, traced.columns, traced.query()
     k_MK, v_MK = seen.k_BHMK[0, place.head].float(), seen.v_BHMK[0, place.head].float()
     sees_M = seen.view.rows(torch.tensor([place.query])).expand(1, -1, -1, -1)[0, -1, 0].expand(len(k_MK))
     row_1, head_1 = (torch.tensor([n], device=q_K.device) for n in (place.query, place.head))
@@ -111,12 +125,11 @@ def arithmetic(model_pass: ModelPass, place: Place, traced: Traced) -> dict[str,
     if not torch.allclose(softmax_M.nan_to_num(), weights_M, atol=1e-3):
         raise UserError("these sums are those of scaled dot-product attention, and this model mixes otherwise (model.mixer).")
     context_K = weights_M @ v_MK
-    columns = slice(place.head * len(q_K), (place.head + 1) * len(q_K))
     share_D = traced.attention.out.weight[:, columns].float() @ context_K
-    queries, keys = model_pass.subject.around(place.name)
+    queries, keys = traced.model_pass.subject.around(place.name)
     return {
-        "query": {"token": queries.tokens[place.query], "row": place.query, **_vector_of(model_pass, place, "query")},
-        "key": {"token": keys.tokens[place.key], "row": place.key, **_vector_of(model_pass, place, "key")},
+        "query": {"token": queries.tokens[place.query], "row": place.query, **_vector_of(traced, "query")},
+        "key": {"token": keys.tokens[place.key], "row": place.key, **_vector_of(traced, "key")},
         "x_query": traced.asked_LD[place.query].tolist(),
         "x_key": traced.shown_MD[place.key].tolist(),
         "q": q_K.tolist(),
@@ -135,21 +148,15 @@ def arithmetic(model_pass: ModelPass, place: Place, traced: Traced) -> dict[str,
         "share": share_D.tolist(),
         "out": traced.out_LD[place.query].tolist(),
         "difference": float((context_K - traced.context_LD[place.query, columns]).abs().max()),
-        "sources": sources(traced, place, len(q_K)),
+        "sources": sources(traced),
     }
 
 
-def _query(attention: Attention, seen: Seen, place: Place) -> tuple[Tensor, float]:
-    """Return q_K of one query, and what q . k is divided by; an unscaled attention hands its mixer q times the root of K."""
-    root = attention.head_width**0.5
-    q_K = seen.q_BHLK[0, place.head, place.query].float()
-    return (q_K, root) if attention.scaled else (q_K / root, 1.0)
-
-
-def sources(traced: Traced, place: Place, wide: int) -> dict[str, Any]:
+def sources(traced: Traced) -> dict[str, Any]:
     """Return where a number of each vector comes from: the tensor, and the row that gives its first number."""
     path, attention, cross = traced.path, traced.attention, traced.attention.query is not None
-    begin, shared = place.head * wide, place.head // (attention.heads // attention.kv_heads) * wide
+    begin, wide = traced.columns.start, attention.head_width
+    shared = traced.place.head // (attention.heads // attention.kv_heads) * wide
     first = 0 if cross else attention.inner
     return {
         "q": {"tensor": f"{path}.query.weight" if cross else f"{path}.project.weight", "first": begin},
@@ -160,13 +167,14 @@ def sources(traced: Traced, place: Place, wide: int) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _vector_of(model_pass: ModelPass, place: Place, side: str) -> dict[str, Any]:
+def _vector_of(traced: Traced, side: str) -> dict[str, Any]:
     """The token's embedding and its position's vector; a cell of an image has none, but what its pixels were made to."""
+    subject, place = traced.model_pass.subject, traced.place
     stack = "encoder" if side == "key" and place.name.endswith(".cross") else place.name.partition(".")[0]
-    tokens, row = model_pass.subject.sides[stack], place.query if side == "query" else place.key
-    if stack == "encoder" and isinstance(getattr(model_pass.subject.model, "encoder", None), ImageEncoder):
+    tokens, row = subject.sides[stack], place.query if side == "query" else place.key
+    if stack == "encoder" and isinstance(getattr(subject.model, "encoder", None), ImageEncoder):
         return {"id": None, "stack": stack, "embedding": None, "position": None}
-    embed, path = _embed(model_pass.subject.model, stack)
+    embed, path = _embed(subject.model, stack)
     word = embed.tokens.weight[tokens.ids[row]].float() * embed.scale
     positions_1 = torch.tensor([row], device=word.device)
     where = embed.positions(positions_1)
@@ -189,7 +197,8 @@ def _embed(model: nn.Module, stack: str) -> tuple[Embed, str]:
 
 
 def check(model_pass: ModelPass, place: Place) -> None:
-    heads, queries, keys = model_pass.attention(place.name).q_BHLK.shape[1:3] + model_pass.attention(place.name).k_BHMK.shape[2:3]
+    """Refuse a head, a query or a key that is not there."""
+    heads, queries, keys = shape(model_pass.attention(place.name))
     for what, given, most in (("head", place.head, heads), ("query", place.query, queries), ("key", place.key, keys)):
         if not 0 <= given < most:
             raise UserError(f"{what} {given} is not there; {place.name} has {most}, numbered from 0.")
@@ -209,49 +218,29 @@ class Sum(NamedTuple):
 
 
 @torch.no_grad()
-def terms(model_pass: ModelPass, place: Place, traced: Traced, vector: str, index: int) -> dict[str, Any]:
+def terms(traced: Traced, vector: str, index: int) -> dict[str, Any]:
     """Number `index` of a vector as the products it is the sum of: the largest, and the sum of the rest."""
-    check(model_pass, place)
-    wide, seen = model_pass.attention(place.name).q_BHLK.shape[-1], model_pass.attention(place.name)
-    sizes = {
-        "q": wide,
-        "k": wide,
-        "v": wide,
-        "dot": 1,
-        "context": wide,
-        "share": traced.out_LD.shape[1],
-        "out": traced.out_LD.shape[1],
-    }
+    wide, deep = traced.attention.head_width, traced.out_LD.shape[1]
+    sizes = {"q": wide, "k": wide, "v": wide, "dot": 1, "context": wide, "share": deep, "out": deep}
     if vector not in sizes:
         raise UserError(f"there is no vector {vector[:20]!r}; ask for one of {', '.join(sizes)}.")
     if not 0 <= index < sizes[vector]:
         raise UserError(f"{vector} has no number {index}; it has {sizes[vector]}, numbered from 0.")
-    found = (
-        _projected(traced, place, vector, index, wide)
-        if vector in "qkv"
-        else _mixed(model_pass, seen, traced, place, vector, index)
-    )
+    found = _projected(traced, vector, index) if vector in "qkv" else _mixed(traced, vector, index)
     products = found.a * found.b
     order = products.abs().argsort(descending=True)[:TERMS].tolist()
     shown = [{"of": found.names[n], "a": float(found.a[n]), "b": float(found.b[n]), "product": float(products[n])} for n in order]
     total = float(products.sum())
-    rest = total - sum(term["product"] for term in shown)
-    return {
-        "source": found.source,
-        "terms": shown,
-        "of": len(products),
-        "rest": rest,
-        "bias": found.bias,
-        "sum": total + found.bias,
-    }
+    rest, whole = total - sum(term["product"] for term in shown), total + found.bias
+    return {"source": found.source, "terms": shown, "of": len(products), "rest": rest, "bias": found.bias, "sum": whole}
 
 
-def _projected(traced: Traced, place: Place, vector: str, index: int, wide: int) -> Sum:
+def _projected(traced: Traced, vector: str, index: int) -> Sum:
     """q, k and v: a row of a matrix times the vector that goes in."""
-    source, attention = sources(traced, place, wide)[vector], traced.attention
+    source, attention, place = sources(traced)[vector], traced.attention, traced.place
     module = attention.query if vector == "q" and attention.query is not None else attention.project
     x_D = traced.asked_LD[place.query] if vector == "q" else traced.shown_MD[place.key]
-    turn_K = _rotation_row(traced, place.query if vector == "q" else place.key, index, wide, vector)
+    turn_K = _rotation_row(traced, place.query if vector == "q" else place.key, index, vector)
     used = turn_K.nonzero().flatten()
     rows = used + source["first"]
     bias = 0.0 if module.bias is None else float(turn_K[used] @ module.bias[rows].float())
@@ -262,8 +251,9 @@ def _projected(traced: Traced, place: Place, vector: str, index: int, wide: int)
     return Sum(names, turn_K[used] @ module.weight[rows].float(), x_D, f"{source['tensor']}, {told}", bias)
 
 
-def _rotation_row(traced: Traced, token: int, index: int, wide: int, vector: str) -> Tensor:
+def _rotation_row(traced: Traced, token: int, index: int, vector: str) -> Tensor:
     """Return one row of the matrix that rotary positions multiply a query or key by; without them, of the identity."""
+    wide = traced.attention.head_width
     if traced.rotation is None or vector == "v":
         return torch.eye(wide, device=traced.out_LD.device)[index]
     x_11LK = torch.zeros(1, 1, len(traced.shown_MD), wide, device=traced.out_LD.device, requires_grad=True)
@@ -272,17 +262,16 @@ def _rotation_row(traced: Traced, token: int, index: int, wide: int, vector: str
     return torch.autograd.grad(number, x_11LK)[0][0, 0, token]
 
 
-def _mixed(model_pass: ModelPass, seen: Seen, traced: Traced, place: Place, vector: str, index: int) -> Sum:
+def _mixed(traced: Traced, vector: str, index: int) -> Sum:
     """Return the terms of what follows: q . k, the mixed values, and the output projection, of this head or of all."""
-    wide, out = seen.q_BHLK.shape[-1], traced.attention.out
-    columns = slice(place.head * wide, (place.head + 1) * wide)
+    place, seen, columns, wide, out = traced.place, traced.seen, traced.columns, traced.attention.head_width, traced.attention.out
     context_I = traced.context_LD[place.query]
     if vector == "dot":
-        q_K, k_K = _query(traced.attention, seen, place)[0], seen.k_BHMK[0, place.head, place.key].float()
-        return Sum([f"q[{n}] k[{n}]" for n in range(wide)], q_K, k_K, "q . k")
+        k_K = seen.k_BHMK[0, place.head, place.key].float()
+        return Sum([f"q[{n}] k[{n}]" for n in range(wide)], traced.query()[0], k_K, "q . k")
     if vector == "context":
         weights_M = seen.weights([place.head], [place.query])[0, 0, 0]
-        keys = model_pass.subject.around(place.name)[1].tokens
+        keys = traced.model_pass.subject.around(place.name)[1].tokens
         return Sum(list(keys), weights_M, seen.v_BHMK[0, place.head, :, index].float(), f"weights x column {index} of v")
     if vector == "share":
         names = [f"context[{n}]" for n in range(wide)]

@@ -23,20 +23,10 @@ from regard.data.sources.captions import Captioned, CaptionedImages
 from regard.data.sources.images import decode_image, square
 
 LARGEST = 16 << 20  # bytes of a file
-
-
 PIXELS = 40_000_000
-
-
 SHOWN = 512  # pixels that an image is shown wide or high at most
-
-
 THUMB = 64
-
-
 KEPT = 24  # images handed in
-
-
 HANDED = "upload:"
 
 

@@ -15,20 +15,17 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.core.files import read_bounded
-from regard.model.packed_linear import pack
-from regard.runs.early_checks import HUB
+from regard.model.layers import pack
 from regard.runs.folder import Run, Say, choose_device
-from regard.runs.protocols import Predictor
-from regard.studio.image_session import ImageSession
-from regard.studio.run_session import RunSession
+from regard.runs.recipe import HUB
+from regard.studio.run_session import ImageSession, RunSession, WordSession
 from regard.studio.session import Session
-from regard.studio.word_session import WordSession
 from regard.tasks.captioning.predict import CaptionGenerator
 from regard.tasks.dialogue.predict import as_writer
 from regard.tasks.registry import is_public, open_run
 from regard.tasks.word_vectors.predict import WordVectorModel
-from regard.training.manifest import MANIFEST
-from regard.training.snapshots import read_snapshot, snapshots
+from regard.training.checkpoint_files import MANIFEST
+from regard.training.resume import read_snapshot, snapshots
 
 
 @dataclass(frozen=True)
@@ -58,14 +55,11 @@ class RunFolderHandle:
     def open(self, step: int | None) -> Session:
         answers = as_writer(open_run(self.name, self.device, self.settings))
         task = "public" if self.folder is None else Run.open(self.folder).recipe.task.name
-        if step is None:
-            return self._desk(answers, task, "as the run ended")
-        assert self.folder is not None
-        _rewind(answers.model, snapshots(self.folder)[step])
-        return self._desk(answers, task, f"snapshot of step {step:,}")
-
-    def _desk(self, answers: Predictor, task: str, weights: str) -> Session:
-        """Return the session of a run that reads images, holds word vectors, or reads texts."""
+        weights = "as the run ended"
+        if step is not None:
+            assert self.folder is not None
+            _rewind(answers.model, snapshots(self.folder)[step])
+            weights = f"snapshot of step {step:,}"
         if isinstance(answers, CaptionGenerator):
             assert self.folder is not None
             return ImageSession(answers, Run.open(self.folder).recipe, task, weights)

@@ -14,9 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from threading import Lock
 from time import perf_counter
 from typing import Any
@@ -90,6 +91,10 @@ class ModelPass:
         """There is no attention to draw, if there is none."""
         return None if len(self.seen) else NESTED if self.subject.nested else WITHOUT
 
+    @property
+    def nll(self) -> float | None:
+        return mean_nll(self.steps)
+
     def attention(self, name: str) -> Seen:
         if name not in self.seen.seen:
             raise UserError(f"there is no attention {name[:60]!r}; there are {', '.join(self.seen)}.")
@@ -97,9 +102,8 @@ class ModelPass:
 
     def as_dict(self) -> dict[str, Any]:
         sides = {stack: token_row_dict(side) for stack, side in self.subject.sides.items()}
-        shapes = {name: [s.q_BHLK.shape[1], s.q_BHLK.shape[2], s.k_BHMK.shape[2]] for name, s in self.seen.seen.items()}
+        shapes = {name: shape(seen) for name, seen in self.seen.seen.items()}
         outputs = None if self.subject.outputs is None else token_row_dict(self.subject.outputs)
-        scored = [step["nll"] for step in self.steps if step["nll"] is not None]
         return {
             "id": self.asked.id,
             "title": self.subject.title,
@@ -109,7 +113,7 @@ class ModelPass:
             "why": self.why,
             "nested": self.subject.nested,
             "steps": self.steps,
-            "nll": float(np.mean(scored)) if scored else None,
+            "nll": self.nll,
             "faith": {**asdict(self.faith), "holds": self.faith.holds},
             "seconds": self.seconds,
         }
@@ -138,16 +142,11 @@ def run_pass(asked: PassRequest, session: Session, alone: Lock) -> ModelPass:
 def contexts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Yield the input of each attention's output projection in the latest pass."""
     given: dict[str, Tensor] = {}
-
-    def keep(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
-        return lambda _, arguments: given.update({name: arguments[0]})
-
-    handles = [found.out.register_forward_pre_hook(keep(name)) for name, found in attentions(model).items()]
-    try:
+    with ExitStack() as hooks:
+        for name, found in attentions(model).items():
+            keep = partial(lambda name, _, arguments: given.update({name: arguments[0]}), name)
+            hooks.enter_context(found.out.register_forward_pre_hook(keep))
         yield given
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @torch.no_grad()
@@ -190,6 +189,12 @@ def _scored(logprob_V: Tensor, target: int, subject: Subject) -> dict[str, Any]:
     return {"target": subject.choices(target), "nll": -logprob, "p": float(np.exp(logprob)), "rank": rank}
 
 
+def mean_nll(steps: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the mean loss of the positions that have a target; None where there are none."""
+    scored = [step["nll"] for step in steps if step["nll"] is not None]
+    return float(np.mean(scored)) if scored else None
+
+
 class PassCache:
     """The last few, as many as fit; the newest always does."""
 
@@ -208,7 +213,8 @@ class PassCache:
         with self._lock:
             self._kept[new.asked.id] = new
             self._kept.move_to_end(new.asked.id)
-            while len(self._kept) > 1 and (len(self._kept) > self.most or self._bytes() > self.room):
+            held = self._kept.values()
+            while len(held) > 1 and (len(held) > self.most or sum(one.nbytes for one in held) > self.room):
                 self._kept.popitem(last=False)
             return new
 
@@ -218,9 +224,6 @@ class PassCache:
             gone = [id for id, kept in self._kept.items() if kept.asked.run == run and kept.asked.version != version]
             for id in gone:
                 del self._kept[id]
-
-    def _bytes(self) -> int:
-        return sum(kept.nbytes for kept in self._kept.values())
 
 
 BLOCK = 1 << 20  # weights held at once

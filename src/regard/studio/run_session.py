@@ -1,11 +1,11 @@
-"""An opened run as studio needs it, whatever it was trained for: see `studio/session.py`."""
+"""Opened runs as studio needs them (see `studio/session.py`): models that read texts or images, and word vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -14,6 +14,7 @@ from regard.commands.subjects import subject_of
 from regard.commands.views import ViewRequest, roles
 from regard.commands.word_uses import find_uses, uses_in
 from regard.core.errors import UserError
+from regard.data.sources.captions import CaptionedImages, open_captioned
 from regard.data.sources.senses import typed_sentences
 from regard.decode.beam_trace import SearchTree
 from regard.families import family_of
@@ -24,47 +25,45 @@ from regard.lens.subject import Subject
 from regard.model.embedding import Embed
 from regard.model.probe import probe
 from regard.runs.folder import Run
-from regard.runs.protocols import Documents, Inspectable, Predictor, Traceable
+from regard.runs.protocols import Converses, Documents, Embeds, Fills, Inspectable, Predictor, Streams, Traceable
+from regard.runs.recipe import Recipe
 from regard.runs.task import TASKS
-from regard.studio.session import LONGEST, WRITES_NOT, Session, facts_of
+from regard.studio.gallery import Gallery
+from regard.studio.session import LONGEST, Session, last_weights
 from regard.studio.vocabulary import Vocabulary
-from regard.tasks.embedding.predict import Embedder
+from regard.tasks.captioning.predict import CaptionGenerator, longest
+from regard.tasks.captioning.prepare import read_listed
 from regard.tasks.feature_encoder import Body, open_body
-from regard.tasks.language_model.predict import LOOKED_AT, TextGenerator
-from regard.tasks.masked_lm.predict import FillMask
 from regard.tasks.notices import must_read_pieces
 from regard.tasks.registry import is_public
-from regard.tasks.retrieval.predict import Retriever
-from regard.tasks.traces import must_be_pieces
-from regard.tasks.translation.predict import Translator
-from regard.text.specials import EOS, SOS
+from regard.tasks.translation.inspect import cells, must_be_pieces, of_image, trace_reading
+from regard.tasks.word_vectors.predict import WordVectorModel
+from regard.text.specials import SOS
 from regard.text.tokenizer import TYPED, Tokenizer
 
 HELLO = "hello , how are you ?"  # to a model that finds replies
 KNOWN = "builtin:english-french"  # the sentence above is of its kind
+SHORT = 16  # tokens of a language model's answer
 RETRIEVES = (
     "this model finds replies by vectors of whole texts, and studio draws what single words look at; give a bot that writes, or "
     "see the neighbours of its words in Words."
 )
+ONE_EACH = "these are word vectors, one for each word whatever stands around it: nothing is read and nothing attends; see Words."
 
 
 @dataclass(frozen=True, eq=False)
 class RunSession(Session):
-    """`name` is what `open_run` took, for those who need the run's body besides."""
+    """A model that reads texts. `name` is what `open_run` took, for those who need the run's body besides."""
 
     name: str
     answers: Predictor
     task: str
-    weights: str  # where they come from, for people
+    weights: str
 
     @property
     def model(self) -> nn.Module:
         found: nn.Module = self.answers.model
         return found
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        return facts_of(self.model, self.task, self.weights)
 
     @property
     def example(self) -> str:
@@ -87,22 +86,21 @@ class RunSession(Session):
     def subject(self, text: str, target: str | None) -> Subject:
         if not family_of(self.model).has("attention"):
             raise UserError("an ELMo reads by two LSTMs and attends to nothing; Words shows what it makes of words in context.")
-        if isinstance(self.answers, Retriever):
+        if isinstance(self.answers, Converses):
             raise UserError(RETRIEVES)
         self._must_fit(text)
         return subject_of(self.answers, text, target)
 
     def answer(self, text: str) -> str:
         """Return what `regard predict` prints; a language model's answer is cut to a line, a vector to its size."""
-        if isinstance(self.answers, Embedder):
-            return f"a vector of {self.answers.model.config.width} numbers"
-        answers: Predictor = self.answers
-        if isinstance(answers, TextGenerator):
-            room = max(1, answers.window + 1 - len(answers.tokenizer.encode(text)))
-            decode = replace(answers.decode, maximum_length=min(LOOKED_AT, room), minimum_length=0, samples=1)
-            answers = replace(answers, decode=decode)
-        if isinstance(answers, FillMask) and not TYPED.search(text):
+        answers = self.answers
+        if isinstance(answers, Embeds) and not isinstance(answers, Converses):
+            return f"a vector of {answers.model.config.width} numbers"
+        if isinstance(answers, Fills) and not TYPED.search(text):
             return text
+        if isinstance(answers, Streams):
+            room = max(1, answers.window + 1 - len(answers.tokenizer.encode(text)))
+            answers = cast(Predictor, answers.searching(maximum_length=min(SHORT, room), minimum_length=0, samples=1))
         printed: list[str] = []
         answers.predict([text], 0, False, printed.append)
         return "".join(printed).strip("\n")
@@ -121,53 +119,42 @@ class RunSession(Session):
     @torch.no_grad()
     def alignment(self, text: str, tokens: Sequence[int]) -> tuple[list[str], list[float]]:
         self._must_fit(text)
-        answers = self.answers
-        if not isinstance(answers, Translator | TextGenerator):
+        answers, tokenizer, (*before, _) = self.answers, must_read_pieces(self.answers), tokens
+        if not isinstance(answers, Traceable):
             raise UserError("this model does not write, so nothing is aligned; give a translator or a language model.")
-        must_be_pieces(tokens, self._target, set())
-        *before, _ = tokens
+        must_be_pieces(tokens, answers.target_tokenizer, set())
+        if isinstance(answers, Streams):  # it goes on from what it reads
+            read = [*(tokenizer.encode(text) or [answers.start]), *before]
+            inputs: list[list[Any]] = [[read]]
+        else:
+            (read,) = answers.sources([text])
+            inputs = [[read], [len(read)], [[answers.marks.start, *before]]]
         with probe(self.model) as seen:
-            if isinstance(answers, Translator):
-                read = [*answers.tokenizers.source.encode(text), EOS]
-                ids_1M, lengths_1 = (torch.tensor(part, device=answers.device) for part in ([read], [len(read)]))
-                answers.model(ids_1M, lengths_1, torch.tensor([[SOS, *before]], device=answers.device))
-            else:
-                read = [*(answers.tokenizer.encode(text) or [answers.start]), *before]
-                answers.model(torch.tensor([read], device=answers.device))
-        names = [name for name in seen if name.endswith(".cross") or not isinstance(answers, Translator)]
+            self.model(*(torch.tensor(part, device=self._device) for part in inputs))
+        names = [name for name in seen if name.endswith(".cross") or isinstance(answers, Streams)]
         if not names:
             raise UserError("this model looks at nothing of its source (model.attention=none), so nothing is aligned.")
-        last = seen[names[-1]]
-        weights_M = last.weights(rows=[last.q_BHLK.shape[2] - 1])[0].mean(0)[0]
-        tokenizer = answers.tokenizers.source if isinstance(answers, Translator) else answers.tokenizer
-        return tokenizer.tokens(read), weights_M.tolist()
-
-    def encode_word(self, word: str) -> list[int]:
-        return self._target.encode(word)
+        return tokenizer.tokens(read), last_weights(seen, names)
 
     def roles(self, text: str, target: str | None) -> Roles:
         found = roles(self.answers, ViewRequest(run=self.name, text=text, target=target))
         assert isinstance(found, Roles)
         return found
 
-    def piece_of(self, token: int) -> str:
-        return self._target.tokens([token])[0]
-
-    def decode_text(self, tokens: Sequence[int]) -> str:
-        return self._target.decode(tokens)
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.answers.target_tokenizer if isinstance(self.answers, Traceable) else super().target_tokenizer
 
     def vocabulary(self) -> Vocabulary:
-        tokenizer, embed = must_read_pieces(self.answers), self._embed
+        """Return the embedding of its tokens: a table with positions, or for a bag of words the table alone."""
+        found = [module for module in self.model.modules() if isinstance(module, Embed | nn.Embedding)]
+        embed = next((module for module in found if isinstance(module, Embed)), found[0])
         reads: Any = getattr(self.model, "body", self.model)
-        return Vocabulary(
-            encode=tokenizer.encode,
-            piece=lambda i: tokenizer.tokens([i])[0],
-            unknown=tokenizer.roles.unk,
-            size=len(tokenizer),
-            vectors_VD=embed.weight if isinstance(embed, nn.Embedding) else embed.tokens.weight,
-            positions=(lambda _: None) if isinstance(embed, nn.Embedding) else embed.positions,
-            furthest=reads.config.context,
-        )
+        furthest = reads.config.context
+        tokenizer = must_read_pieces(self.answers)
+        if isinstance(embed, Embed):
+            return Vocabulary.of(tokenizer, embed.tokens.weight, embed.positions, furthest)
+        return Vocabulary.of(tokenizer, embed.weight, lambda _: None, furthest)
 
     def uses(self, word: str, sentences: Sequence[str]) -> WordUses:
         return uses_in(self._body, word, find_uses(word, typed_sentences(sentences)))
@@ -180,18 +167,6 @@ class RunSession(Session):
     def _body(self) -> Body:
         return open_body(self.name, str(self._device))
 
-    @cached_property
-    def _embed(self) -> Embed | nn.Embedding:
-        """The embedding of its tokens: a table with positions, or for a bag of words the table alone."""
-        found = [module for module in self.model.modules() if isinstance(module, Embed | nn.Embedding)]
-        return next((module for module in found if isinstance(module, Embed)), found[0])
-
-    @property
-    def _target(self) -> Tokenizer:
-        if not isinstance(self.answers, Traceable):
-            raise UserError(WRITES_NOT)
-        return self.answers.target_tokenizer
-
     def _must_fit(self, text: str) -> None:
         """Before a pass that would take minutes: no text has more pieces than letters."""
         if len(text) <= LONGEST:
@@ -199,3 +174,110 @@ class RunSession(Session):
         pieces = len(must_read_pieces(self.answers).encode(text))
         if pieces > LONGEST:
             raise UserError(f"this text is {pieces:,} tokens long, and studio looks into {LONGEST:,} at most; give less of it.")
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSession(Session):
+    """A captioner: what is laid before it are images, by the names that its gallery knows."""
+
+    writer: CaptionGenerator
+    recipe: Recipe
+    task: str
+    weights: str
+
+    @property
+    def model(self) -> nn.Module:
+        return self.writer.model
+
+    @property
+    def example(self) -> str:
+        return self.gallery.examples[0].name
+
+    @cached_property
+    def gallery(self) -> Gallery:
+        return Gallery(self.writer.model.config.image_size, lambda: self._listed, open_captioned)
+
+    @cached_property
+    def _listed(self) -> CaptionedImages:
+        """The images of the test set, or of the validation set if there is none."""
+        return read_listed(self.recipe)
+
+    def subject(self, text: str, target: str | None) -> Subject:
+        return of_image(self.writer, self.gallery.picture(text).read_YXC, text, target)
+
+    def answer(self, text: str) -> str:
+        return self.writer.write(self.gallery.picture(text).read_YXC[None])[0][0].text
+
+    def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
+        (maximum,) = self.writer.decode.capped([longest(self.writer.model.config)])
+        if len(forced) >= maximum:
+            raise UserError(f"that is more than the {maximum} tokens a caption may have; force fewer.")
+        reading = self.writer.model.start(self._image(text))
+        return trace_reading(reading, self.writer.tokenizer, self.writer.decode, maximum, beam, forced)
+
+    @torch.no_grad()
+    def alignment(self, text: str, tokens: Sequence[int]) -> tuple[Sequence[str], Sequence[float]]:
+        must_be_pieces(tokens, self.writer.tokenizer, set())
+        *before, _ = tokens
+        if len(before) >= longest(self.writer.model.config):
+            raise UserError("that is more than a caption may have; give fewer tokens.")
+        with probe(self.model) as seen:
+            self.model(self._image(text), torch.tensor([[SOS, *before]], device=self.writer.device))
+        return cells(self.writer.model.config.side).tokens, last_weights(seen, [n for n in seen if n.endswith(".cross")])
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.writer.tokenizer
+
+    def vocabulary(self) -> Vocabulary:
+        target, config = self.writer.model.writer.target, self.writer.model.config
+        furthest = config.maximum_length if config.position == "learned" else None
+        return Vocabulary.of(self.writer.tokenizer, target.tokens.weight, target.positions, furthest)
+
+    def uses(self, word: str, sentences: Sequence[str]) -> WordUses:
+        raise UserError("this model reads images, so there are no sentences in which it could meet a word; it only writes them.")
+
+    def _image(self, text: str) -> torch.Tensor:
+        return torch.from_numpy(self.gallery.picture(text).read_YXC[None]).to(self.writer.device)
+
+
+@dataclass(frozen=True, eq=False)
+class WordSession(Session):
+    """Word vectors: neighbours and analogies, and a sentence wherever a model would be needed."""
+
+    lexicon: WordVectorModel
+    task: str
+    weights: str
+
+    @cached_property
+    def model(self) -> nn.Embedding:
+        """The table, as what asks for heads and parameters expects it."""
+        return nn.Embedding.from_pretrained(torch.from_numpy(self.lexicon.vectors.vectors_VD).float())
+
+    @property
+    def example(self) -> str:
+        return self.lexicon.vectors.words[0]
+
+    def vocabulary(self) -> Vocabulary:
+        vectors, lower = self.lexicon.vectors, self.lexicon.lowercase
+        return Vocabulary(
+            encode=lambda word: [vectors.numbers.get(word.lower() if lower else word, -1)],
+            piece=lambda i: vectors.words[i],
+            unknown=-1,
+            size=len(vectors.words),
+            vectors_VD=self.model.weight,
+            positions=lambda _: None,
+            furthest=None,
+        )
+
+    def subject(self, text: str, target: str | None) -> Subject:
+        raise UserError(ONE_EACH)
+
+    def answer(self, text: str) -> str:
+        raise UserError(ONE_EACH)
+
+    def search(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
+        raise UserError(ONE_EACH)
+
+    def uses(self, word: str, sentences: Sequence[str]) -> WordUses:
+        raise UserError("these vectors are the same in every sentence, so a word's uses do not differ; see its neighbours.")

@@ -1,7 +1,7 @@
 """Access control and response headers: every request passes here, before and after the rest.
 
 The page is for the person at this machine. Other pages in the same browser could reach a port of it too: by name (DNS rebinding),
-which the Host header gives away, or by posting to it, which Origin does. A public address needs a key besides (`door`).
+which the Host header gives away, or by posting to it, which Origin does. A public address needs a key besides (`Door`).
 
 The door of a studio that has a key: who has typed it is known by a cookie, and who types wrong ones waits longer and longer.
 
@@ -104,29 +104,27 @@ def host_name(host: str) -> str | None:
     """The name of a Host header, without the port; [::1]:8000 is ::1. None for what is no host."""
     if (found := HOST.fullmatch(host)) is None or int(found[3] or 0) > 65535:
         return None
-    try:
-        return str(ipaddress.ip_address(found[1] or found[2]))
-    except ValueError:
-        return None if found[1] else found[2].lower()
+    address = _address(found[1] or found[2])
+    return str(address) if address else None if found[1] else found[2].lower()
 
 
 def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
+    """Return whether a name or an address is that of this machine to itself."""
+    return host == "localhost" or bool((address := _address(host)) and address.is_loopback)
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return an address without its zone; None for what is none."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
-        return False
+        return None
 
 
 def _arrived_at(scope: Scope) -> str | None:
     """Return the address of this machine that the client connected to; an address, unlike a name, cannot be rebound."""
-    address = (scope.get("server") or ("",))[0]
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return None
-    return str(getattr(found, "ipv4_mapped", None) or found)
+    address = _address((scope.get("server") or ("",))[0])
+    return str(getattr(address, "ipv4_mapped", None) or address) if address else None
 
 
 async def _entry(door: Door, scope: Scope, receive: Receive) -> Entry:
@@ -287,9 +285,8 @@ def _told_to_wait(sentence: str, seconds: float, status: int = 429) -> Entry:
 
 def _network(client: str) -> str:
     """Return the network of an address: an IPv6 client has all 2^64 addresses of its network."""
-    try:
-        address = ipaddress.ip_address(client.partition("%")[0])
-    except ValueError:
+    address = _address(client)
+    if address is None:
         return client
     if address.version == 4:
         return str(address)

@@ -1,7 +1,7 @@
 """uvicorn, fed with connections by ourselves: one at a time, never more than there is room for, none for ever.
 
 uvicorn alone accepts whatever comes, up to the last file descriptor, and waits for ever for what an unfinished request has left
-to say. Here a connection is accepted once there is room for it, and `connections.Watch` decides who makes room. When the server
+to say. Here a connection is accepted once there is room for it, and `Watch` decides who makes room. When the server
 is stopped, requests that wait get an answer that says so, and the server waits for nothing:
 not for a slow client, not for a thread that is stuck.
 
@@ -209,7 +209,7 @@ EVERY = ("0.0.0.0", "::")  # address of this machine
 
 
 def allowed_hosts(host: str, port: int, also: Sequence[str] = ()) -> frozenset[str]:
-    """The names that requests may use; the address at which one arrives is allowed besides (`guard`)."""
+    """The names that requests may use; the address at which one arrives is allowed besides (`Guard`)."""
     if not 0 <= port <= 65535:
         raise UserError(f"--port {port} is not a port; give a number from 1 to 65535, or 0 for any that is free.")
     for name in also:

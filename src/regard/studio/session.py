@@ -15,9 +15,10 @@ from regard.lens.analyses.document import Document
 from regard.lens.analyses.roles import Roles
 from regard.lens.analyses.word_senses import WordUses
 from regard.lens.subject import Subject
-from regard.model.probe import attentions
+from regard.model.probe import Probe, attentions
 from regard.studio.gallery import Gallery
 from regard.studio.vocabulary import Vocabulary
+from regard.text.tokenizer import Tokenizer
 
 LONGEST = 8192  # tokens of a text
 WRITES_NOT = "this model does not write, so there is no search to see; give a translator or a language model."
@@ -26,15 +27,24 @@ WRITES_NOT = "this model does not write, so there is no search to see; give a tr
 class Session(Protocol):
     """One opened run: a model, and the inputs that it can be given. What a kind of run cannot do is refused in one sentence."""
 
+    task: str
+    weights: str  # where they come from, for people
+
     @property
     def model(self) -> nn.Module: ...
 
-    task: str
-
     @property
     def facts(self) -> Mapping[str, str]:
-        """Family, layers, parameters and the source of the weights, for people."""
-        ...
+        """Return family, attentions, parameters and the source of the weights, for people."""
+        heads = [found.heads for found in attentions(self.model).values()]
+        config = getattr(getattr(self.model, "body", self.model), "config", None)
+        return {
+            "task": self.task,
+            "family": getattr(config, "family", type(self.model).__name__.lower()),
+            "attentions": f"{len(heads)}, with {sum(heads)} head{'s' * (sum(heads) != 1)} in all",
+            "parameters": f"{sum(parameter.numel() for parameter in self.model.parameters()):,}",
+            "weights": self.weights,
+        }
 
     @property
     def example(self) -> str:
@@ -64,20 +74,13 @@ class Session(Protocol):
         """Return the input's tokens, and their weights in the last layer when the last of `tokens` was written."""
         raise UserError(WRITES_NOT)
 
-    def encode_word(self, word: str) -> list[int]:
-        """Return the ids of a word in the vocabulary that the model writes."""
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """The tokenizer of what the model writes."""
         raise UserError(WRITES_NOT)
 
     def roles(self, text: str, target: str | None) -> Roles:
         raise UserError("roles are of heads that read text, and this model has none; choose another measure.")
-
-    def piece_of(self, token: int) -> str:
-        """Return the piece of text that the model writes for an id."""
-        raise UserError(WRITES_NOT)
-
-    def decode_text(self, tokens: Sequence[int]) -> str:
-        """Return the text that the model writes for these ids."""
-        raise UserError(WRITES_NOT)
 
     def vocabulary(self) -> Vocabulary:
         """Return the vocabulary with its static vectors."""
@@ -175,16 +178,7 @@ def _listed(steps: Sequence[int]) -> str:
     return f"those of steps {', '.join(map(str, steps))}" if steps else "none: train with train.snapshot_every=N"
 
 
-def facts_of(model: nn.Module, task: str, weights: str) -> Mapping[str, str]:
-    """`weights`: where they come from."""
-    heads = [found.heads for found in attentions(model).values()]
-    size = sum(parameter.numel() for parameter in model.parameters())
-    body = getattr(model, "body", model)
-    family = getattr(getattr(body, "config", None), "family", type(model).__name__.lower())
-    return {
-        "task": task,
-        "family": family,
-        "attentions": f"{len(heads)}, with {sum(heads)} head{'s' * (sum(heads) != 1)} in all",
-        "parameters": f"{size:,}",
-        "weights": weights,
-    }
+def last_weights(seen: Probe, names: Sequence[str]) -> list[float]:
+    """Return the weights of the last query in the last of these attentions, as a mean over its heads."""
+    last = seen[names[-1]]
+    return last.weights(rows=[last.q_BHLK.shape[2] - 1])[0].mean(0)[0].tolist()

@@ -15,10 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.errors import UserError
+from regard.text.tokenizer import Tokenizer
 
 NEAR = 10
-
-
 POSITIONS = 128  # that similarities are shown of
 
 
@@ -31,6 +30,14 @@ class Vocabulary:
     vectors_VD: Tensor
     positions: Callable[[Tensor], Tensor | None]
     furthest: int | None  # positions there are; None: no end
+
+    @classmethod
+    def of(
+        cls, tokenizer: Tokenizer, vectors_VD: Tensor, positions: Callable[[Tensor], Tensor | None], furthest: int | None
+    ) -> Vocabulary:
+        """Return the pieces of a tokenizer with these vectors."""
+        unknown, size = tokenizer.roles.unk, len(tokenizer)
+        return cls(tokenizer.encode, lambda i: tokenizer.tokens([i])[0], unknown, size, vectors_VD, positions, furthest)
 
     def number(self, word: str) -> int:
         """Return the id of a word that is one piece of this vocabulary."""

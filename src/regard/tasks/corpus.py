@@ -1,18 +1,27 @@
-"""Running text for a task that learns from it: the vocabulary, the text as numbers, and a part that is held out."""
+"""Running text for a task that learns from it: the vocabulary, the text as numbers, and a part that is held out.
+
+And the scores of a language model on a test text: perplexity and bits per byte, beside compressors and trigrams.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.token_cache import Tokens, tokenise
-from regard.data.sources.text import Part, files, parts
+from regard.data.sources.text import Part, documents, files, parts
+from regard.metrics.likelihood import Ids, Likelihood
+from regard.metrics.lm_baselines import baselines
+from regard.objectives.base import Objective
 from regard.runs.folder import Say
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of, vocabulary
+from regard.runs.prepared import Measured, Prepared
+from regard.runs.pretrained import InitCheckpoint, has_vocabulary, start_to_train, vocabulary
 from regard.runs.recipe import Recipe
 from regard.text.tokenizer import Tokenizer
 
@@ -45,6 +54,28 @@ class Running(NamedTuple):
     start: InitCheckpoint | None  # none too where the run has weights of its own by now
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunningText(Prepared):
+    """Running text, of which a part is for validation."""
+
+    train: Text
+    valid: Text
+
+    @classmethod
+    def of(cls, recipe: Recipe, running: Running, test: Any) -> Self:
+        tokenizer, train, valid, start = running
+        return cls(recipe=recipe, tokenizer=tokenizer, train=train, valid=valid, test=test, start=start)
+
+    def measure(self, model: nn.Module, objective: Objective, batches: Any) -> Measured:
+        return super().measure(model, objective, batches.in_order())
+
+    def amounts(self) -> dict[str, str]:
+        return {"train": self.train.amount, "valid": self.valid.amount}
+
+    def fingerprints(self) -> dict[str, str]:
+        return {"train": self.train.sha256, "valid": self.valid.sha256}
+
+
 def read_running(recipe: Recipe, folder: Path | None, say: Say, *, ended: bool, complete: Change = lambda t: t) -> Running:
     """Learn or take the vocabulary, number the text, cut off what is held out. Nothing is written but the cache of numbers.
 
@@ -54,8 +85,7 @@ def read_running(recipe: Recipe, folder: Path | None, say: Say, *, ended: bool, 
     if not data.train:
         raise UserError("data.train is empty; give a text file, a folder, a pattern such as 'books/*.txt', or hf:NAME.")
     must_be_there(data.valid)
-    begun = folder is not None and (folder / VOCABULARY).exists()
-    start = start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
+    begun, start = has_vocabulary(folder), start_to_train(recipe, folder)
     tokenizer = vocabulary(recipe, folder, start, lambda: list(_enough(parts(data.train, data.column), say)))
     tokenizer = tokenizer if begun or start else complete(tokenizer)
     eos = tokenizer.roles.eos if ended else None
@@ -116,3 +146,58 @@ def text_pieces(texts: Iterable[str], tokenizer: Tokenizer, room: int) -> Iterat
             piece = tokenizer.decode(ids[start : start + room])
             if piece.strip():
                 yield piece
+
+
+SMALL = 20_000_000  # bytes of training text: up to here the comparisons take seconds
+
+Score = Callable[[Sequence[Ids], int], list[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class TestText:
+    """The places of the test text, and of the training text, from which baselines learn."""
+
+    test: tuple[str, ...]
+    train: tuple[str, ...]
+    column: str
+    apart: bool  # each document is predicted by itself
+    stride: int
+
+    def tokens(self, where: tuple[str, ...], tokenizer: Tokenizer) -> Tokens:
+        return tokenise(where, self.column, tokenizer, eos=tokenizer.roles.eos, say=lambda line: None)
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    likelihood: Likelihood
+    others: dict[str, float] = field(default_factory=dict)  # bits per byte
+    unread: str = ""  # why there are no others, where the training text could not be read
+    outputs: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: TestText, tokenizer: Tokenizer, start: int, score: Score) -> Perplexity:
+        tokens = text.tokens(text.test, tokenizer)
+        parts = np.split(tokens.ids, tokens.starts[1:]) if text.apart else [tokens.ids]
+        scores, written = score(parts, text.stride), list(documents(text.test, text.column))
+        likelihood = Likelihood.of(scores, written)
+        try:
+            return cls(likelihood, _others(text, tokens, "\n".join(written), tokenizer, start))
+        except UserError as error:
+            return cls(likelihood, unread=str(error))
+
+    def lines(self) -> list[str]:
+        others = [f"                 {bits:.4f}  {name}" for name, bits in self.others.items()]
+        return [*self.likelihood.lines(), *others, *([f"not compared with others: {self.unread}"] if self.unread else [])]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self.likelihood.as_dict(), "others_bits_per_byte": self.others}
+
+
+def _others(text: TestText, test: Tokens, written: str, tokenizer: Tokenizer, start: int) -> dict[str, float]:
+    if not text.train or sum(path.stat().st_size for entry in text.train for path in files(entry)) > SMALL:
+        return {}
+    train = text.tokens(text.train, tokenizer)
+    if train.bytes > SMALL:
+        return {}
+    training = "\n".join(documents(text.train, text.column))
+    return baselines(training, written, np.asarray(train.ids), np.asarray(test.ids), len(tokenizer), start)

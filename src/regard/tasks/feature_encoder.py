@@ -26,7 +26,6 @@ from regard.runs.folder import Run, choose_device
 from regard.runs.pretrained import InitCheckpoint, start_of
 from regard.tasks.registry import is_public
 from regard.tasks.translation.predict import Translator
-from regard.text.specials import EOS
 from regard.text.tokenizer import Tokenizer
 
 ONLY_BODY = Heads(words=False)
@@ -91,7 +90,7 @@ def _of_translator(name: str, translator: Translator) -> Body:
     model: Any = translator.model
     tokenizer = translator.tokenizer
     seen = between(model.encoder, model.encode) if isinstance(model.encoder, Stack) else None
-    return Body(name, tokenizer, model.source.tokens, seen, (), (EOS,), model.config.context)
+    return Body(name, tokenizer, model.source.tokens, seen, (), translator.marks.ends[:1], model.config.context)
 
 
 def between(stack: Stack, read: EncodedPrompt) -> Layers:

@@ -1,6 +1,7 @@
 """Notices about an input: words that a model's vocabulary lacks, which it reads as one and the same token.
 
-And sparse patterns that hide nothing of a short text, so that the model is the same as with `full`.
+And sparse patterns that hide nothing of a short text, so that the model is the same as with `full`. A text that is longer than
+the limits is refused at once, before minutes of work.
 """
 
 from __future__ import annotations
@@ -9,14 +10,28 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from regard.core.errors import UserError
 from regard.core.terminal import print_stderr, quoted
 from regard.families import family_of
 from regard.model.visibility import causal, full
+from regard.model.visibility.combine import LONGEST as LONGEST_PATTERN
+from regard.model.visibility.combine import whole_up_to
 from regard.model.visibility.parse import parse_visibility
-from regard.model.visibility.unmasked import LONGEST, whole_up_to
 from regard.runs.folder import Say
 from regard.runs.protocols import Predictor
 from regard.text.tokenizer import NOTED, Tokenizer
+
+LONGEST = 1_000_000  # characters of a text to predict from: a long novel; a model's own limit is nearly always lower
+LONGEST_TURN = 20_000  # characters of a turn of a conversation, and of a text to look into
+LONGEST_SOURCE = 10_000  # tokens that are read and then written about, where positions do not end: the time grows with both
+
+
+def check_length(text: str, where: str, most: int = LONGEST) -> str:
+    """The text as it is, unless it is too long; `where` says which of many it is."""
+    if len(text) > most:
+        raise UserError(f"{where} has {len(text):,} characters, and one text may have {most:,}; split it, one part on each line.")
+    return text
+
 
 NAMED, LONGEST_WORD = 12, 40  # words, and characters of one
 
@@ -65,7 +80,7 @@ def pattern_notice(config: Any) -> str | None:
     """Return the notice for a recipe: up to which length its pattern is the same as full."""
     if (most := seen_whole(config)) is None or most < 2:
         return None
-    least = "at least " if most == LONGEST else ""
+    least = "at least " if most == LONGEST_PATTERN else ""
     return f"{config.visibility} leaves out nothing of a text of up to {least}{most:,} tokens: there it is the same as full"
 
 

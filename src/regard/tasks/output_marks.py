@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.core.errors import UserError, nearest
+from regard.decode.candidates import NO_TOKEN
 from regard.decode.config import DecodeConfig
-from regard.decode.constraints import NO_TOKEN
 from regard.text.specials import EOS, PAD, SOS, SPECIALS
 from regard.text.tokenizer import Tokenizer
 

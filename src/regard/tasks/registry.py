@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from regard.core.errors import UserError
-from regard.data.sources.word_vectors import is_vector_file
-from regard.runs.early_checks import HUB
+from regard.data.config import is_vector_file
 from regard.runs.folder import Run, choose_device
 from regard.runs.protocols import Predictor, PretrainedPredictor
-from regard.runs.recipe import Recipe, typed_task
+from regard.runs.recipe import HUB, Recipe, typed_task
 from regard.runs.task import TASKS
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -18,9 +18,11 @@ from regard.core.errors import UserError
 from regard.data.sources.word_vectors import WordVectors
 from regard.model.embedding import Embed
 from regard.runs.folder import Say
-from regard.runs.protocols import Prepared
 from regard.tasks.word_vectors.predict import vectors_of
 from regard.text.tokenizer import Tokenizer, whole_words
+
+if TYPE_CHECKING:  # a model is opened without what trains one
+    from regard.runs.prepared import Prepared
 
 
 class Known(NamedTuple):

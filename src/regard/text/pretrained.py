@@ -21,14 +21,14 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from regard.core.errors import UserError
 from regard.core.files import read_json, read_text
 from regard.core.terminal import quoted
-from regard.text.pretokenize import BYTE_LETTERS
+from regard.text.kinds import BYTE_LETTERS
 from regard.text.specials import NAMES
-from regard.text.tokenizer import Tokenizer, read_tokenizer
-from regard.text.tokenizer_check import LARGEST, MOST_PIECES, catch_panics, check_pieces, read_large_json
+from regard.text.tokenizer import Tokenizer, catch_panics, read_tokenizer
+from regard.text.tokenizer_check import LARGEST, MOST_PIECES, check_pieces, read_large_json
 
 END_OF_WORD = "</w>"
 MOST_WRITTEN = 1000  # specials whose names are parted in texts
-WHITE_SPACE = "".join(letter for letter in map(chr, range(0x3001)) if letter.isspace() and letter not in "\x1c\x1d\x1e\x1f")
+WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 """White space as Unicode defines it: at the end of a line of vocab.txt it belongs to no piece."""
 
 NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}

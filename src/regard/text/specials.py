@@ -6,7 +6,6 @@ their own way, and few have all of them; `Roles` says which id plays which part.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 SPECIALS = ("<pad>", "<sos>", "<eos>", "<unk>")
@@ -37,12 +36,3 @@ NAMES: dict[str, tuple[str, ...]] = {
     "cls": ("[CLS]",),
     "sep": ("[SEP]",),
 }
-
-
-def find_roles(id_of: Callable[[str], int | None]) -> Roles:
-    """Look every name up: `id_of` gives a piece's id, or None if the vocabulary does not have it."""
-
-    def first(names: tuple[str, ...]) -> int | None:
-        return next((found for name in names if (found := id_of(name)) is not None), None)
-
-    return Roles(**{role: first(names) for role, names in NAMES.items()})

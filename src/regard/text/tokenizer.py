@@ -30,18 +30,32 @@ from tokenizers import AddedToken, models
 
 from regard.core.errors import UserError, nearest
 from regard.core.files import write_whole
+from regard.core.terminal import quoted
 from regard.text.config import KINDS, Kind, check_size
+from regard.text.kinds import BYTE_LETTERS, LEARNERS, SPACE, cut, cut_long, visible, visible_bytes
 from regard.text.offsets import Placed, place_tokens
-from regard.text.pretokenize import BYTE_LETTERS, SPACE, cut, cut_long, visible, visible_bytes
-from regard.text.specials import NAMES, SPECIALS, TURN_END, find_roles
-from regard.text.tokenizer_check import catch_panics, read_checked
-from regard.text.training import LEARNERS
+from regard.text.specials import NAMES, SPECIALS, TURN_END, Roles
+from regard.text.tokenizer_check import read_checked
 
 # Data loaders fork, and threads do not survive that. For threads, set the variable before starting.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 NOTED = 10_000  # unknown words
 TYPED = re.compile("|".join(map(re.escape, NAMES["mask"])))
+
+
+CURE = "The tokenizer is damaged, or its parts do not belong together: copy it again from where it was made."
+
+
+@contextmanager
+def catch_panics(what: str, cure: str = CURE) -> Iterator[None]:
+    """Turn a panic or a general error of the tokenizers library into the sentence `what`."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error) is not Exception and type(error).__name__ != "PanicException":  # of pyo3, which has no name to import
+            raise
+        raise UserError(f"{what} ({quoted(str(error), 200)}). {cure}") from None
 
 
 class Tokenizer:
@@ -52,7 +66,9 @@ class Tokenizer:
         self.raw.no_padding()
         special = {piece.content: i for i, piece in raw.get_added_tokens_decoder().items() if piece.special}
         self.specials = frozenset(special.values())
-        self.roles = find_roles(special.get)  # a word that merely looks like one of their names plays no role
+        # A word that merely looks like one of their names plays no role.
+        first = {role: next((special[name] for name in names if name in special), None) for role, names in NAMES.items()}
+        self.roles = Roles(**first)
         self._length = 1 + max(raw.get_vocab(with_added_tokens=True).values(), default=-1)  # public ones may have gaps
         self._unknown: dict[str, None] | None = None  # unknown words, while they are being collected
         self._visible = visible_bytes if self.decodes("ByteLevel") else visible
@@ -61,35 +77,24 @@ class Tokenizer:
         """Return the highest id + 1: the number of rows of an embedding table."""
         return self._length
 
-    @property
-    def size(self) -> int:
-        return len(self)
-
     def encode(self, text: str) -> list[int]:
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        try:
-            with catch_panics("The text cannot be cut into pieces"):
-                found = [encoding.ids for encoding in self.raw.encode_batch_fast(list(texts), add_special_tokens=False)]
-        except TypeError:
-            _refuse_half_characters(texts)
-            raise
+        found = [encoding.ids for encoding in _encode(self.raw.encode_batch_fast, texts)]
         if self._unknown is not None:
             self.encode_placed([text for text, ids in zip(texts, found) if self.roles.unk in ids])
         return found
 
     def encode_placed(self, texts: Sequence[str]) -> list[Placed]:
         """Encode texts and return the character offsets of the tokens too."""
-        try:
-            with catch_panics("The text cannot be cut into pieces"):
-                found = self.raw.encode_batch(list(texts), add_special_tokens=False)
-        except TypeError:
-            _refuse_half_characters(texts)
-            raise
+        found = _encode(self.raw.encode_batch, texts)
         rows = [place_tokens(text, encoding.ids, encoding.offsets) for text, encoding in zip(texts, found)]
-        if self._unknown is not None:
-            self._note(texts, rows)
+        if (noted := self._unknown) is not None:
+            for text, (ids, starts, ends) in zip(texts, rows):
+                for i, start, end in zip(ids, starts, ends):
+                    if i == self.roles.unk and start < end and len(noted) < NOTED:
+                        noted[text[start:end]] = None
         return rows
 
     @contextmanager
@@ -100,13 +105,6 @@ class Tokenizer:
             yield found
         finally:
             self._unknown = None
-
-    def _note(self, texts: Sequence[str], rows: Sequence[Placed]) -> None:
-        assert self._unknown is not None
-        for text, (ids, starts, ends) in zip(texts, rows):
-            for i, start, end in zip(ids, starts, ends):
-                if i == self.roles.unk and start < end and len(self._unknown) < NOTED:
-                    self._unknown[text[start:end]] = None
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of the ids without special tokens."""
@@ -133,7 +131,12 @@ class Tokenizer:
 
     def continuing(self) -> np.ndarray:
         """Return, for every id, True if the token continues a word; refused if tokens do not say so."""
-        return continuing(self.raw)
+        pieces = self.raw.get_vocab(with_added_tokens=True)
+        goes_on, found = _rule(self.raw, pieces), np.zeros(len(self), bool)
+        for piece, number in pieces.items():
+            found[number] = goes_on(piece)
+        found[list(self.raw.get_added_tokens_decoder())] = False
+        return found
 
     def with_mask(self) -> Tokenizer:
         """Return a copy with one more token, <mask>, which hides a word (with the space before it, if words begin with one)."""
@@ -205,6 +208,15 @@ def train_tokenizer(kind: Kind, texts: Iterable[str], size: int, *, lowercase: b
     return Tokenizer(raw)
 
 
+def _encode(encode: Callable[..., list[tokenizers.Encoding]], texts: Sequence[str]) -> list[tokenizers.Encoding]:
+    try:
+        with catch_panics("The text cannot be cut into pieces"):
+            return encode(list(texts), add_special_tokens=False)
+    except TypeError:
+        _refuse_half_characters(texts)
+        raise
+
+
 def _refuse_half_characters(texts: Iterable[str]) -> None:
     for number, text in enumerate(texts, start=1):
         try:
@@ -217,18 +229,6 @@ def _refuse_half_characters(texts: Iterable[str]) -> None:
 
 
 SPACES = {letter for letter, byte in BYTE_LETTERS.items() if bytes([byte]).isspace()}
-
-
-def continuing(raw: tokenizers.Tokenizer) -> np.ndarray:
-    """Return, for every id, True if the token continues a word."""
-    pieces = raw.get_vocab(with_added_tokens=True)
-    goes_on = _rule(raw, pieces)
-    found = np.zeros(1 + max(pieces.values()), bool)
-    for piece, number in pieces.items():
-        found[number] = goes_on(piece)
-    for number in raw.get_added_tokens_decoder():
-        found[number] = False
-    return found
 
 
 def _rule(raw: tokenizers.Tokenizer, pieces: dict[str, int]) -> Callable[[str], bool]:
@@ -269,11 +269,8 @@ def whole_words(tokenizer: Tokenizer) -> list[str | None]:
     spaced = tokenizer.decodes("Metaspace")
     pieces = {i: piece for piece, i in tokenizer.raw.get_vocab(with_added_tokens=True).items() if i not in tokenizer.specials}
     found = [pieces.get(i) for i in range(len(tokenizer))]
-    return [_word(piece.removeprefix(SPACE) if spaced else piece) if piece is not None else None for piece in found]
-
-
-def _word(piece: str) -> str | None:
-    return piece if piece.strip() else None
+    words = [piece if piece is None or not spaced else piece.removeprefix(SPACE) for piece in found]
+    return [word if word and word.strip() else None for word in words]
 
 
 class Blanks:
@@ -310,3 +307,51 @@ class Blanks:
         after_blank = (n + 1 for n, i in enumerate(ids) if i == self.mask)
         gone = {n for n, closed in zip(after_blank, before) if closed and ids[n : n + 1] == [self.space]}
         return [i for n, i in enumerate(ids) if n not in gone]
+
+
+KEPT = 3  # ids: a character has at most four bytes, so that many may wait for the one that completes it
+UNFINISHED = "\ufffd"  # the decoder's sign for bytes that are no character, or none yet
+BYTE_PIECE = re.compile(r"<0x[0-9A-F]{2}>")
+
+
+class Stream:
+    """Text while it is being written: from ids as they come, whatever of their text can no longer change.
+
+    The text of an id depends on its neighbours: a character may take several bytes, each an id of its own; the first piece
+    loses its leading space; "##s" joins the word before it. So the last few ids are decoded again with what comes, and what is
+    new in their text is given out. Everything together is what `decode` makes of all the ids, and since only the last few are
+    decoded, the thousandth costs as much as the first.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._falls_back_to_bytes = tokenizer.decodes("ByteFallback")
+        self._tail: list[int] = []
+        self._given = 0  # characters of the tail's text
+
+    def add(self, ids: Sequence[int]) -> str:
+        """Add ids and return the text that has become final, which may be empty."""
+        # Special and unknown ids, which have no text, must not push others out of the tail.
+        known = [i for i in ids if self._tokenizer.raw.id_to_token(i) is not None]
+        spoken = [i for i in known if i not in self._tokenizer.specials]
+        self._tail += spoken
+        if not spoken or self._in_a_run_of_bytes():
+            return ""
+        text = self._tokenizer.decode(self._tail)
+        unsure = 1 if text.endswith(UNFINISHED) else 0  # an unfinished character is one sign, however many bytes it has
+        new = text[self._given : len(text) - unsure]
+        self._tail = self._tail[-KEPT:]
+        self._given = len(self._tokenizer.decode(self._tail)) - unsure
+        return new
+
+    def end(self) -> str:
+        """Return the rest of the text; the next `add` begins a new text."""
+        rest = self._tokenizer.decode(self._tail)[self._given :]
+        self._tail, self._given = [], 0
+        return rest
+
+    def _in_a_run_of_bytes(self) -> bool:
+        """Return True within a run of byte tokens like <0xC3>, which become characters only when the run has ended."""
+        if not self._falls_back_to_bytes or not self._tail:
+            return False
+        return BYTE_PIECE.fullmatch(str(self._tokenizer.raw.id_to_token(self._tail[-1]))) is not None

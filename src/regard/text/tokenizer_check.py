@@ -1,4 +1,4 @@
-"""Check of an untrusted tokenizer.json before the tokenizers library loads it, and that library's panics as error sentences.
+"""Check of an untrusted tokenizer.json before the tokenizers library loads it.
 
 The library does what such a file says: it fills up every text to a billion pieces, or writes ten letters for one, nine times
 over; and where it did not expect what it finds, it panics, which no `except Exception` sees, or ends the process. So a file is
@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,20 +53,6 @@ MODELS = ("BPE", "Unigram", "WordLevel", "WordPiece")
 Step = Mapping[str, Any]
 
 
-CURE = "The tokenizer is damaged, or its parts do not belong together: copy it again from where it was made."
-
-
-@contextmanager
-def catch_panics(what: str, cure: str = CURE) -> Iterator[None]:
-    """Turn a panic or a general error of the tokenizers library into the sentence `what`."""
-    try:
-        yield
-    except BaseException as error:
-        if type(error) is not Exception and type(error).__name__ != "PanicException":  # of pyo3, which has no name to import
-            raise
-        raise UserError(f"{what} ({quoted(str(error), 200)}). {cure}") from None
-
-
 def read_checked(path: Path, within: Path) -> str:
     """Read and check a tokenizer.json."""
     return json.dumps(check_tokenizer(read_large_json(path, within), str(path)))
@@ -93,10 +78,7 @@ def check_tokenizer(found: Any, where: str) -> dict[str, Any]:
     reading = growth["normalizer"] * growth["pre_tokenizer"] * growth["post_processor"]
     for times, doing in ((reading, "read"), (growth["decoder"], "written")):
         if times > MOST_GROWTH:
-            raise UserError(
-                f"{where} can make a text more than {MOST_GROWTH} times longer while it is {doing}. Copy it again from where it "
-                "was made."
-            )
+            raise _damaged(where, f"can make a text more than {MOST_GROWTH} times longer while it is {doing}")
     return {key: found[key] for key in KEYS if key in found} | {"padding": None, "truncation": None}
 
 
@@ -182,10 +164,8 @@ def _steps(node: Any, section: str, where: str, depth: int) -> Iterator[Step]:
             yield from _steps(each, section, where, depth + 1)
         return
     if not isinstance(kind, str) or kind not in STEPS[section].split():
-        raise UserError(
-            f"{where} has a {section} of the kind {quoted(str(kind), 40)!r}, which this version of Regard does not know. Copy it "
-            "again from where it was made."
-        )
+        what = f"has a {section} of the kind {quoted(str(kind), 40)!r}"
+        raise _damaged(where, f"{what}, which this version of Regard does not know")
     yield node
 
 
@@ -286,12 +266,11 @@ def _stays_inside(units: np.ndarray, texts: np.ndarray) -> bool:
         waiting &= ~found
         reached = base[found]
         ends = base[found & ((units & HAS_LEAF) > 0)]
-        if (ends >= len(units)).any() or not _begin_characters(units[ends] & (LEAF - 1), texts):
+        if (ends >= len(units)).any():
+            return False
+        places = units[ends] & (LEAF - 1)
+        if (places >= len(texts)).any() or ((texts[places] & 0xC0) == 0x80).any():
             return False
         if not found.any():
             return True
     return False
-
-
-def _begin_characters(places: np.ndarray, texts: np.ndarray) -> bool:
-    return bool((places < len(texts)).all() and ((texts[places] & 0xC0) != 0x80).all())

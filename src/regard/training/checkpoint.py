@@ -1,8 +1,8 @@
 """The checkpoint store: one folder per saved state, complete or absent; the reader takes the newest that verifies.
 
 `checkpoints/step-00000400/` holds `model.safetensors`, `optimizer.safetensors` and other tensors, `state.json` (counters,
-hyperparameters) and `MANIFEST.json`. `core/atomic.py` makes a folder appear all at once, `manifest.py` verifies it, `sharded.py`
-writes one from several processes. Nothing is ever unpickled.
+hyperparameters) and `MANIFEST.json`. `core/atomic.py` makes a folder appear all at once, `checkpoint_files.py` writes and
+verifies its files, also from several processes. Nothing is ever unpickled.
 
 NaN and infinity are never saved: a checkpoint full of NaN would replace the last good one.
 """
@@ -22,11 +22,19 @@ from torch import Tensor
 from regard import __version__
 from regard.core.atomic import atomic_folder, discard, explain_os_errors, flush_file, list_complete, make_folder, sweep
 from regard.core.errors import UserError, nearest
-from regard.training.manifest import Damaged, canonical, read_json, seal, verify, write_text
-from regard.training.sharded import is_sharded, parts_of, read_shards
-from regard.training.tensors import flatten_optimizer, read_tensors, restore_optimizer, write_tensors
-
-__all__ = ["Checkpoint", "NonFinite", "Store", "flatten_optimizer", "restore_optimizer"]
+from regard.training.checkpoint_files import (
+    Damaged,
+    canonical,
+    is_sharded,
+    parts_of,
+    read_json,
+    read_shards,
+    read_tensors,
+    seal,
+    verify,
+    write_tensors,
+    write_text,
+)
 
 STATE = "state.json"
 _TENSORS = ".safetensors"
@@ -76,7 +84,11 @@ class Store:
 
         `write` may add more files, which it has flushed, before the folder is sealed.
         """
-        _require_names(kind, step, tensors)
+        for name in (kind, *tensors):
+            if not (name.isidentifier() and name.isascii()):
+                raise ValueError(f"{name!r} cannot name a checkpoint or a file of one; use letters, digits and _.")
+        if step < 0:
+            raise ValueError(f"A checkpoint's step is 0 or more, not {step}.")
         for part, named in tensors.items():
             require_finite_tensors(part, named)
         require_finite_json("state", state)
@@ -206,15 +218,6 @@ def _is_good(place: _Place) -> bool:
     except Damaged:
         return False
     return True
-
-
-def _require_names(kind: str, step: int, tensors: Mapping[str, Any]) -> None:
-    """Raise unless kinds and parts can be file names."""
-    for name in (kind, *tensors):
-        if not (name.isidentifier() and name.isascii()):
-            raise ValueError(f"{name!r} cannot name a checkpoint or a file of one; use letters, digits and _.")
-    if step < 0:
-        raise ValueError(f"A checkpoint's step is 0 or more, not {step}.")
 
 
 class NonFinite(Exception):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from regard.core.config import Bounds, Count, Fraction, check_bounds
 from regard.core.errors import UserError
 
 MAY_CHANGE = ("steps", "epochs", "minimum_steps", "warmup_limit", "accumulate", "fsdp", "snapshot_every", "threads")
 """Settings that may change when a run is resumed; all others decide its weights."""
 AUTO = "auto"
-"""A setting that a run chooses when it begins, by its task or its device (`runs/auto_settings.py`)."""
+"""A setting that a run chooses when it begins, by its task or its device (`runs/init_recipe.py`)."""
 MOST_EPOCHS = 20
 """The most epochs that `minimum_steps` may cause."""
+WarmupLimit = Annotated[float, Bounds(0, 1, above=True)]
 EVERY = ("validate_every", "checkpoint_every", "snapshot_every")
 
 
@@ -23,16 +25,16 @@ class TrainConfig:
     steps: int = 0  # 0: as many as train.epochs are
     epochs: float = 0.0  # times through the training data, where steps are not counted
     minimum_steps: int = 0  # on small data, repeat it more often than `epochs`, up to 20 times, to reach this many steps
-    tokens_per_batch: int = 4096  # on the longer side of a batch, padding counted
+    tokens_per_batch: Count = 4096  # on the longer side of a batch, padding counted
     examples_per_batch: int = 0  # at most; 0: no limit but the tokens
-    accumulate: int = 1  # micro-batches of each batch, to save memory; the gradient is the same
+    accumulate: Count = 1  # micro-batches of each batch, to save memory; the gradient is the same
     optimizer: Literal["adam", "adamw", "muon"] = "adam"
     learning_rate: float = 7e-4  # at its highest
     schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
     warmup: float = 4000  # steps; below 1, this share of all
-    warmup_limit: float = 0.25  # a warm-up counted in steps is at most this share of them, if a decay follows; 1 if it was typed
-    beta1: float = 0.9
-    beta2: float = 0.98
+    warmup_limit: WarmupLimit = 0.25  # a warm-up in steps is at most this share of them, if a decay follows; 1 if it was typed
+    beta1: Fraction = 0.9
+    beta2: Fraction = 0.98
     epsilon: float = 1e-9
     weight_decay: float = 0.0  # adamw and muon; matrices, not biases and norms
     clip: float = 0.0  # largest gradient norm; 0 is off
@@ -41,20 +43,18 @@ class TrainConfig:
     fsdp: bool = False  # of several processes each holds a part of the model and its moments (FSDP2), not a copy (DDP)
     activation_checkpointing: bool = False  # a block's activations in the backward pass: far less memory, a third more time
     seed: int = 1
-    log_every: int = 20
+    log_every: Count = 20
     validate_every: int = 500  # steps; 0: once an epoch
     checkpoint_every: int = 500  # the same
     snapshot_every: int = 0  # steps between weights in half precision, for studio to look at; 0: none
-    keep: int = 5  # checkpoints
-    average: int = 1  # average the weights of this many last checkpoints; 1 takes the best one instead
+    keep: Count = 5  # checkpoints
+    average: Count = 1  # average the weights of this many last checkpoints; 1 takes the best one instead
     best: Literal["auto", "nll", "accuracy", "mcc", "f1", "macro_f1", "exact", "pearson"] = "auto"
     """The validation metric that chooses the best weights, the loss where it is equal; auto: the metric of the task."""
     patience: int = 0  # stop after this many validations without a better one; 0 is off
 
     def __post_init__(self) -> None:
-        for key in ("tokens_per_batch", "accumulate", "log_every", "keep", "average"):
-            if getattr(self, key) < 1:
-                raise UserError(f"train.{key}={getattr(self, key)} must be at least 1.")
+        check_bounds(self, "train.")
         if self.steps < (0 if self.epochs else 1):
             raise UserError(f"train.steps={self.steps} must be at least 1, or give train.epochs.")
         for key in ("epochs", "warmup", "weight_decay", "clip", "patience", "minimum_steps", "examples_per_batch", *EVERY):
@@ -63,11 +63,6 @@ class TrainConfig:
         for key in ("learning_rate", "epsilon"):
             if not 0 < getattr(self, key) < float("inf"):
                 raise UserError(f"train.{key}={getattr(self, key)} must be a number above 0.")
-        for key in ("beta1", "beta2"):
-            if not 0 <= getattr(self, key) < 1:
-                raise UserError(f"train.{key}={getattr(self, key)} must be at least 0 and less than 1.")
-        if not 0 < self.warmup_limit <= 1:
-            raise UserError(f"train.warmup_limit={self.warmup_limit} must be above 0 and at most 1.")
         if self.weight_decay and self.optimizer == "adam":
             raise UserError(f"train.weight_decay={self.weight_decay} needs train.optimizer=adamw.")
         if self.fsdp and self.optimizer == "muon":
@@ -106,23 +101,21 @@ class TrainConfig:
 class WordVectorTrainConfig:
     """The `[train]` section of a recipe for word vectors."""
 
-    epochs: int = 5  # times through the text, or through the counts
+    epochs: Count = 5  # times through the text, or through the counts
     learning_rate: float = 0.025  # at the beginning
     schedule: Literal["linear", "constant"] = "linear"  # falls to zero, or stays; AdaGrad lowers its steps by itself
-    batch: int = 1024  # words, or co-occurrence counts, of one step
+    batch: Count = 1024  # words, or co-occurrence counts, of one step
     threads: int = 0  # 0: as many as there are cores; the result is the same with any number
     seed: int = 1
-    log_every: int = 200  # steps
-    checkpoint_every: int = 5000  # steps
-    keep: int = 2  # checkpoints
+    log_every: Count = 200  # steps
+    checkpoint_every: Count = 5000  # steps
+    keep: Count = 2  # checkpoints
 
     # Settings of other trainings, fixed here.
     precision, fsdp, average, best = "fp32", False, 1, "nll"
 
     def __post_init__(self) -> None:
-        for key in ("epochs", "batch", "log_every", "checkpoint_every", "keep"):
-            if getattr(self, key) < 1:
-                raise UserError(f"train.{key}={getattr(self, key)} must be at least 1.")
+        check_bounds(self, "train.")
         if not 0 <= self.threads <= 1024:
             raise UserError(f"train.threads={self.threads} must be from 0 (as many as there are cores) to 1,024.")
         if not 0 < self.learning_rate < float("inf"):

@@ -21,9 +21,9 @@ from regard.model.block import Stack
 from regard.model.mixers.feature_maps import is_drawn
 from regard.objectives.base import Objective
 from regard.training.checkpoint import Checkpoint, Store, require_finite_tensors
+from regard.training.checkpoint_files import cut, read_shards, write_shards
 from regard.training.distributed import SINGLE_PROCESS, World
-from regard.training.sharded import cut, read_shards, write_shards
-from regard.training.tensors import restore_optimizer
+from regard.training.optimizers import restore_optimizer
 
 Parts = Mapping[str, Mapping[str, Tensor]]
 

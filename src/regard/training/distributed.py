@@ -15,14 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.training.interrupt import Interrupt
+
+if TYPE_CHECKING:
+    from regard.training.progress import Interrupt
 
 
 class FailedElsewhere(UserError):

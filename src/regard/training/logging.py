@@ -26,14 +26,11 @@ class RunLog:
         self.path, self.steps, self.start, self.unit = folder / "metrics.jsonl", steps, start, unit
         found, damaged = read_metrics(self.path)
         self.records = [r for r in found if r["step"] <= start]
-        self._rewrite()
+        write_whole(self.path, "".join(json.dumps(r) + "\n" for r in self.records))
         self.began = time.perf_counter()
         self.live = sys.stderr.isatty()
         if damaged:
             self.say(f"{self.path}: {damaged} damaged lines are left out; the others are kept, and the training is not affected.")
-
-    def _rewrite(self) -> None:
-        write_whole(self.path, "".join(json.dumps(r) + "\n" for r in self.records))
 
     def record(self, **values: Any) -> None:
         self.records.append(values)

@@ -25,11 +25,10 @@ from regard.training.config import AUTO, TrainConfig
 from regard.training.data_parallel import ParallelModel
 from regard.training.distributed import SilentLog, StopVote
 from regard.training.energy import Meter
-from regard.training.interrupt import Interrupt
 from regard.training.logging import RunLog
-from regard.training.progress import Gauge, Progress, done
+from regard.training.optimizers import learning_rate
+from regard.training.progress import Gauge, Interrupt, Progress, done
 from regard.training.resume import diverged, save, save_best, snapshot
-from regard.training.schedule import learning_rate
 from regard.training.step import Stepper, StepStats
 
 

@@ -1,11 +1,17 @@
-"""The progress of a run, and its cost so far: time and energy, summed over all resumes."""
+"""The progress of a run, its cost so far (time and energy, summed over all resumes), and its interruption.
+
+Ctrl-C and SIGTERM stop the training loop after the current step; a second Ctrl-C stops at once.
+"""
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import FrameType
 
 from regard.training.config import TrainConfig
 from regard.training.distributed import World
@@ -60,3 +66,40 @@ class Gauge:
         paused = time.perf_counter()
         yield
         self.since += time.perf_counter() - paused
+
+
+@dataclass
+class Interrupt:
+    """True once a signal was received."""
+
+    signal: int | None = None  # that was received
+
+    def __bool__(self) -> bool:
+        return self.signal is not None
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + (self.signal or 0)
+
+
+@contextmanager
+def catch_signals() -> Iterator[Interrupt]:
+    """Yield an `Interrupt` that is set by SIGINT and SIGTERM; restore the former handlers at the end."""
+    interrupt = Interrupt()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupt  # only the main thread receives signals; the worker of a notebook is stopped by its kernel
+        return
+
+    def ask(number: int, _: FrameType | None) -> None:
+        if interrupt and number == signal.SIGINT:  # torchrun and SLURM may send SIGTERM twice
+            raise KeyboardInterrupt
+        if interrupt:
+            return
+        interrupt.signal = number
+
+    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield interrupt
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

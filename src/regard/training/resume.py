@@ -1,24 +1,34 @@
 """Saving and resuming a training: checkpoints, the best and the averaged weights, and snapshots.
 
 Weights that are not finite are never saved: every checkpoint on disk can be resumed from.
+
+Snapshots are weights in half precision every few steps, RUN/snapshots/step-N.safetensors, to show how a model developed. No
+training resumes from one, so none is verified: a snapshot is written under a temporary name first, so that a kill leaves a
+complete file or none.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from regard.core.atomic import explain_os_errors
 from regard.core.errors import UserError
 from regard.model.mixers.feature_maps import is_drawn
 from regard.training.checkpoint import NonFinite, Store
+from regard.training.checkpoint_files import read_tensors, write_tensors
 from regard.training.config import TrainConfig
 from regard.training.data_parallel import ParallelModel, Parts, weights
-from regard.training.optimizers import make_optimizer
+from regard.training.optimizers import flatten_optimizer, make_optimizer
 from regard.training.progress import Progress, done
-from regard.training.snapshots import write_snapshot
-from regard.training.tensors import flatten_optimizer
+
+SNAPSHOTS = "snapshots"
+SNAPSHOT = re.compile(r"step-(\d+)\.safetensors")
 
 
 def save(
@@ -90,3 +100,35 @@ def average(store: Store, count: int, step: int) -> None:
     mean |= {name: tensor for name, tensor in weights[-1].items() if is_drawn(name)}
     store.save("average", step, {"model": mean}, {"of": [checkpoint.path.name for checkpoint in last]})
     store.keep("average", 1)
+
+
+def snapshots(run: Path) -> dict[int, Path]:
+    """Return the snapshots of a run, by step."""
+    found = {
+        int(name[1]): path for path in (run / SNAPSHOTS).glob("step-*.safetensors") if (name := SNAPSHOT.fullmatch(path.name))
+    }
+    return dict(sorted(found.items()))
+
+
+def write_snapshot(run: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
+    """Write a snapshot; numbers too large for float16 are clamped to its largest, since infinities would break a picture."""
+    folder = run / SNAPSHOTS
+    with explain_os_errors(f"Writing the snapshot of step {step}", folder):
+        folder.mkdir(exist_ok=True)
+        temporary = folder / f".step-{step}.tmp"
+        write_tensors(temporary, _to_half(tensors))
+        temporary.replace(folder / f"step-{step}.safetensors")
+
+
+def read_snapshot(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a snapshot in float32."""
+    return {name: tensor.float() if tensor.dtype == torch.float16 else tensor for name, tensor in read_tensors(path).items()}
+
+
+def _to_half(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors in float16; tied weights stay one tensor under both names."""
+    most, made = torch.finfo(torch.float16).max, dict[int, Tensor]()
+    for tensor in tensors.values():
+        if tensor.is_floating_point():
+            made.setdefault(id(tensor), tensor.detach().float().clamp(-most, most).half())
+    return {name: made.get(id(tensor), tensor) for name, tensor in tensors.items()}

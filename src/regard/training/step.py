@@ -21,8 +21,8 @@ from regard.core.errors import UserError
 from regard.core.rng import seed_dropout
 from regard.data.loader import AnyBatch, Loader, Work
 from regard.objectives.base import Objective
+from regard.training.compile import CaptureError, StepGraphs
 from regard.training.config import TrainConfig
-from regard.training.cuda_graphs import CaptureError, StepGraphs
 from regard.training.data_parallel import ParallelModel, full
 from regard.training.optimizers import rate_on_device, set_learning_rate
 
@@ -59,11 +59,8 @@ class Stepper:
         self.tokens = 0
         # Numbers of a step, on the device: a captured step can read no others.
         self.number, self.count, self.rate = (torch.zeros((), device=self.device) for _ in range(3))
-        self.graphs = StepGraphs(self.device) if self._can_capture() else None
-
-    def _can_capture(self) -> bool:
-        """Return whether steps can be captured: on one GPU, without activation checkpointing."""
-        return self.device.type == "cuda" and self.parallel.world.size == 1 and not self.config.activation_checkpointing
+        one_gpu = self.device.type == "cuda" and self.parallel.world.size == 1
+        self.graphs = StepGraphs(self.device) if one_gpu and not self.config.activation_checkpointing else None
 
     def __call__(self, step: int, work: Work, rate: float) -> None:
         self.number.fill_(step)

@@ -24,9 +24,8 @@ from regard.core.errors import UserError
 from regard.training.checkpoint import Store
 from regard.training.config import WordVectorTrainConfig
 from regard.training.energy import Meter, joined
-from regard.training.interrupt import Interrupt
 from regard.training.logging import RunLog
-from regard.training.progress import Progress
+from regard.training.progress import Interrupt, Progress
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from regard.core.packing import IGNORED
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.batching.masked import MaskedBatch, MaskedPassages, Masking
+from regard.data.batching.masked import MaskedBatch, MaskedPassages, Masking, Passages
 from regard.data.batching.pairs import Ragged
-from regard.data.batching.passages import Passages
 
 MASK, UNKNOWN, WORDS = 99, 4, range(5, 90)
 MARKS = SpecialTokens(1, 2, 3)

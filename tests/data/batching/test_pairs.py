@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.batching.pairs import Batch, EncodedPairs, Ragged, cuts, encode_pairs, make_batch, pad, plan
+from regard.data.batching.pairs import Batch, EncodedPairs, PairBatches, Ragged, cuts, encode_pairs, make_batch, pad
 from regard.data.sources import Pair
 from regard.text.specials import EOS, PAD, SOS, UNK
 
@@ -42,7 +42,7 @@ def test_specials_are_the_numbers_below() -> None:
 
 def test_step_1_pairs_of_similar_length_share_a_batch() -> None:
     data = encoded(([4], [4]), ([4] * 5, [4] * 5), ([5], [5]), ([5] * 5, [5] * 2), ([6], []), ([6], [6] * 5))
-    batches = {frozenset(rows.tolist()) for rows in plan(data, tokens=18, seed=1, epoch=0)}
+    batches = {frozenset(rows.tolist()) for rows in PairBatches(data, tokens=18, seed=1).plan(0)}
     assert batches == {frozenset({0, 2, 4}), frozenset({1, 3, 5})}  # 3 pairs x 2 tokens, then 3 pairs x 6 tokens
 
 
@@ -105,7 +105,7 @@ def test_ragged_holds_what_it_was_given(sequences: list[list[int]]) -> None:
 @given(DATA, st.integers(1, 80), st.integers(0, 9), st.integers(0, 9))
 @settings(max_examples=80)
 def test_an_epoch_has_every_pair_once_within_the_budget(data: EncodedPairs, tokens: int, seed: int, epoch: int) -> None:
-    batches = plan(data, tokens, seed, epoch)
+    batches = PairBatches(data, tokens, seed).plan(epoch)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(data)))
     for rows in batches:
         assert len(rows) == 1 or padded_size(data, rows) <= tokens
@@ -114,7 +114,7 @@ def test_an_epoch_has_every_pair_once_within_the_budget(data: EncodedPairs, toke
 @given(DATA, st.integers(1, 80), st.integers(0, 9))
 @settings(max_examples=40)
 def test_every_epoch_of_every_seed_has_as_many_batches(data: EncodedPairs, tokens: int, seed: int) -> None:
-    counts = {len(plan(data, tokens, some_seed, epoch)) for some_seed in (seed, seed + 1) for epoch in range(4)}
+    counts = {len(PairBatches(data, tokens, some_seed).plan(epoch)) for some_seed in (seed, seed + 1) for epoch in range(4)}
     assert len(counts) == 1
 
 
@@ -167,20 +167,20 @@ def order_of(batches: list[np.ndarray]) -> list[int]:
 
 def test_epochs_and_seeds_shuffle_differently_and_again_the_same() -> None:
     data = many()
-    orders = [order_of(plan(data, 24, seed, epoch)) for seed in (1, 2) for epoch in range(4)]
+    orders = [order_of(PairBatches(data, 24, seed).plan(epoch)) for seed in (1, 2) for epoch in range(4)]
     assert len({tuple(order) for order in orders}) == 8
-    assert orders == [order_of(plan(data, 24, seed, epoch)) for seed in (1, 2) for epoch in range(4)]
+    assert orders == [order_of(PairBatches(data, 24, seed).plan(epoch)) for seed in (1, 2) for epoch in range(4)]
 
 
 def test_company_changes_too_not_only_the_order_of_batches() -> None:
     data = many()
-    together = [{frozenset(rows.tolist()) for rows in plan(data, 24, 1, epoch)} for epoch in range(2)]
+    together = [{frozenset(rows.tolist()) for rows in PairBatches(data, 24, 1).plan(epoch)} for epoch in range(2)]
     assert len(together[0] & together[1]) < len(together[0]) / 2
 
 
 def test_batches_do_not_come_in_order_of_length() -> None:
     data = many()
-    widths = [int(data.source.lengths[rows].max()) for rows in plan(data, 24, 1, 0)]
+    widths = [int(data.source.lengths[rows].max()) for rows in PairBatches(data, 24, 1).plan(0)]
     assert widths != sorted(widths)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from regard.core.errors import UserError
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.batching.passages import Passages
+from regard.data.batching.masked import Passages
 
 MARKS = SpecialTokens(1, 2, 3)
 FIRST = 10  # tokens are numbered by their place in the text, from here

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from regard.core.errors import UserError
 from regard.data.batching import token_cache
 from regard.data.batching.token_cache import Tokens, cache_folder, tokenise
-from regard.data.builtin.python_reference import python_reference
+from regard.data.builtin import python_reference
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 
 EOS = 2
@@ -154,7 +154,7 @@ from regard.data.batching import token_cache
 from regard.text.tokenizer import Tokenizer
 path, saved, cache, how = sys.argv[1:]
 if how == "killed":
-    token_cache._flush = lambda path: os._exit(9)
+    token_cache.flush_file = lambda path: os._exit(9)
 tokens = token_cache.tokenise((path,), None, Tokenizer.load(saved), eos=2, cache=Path(cache), say=print)
 print(len(tokens.ids), tokens.sha256)
 """
@@ -216,7 +216,7 @@ def test_whoever_waits_is_told(tmp_path: Path, tokenizer: Tokenizer, monkeypatch
 
 def test_order_holds_when_later_batches_are_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_cache, "LONGEST", 10)
-    monkeypatch.setattr(token_cache, "_processors", lambda: 4)
+    monkeypatch.setattr(token_cache, "processors", lambda: 4)
 
     def encode(texts: list[str]) -> list[list[int]]:
         time.sleep(0.02 if int(texts[0]) % 3 == 0 else 0.0)
@@ -234,7 +234,7 @@ from regard.data.batching import token_cache
 from regard.data.batching.token_cache import tokenise
 from regard.text.tokenizer import Tokenizer
 small, large, saved, cache = map(Path, sys.argv[1:])
-token_cache._processors = lambda: 2
+token_cache.processors = lambda: 2
 for path in (small, large):
     tokenise((str(path),), None, Tokenizer.load(saved), eos=2, cache=cache, say=lambda line: None)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)

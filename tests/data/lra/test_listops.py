@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.rng import generator
-from regard.data.lra import generate_sequences
+from regard.data.lra import Sequences, generate_sequences
+from regard.data.lra.formal import DIGITS, SYMBOLS, ListOps, depths, draw_listops
 from regard.data.lra.generate import Range
-from regard.data.lra.listops import LABELS, SYMBOLS, ListOps, depths, draw
-from regard.data.lra.sequences import Sequences
 
 MEANING: dict[str, Callable[[list[int]], int]] = {
     "[MIN": min,
@@ -50,8 +49,8 @@ def depth(text: str) -> int:
 
 
 def trees(chosen: ListOps, seed: int = 0) -> Sequences:
-    flat, lengths, labels = draw(chosen, generator(seed, "test"))
-    return Sequences(SYMBOLS, flat, lengths, LABELS, labels, "here")
+    flat, lengths, labels = draw_listops(chosen, generator(seed, "test"))
+    return Sequences(SYMBOLS, flat, lengths, DIGITS, labels, "here")
 
 
 def test_the_lecture_example() -> None:

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.lra import SETS, generate_sequences, is_generated, parse_request
+from regard.data.lra import SETS, Sequences, concatenate, generate_sequences, is_generated, parse_request
 from regard.data.lra.generate import SequenceArrays, _received, _start, generate_chunks, load_or_generate, read_chunk, to_bytes
-from regard.data.lra.sequences import Sequences, concatenate
 
 rows = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=9)
 
@@ -99,7 +98,7 @@ def test_a_chunk_survives_the_pipe(given: list[list[int]]) -> None:
 
 def test_processes_draw_what_one_draws() -> None:
     entry = "builtin:parity@length=2-20/train"
-    asked, kind = parse_request(entry), SETS["parity"].generator
+    asked, kind = parse_request(entry), SETS["parity"]
     with generate_chunks(entry, kind, asked) as alone:
         expected = list(islice(alone, 3))
     started = [_start(entry, number, 2) for number in range(2)]

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.builtin.python_reference import python_reference
+from regard.data.builtin import python_reference
 from regard.data.sources import text as module
 from regard.data.sources.files import text_blocks
 from regard.data.sources.text import documents, files, parts

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.core.errors import UserError
-from regard.data.sources.word_benchmarks import Pairs, Questions, read_word_test
+from regard.data.sources.word_vectors import Pairs, Questions, read_word_test
 
 
 def read(tmp_path: Path, content: str) -> Questions | Pairs:

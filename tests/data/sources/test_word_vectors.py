@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from regard.core.errors import UserError
-from regard.data.sources.word_vectors import KINDS, WordVectors, is_vector_file, read_vectors, write_vectors
+from regard.data.config import is_vector_file
+from regard.data.sources.word_vectors import FILES, WordVectors, read_vectors, write_vectors
 
 THREE = WordVectors(("the", "king", "café"), np.array([[1, -2.5], [1e-7, 3], [0.1, 4e20]], np.float32))
 name = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" \t\n\r\v\f"), min_size=1, max_size=8)
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FILES)
 @settings(max_examples=25)
 @given(st.data())
 def test_what_is_written_is_read(kind: str, suffix: str, data: st.DataObject) -> None:

@@ -12,7 +12,7 @@ import transformers
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.decode.constraints import NO_TOKEN
+from regard.decode.candidates import NO_TOKEN
 from regard.families import build_model
 from regard.families.gpt import GPT
 from regard.interop.huggingface import read_public, write_public

@@ -6,7 +6,7 @@ import torch
 
 from regard.core.errors import UserError
 from regard.lens.analyses.deletion import ALONE, EXPLANATIONS, RANDOM, deletion
-from regard.lens.analyses.input_masking import input_side, word_shares
+from regard.lens.analyses.gradients import input_side, word_shares
 from regard.lens.result import html
 from tests.lens.some_subjects import SOME, subject
 

@@ -12,9 +12,8 @@ import pytest
 from PIL import Image
 
 from regard.core.errors import UserError
-from regard.lens.analyses import image_heat
-from regard.lens.analyses.image_heat import Heat
-from regard.lens.plots.image_heat import lit
+from regard.lens.analyses.image_heat import Heat, lit
+from regard.lens.result import save
 
 IMAGE = np.random.default_rng(1).integers(100, 256, (32, 48, 3), np.uint8)
 
@@ -26,7 +25,7 @@ def some(words: tuple[str, ...] = ("two", "<b>red</b>", "circles"), peak: int = 
 
 
 def test_lines_say_where_each_word_looked_most() -> None:
-    lines = image_heat.text(some()).splitlines()
+    lines = some().lines()
     assert lines[0] == "two <b>red</b> circles"
     assert "decoder.0.cross; 4 × 4 cells" in lines[1]
     assert lines[3].split()[0] == "two"
@@ -49,7 +48,7 @@ def test_an_image_is_bright_at_the_peak_and_dark_elsewhere() -> None:
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 def test_a_sheet_is_drawn_alike_every_time(tmp_path: Path, suffix: str) -> None:
     for name in ("a", "b"):
-        image_heat.save(some(), tmp_path / f"{name}{suffix}")
+        save(some(), tmp_path / f"{name}{suffix}")
     content = (tmp_path / f"a{suffix}").read_bytes()
     assert content == (tmp_path / f"b{suffix}").read_bytes()
     if suffix == ".png":
@@ -58,14 +57,14 @@ def test_a_sheet_is_drawn_alike_every_time(tmp_path: Path, suffix: str) -> None:
 
 
 def test_the_numbers_come_back(tmp_path: Path) -> None:
-    image_heat.save(some(), tmp_path / "a.json")
+    save(some(), tmp_path / "a.json")
     found = json.loads((tmp_path / "a.json").read_text())
     assert np.array(found["maps"]).astype(np.float32).tolist() == some().maps_LYX.tolist()
     assert found["words"] == ["two", "<b>red</b>", "circles"]
 
 
 def test_the_page_holds_its_data_as_text(tmp_path: Path) -> None:
-    image_heat.save(some(("</script>", "red")), tmp_path / "a.html")
+    save(some(("</script>", "red")), tmp_path / "a.html")
     page = (tmp_path / "a.html").read_text("utf-8")
     held = page.split('id="data">')[1].split("</script>")[0]
     data = json.loads(held)
@@ -84,5 +83,5 @@ def test_what_is_no_heat_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a grid for each of 2 words"):
         Heat("a", IMAGE, ("a", "b"), np.full((1, 2, 2), 0.25), ())
     with pytest.raises(UserError, match=r"must end in one of \.png"):
-        image_heat.save(some(), tmp_path / "a.pdf")
-    assert "0 words" not in image_heat.text(Heat("", IMAGE, (), np.zeros((0, 2, 2)), ("decoder.0.cross",)))
+        save(some(), tmp_path / "a.pdf")
+    assert "0 words" not in "\n".join(Heat("", IMAGE, (), np.zeros((0, 2, 2)), ("decoder.0.cross",)).lines())

@@ -9,7 +9,7 @@ import torch
 from regard.core.errors import UserError
 from regard.lens.analyses.positions import analysed, positions_of
 from regard.lens.result import html
-from regard.model.position.absolute import InputPositions
+from regard.model.embedding import InputPositions
 from tests.lens.some_subjects import answers
 
 
@@ -23,18 +23,18 @@ def random_table(places=200, width=16):
 def test_sinusoids_turn(width):
     """By a linear map exactly, and alike by distance alone: the cosine is the mean of cos(k / 10000^(2i/d))."""
     result = analysed(InputPositions("sinusoidal", width, 0), "demo")
-    assert max(result.turned.values()) < 1e-6
-    assert result.offset[8] > 0.5
+    assert max(result.linear_map.values()) < 1e-6
+    assert result.one_vector[8] > 0.5
     for k in (0, 1, 5, 100):
         expected = np.mean([math.cos(k / 10000 ** (2 * i / width)) for i in range(width // 2)])
-        assert result.alike[k] == pytest.approx(expected, abs=1e-4)
+        assert result.cosine[k] == pytest.approx(expected, abs=1e-4)
     assert max(result.spread) < 1e-4
 
 
 def test_pixels_are_alike_down_a_column():
     result = analysed(InputPositions("sinusoidal", 32, 0, columns=16), "demo")
     assert result.lines()[0] == "demo: row-and-column positions, 512 of width 32"
-    assert result.alike[16] > result.alike[8]  # the pixel below is nearer than the one in the middle of the row
+    assert result.cosine[16] > result.cosine[8]  # the pixel below is nearer than the one in the middle of the row
     assert result.spread[16] < 1e-4
 
 
@@ -53,20 +53,20 @@ def test_the_map_is_the_rotation_of_the_paper():
 
 def test_a_random_table_has_no_turn_and_no_distance():
     result = analysed(random_table(), "random")
-    assert min(result.turned.values()) > 0.8
-    assert np.abs(result.alike[1:100]).max() < 0.3
+    assert min(result.linear_map.values()) > 0.8
+    assert np.abs(result.cosine[1:100]).max() < 0.3
     assert result.directions > 12
     assert result.kind == "learned"
-    assert result.places == 200
+    assert result.positions == 200
 
 
 def test_of_a_model():
     result = positions_of(answers("writer").model, "run")
     assert result.kind == "learned"
-    assert result.places == 16
+    assert result.positions == 16
     assert positions_of(answers("translator").model, "run").kind == "sinusoidal"
     assert "cosine" in " ".join(result.lines())
-    assert result.as_dict()["linear_map"].keys() == {str(k) for k in result.turned}
+    assert result.as_dict()["linear_map"].keys() == result.linear_map.keys()
     assert "run" in html(result)
 
 

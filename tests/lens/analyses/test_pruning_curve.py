@@ -9,9 +9,18 @@ from regard.commands import prune
 from regard.commands.prune import Wish, prune_run, pruned_answers
 from regard.core.errors import UserError
 from regard.families.gpt import GPT, GPTConfig
-from regard.lens.analyses import pruning_curve as curves
-from regard.lens.analyses.importance import HIGH, LOW, hard_concrete, learn_gates
-from regard.lens.analyses.pruning_curve import counts, kept_count, order_of_removal, random_scores, without_first
+from regard.lens.analyses import importance as curves
+from regard.lens.analyses.importance import (
+    HIGH,
+    LOW,
+    counts,
+    hard_concrete,
+    kept_count,
+    learn_gates,
+    order_of_removal,
+    random_scores,
+    without_first,
+)
 from regard.model.probe import attentions, probe
 from regard.runs.folder import Run
 from regard.runs.task import TASKS

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.commands.baselines import trees
-from regard.commands.views import OBSERVED, ViewRequest
+from regard.commands.subjects import trees
+from regard.commands.views import SHOWS, ViewRequest
 from regard.core.errors import UserError
 from regard.data.sources.conllu import read_conllu
 from regard.lens.analyses.relations import Tree, relation_scores
@@ -39,20 +39,20 @@ def many(count: int, **weights: np.ndarray) -> list[Tree]:
 def test_a_head_that_knows_the_tree_finds_every_relation() -> None:
     even, knowing = np.full((7, 7), 1 / 7), looks_at(KNOWING, 7, 0.6)
     found = relation_scores("some", many(24, even=even, knowing=knowing), many(24, even=even))
-    assert {relation.name: relation.accuracy for relation in found.found} == {"det": 1.0, "nsubj": 1.0, "punct": 1.0}
-    assert next((r.attention, r.head) for r in found.found if r.name == "det") == ("encoder.1.self", 0)
-    assert {relation.name: relation.offset for relation in found.found} == {"det": 1, "nsubj": 1, "punct": -1}
-    assert all(relation.offset_accuracy == 1.0 and relation.count == 12 for relation in found.found)
-    assert all(relation.direction == "dependent → head" for relation in found.found)
+    assert {relation.name: relation.accuracy for relation in found.relations} == {"det": 1.0, "nsubj": 1.0, "punct": 1.0}
+    assert next((r.attention, r.head) for r in found.relations if r.name == "det") == ("encoder.1.self", 0)
+    assert {relation.name: relation.offset for relation in found.relations} == {"det": 1, "nsubj": 1, "punct": -1}
+    assert all(relation.offset_accuracy == 1.0 and relation.count == 12 for relation in found.relations)
+    assert all(relation.direction == "dependent → head" for relation in found.relations)
     # even weights are most on the word of two pieces: right for those that depend on it
-    assert {relation.name: relation.random for relation in found.found} == {"det": 0.0, "nsubj": 1.0, "punct": 1.0}
+    assert {relation.name: relation.random for relation in found.relations} == {"det": 0.0, "nsubj": 1.0, "punct": 1.0}
 
 
 def test_pieces_are_summed_and_marks_and_the_word_itself_do_not_count() -> None:
     """The cat looks mostly at [CLS], then at itself, then at "the"; but the two pieces of "sleeps" have more together."""
     weights = np.full((7, 7), 1 / 7)
     weights[2] = [0.4, 0.15, 0.2, 0.1, 0.1, 0.05, 0.0]
-    found = relation_scores("some", many(20, one=weights)).found
+    found = relation_scores("some", many(20, one=weights)).relations
     (nsubj,) = [relation for relation in found if relation.name == "nsubj"]
     assert (nsubj.accuracy, nsubj.random) == (1.0, None)
 
@@ -64,13 +64,13 @@ def test_chosen_on_one_half_and_scored_on_the_other() -> None:
         tree({"encoder.0.self": knowing, "encoder.1.self": wrong}),
         tree({"encoder.0.self": wrong, "encoder.1.self": knowing}),
     ]
-    (nsubj,) = [relation for relation in relation_scores("some", halves * 10).found if relation.name == "nsubj"]
+    (nsubj,) = [relation for relation in relation_scores("some", halves * 10).relations if relation.name == "nsubj"]
     assert (nsubj.attention, nsubj.accuracy) == ("encoder.0.self", 0.0)
 
 
 def test_from_the_head_to_what_depends_on_it() -> None:
     back = looks_at([0, 5, 1, 2, 2, 1, 0], 7, 0.9)
-    (nsubj,) = [relation for relation in relation_scores("some", many(20, back=back)).found if relation.name == "nsubj"]
+    (nsubj,) = [relation for relation in relation_scores("some", many(20, back=back)).relations if relation.name == "nsubj"]
     assert (nsubj.direction, nsubj.accuracy, nsubj.offset) == ("head → dependent", 1.0, -1)
 
 
@@ -86,7 +86,7 @@ def by_counting(matrix: np.ndarray, owners: tuple[int, ...], start: int) -> int:
 @settings(max_examples=15)
 def test_guesses_are_what_counting_gives(seed: int) -> None:
     matrix = np.random.default_rng(seed).dirichlet(np.full(7, 0.3), size=7)
-    for relation in relation_scores("some", many(20, one=matrix)).found:
+    for relation in relation_scores("some", many(20, one=matrix)).relations:
         dependent = RELATIONS.index(relation.name)
         start, aim = dependent, HEADS[dependent]
         if relation.direction == "head → dependent":
@@ -134,10 +134,10 @@ def test_pieces_find_their_words_in_every_family(name: str, tmp_path: Path) -> N
 
 
 def test_a_treebank_beside_random_weights(tmp_path: Path) -> None:
-    found: Any = OBSERVED["roles"].compute(answers("writer"), ViewRequest(run="x", data=treebank(tmp_path)))
+    found: Any = SHOWS["roles"].compute(answers("writer"), ViewRequest(run="x", data=treebank(tmp_path)))
     assert found.relations is not None
-    assert {relation.name for relation in found.relations.found} == {"det", "nsubj", "obj", "punct"}
-    assert all(relation.random is not None for relation in found.relations.found)
+    assert {relation.name for relation in found.relations.relations} == {"det", "nsubj", "obj", "punct"}
+    assert all(relation.random is not None for relation in found.relations.relations)
     assert any(line.startswith("relation") for line in found.lines())
     save(found.relations, tmp_path / "x.svg")
     save(found, tmp_path / "x.json")
@@ -149,7 +149,7 @@ def test_sentences_that_are_too_long_are_counted(tmp_path: Path) -> None:
     path = treebank(tmp_path)
     rows = "".join(f"{n}\tcat\t_\t_\t_\t_\t{int(n > 1)}\tdep\t_\t_\n" for n in range(1, 30))
     path.write_text(path.read_text() + rows)
-    found: Any = OBSERVED["roles"].compute(answers("writer"), ViewRequest(run="x", data=path))
+    found: Any = SHOWS["roles"].compute(answers("writer"), ViewRequest(run="x", data=path))
     assert "(1 of 31 left out, which this model cannot read): 30 sentences" in "\n".join(found.lines())
 
 

@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.commands.baselines import fresh, repeated
-from regard.commands.views import OBSERVED, ViewRequest
+from regard.commands.subjects import fresh, repeated
+from regard.commands.views import SHOWS, ViewRequest
 from regard.lens.analyses.roles import NONE, Roles, Tally, best, in_order, tally_roles
 from regard.lens.result import save
 from regard.model.probe import attentions
@@ -128,7 +128,7 @@ def test_it_prints_draws_and_tells_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_family_has_roles_and_random_twins(name: str) -> None:
-    found: Any = OBSERVED["roles"].compute(answers(name), ViewRequest(run="x", text=text_of(name)))
+    found: Any = SHOWS["roles"].compute(answers(name), ViewRequest(run="x", text=text_of(name)))
     heads = [(one, head) for one, each in attentions(answers(name).model).items() for head in range(each.heads)]
     assert found.heads == heads
     assert "induction" in found.trained

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from regard.commands.word_uses import find_uses, several, side_by_side
 from regard.core.errors import UserError
 from regard.data.sources.senses import typed_sentences
-from regard.lens.analyses.word_sense_maps import SenseMaps, sense_maps
+from regard.lens.analyses.word_map import SenseMaps, sense_maps
 from regard.lens.analyses.word_senses import Use, WordUses
 from regard.lens.result import html, save
 from tests.tasks import tiny_labels

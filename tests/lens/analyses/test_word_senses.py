@@ -10,9 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.lens.analyses.word_senses import WordUses, distances, mean_distance
-from regard.lens.output.text import line
-from regard.lens.output.word_senses import text
+from regard.lens.analyses.word_senses import UsesInLayer, WordUses, distances, mean_distance
+from regard.lens.plots.word_senses import line
 from tests.lens.some_uses import some, use
 
 seeds = st.integers(0, 10_000)
@@ -66,7 +65,7 @@ def test_senses_that_cannot_be_compared(senses: tuple[str, ...]) -> None:
     uses = tuple(use("the bank", sense=sense) for sense in senses)
     found = WordUses("bank", "m", uses, (np.ones((3, 2)), np.eye(3)), np.ones(2))
     assert found.senses is None
-    assert ("not compared" in text(found, 1)) == bool(senses[0])
+    assert any("not compared" in line for line in UsesInLayer(found, 1).lines()) == bool(senses[0])
 
 
 def test_uses_and_vectors_must_belong_together() -> None:
@@ -98,7 +97,7 @@ def test_a_line_is_never_longer_than_its_room_nor_more_than_a_line(before: str, 
 
 def test_the_table_has_every_layer_and_where_pairs_are_few_every_pair() -> None:
     found = some(3, layers=4)
-    told = text(found, 5).splitlines()
+    told = UsesInLayer(found, 5).lines()
     header = next(n for n, row in enumerate(told) if row.startswith("layer"))
     rows = told[header : header + 1 + len(found.layers)]
     assert rows[0].split()[2:5] == ["1-2", "1-3", "2-3"]
@@ -111,7 +110,7 @@ def test_the_table_has_every_layer_and_where_pairs_are_few_every_pair() -> None:
 
 
 def test_many_uses_are_counted_not_listed() -> None:
-    told = text(some(40, senses=2), 2, width=80)
+    told = "\n".join(UsesInLayer(some(40, senses=2), 2).lines(width=80))
     assert "... and 16 more" in told
     assert "1-2" not in told
     assert max(map(len, told.splitlines())) <= 90
@@ -120,5 +119,5 @@ def test_many_uses_are_counted_not_listed() -> None:
 
 def test_different_spellings_are_said() -> None:
     uses = (use("a bank"), use("A Bank", "Bank", pieces=("Ba", "nk")))
-    told = text(WordUses("bank", "m", uses, (np.eye(2), np.eye(2)), np.ones(2)), 1)
+    told = "\n".join(UsesInLayer(WordUses("bank", "m", uses, (np.eye(2), np.eye(2)), np.ones(2)), 1).lines())
     assert "spelled in 2 ways (bank, Ba nk)" in told

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from regard.lens.analyses.image_heat import sheet
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve, Field, Grid, atlas
-from regard.lens.plots.image_heat import sheet
 
 TITLE = "the animal did not cross the street because it was too tired → l'animal n'a pas traversé la rue"
 CAPTION = "gradient × input: predictions down, words across; right of the line, words already written, which the model reads too"

@@ -7,91 +7,14 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
-from torch._dynamo.testing import CompileCounterWithBackend
 
 from regard.families.gpt import GPT, GPTConfig
 from regard.families.transformer import Transformer, TransformerConfig
-from regard.model.mixers import causal_scan, linear
-from regard.model.mixers.feature_maps import PositiveFeatures, ReluFeatures
-from regard.model.mixers.linear import Favor
+from regard.model.mixers import linear
 from regard.model.probe import probe
-from regard.model.visibility import View, Visibility, causal, documents, full, padding, window
+from regard.model.visibility import Visibility, causal, documents, full, padding, window
 from tests.families.harness import begin, stepped
-
-KINDS = ("favor", "relu")
-
-
-def mixer(kind: str, width: int = 8, count: int = 12) -> Favor:
-    if kind == "relu":
-        return Favor(ReluFeatures())
-    features = PositiveFeatures(width, count, "test")
-    features.draw(1, 0)
-    return Favor(features)
-
-
-def drawn(*shape: int, seed: int = 0, size: float = 1.0) -> list[Tensor]:
-    chance = torch.Generator().manual_seed(seed)
-    return [(size * torch.randn(shape, generator=chance)).requires_grad_() for _ in range(3)]
-
-
-def laid(pattern: Visibility, length: int, memory: int, batch: int) -> View:
-    return pattern.over(length, memory, batch=batch, device=torch.device("cpu"), mask=False)
-
-
-def quadratic(of: Favor, q: Tensor, k: Tensor, v: Tensor, sees: Tensor) -> Tensor:
-    """phi(q) . phi(k) of all pairs, with no thought of overflow; who sees nobody gets zeros."""
-    q, k, v = q.double(), k.double(), v.double()
-    if isinstance(of.features, ReluFeatures):
-        one, two = q.relu() + 1e-3, k.relu() + 1e-3
-    else:
-        w, rate = of.features.directions_FK.double(), q.shape[-1] ** -0.25
-        one, two = (torch.exp((rate * x) @ w.T - (rate * x).square().sum(-1, keepdim=True) / 2) for x in (q, k))
-    weights = (one @ two.mT) * sees
-    return (weights / weights.sum(-1, keepdim=True).clamp_min(1e-300)) @ v
-
-
-def compare(of: Favor, q: Tensor, k: Tensor, v: Tensor, view: View, tolerance: float = 1e-5) -> None:
-    """Values, and gradients; those of relu are divided by what may be as little as a thousandth."""
-    found = of.mix(q, k, v, view)
-    sees = view.rows(torch.arange(view.length)).expand(*q.shape[:3], k.shape[2])
-    inputs = [part.detach().double().requires_grad_() for part in (q, k, v)]
-    expected = quadratic(of, *inputs, sees)
-    assert found.isfinite().all()
-    torch.testing.assert_close(found.double(), expected, atol=tolerance, rtol=tolerance)
-    loss = torch.randn(found.shape, generator=torch.Generator().manual_seed(3))
-    gradients = torch.autograd.grad((found * loss).sum(), (q, k, v))
-    for mine, theirs in zip(gradients, torch.autograd.grad((expected * loss.double()).sum(), inputs)):
-        scale = max(1.0, float(theirs.abs().max()))
-        few = tolerance * (10 if isinstance(of.features, ReluFeatures) else 1)
-        torch.testing.assert_close(mine.double() / scale, theirs / scale, atol=few, rtol=few)
-
-
-@pytest.fixture
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that short sequences have many chunks, in groups, in several segments."""
-    monkeypatch.setattr(causal_scan, "CHUNK", 4)
-    monkeypatch.setattr(linear, "CHUNK", 4)
-    monkeypatch.setattr(causal_scan, "GROUP", 2)
-    monkeypatch.setattr(linear, "AT_A_TIME", 2 * 2 * 12 * 4 * 20)
-
-
-@pytest.mark.usefixtures("small_chunks")
-@given(st.sampled_from(KINDS), st.integers(1, 70), st.sampled_from(["causal", "padded", "documents"]), st.integers(0, 99))
-@settings(max_examples=60)
-def test_scan_equals_the_quadratic_form_at_every_length(kind: str, length: int, where: str, seed: int) -> None:
-    chance = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(1, length + 1, (2,), generator=chance)
-    starts = (torch.rand(2, length, generator=chance) < 0.15).long()
-    patterns = {"causal": causal, "padded": causal & padding(lengths), "documents": causal & documents(starts.cumsum(1))}
-    compare(mixer(kind), *drawn(2, 2, length, 8, seed=seed), laid(patterns[where], length, length, 2))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("chunk", "length"), [(128, 127), (128, 128), (128, 129), (128, 700), (32, 1100)])
-def test_scan_in_its_real_chunks_and_groups(kind: str, chunk: int, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(causal_scan, "CHUNK", chunk)
-    compare(mixer(kind, 16, 24), *drawn(1, 2, length, 16), laid(causal, length, length, 1))
+from tests.model.mixers.feature_attention import KINDS, compare, drawn, laid, mixer, quadratic
 
 
 @given(st.sampled_from(KINDS), st.integers(1, 12), st.integers(1, 12), st.integers(0, 99))
@@ -113,22 +36,6 @@ def test_with_many_features_it_comes_to_softmax() -> None:
         ]
         assert off[2] < 0.05
         assert off[0] > off[1] > off[2]
-
-
-@pytest.mark.usefixtures("small_chunks")
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_changed_token_changes_no_bit_before_it(kind: str) -> None:
-    q, k, v = (part.detach() for part in drawn(2, 2, 50, 8))
-    of, view = mixer(kind), laid(causal, 50, 50, 2)
-    before = of.mix(q, k, v, view)
-    for t in (1, 3, 4, 7, 8, 19, 20, 21, 40, 49):
-        for size in (1.0, 30.0):
-            changed = [part.clone() for part in (q, k, v)]
-            for part in changed:
-                part[:, :, t:] = size * torch.randn_like(part[:, :, t:])
-            after = of.mix(*changed, view)
-            assert torch.equal(after[:, :, :t], before[:, :, :t])
-            assert not torch.equal(after[:, :, t], before[:, :, t])
 
 
 def test_padding_changes_no_bit() -> None:
@@ -224,32 +131,3 @@ def test_decoding_keeps_as_much_of_a_long_text_as_of_a_short_one() -> None:
     torch.testing.assert_close(stepped(state, text[:, 200:]), model(text)[:, 200:], atol=5e-5, rtol=1e-4)
     assert [[part.numel() for part in cache.buffers] for cache in state.caches] == kept
     assert state.ancestry.ancestors_SWN.numel() == 0
-
-
-@pytest.mark.slow
-def test_long_scans_compile_as_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With groups of chunks; aot_eager traces forwards and backwards without C++."""
-    monkeypatch.setattr(causal_scan, "CHUNK", 32)
-    torch._dynamo.reset()
-    of, inputs, view = mixer("favor"), drawn(1, 1, 1100, 8), laid(causal, 1100, 1100, 1)
-    compiled = torch.compile(lambda q, k, v: of.mix(q, k, v, view), fullgraph=True, backend="aot_eager")
-    found, expected = compiled(*inputs), of.mix(*inputs, view)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
-    for a, b in zip(torch.autograd.grad(found.sum(), inputs), torch.autograd.grad(expected.sum(), inputs)):
-        torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3)
-
-
-@pytest.mark.slow
-def test_one_graph_serves_many_lengths() -> None:
-    """One for the first length, one for all within a chunk, one for all of several chunks."""
-    torch._dynamo.reset()
-    of, counter = mixer("favor"), CompileCounterWithBackend("eager")
-
-    @torch.compile(fullgraph=True, backend=counter)
-    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return of.mix(q, k, v, laid(causal, q.shape[2], q.shape[2], 1))
-
-    for length in (20, 30, 40, 50, 200, 300, 400, 1000):
-        inputs = [part.detach() for part in drawn(1, 1, length, 8)]
-        torch.testing.assert_close(run(*inputs), of.mix(*inputs, laid(causal, length, length, 1)), atol=1e-5, rtol=1e-4)
-    assert counter.frame_count <= 3

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
-from regard.decode.cuda_graphs import CapturedGraphs
+from regard.decode.algorithm import CapturedGraphs
 from regard.model.attention import KeysValues
 from regard.model.block import BlockConfig, Stack
-from regard.model.embedding import Embed
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import Embed, VocabularyHead
 from regard.model.init import initialise
 from regard.model.state.decoder import DecoderState, EncodedPrompt
 from regard.model.state.kv_cache import Prompt, round_to_stride

@@ -1,4 +1,7 @@
-"""Conjunctions and alternatives of patterns: the logic, what they promise, how they print."""
+"""Conjunctions and alternatives of patterns: the logic, what they promise, how they print.
+
+Visibilities that need no mask, and lengths up to which a sparse pattern leaves out nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ import pytest
 import torch
 
 from regard.core.packing import Pieces
-from regard.model.visibility import causal, dense, full, only_words, padding, window
-from regard.model.visibility.combine import Both, Either, Placed
+from regard.model.visibility import causal, dense, documents, full, only_words, padding, window
+from regard.model.visibility.combine import Both, Either, Placed, must_be_plain, plain, whole_up_to
 from regard.model.visibility.parse import parse_visibility
 
 PLACES = torch.arange(9)
@@ -54,3 +57,26 @@ def test_documents_of_a_row_have_places_of_their_own():
     assert torch.equal(found[:4, :4], seen(parse_visibility("block(3)"))[0, 0][:4, :4])
     assert torch.equal(found[4:, 4:], seen(parse_visibility("block(3)"))[0, 0][:5, :5])
     assert not found[:4, 4:].any()
+
+
+LENGTHS, IDS = torch.tensor([3, 2]), torch.tensor([[0, 0, 1]])
+
+
+def test_what_is_plain():
+    assert plain(full) is not None
+    assert plain(causal).causal
+    assert plain(causal & padding(LENGTHS)).lengths_B is LENGTHS
+    found = plain(causal & documents(IDS))
+    assert found.causal
+    assert found.documents_BL is IDS
+    assert plain(window(3)) is None
+    assert plain(padding(LENGTHS) & padding(LENGTHS)) is None
+    with pytest.raises(ValueError, match=r"linear attention sees everything .* cannot see window"):
+        must_be_plain(window(3), "linear attention")
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "back"), [("full", 2048, 2048), ("causal", 1, 2048), ("window(5)", 6, 6), ("block(4)", 4, 4)]
+)
+def test_short_texts_are_seen_whole(text: str, whole: int, back: int):
+    assert [whole_up_to(parse_visibility(text), back=each) for each in (False, True)] == [whole, back]

@@ -21,9 +21,9 @@ from regard.runs.folder import Run
 from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.pretrained import start_of
 from regard.runs.recipe import load_recipe
-from regard.tasks.bidirectional_lm.predict import BidirectionalLM
-from regard.tasks.bidirectional_lm.prepare import prepare, read_test
+from regard.tasks.bidirectional_lm.prepare import BidirectionalLM, prepare
 from regard.tasks.embedding.predict import Embedder
+from regard.tasks.language_model.prepare import read_test
 from regard.tasks.registry import open_run
 from tests.tasks import tiny_labels, tiny_tags
 from tests.tasks.tiny_text import quiet, stories, train_as, write_stories

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.labels.classes import Labels
+from regard.data.labels import Labels
 from regard.runs.folder import Run
 from regard.runs.init_recipe import load_recipe_to_train
-from regard.runs.recipe import read_recipe
+from regard.runs.recipe import load_recipe
 from regard.tasks.classification.distillation import Comparison, Distilled, Side, Teacher, layers
 from regard.tasks.classification.predict import LABELS, TextClassifier
 from regard.tasks.classification.prepare import prepare
 from regard.tasks.registry import open_run
-from regard.training.interrupt import Interrupt
+from regard.training.progress import Interrupt
 from tests.tasks.test_adopt_classifier import folder as public_folder
 from tests.tasks.tiny_labels import PAIRS, ROWS, quiet, train_as, write_rows
 from tests.tasks.tiny_teacher import lesson, teacher
@@ -225,4 +225,4 @@ def test_a_public_folder_teaches_with_its_own_vocabulary_and_labels(tmp_path: Pa
     assert Labels.load(tmp_path / "run" / LABELS).names == names
     assert isinstance(outcome.result, Distilled)
     again = load_recipe_to_train(str(tmp_path / "run" / "recipe.toml"), [])
-    assert again == read_recipe(tmp_path / "run" / "recipe.toml")
+    assert again == load_recipe(str(tmp_path / "run" / "recipe.toml"))

@@ -23,7 +23,7 @@ from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.recipe import load_recipe
 from regard.tasks.classification.prepare import prepare
 from regard.tasks.registry import open_run
-from regard.training.interrupt import Interrupt
+from regard.training.progress import Interrupt
 from tests.tasks.explained import explained_as_it_is
 from tests.tasks.tiny_labels import CPU, PAIRS, ROWS, TINY, labeller, quiet, recipe, train_as, trained, write_rows
 

@@ -15,8 +15,8 @@ import transformers
 import regard
 from regard.commands.convert import export_run, import_public
 from regard.core.errors import UserError
-from regard.families.vectors import VectorsConfig
 from regard.interop.huggingface.sentence_transformers import written_sentences
+from regard.model.heads import VectorsConfig
 from regard.tasks.embedding.predict import Embedder
 from regard.tasks.registry import open_run
 from tests.tasks.adopted_folder import TEXTS, folder_of

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.tasks.language_model import banned_words as module
-from regard.tasks.language_model.banned_words import spellings
+from regard.tasks.language_model import generate
+from regard.tasks.language_model.generate import spellings
 from regard.text.config import Kind
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 
@@ -68,6 +68,6 @@ def test_of_a_long_word_the_fewest_pieces_come_first(monkeypatch: pytest.MonkeyP
     sizes = list(map(len, every))
     assert sizes == sorted(sizes)
     assert sizes[0] <= len(tokenizer("byte-bpe").encode("cabtactbat" * 2))
-    monkeypatch.setattr(module, "MOST", 7)
+    monkeypatch.setattr(generate, "MOST", 7)
     assert spellings(tokenizer("byte-bpe"), "cabtactbat" * 2) == every[:7]
     assert len(spellings(tokenizer("byte-bpe"), "cabtactbat" * 200)) == 7

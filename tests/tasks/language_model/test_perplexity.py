@@ -14,8 +14,8 @@ import torch
 from regard.commands.evaluate import score_run
 from regard.core.errors import UserError
 from regard.metrics.likelihood import log_probabilities as reference_scores
-from regard.tasks.language_model import perplexity
-from regard.tasks.language_model.perplexity import Perplexity
+from regard.tasks import corpus
+from regard.tasks.corpus import Perplexity
 from regard.tasks.language_model.predict import TextGenerator
 from tests.tasks.tiny_text import WINDOW, log_probabilities, stories, train, trained, write_stories, writer
 
@@ -101,7 +101,7 @@ def test_a_run_can_be_scored_where_its_training_text_is_not(tmp_path: Path) -> N
 
 def test_a_training_text_that_is_too_long_to_compare_with_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     test = write_stories(tmp_path / "test.jsonl", TEST)
-    monkeypatch.setattr(perplexity, "SMALL", 1000)
+    monkeypatch.setattr(corpus, "SMALL", 1000)
     result = scored(test)
     assert result.others == {}
     assert len(result.lines()) == 3

@@ -19,7 +19,7 @@ from regard.runs.recipe import load_recipe
 from regard.tasks.language_model.prepare import Texts, prepare
 from regard.tasks.registry import open_run
 from regard.text.config import KINDS
-from regard.training.interrupt import Interrupt, catch_signals
+from regard.training.progress import Interrupt, catch_signals
 from tests.tasks.tiny_text import TINY, last_weights, quiet, stories, train, write_stories
 
 STORIES = stories(60)

@@ -13,8 +13,7 @@ from tokenizers import models, normalizers, pre_tokenizers
 
 import regard
 from regard.core.errors import UserError
-from regard.tasks.masked_lm.electra import ReplacedTokenDetector
-from regard.tasks.masked_lm.predict import FillMask
+from regard.tasks.masked_lm.predict import FillMask, ReplacedTokenDetector
 from regard.tasks.registry import open_run
 from tests.command import regard as command
 from tests.tasks.explained import explained_as_it_is

@@ -26,7 +26,7 @@ from regard.tasks.masked_lm.masking import SCORED, MaskedTest, masked
 from regard.tasks.masked_lm.prepare import Masked, prepare
 from regard.tasks.registry import open_run
 from regard.text.config import KINDS
-from regard.training.interrupt import Interrupt
+from regard.training.progress import Interrupt
 from tests.tasks.tiny_labels import TINY as TINY_LABELS
 from tests.tasks.tiny_masks import FAMILIES, WINDOW, data, tiny_recipe, train, trained
 from tests.tasks.tiny_text import CPU, last_weights, quiet, write_stories

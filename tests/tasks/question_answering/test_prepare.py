@@ -21,7 +21,7 @@ from regard.runs.folder import Run
 from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.recipe import load_recipe
 from regard.tasks.question_answering.prepare import prepare
-from regard.training.interrupt import Interrupt
+from regard.training.progress import Interrupt
 from tests.tasks.explained import explained_as_it_is
 from tests.tasks.tiny_questions import CPU, ROWS, SILENT, answerer, quiet, recipe, train_as, trained, write_rows
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from regard.tasks.registry import open_run
-from regard.tasks.retrieval.predict import Retriever
-from regard.tasks.retrieval.reply_index import INDEX, REPLIES
+from regard.tasks.retrieval.predict import INDEX, REPLIES, Retriever
 from tests.command import refused, regard
 from tests.tasks.adopted_folder import folder_of
 from tests.tasks.embedding.test_predict import theirs

@@ -17,12 +17,11 @@ from hypothesis import strategies as st
 
 import regard
 from regard.core.errors import UserError
-from regard.data.labels.tagset import Span, find_broken, spans
 from regard.data.sources.tagged import TaggedSentence
+from regard.data.tagset import Span, find_broken, spans
 from regard.model.probe import probe
 from regard.tasks.registry import open_run
-from regard.tasks.tagging.decode_tags import HEADER, Marked, mistakes
-from regard.tasks.tagging.predict import Entity, Tagger
+from regard.tasks.tagging.predict import HEADER, Entity, Marked, Tagger, mistakes
 from tests.command import regard as command
 from tests.tasks.tiny_tags import ROWS, tagger, trained, write_rows
 

@@ -16,13 +16,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.commands.train import dry_run_lines
 from regard.core.errors import UserError
 from regard.data.batching.tagged import make_batch
-from regard.data.labels.tagset import spans, tags_of_spans
+from regard.data.tagset import spans, tags_of_spans
 from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.pretrained import start_of
 from regard.runs.recipe import load_recipe
 from regard.tasks.registry import open_run
 from regard.tasks.tagging.prepare import prepare
-from regard.training.interrupt import Interrupt
+from regard.training.progress import Interrupt
 from tests.tasks.explained import explained_as_it_is
 from tests.tasks.tiny_tags import CPU, PLAIN, ROWS, TINY, quiet, recipe, tagger, train_as, trained, write_rows
 

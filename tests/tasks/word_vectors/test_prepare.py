@@ -22,7 +22,7 @@ from regard.tasks.registry import open_run
 from regard.tasks.word_vectors.predict import WordVectorModel
 from regard.tasks.word_vectors.prepare import _warn_if_crowded
 from regard.training import word_vectors
-from regard.training.interrupt import Interrupt
+from regard.training.progress import Interrupt
 from tests.command import regard
 from tests.tasks.tiny_words import ANIMALS, COLOURS, CPU, DO, EPOCHS, lexicon, settings, text_file, train, trained
 

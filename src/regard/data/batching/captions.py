@@ -8,14 +8,13 @@ Dims: N images, B batch, L caption length, Y X rows and columns, C colours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import sha256
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from regard.core.packing import to_device
-from regard.data.batching.pairs import Encode, Ragged, append_eos, cuts, pad_rows, plan_by_length, prepend_sos
+from regard.data.batching.pairs import Encode, Ragged, append_eos, digest, pad_rows, plan_by_length, prepend_sos, rows_by_length
 from regard.data.sources.captions import CaptionedImages
 
 
@@ -28,8 +27,7 @@ class ImageBatch:
     target_out_BL: Tensor
     tokens: int  # words to predict, <eos> included; known to the host
 
-    def to(self, device: torch.device) -> ImageBatch:
-        return to_device(self, device)
+    to = to_device
 
     @property
     def inputs(self) -> tuple[Tensor, Tensor]:
@@ -52,10 +50,7 @@ class EncodedCaptions:
 
     @property
     def digest(self) -> str:
-        found = sha256(np.ascontiguousarray(self.images_NYXC).data)
-        for part in (self.owner, self.words.offsets, self.words.flat):
-            found.update(part.tobytes())
-        return found.hexdigest()
+        return digest(self.images_NYXC, self.owner, self.words)
 
 
 @dataclass(frozen=True)
@@ -94,6 +89,4 @@ def make_batch(data: EncodedCaptions, rows: np.ndarray) -> ImageBatch:
 
 def in_order(data: EncodedCaptions, tokens: int) -> list[ImageBatch]:
     """Return batches of all images once, those with short captions first."""
-    lengths = data.words.lengths + 1
-    order = np.argsort(lengths, kind="stable")
-    return [make_batch(data, order[a:b]) for a, b in cuts(lengths[order], tokens)]
+    return [make_batch(data, rows) for rows in rows_by_length(data.words.lengths + 1, tokens)]

@@ -11,7 +11,6 @@ Of pairs that are read apart there are N labels and 2 N texts, every second one 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor
 
 from regard.core.packing import IGNORED, Packing, Words, fill_up, to_device
-from regard.data.batching.pairs import Ragged, TextBatches, cuts, pad_rows
+from regard.data.batching.pairs import Ragged, TextBatches, digest, pad_rows, rows_by_length
 
 UNLABELLED = -1  # the label of a text that has none
 
@@ -76,8 +75,7 @@ class LabelledTexts:
         return LabelledTexts(self.ids + more.ids, seconds, labels, self.apart)
 
     def digest(self) -> str:
-        parts = (self.ids.offsets, self.ids.flat, self.seconds, self.labels)
-        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+        return digest(self.ids, self.seconds, self.labels)
 
 
 @dataclass(frozen=True)
@@ -88,8 +86,7 @@ class LabelledBatch:
     labels_N: Tensor  # UNLABELLED where a text has none, IGNORED where packed texts end and filler begins
     tokens: int  # what the loss is counted in: here, texts
 
-    def to(self, device: torch.device) -> LabelledBatch:
-        return to_device(self, device)
+    to = to_device
 
 
 def make_batch(data: LabelledTexts, rows: np.ndarray, packed: bool = False) -> LabelledBatch:
@@ -113,6 +110,5 @@ class LabelledBatches(TextBatches[LabelledTexts]):
         return make_batch(self.data, rows, self.packed)
 
     def in_order(self) -> list[LabelledBatch]:
-        """Yield every text once, in batches of similar length, for scoring."""
-        order = np.argsort(self.data.ids.lengths, kind="stable")
-        return [make_batch(self.data, order[start:end]) for start, end in cuts(self.data.ids.lengths[order], self.tokens)]
+        """Return every text once, in batches of similar length, for scoring."""
+        return [make_batch(self.data, rows) for rows in rows_by_length(self.data.ids.lengths, self.tokens)]

@@ -4,15 +4,22 @@
 2. append <eos> to the source                       `make_batch`
 3. target input = <sos> + target,
    target output = target + <eos>                   `make_batch`
-4. pad to the longest of the batch                  `padded`
+4. pad to the longest of the batch                  `pad_rows`
 5. encode words as numbers, unknown ones as <unk>   `encode_pairs`, once, before the first batch
 6. keep the lengths                                 `Batch`
+
+`ExchangeBatches` are of contexts and replies, for contrastive learning: each context's own reply against all others of the batch.
+Contexts of like length share a batch; replies come as they come, or their length would give nothing away where it should.
+
+Dims: B pairs, or contexts and as many replies, of L tokens at most (sources: M).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -54,6 +61,18 @@ class Ragged:
         starts = np.cumsum(lengths) - lengths
         return self.flat[np.arange(lengths.sum()) + np.repeat(self.offsets[rows] - starts, lengths)], lengths
 
+    def digest(self) -> str:
+        return hashlib.sha256(self.offsets.tobytes() + self.flat.tobytes()).hexdigest()
+
+
+def digest(*parts: Ragged | np.ndarray) -> str:
+    """Return the sha256 of all these numbers."""
+    found = sha256()
+    for part in parts:
+        for array in (part.offsets, part.flat) if isinstance(part, Ragged) else (part,):
+            found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
 
 @dataclass(frozen=True)
 class EncodedPairs:
@@ -63,6 +82,10 @@ class EncodedPairs:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def digest(self) -> str:
+        parts = (part for side in (self.source, self.target) for part in (side.offsets, side.flat))
+        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -74,8 +97,7 @@ class Batch:
     target_lengths_B: Tensor
     tokens: int  # target words to predict, <eos> included; known to the host
 
-    def to(self, device: torch.device) -> Batch:
-        return to_device(self, device)
+    to = to_device
 
     @property
     def inputs(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -100,8 +122,7 @@ class PackedBatch:
     target: Packing
     tokens: int
 
-    def to(self, device: torch.device) -> PackedBatch:
-        return to_device(self, device)
+    to = to_device
 
     @property
     def inputs(self) -> tuple[Tensor, Packing, Tensor, Packing]:
@@ -123,7 +144,9 @@ class PairBatches:
     fixed_shapes = False
 
     def plan(self, epoch: int) -> list[np.ndarray]:
-        return plan(self.data, self.tokens, self.seed, epoch)
+        """Plan the batches of an epoch (step 1): arrays of pair numbers, each at most `tokens` tokens wide on its longer side."""
+        longest = np.maximum(self.data.source.lengths, self.data.target.lengths) + 1
+        return plan_by_length(longest, self.tokens, self.seed, epoch, self.data.source.lengths)
 
     def count(self, rows: np.ndarray) -> int:
         return int(self.data.target.lengths[rows].sum()) + len(rows)
@@ -138,19 +161,6 @@ def encode_pairs(pairs: Sequence[Pair], source: Encode, target: Encode, maximum:
     targets = target([pair.target for pair in pairs])
     kept = [n for n in range(len(pairs)) if maximum is None or max(len(sources[n]), len(targets[n])) < maximum]
     return EncodedPairs(Ragged([sources[n] for n in kept]), Ragged([targets[n] for n in kept]), len(pairs) - len(kept))
-
-
-def plan(data: EncodedPairs, tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """Plan the batches of an epoch (step 1): arrays of pair numbers, each at most `tokens` tokens wide on its longer side.
-
-    Sentences of the same length are shuffled among themselves and batches among each other. Where the cuts fall depends on
-    the lengths alone, so every epoch has the same number of batches and a step number alone says where a run stands.
-    """
-    random = generator(seed, "shuffle", epoch)
-    longest = np.maximum(data.source.lengths, data.target.lengths) + 1
-    order = np.lexsort((random.random(len(data)), data.source.lengths, longest))
-    batches = [order[start:end] for start, end in cuts(longest[order], tokens)]
-    return [batches[n] for n in random.permutation(len(batches))]
 
 
 class OfTexts(Protocol):
@@ -179,10 +189,14 @@ class TextBatches(Generic[Data]):
         return len(rows)
 
 
-def plan_by_length(lengths: np.ndarray, tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """Plan batches of single texts of similar length; every epoch has the same number of batches."""
+def plan_by_length(lengths: np.ndarray, tokens: int, seed: int, epoch: int, *then: np.ndarray) -> list[np.ndarray]:
+    """Plan batches of texts of similar length, those of one length in the order of `then`.
+
+    Equal ones are shuffled among themselves and batches among each other. Where the cuts fall depends on the lengths alone, so
+    every epoch has the same number of batches and a step number alone says where a run stands.
+    """
     random = generator(seed, "shuffle", epoch)
-    order = np.lexsort((random.random(len(lengths)), lengths))
+    order = np.lexsort((random.random(len(lengths)), *then, lengths))
     batches = [order[start:end] for start, end in cuts(lengths[order], tokens)]
     return [batches[n] for n in random.permutation(len(batches))]
 
@@ -200,6 +214,12 @@ def plan_of_all_lengths(lengths: np.ndarray, tokens: int, seed: int, epoch: int)
     order = np.lexsort((random.random(len(lengths)), -lengths))
     to = np.concatenate([random.permutation(batches) for _ in range(0, len(lengths), batches)])[: len(lengths)]
     return np.split(order[np.argsort(to, kind="stable")], np.cumsum(np.bincount(to))[:-1])
+
+
+def rows_by_length(lengths: np.ndarray, tokens: int) -> list[np.ndarray]:
+    """Return the numbers of all texts once, in batches of similar length, the shortest first, for scoring."""
+    order = np.argsort(lengths, kind="stable")
+    return [order[start:end] for start, end in cuts(lengths[order], tokens)]
 
 
 def cuts(lengths: np.ndarray, tokens: int) -> list[tuple[int, int]]:
@@ -257,3 +277,52 @@ def pad_rows(flat: np.ndarray, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
 def pad(sequences: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
     """Pad a list of sequences (step 4); return ids_BL and lengths_B."""
     return pad_rows(np.concatenate(sequences), np.array([len(s) for s in sequences]))
+
+
+@dataclass(frozen=True)
+class EncodedExchanges:
+    contexts: Ragged  # marks included
+    replies: Ragged
+    numbers: np.ndarray  # the same for the same reply
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def digest(self) -> str:
+        return digest(self.contexts, self.replies)
+
+
+@dataclass(frozen=True)
+class ExchangeBatch:
+    contexts_BL: Tensor
+    context_lengths_B: Tensor
+    replies_BL: Tensor
+    reply_lengths_B: Tensor
+    numbers_B: Tensor  # who have the same reply have the same number, and are no counter-examples to each other
+    tokens: int  # what the loss is counted in: here, exchanges
+
+    to = to_device
+
+
+@dataclass(frozen=True)
+class ExchangeBatches:
+    """Source of batches of context-reply pairs for the loader."""
+
+    data: EncodedExchanges
+    tokens: int  # of a batch's contexts, padding counted
+    seed: int
+    fixed_shapes = False
+
+    def plan(self, epoch: int) -> list[np.ndarray]:
+        return plan_by_length(self.data.contexts.lengths, self.tokens, self.seed, epoch)
+
+    def count(self, rows: np.ndarray) -> int:
+        return len(rows)
+
+    def batch(self, rows: np.ndarray, epoch: int) -> ExchangeBatch:
+        contexts, replies = pad_rows(*self.data.contexts.take(rows)), pad_rows(*self.data.replies.take(rows))
+        return ExchangeBatch(*contexts, *replies, torch.from_numpy(self.data.numbers[rows]), len(rows))
+
+    def in_order(self) -> list[ExchangeBatch]:
+        """Return every exchange once, for scoring."""
+        return [self.batch(rows, 0) for rows in rows_by_length(self.data.contexts.lengths, self.tokens)]

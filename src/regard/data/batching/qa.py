@@ -11,7 +11,6 @@ out. Dims: N windows, B rows of L tokens; padded, B is N; packed, it is 1.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor
 
 from regard.core.packing import IGNORED, Packing, Words, fill_up, to_device
-from regard.data.batching.pairs import Ragged, TextBatches, pad_rows
+from regard.data.batching.pairs import Ragged, TextBatches, digest, pad_rows
 from regard.text.offsets import Placed
 
 Span = tuple[int, int]  # the first and the last token
@@ -65,8 +64,7 @@ class Windows:
         return len(self.ids)
 
     def digest(self) -> str:
-        parts = (self.ids.offsets, self.ids.flat, self.shared, self.contexts, self.targets, self.questions)
-        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+        return digest(self.ids, self.shared, self.contexts, self.targets, self.questions)
 
     @property
     def lost(self) -> int:
@@ -90,16 +88,11 @@ def windows(
             found.append((len(before), first, last, number, part.start))
     table = np.array(found, np.int64).reshape(-1, 5)
     ids = Ragged(rows)
-    shared = _shared(ids, table[:, 0]) if layout.compares else np.zeros(len(ids.flat), bool)
+    shared = np.zeros(len(ids.flat), bool)
+    for begin, before, end in zip(ids.offsets, table[:, 0], ids.offsets[1:]) if layout.compares else ():
+        there = slice(begin + before, end - 1)
+        shared[there] = np.isin(ids.flat[there], ids.flat[begin + 1 : begin + before])
     return Windows(ids, shared, table[:, 0], table[:, 1:3], table[:, 3], table[:, 4])
-
-
-def _shared(ids: Ragged, contexts: np.ndarray) -> np.ndarray:
-    found = np.zeros(len(ids.flat), bool)
-    for n, (begin, end) in enumerate(zip(ids.offsets, ids.offsets[1:])):
-        context = begin + contexts[n]
-        found[context : end - 1] = np.isin(ids.flat[context : end - 1], ids.flat[begin + 1 : context])
-    return found
 
 
 @dataclass(frozen=True)
@@ -111,8 +104,7 @@ class SpanBatch:
     targets_N2: Tensor  # first and last token of the answer, IGNORED where packed windows end and filler begins
     tokens: int  # what the loss is counted in: here, windows
 
-    def to(self, device: torch.device) -> SpanBatch:
-        return to_device(self, device)
+    to = to_device
 
 
 def make_batch(data: Windows, rows: np.ndarray, packed: bool = False) -> SpanBatch:

@@ -14,19 +14,17 @@ more context on its shorter side: up to the middle of what they share it is the 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from regard.core.packing import IGNORED, Packing, Words, fill_up, round_up, to_device
 from regard.data.batching.labelled import SpecialTokens
-from regard.data.batching.pairs import Ragged, TextBatches, pad_rows
+from regard.data.batching.pairs import Ragged, TextBatches, digest, pad_rows
 from regard.text.tokenizer import Tokenizer
 
 
@@ -43,8 +41,12 @@ class WordReader:
 
         All the latter, one after the other, are the words of the sentences in their order.
         """
-        room = self.window - 2
-        pieces = self._pieces(sorted({word for words in sentences for word in words}), room // LARGEST)
+        room, unknown = self.window - 2, self.tokenizer.roles.unk
+        known = sorted({word for words in sentences for word in words})
+        spaced = [f" {word}" for word in known] if self.tokenizer.decodes("ByteLevel") else known
+        nothing = [self.marks.end if unknown is None else unknown]
+        # Each word is encoded once; one that would fill a window keeps its first tokens.
+        pieces = {word: ids[: room // LARGEST] or nothing for word, ids in zip(known, self.tokenizer.encode_batch(spaced))}
         rows, places = list[list[int]](), list[np.ndarray]()
         for words in sentences:
             cut = [pieces[word] for word in words]
@@ -54,13 +56,6 @@ class WordReader:
                 rows.append([self.marks.start, *(i for ids in cut[first:last] for i in ids), self.marks.end])
                 places.append(1 + starts[asked:until] - starts[first])
         return Ragged(rows), Ragged(places)  # type: ignore[arg-type]
-
-    def _pieces(self, words: list[str], most: int) -> dict[str, list[int]]:
-        """Encode each word once; a word that would fill a window keeps its first tokens."""
-        spaced = [f" {word}" for word in words] if self.tokenizer.decodes("ByteLevel") else words
-        unknown = self.tokenizer.roles.unk
-        nothing = [self.marks.end if unknown is None else unknown]
-        return {word: ids[:most] or nothing for word, ids in zip(words, self.tokenizer.encode_batch(spaced))}
 
 
 @dataclass(frozen=True)
@@ -82,8 +77,7 @@ class TaggedTexts:
         return len(self.places.flat)
 
     def digest(self) -> str:
-        parts = (part for ragged in (self.ids, self.places, self.tags) for part in (ragged.offsets, ragged.flat))
-        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+        return digest(self.ids, self.places, self.tags)
 
 
 @dataclass(frozen=True)
@@ -94,8 +88,7 @@ class TaggedBatch:
     tags_W: Tensor  # IGNORED where packed words end and filler begins
     tokens: int  # what the loss is counted in: here, words
 
-    def to(self, device: torch.device) -> TaggedBatch:
-        return to_device(self, device)
+    to = to_device
 
 
 def make_batch(data: TaggedTexts, rows: np.ndarray, packed: bool = False) -> TaggedBatch:

@@ -30,11 +30,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from regard.core.atomic import flush_file, flush_folder
 from regard.core.errors import UserError
 from regard.core.files import open_append
-from regard.data.builtin.python_reference import describe_reference
+from regard.data.builtin import describe_reference
 from regard.data.sources.text import Part, files, parts
-from regard.text.pretokenize import LONGEST
+from regard.text.kinds import LONGEST
 from regard.text.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -128,9 +129,9 @@ def _write(path: Path, encoded: Iterator[Encoded], dtype: np.dtype, about: dict[
         counted = {"tokens": tokens, "documents": documents, "bytes": size, "sha256": digest.hexdigest(), "dtype": dtype.name}
         drafts[".json"].write_text(json.dumps(counted | about, indent=1, ensure_ascii=False), "utf-8")
         for suffix, draft in drafts.items():
-            _flush(draft)
+            flush_file(draft)
             draft.replace(path.with_suffix(suffix))
-        _flush(path.parent)
+        flush_folder(path.parent)
     finally:
         for draft in drafts.values():
             draft.unlink(missing_ok=True)
@@ -146,14 +147,6 @@ def _watched(encoded: Iterator[Encoded], say: Callable[[str], None]) -> Iterator
         if (now := time.perf_counter()) - said >= SAY_EVERY:
             said = now
             say(f"tokenising: {size / 1e6:,.0f} MB of text, {tokens:,} tokens, {size / 1e6 / (now - began):.1f} MB a second")
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager
@@ -193,7 +186,7 @@ class Encoded(NamedTuple):
 
 def encode_parts(parts: Iterator[Part], encode: Encode, eos: int | None, dtype: np.dtype) -> Iterator[Encoded]:
     """Encode documents, each followed by `eos` if there is one."""
-    threads = _processors()
+    threads = processors()
     waiting: deque[Future[Encoded]] = deque()
     with ThreadPoolExecutor(threads, "tokenise") as pool:
         for batch in _batches(parts):
@@ -227,6 +220,6 @@ def _encode(batch: list[Part], encode: Encode, eos: int | None, dtype: np.dtype)
     return Encoded(ids, ends, sum(len(part.text.encode()) for part in batch))
 
 
-def _processors() -> int:
+def processors() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

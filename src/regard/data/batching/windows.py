@@ -31,8 +31,7 @@ class WindowBatch:
     tokens: int
     documents: Packing | Pieces | None = None
 
-    def to(self, device: torch.device) -> WindowBatch:
-        return to_device(self, device)
+    to = to_device
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ A scene as pixels, on paper that is never quite the same: its grey, the tint of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from itertools import count, islice, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -108,18 +108,17 @@ def scenes(split: str, size: int | None = None, seed: int = SEED) -> list[Scene]
     """Return the first `size` scenes of a split, by default all."""
     if split not in SIZES:
         raise UserError(f"builtin:scenes has no split {split!r}{nearest(split, SIZES)}")
-    return list(islice(_of_split(split, seed), SIZES[split] if size is None else size))
+    return [_scene(number, split, seed) for number in range(SIZES[split] if size is None else size)]
 
 
-def _of_split(split: str, seed: int) -> Iterator[Scene]:
-    for number in count():
-        random = generator(seed, f"scenes/{split}", number)
-        groups, relation = _content(random, split)
-        places = _above(groups, random) if relation else [_chosen(groups[0].count, random, SLOTS)]
-        if relation == "left of":
-            places = [[(column, row) for row, column in group] for group in places]
-        boxes = tuple(tuple(_box(row, column, random) for row, column in group) for group in places)
-        yield Scene(number, seed, groups, relation, boxes)
+def _scene(number: int, split: str, seed: int) -> Scene:
+    random = generator(seed, f"scenes/{split}", number)
+    groups, relation = _content(random, split)
+    places = _above(groups, random) if relation else [_chosen(groups[0].count, random, SLOTS)]
+    if relation == "left of":
+        places = [[(column, row) for row, column in group] for group in places]
+    boxes = tuple(tuple(_box(row, column, random) for row, column in group) for group in places)
+    return Scene(number, seed, groups, relation, boxes)
 
 
 def _content(random: np.random.Generator, split: str) -> tuple[tuple[Group, ...], str]:
@@ -128,17 +127,14 @@ def _content(random: np.random.Generator, split: str) -> tuple[tuple[Group, ...]
     while True:
         first, second, relation = _group(random), _group(random), tuple(OPPOSITE)[random.integers(len(OPPOSITE))]
         differ = (first.colour, first.shape) != (second.colour, second.shape)
-        if differ and _part(first, relation, second) in PARTS[split]:
+        part = blake2b(f"{first} {relation} {second}".encode(), digest_size=8).digest()[0] % 10
+        if differ and part in PARTS[split]:
             return (first, second), relation
 
 
 def _group(random: np.random.Generator) -> Group:
     count, colour, shape = (int(random.integers(len(choices))) for choices in (COUNTS, COLOURS, SHAPES))
     return Group(count + 1, COLOURS[colour], SHAPES[shape])
-
-
-def _part(first: Group, relation: str, second: Group) -> int:
-    return blake2b(f"{first} {relation} {second}".encode(), digest_size=8).digest()[0] % 10
 
 
 Places = list[tuple[int, int]]  # rows and columns
@@ -184,24 +180,20 @@ def draw(scene: Scene, side: int) -> np.ndarray:
     for group, boxes in zip(scene.groups, scene.boxes):
         for box in boxes:
             paint = _colour(np.array(PAINT[group.colour]) + random.uniform(-TINT, TINT, 3))
-            _draw(pen, group.shape, [FINER * side * share for share in box], paint)
+            left, top, right, bottom = (FINER * side * share for share in box)
+            match group.shape:
+                case "circle":
+                    pen.ellipse((left, top, right, bottom), fill=paint)
+                case "square":
+                    pen.rectangle((left, top, right, bottom), fill=paint)
+                case "triangle":
+                    pen.polygon([(left, bottom), (right, bottom), ((left + right) / 2, top)], fill=paint)
     grain = GRAIN * random.standard_normal((side, side, 1), np.float32)
     return (np.asarray(picture.reduce(FINER)) + grain).clip(0, 255).astype(np.uint8)
 
 
 def draw_all(scenes: Sequence[Scene], side: int) -> np.ndarray:
     return np.stack([draw(scene, side) for scene in scenes])
-
-
-def _draw(pen: ImageDraw.ImageDraw, shape: str, box: list[float], paint: tuple[int, int, int]) -> None:
-    left, top, right, bottom = Box(*box)
-    match shape:
-        case "circle":
-            pen.ellipse((left, top, right, bottom), fill=paint)
-        case "square":
-            pen.rectangle((left, top, right, bottom), fill=paint)
-        case "triangle":
-            pen.polygon([(left, bottom), (right, bottom), ((left + right) / 2, top)], fill=paint)
 
 
 def _colour(rgb: np.ndarray) -> tuple[int, int, int]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b, sha256
 from itertools import count, cycle
@@ -32,7 +32,7 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.core.rng import generator
-from regard.data.batching.token_cache import cache_folder
+from regard.data.batching.token_cache import cache_folder, processors
 
 PARTS = {"train": range(8), "valid": range(8, 9), "test": range(9, 10)}  # of ten, by the hash
 IN_VAIN = 50  # chunks without a single new sequence: there are hardly more
@@ -99,8 +99,12 @@ class Generator(NamedTuple):
 
     name: str
     draw: Callable[[Any, np.random.Generator], SequenceArrays]
-    parted: bool  # by a hash; else every split has a stream of chunks of its own
+    settings: type
+    symbols: tuple[str, ...]
+    labels: tuple[str, ...]
+    sizes: Mapping[str, int]  # of the splits
     rate: int  # sequences a second, about
+    parted: bool = True  # by a hash; else every split has a stream of chunks of its own
 
     def chunk(self, settings: Any, split: str, seed: int, number: int) -> SequenceArrays:
         return self.draw(settings, generator(seed, self.name if self.parted else f"{self.name}/{split}", number))
@@ -197,16 +201,11 @@ def main() -> None:
     asked = parse_request(entry)
     try:
         for number in count(first, among):
-            chunk = SETS[asked.name].generator.chunk(asked.settings, asked.split, asked.seed, number)
+            chunk = SETS[asked.name].chunk(asked.settings, asked.split, asked.seed, number)
             sys.stdout.buffer.write(to_bytes(chunk))
             sys.stdout.buffer.flush()
     except BrokenPipeError:
         os._exit(0)  # the reader has closed the pipe, and nothing is left to tidy up
-
-
-def processors() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 FORMAT = 2  # raised whenever a generator draws other sequences than before

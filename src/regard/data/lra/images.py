@@ -21,7 +21,7 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.core.files import GIB, MIB, open_regular, read_bounded, refuse_bomb
-from regard.data.lra.sequences import Sequences
+from regard.data.lra import Sequences
 from regard.data.sources.files import ARCHIVES, archive_members, is_archive
 
 GREYS = tuple(map(str, range(256)))
@@ -34,33 +34,22 @@ WEIGHTS = np.array([0.299, 0.587, 0.114])
 
 def is_pictures(entry: str) -> bool:
     """Return True if the entry names images and not texts, judging by its name alone."""
-    path, name = Path(_path(entry)).expanduser(), _path(entry).lower()
-    return name.endswith((*ARCHIVES, ".bin", ".npz")) or (":" not in entry and path.is_dir())
+    name = entry.partition("@side=")[0]
+    return name.lower().endswith((*ARCHIVES, ".bin", ".npz")) or (":" not in entry and Path(name).expanduser().is_dir())
 
 
 def read_pictures(entry: str, limit: int | None = None) -> Sequences:
-    path, side = Path(_path(entry)).expanduser(), _side(entry)
-    if path.is_dir():
-        images, labels, names = _labelled(path, _in_folder(path), side)
+    name, given, value = entry.partition("@side=")
+    if given and not (value.isascii() and value.isdecimal() and 1 <= int(value[:6]) <= 1024):
+        raise UserError(f"{entry}: @side={value} must be a whole number of pixels from 1 to 1024, such as @side=32.")
+    path, side = Path(name).expanduser(), int(value) if given else None
+    if path.is_dir() or is_archive(path):
+        images, labels, names = _labelled(path, _in_folder(path) if path.is_dir() else _in_archive(path), side)
     else:
-        if is_archive(path):
-            images, labels, names = _labelled(path, _in_archive(path), side)
-        else:
-            images, labels, names = _cifar(path, side) if path.name.lower().endswith(".bin") else _arrays(path, side)
+        images, labels, names = _cifar(path, side) if path.name.lower().endswith(".bin") else _arrays(path, side)
     images, labels = images[:limit], labels[:limit]
     lengths = np.full(len(images), images[0].size)
     return Sequences(GREYS, images.reshape(-1), lengths, names, labels, entry)
-
-
-def _path(entry: str) -> str:
-    return entry.partition("@side=")[0]
-
-
-def _side(entry: str) -> int | None:
-    _, given, value = entry.partition("@side=")
-    if given and not (value.isascii() and value.isdecimal() and 1 <= int(value[:6]) <= 1024):
-        raise UserError(f"{entry}: @side={value} must be a whole number of pixels from 1 to 1024, such as @side=32.")
-    return int(value) if given else None
 
 
 def grey(images: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -92,11 +93,7 @@ def pictures_of(style: Style, count: int, random: np.random.Generator) -> tuple[
     snakes = list[np.ndarray]()
     for number in range(2 + style.short):
         dashes = style.long_dashes if number < 2 else style.short_dashes
-        begin = (
-            _beside(snakes[0][:, 0, 0], style.apart)
-            if number == 1
-            else _inside(style, style.margin if number else 2 * style.apart)
-        )
+        begin = partial(_begin, style, number, snakes[0][:, 0, 0] if snakes else None)
         snake, grown = _snake(style, dashes, begin, taken, alive, random)
         snakes.append(snake)
         alive &= grown
@@ -114,16 +111,13 @@ def pictures_of(style: Style, count: int, random: np.random.Generator) -> tuple[
 Begin = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # of these pictures, where a snake begins
 
 
-def _inside(style: Style, margin: float) -> Begin:
-    return lambda which, random: random.uniform(margin, style.side - margin, (len(which), 2))
-
-
-def _beside(points_N2: np.ndarray, apart: float) -> Begin:
-    def begin(which: np.ndarray, random: np.random.Generator) -> np.ndarray:
+def _begin(style: Style, number: int, first_N2: np.ndarray | None, which: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Return where snake `number` begins: the second one beside the first, the others anywhere inside the picture."""
+    if number == 1 and first_N2 is not None:
         way = random.uniform(0, 2 * np.pi, len(which))
-        return points_N2[which] + apart * np.stack([np.sin(way), np.cos(way)], -1)
-
-    return begin
+        return first_N2[which] + style.apart * np.stack([np.sin(way), np.cos(way)], -1)
+    margin = style.margin if number else 2 * style.apart
+    return random.uniform(margin, style.side - margin, (len(which), 2))
 
 
 def _snake(

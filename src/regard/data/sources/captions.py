@@ -27,7 +27,7 @@ from PIL import Image
 
 from regard.core.errors import UserError
 from regard.data.builtin.scenes import SIZES, Scene, draw, draw_all, scenes
-from regard.data.sources.files import numbered_lines
+from regard.data.sources.files import JSON_LINES, numbered_lines, suffix_of
 from regard.data.sources.images import read_image, read_images, read_named
 from regard.data.sources.records import Record, is_csv, json_records, separator_hint, table_rows, text_of
 
@@ -139,7 +139,7 @@ def _chosen(path: Path, entry: str, choices: Sequence[str]) -> Iterator[Captione
         raise UserError(f"{entry}: behind an @ stands KEY=VALUE, such as @split=train or @names=train.txt.")
     names = wanted.pop("names", None)
     listed = None if names is None else {line.strip() for _, line in numbered_lines(Path(names).expanduser())}
-    lines = path.name.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson"))
+    lines = suffix_of(path) in JSON_LINES
     if wanted and not lines:
         raise UserError(
             f"{entry}: @{next(iter(wanted))} chooses by a key of JSON lines, and {path} is a table; give @names=FILE."
@@ -150,7 +150,7 @@ def _chosen(path: Path, entry: str, choices: Sequence[str]) -> Iterator[Captione
 
 
 def _from_json(path: Path, wanted: dict[str, str]) -> Iterator[Captioned]:
-    for record in json_records(path, EXAMPLE):
+    for record in json_records(path, (), EXAMPLE):
         if all(str(record[1].get(key)) == value for key, value in wanted.items()):
             name = text_of(record, "image", f"the key image, as in {EXAMPLE}")
             yield Captioned(name, _texts(record), record[0])

@@ -116,10 +116,13 @@ def texts_in_table(path: Path, columns: tuple[str, ...], texts: int) -> Texts:
         _must_be_texts_first(place, [first, *below], numbers, count)
         return Texts(numbers[:count])
     shown = ", ".join(value[:20] for value in first[:SHOWN])
-    advised = _to_type(first if headed else numbers, below if headed else [first, *below], count)
+    header, given = (first, below) if headed else (numbers, [first, *below])
+    # A label that is not needed may have any name.
+    advised = suggest_columns(header, given, count) or suggest_columns([*header, "label"], [[*row, ""] for row in given], count)
+    setting = columns_setting(advised or (*("TEXT", "SECOND")[:count], "LABEL"))
     raise UserError(
         f"{place}: columns found: {len(first)} ({shown}), expected: {count}, or one more for a label. Type the names of their "
-        f"columns, with one for the label behind them, such as {advised}."
+        f"columns, with one for the label behind them, such as {setting}."
         f"{separator_hint(path)}"
     )
 
@@ -133,12 +136,6 @@ def _must_be_texts_first(place: str, rows: Rows, numbers: tuple[str, ...], count
         what = "numbers the rows" if counted else f"has {len(set(front)):,} values in {len(front):,} rows, as labels do"
         advised = columns_setting((*numbers[1:], numbers[0]))
         raise UserError(f"{place}: column '0' {what}, and is no text. If the texts come behind it, type {advised}.")
-
-
-def _to_type(header: Sequence[str], rows: Rows, count: int) -> str:
-    """Return a setting to suggest; a label that is not needed may have any name."""
-    advised = suggest_columns(header, rows, count) or suggest_columns([*header, "label"], [[*row, ""] for row in rows], count)
-    return columns_setting(advised or (*("TEXT", "SECOND")[:count], "LABEL"))
 
 
 def _numbers(place: str, first: Sequence[str], below: Rows, guess: Choice, otherwise: str) -> tuple[str, ...]:
@@ -170,7 +167,9 @@ def _must_have_no_header(place: str, first: Sequence[str], below: Rows, numbers:
     alike = len(different) < len(labels) or all(map(is_number, different))
     if len(different) > 1 and name not in different and not is_number(name) and alike:
         by_number = ",".join((*numbers[1:], numbers[0]) if swapped else numbers)
-        advised = suggest_columns(first, below, sum(not numbers_rows(*both) for both in _columns(first, whole)) - 1)
+        advised = suggest_columns(
+            first, below, sum(not numbers_rows(name, [row[n] for row in whole]) for n, name in enumerate(first)) - 1
+        )
         raise UserError(
             f"{place} looks like a header: its label {name[:40]!r} is nowhere else. Choose by its names, "
             f"{columns_setting(advised or first)}; or, if it is an example, by numbers, data.columns={by_number}."
@@ -224,10 +223,6 @@ def _unsure(place: str, what: str, names: Sequence[str], rows: Rows, guess: Choi
 
 def _names(first: Sequence[str]) -> list[str]:
     return [name for name in first if is_name(name)]
-
-
-def _columns(first: Sequence[str], rows: Rows) -> list[tuple[str, list[str]]]:
-    return [(name, [row[n] for row in rows]) for n, name in enumerate(first)]
 
 
 def _few(values: Sequence[str]) -> bool:

@@ -24,18 +24,18 @@ def words(name: str) -> list[str]:
 
 
 TEXTS = frozenset(
-    words(
+    str.split(
         "text texts sentence sentences review content comment tweet message body document post question utterance title headline "
         "description phrase passage string query email article summary abstract premise hypothesis"
     )
 )
 LABELS = frozenset(
-    words(
+    str.split(
         "label labels sentiment class category target score rating stars polarity quality similarity relatedness duplicate gold "
         "intent emotion topic judgment grade acceptability entailment"
     )
 )
-IDS = frozenset(words("id ids idx index guid uid uuid key nr no number row qid pairid promptid"))
+IDS = frozenset(str.split("id ids idx index guid uid uuid key nr no number row qid pairid promptid"))
 FIRST_OF_LABELS = ("gold_label", "label")  # what counts where several columns could be the label
 TOGETHER = (
     ("premise", "hypothesis"),
@@ -59,7 +59,7 @@ SIDES = (
     ("question", "answer"),
 )
 LANGUAGES = frozenset(
-    words(
+    str.split(
         "ar bg ca cs da de el en eo es et eu fa fi fr ga he hi hr hu is it ja ko lt lv mk nl pl pt ro ru sk sl sq sr sv ta th tr "
         "uk ur vi zh arabic catalan chinese croatian czech danish dutch english estonian finnish french german greek hebrew "
         "hindi hungarian icelandic indonesian irish italian japanese korean latvian lithuanian norwegian persian polish "
@@ -134,11 +134,9 @@ def is_header(first: Sequence[str], below: Rows, chosen: Sequence[str]) -> bool:
     if len(set(first)) < len(first) or any(len(name) > LONGEST_NAME for name in first):
         return False
     columns = [number for number, name in enumerate(first) if name in chosen]
-    return not any(len(row) > column and _alike(row[column], first[column]) for column in columns for row in below)
-
-
-def _alike(cell: str, name: str) -> bool:
-    return len(cell) <= LONGEST_NAME and words(cell) == words(name)
+    named = {number: words(first[number]) for number in columns}
+    cells = ((number, row[number]) for number in columns for row in below if len(row) > number)
+    return not any(len(cell) <= LONGEST_NAME and words(cell) == named[number] for number, cell in cells)
 
 
 def is_header_of_texts(first: Sequence[str], below: Rows, chosen: Sequence[str]) -> bool:

@@ -57,23 +57,11 @@ class Column(NamedTuple):
 class _Row(NamedTuple):
     line: int
     number: str
+    form: str
+    head: str
+    relation: str
+    spaced: bool
     cells: list[str]
-
-    @property
-    def form(self) -> str:
-        return self.cells[1]
-
-    @property
-    def head(self) -> str:
-        return self.cells[6]
-
-    @property
-    def relation(self) -> str:
-        return self.cells[7]
-
-    @property
-    def spaced(self) -> bool:
-        return "SpaceAfter=No" not in self.cells[9].split("|")
 
 
 def read_conllu(path: Path, limit: int | None = None) -> list[Parsed]:
@@ -82,7 +70,7 @@ def read_conllu(path: Path, limit: int | None = None) -> list[Parsed]:
     must_be_file(path)
     if not is_conllu(path):
         raise UserError(f"{path} must end in .conllu (or .conllu.gz), the format of dependency trees; give such a file.")
-    found = list(islice(_sentences(path), limit))
+    found = list(islice((_parsed(path, rows) for _, rows in _blocks(path)), limit))
     if not found:
         raise UserError(f"{path} has no sentences: all of its lines are comments. Give a file with words in it.")
     return found
@@ -113,10 +101,6 @@ def _number_of(path: Path, name: str) -> int:
     return NAMES.index(name.lower())
 
 
-def _sentences(path: Path) -> Iterator[Parsed]:
-    return (_parsed(path, rows) for _, rows in _blocks(path))
-
-
 def _blocks(path: Path) -> Iterator[tuple[int, list[_Row]]]:
     """Yield the lines of each sentence without comments, and the number of its document."""
     rows, document = list[_Row](), 0
@@ -138,12 +122,12 @@ def _row(path: Path, line: int, text: str) -> _Row:
             f"{path}, line {line}: columns found: {len(cells)}, expected: {len(NAMES)} with tabs between them, as CoNLL-U has "
             "them. Give a file of a treebank, such as one of Universal Dependencies."
         )
-    number, form = cells[:2]
+    number, form, *_, head, relation, _, other = cells
     if not NUMBER.fullmatch(number):
         raise UserError(f"{path}, line {line}: {number!r} is no number of a word; expected 1, 2, ..., 1-2 or 8.1.")
     if not form.strip():
         raise UserError(f"{path}, line {line}: the word is empty. Fill in the second column, or take the line out.")
-    return _Row(line, number, cells)
+    return _Row(line, number, form, head, relation, "SpaceAfter=No" not in other.split("|"), cells)
 
 
 def _words(path: Path, rows: list[_Row]) -> list[_Row]:
@@ -160,25 +144,22 @@ def _words(path: Path, rows: list[_Row]) -> list[_Row]:
 def _parsed(path: Path, rows: list[_Row]) -> Parsed:
     words = _words(path, rows)
     for row in words:
-        _must_be_head(path, row, len(words))
+        if not row.head.isdecimal() or not row.relation.strip("_ "):
+            raise UserError(
+                f"{path}, line {row.line}: {row.form!r} has the head {row.head!r} and the relation {row.relation!r}; expected a "
+                "number and a name. Give a file that was parsed."
+            )
+        if int(row.head) > len(words) or int(row.head) == int(row.number):
+            raise UserError(
+                f"{path}, line {row.line}: the head of {row.form!r} is word {row.head}, but words go to {len(words)}, and "
+                "none is its own."
+            )
     text, spans = _spelled(path, rows)
     found = [
         Word(row.form, *span, int(row.head) - 1 if int(row.head) else ROOT, row.relation.partition(":")[0])
         for row, span in zip(words, spans)
     ]
     return Parsed(text, tuple(found), f"{path}, line {rows[0].line}")
-
-
-def _must_be_head(path: Path, row: _Row, count: int) -> None:
-    if not row.head.isdecimal() or not row.relation.strip("_ "):
-        raise UserError(
-            f"{path}, line {row.line}: {row.form!r} has the head {row.head!r} and the relation {row.relation!r}; expected a "
-            "number and a name. Give a file that was parsed."
-        )
-    if int(row.head) > count or int(row.head) == int(row.number):
-        raise UserError(
-            f"{path}, line {row.line}: the head of {row.form!r} is word {row.head}, but words go to {count}, and none is its own."
-        )
 
 
 def _spelled(path: Path, rows: list[_Row]) -> tuple[str, list[tuple[int, int]]]:

@@ -25,13 +25,12 @@ from typing import NamedTuple
 from regard.core.errors import UserError, nearest
 from regard.data.builtin import read_builtin
 from regard.data.sources import Pair
-from regard.data.sources.files import must_be_file, numbered_lines
-from regard.data.sources.records import Record, hub_records, json_records
+from regard.data.sources.files import JSON_LINES, must_be_file, numbered_lines, suffix_of
+from regard.data.sources.records import Record, hub_records, json_records, refuse_half_characters
 from regard.text.specials import TURN_END
 
 BUILTIN = ("smalltalk",)
 LISTS = ("turns", "dialog", "utterances")  # what a list of turns is called
-JSON_LINES = (".jsonl", ".ndjson")
 EXAMPLE = '{"turns": ["hi", "hello"]}'
 
 
@@ -59,8 +58,8 @@ def _dialogues(entry: str) -> Iterator[Dialogue]:
         return map(_listed, hub_records(entry))
     path = Path(entry).expanduser()
     must_be_file(path)
-    if Path(path.name.lower().removesuffix(".gz")).suffix in JSON_LINES:
-        return map(_listed, json_records(path, EXAMPLE))
+    if suffix_of(path) in JSON_LINES:
+        return map(_listed, json_records(path, (), EXAMPLE))
     return (Dialogue(_written(line, f"{path}, line {n}"), f"{path}, line {n}") for n, line in numbered_lines(path))
 
 
@@ -104,10 +103,7 @@ def _checked(text: str, place: str, number: int) -> str:
         raise UserError(f"{place}: turn {number} is empty. Fill it in, or take it out with its mark.")
     if TURN_END in found:
         raise UserError(f"{place}: turn {number} holds {TURN_END}, which ends turns. Make two turns of it.")
-    try:
-        found.encode()
-    except UnicodeEncodeError:
-        raise UserError(f"{place}: turn {number} holds half a character (a lone surrogate). Take it out.") from None
+    refuse_half_characters(found, f"{place}: turn {number}")
     return found
 
 

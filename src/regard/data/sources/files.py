@@ -25,6 +25,7 @@ UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 BLOCK = MIB
 LONGEST = 16 * MIB  # bytes of a line: the longest books have some five million characters
+JSON_LINES = (".jsonl", ".ndjson")
 BLANKS = 100_000  # runs of lines of white space that are held back
 
 
@@ -33,7 +34,13 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     given = 0  # up to this line
     blanks: list[tuple[str, int]] = []  # and how often each comes: held back until a line with text shows that the file goes on
     for number, content in enumerate(_lines(path), start=1):
-        line = _decode(content, path, number) if content else ""
+        line = ""
+        if content:
+            _refuse_nul(content, path, number)
+            try:
+                line = content.decode().removesuffix("\r")
+            except UnicodeDecodeError as error:
+                raise _not_utf8(path, number, 0, error) from error
         if not line.strip():
             _count(blanks, line, path, number)
             continue
@@ -88,6 +95,11 @@ def text_blocks(path: Path, size: int) -> Iterator[str]:
         done = len(content) - content.rfind(b"\n") - 1 if b"\n" in content else done + len(content)
 
 
+def suffix_of(path: Path) -> str:
+    """Return the suffix in small letters, that before .gz where a file is gzipped."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
 def must_be_file(path: Path) -> None:
     """Refuse a path that is no file, before any work is done."""
     open_regular(path).close()
@@ -98,23 +110,11 @@ def _contents(path: Path, read: Callable[[BufferedIOBase], bytes]) -> Iterator[b
     try:
         with open_maybe_gzipped(path) as file:
             for number, content in enumerate(iter(partial(read, file), b"")):
-                yield content if number else _without_mark(content, path)
+                if not number and content.startswith(UTF16_MARKS):
+                    raise UserError(f"{path}, line 1: this is UTF-16, but UTF-8 is needed. Type: iconv -f UTF-16 -t UTF-8 {path}")
+                yield content if number else content.removeprefix(UTF8_MARK)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}. Check who may read it.") from error
-
-
-def _without_mark(content: bytes, path: Path) -> bytes:
-    if content.startswith(UTF16_MARKS):
-        raise UserError(f"{path}, line 1: this is UTF-16, but UTF-8 is needed. Type: iconv -f UTF-16 -t UTF-8 {path}")
-    return content.removeprefix(UTF8_MARK)
-
-
-def _decode(content: bytes, path: Path, number: int) -> str:
-    _refuse_nul(content, path, number)
-    try:
-        return content.decode().removesuffix("\r")
-    except UnicodeDecodeError as error:
-        raise _not_utf8(path, number, 0, error) from error
 
 
 def _refuse_nul(content: bytes, path: Path, number: int) -> None:

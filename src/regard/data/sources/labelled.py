@@ -36,17 +36,16 @@ from typing import NamedTuple
 
 from regard.core.errors import UserError
 from regard.data.builtin import read_builtin
-from regard.data.lra import SETS, generate_sequences, is_generated
+from regard.data.lra import SETS, concatenate, generate_sequences, is_generated
 from regard.data.lra.images import is_pictures, read_pictures
-from regard.data.lra.sequences import Sequences, concatenate
 from regard.data.sources.column_choice import LISTED, NAMED, ColumnChoice, Texts, in_records, in_table, texts_in_table
 from regard.data.sources.columns import is_header, labelled_columns, role
-from regard.data.sources.files import must_be_file, numbered_lines
-from regard.data.sources.records import Record, Row, hub_records, json_records, table_records, table_rows, text_of
-from regard.text.sentences import SENTENCE_END
+from regard.data.sources.files import JSON_LINES, must_be_file, numbered_lines, suffix_of
+from regard.data.sources.records import Record, Row, at_least_one, hub_records, json_records, table_records, table_rows, text_of
+from regard.text.offsets import SENTENCE_END
 
 BUILTIN = ("remarks", "reviews", "inference", "similarity")
-TABLES, JSON_LINES = (".tsv", ".csv"), (".jsonl", ".ndjson")
+TABLES = (".tsv", ".csv")
 PLAIN = ".txt"  # any text; a table if its columns are known
 CHOOSE = "data.columns=TEXT,LABEL or data.columns=TEXT,SECOND,LABEL"
 
@@ -75,10 +74,13 @@ class Example(NamedTuple):
 def read_labelled(where: tuple[str, ...], columns: tuple[str, ...] = (), limit: int | None = None) -> Sequence[Example]:
     """Read all examples, or the first `limit`: all texts, all pairs, or all sequences of symbols."""
     if any(map(_is_numbered, where)):
-        return _numbered(where, limit)
-    found = list(islice(chain.from_iterable(_examples(entry, columns) for entry in where), limit))
-    if not found:
-        raise UserError(f"{' and '.join(where)}: there are no texts in it. Give data with at least one.")
+        if others := [entry for entry in where if not _is_numbered(entry)]:
+            raise UserError(
+                f"{others[0]} holds texts, but others of {' and '.join(where)} hold symbols; give them to different runs."
+            )
+        return concatenate([(generate_sequences if is_generated(e) else read_pictures)(e, limit) for e in where], limit)
+    examples = chain.from_iterable(_examples(entry, columns) for entry in where)
+    found = at_least_one(list(islice(examples, limit)), where, "texts")
     for example in found:
         if len(example.texts) != len(found[0].texts):
             raise UserError(
@@ -90,16 +92,6 @@ def read_labelled(where: tuple[str, ...], columns: tuple[str, ...] = (), limit: 
 
 def _is_numbered(entry: str) -> bool:
     return is_generated(entry) or is_pictures(entry)
-
-
-def _numbered(where: tuple[str, ...], limit: int | None) -> Sequences:
-    if others := [entry for entry in where if not _is_numbered(entry)]:
-        raise UserError(
-            f"{others[0]} holds texts, but others of {' and '.join(where)} hold symbols; give them to different runs."
-        )
-    return concatenate(
-        [generate_sequences(entry, limit) if is_generated(entry) else read_pictures(entry, limit) for entry in where], limit
-    )
 
 
 def _kind(example: Example) -> str:
@@ -114,9 +106,9 @@ def choose_columns(entry: str, columns: tuple[str, ...]) -> ColumnChoice | None:
         return in_records(entry, hub_records(entry), columns)
     path = Path(entry).expanduser()
     must_be_file(path)
-    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    suffix = suffix_of(path)
     if _is_json(path):
-        return in_records(f"{path}, line 1", json_records(path, json.dumps(dict.fromkeys(columns or NAMED, "..."))), columns)
+        return in_records(f"{path}, line 1", json_records(path, columns or NAMED), columns)
     if suffix in TABLES or (suffix == PLAIN and (columns or _is_headed(path))):
         return in_table(path, columns)
     raise UserError(
@@ -145,7 +137,7 @@ def _lacks_labels(entry: str, columns: tuple[str, ...]) -> bool:
         return False
     path = Path(entry).expanduser()
     if _is_json(path):
-        records = json_records(path, json.dumps(dict.fromkeys(columns or NAMED, "...")))
+        records = json_records(path, columns or NAMED)
         (first,) = islice(records, 1)
         label, labels = _label_of(tuple(first[1]), columns), chain([first], records)
         return not label or all(_is_no_label(values.get(column_name((place, values), label))) for place, values in labels)
@@ -178,35 +170,27 @@ def _is_headed(path: Path) -> bool:
 
 
 def _is_json(path: Path) -> bool:
-    return path.name.lower().removesuffix(".gz").endswith(JSON_LINES)
+    return suffix_of(path) in JSON_LINES
 
 
 def _examples(entry: str, columns: tuple[str, ...]) -> Iterator[Example]:
-    found = choose_columns(entry, columns)
+    path, found = Path(entry).expanduser(), choose_columns(entry, columns)
     if found is None:
-        return _from_builtin(entry)
+        rows = enumerate(read_builtin(entry, BUILTIN, "labelled texts", SETS), start=1)
+        return (Example(row[0], row[1] if len(row) > 2 else None, row[-1], f"{entry}, text {number}") for number, row in rows)
     if entry.startswith("hf:"):
         records = hub_records(entry)
+    elif _is_json(path):
+        records = json_records(path, found.columns)
     else:
-        records = _records(Path(entry).expanduser(), found)
-    return (_example(record, found.columns) for record in records)
+        records = table_records(path, islice(table_rows(path), found.headed, None), found.columns)
+    return (_example(record, found.columns[:-1], found.columns[-1]) for record in records)
 
 
-def _records(path: Path, found: ColumnChoice) -> Iterator[Record]:
-    if _is_json(path):
-        return json_records(path, json.dumps(dict.fromkeys(found.columns, "...")))
-    return table_records(path, islice(table_rows(path), found.headed, None), found.columns)
-
-
-def _from_builtin(where: str) -> Iterator[Example]:
-    rows = enumerate(read_builtin(where, BUILTIN, "labelled texts", SETS), start=1)
-    return (Example(row[0], row[1] if len(row) > 2 else None, row[-1], f"{where}, text {number}") for number, row in rows)
-
-
-def _example(record: Record, columns: tuple[str, ...]) -> Example:
-    *texts, label = (column_name(record, column) for column in columns)
-    first, *others = (read_cell(record, column) for column in texts)
-    return Example(first, others[0] if others else None, _label(record, label), record[0])
+def _example(record: Record, texts: tuple[str, ...], label: str = "") -> Example:
+    first, *others = (read_cell(record, column_name(record, column)) for column in texts)
+    said = _label(record, column_name(record, label)) if label else NONE
+    return Example(first, others[0] if others else None, said, record[0])
 
 
 def column_name(record: Record, column: str) -> str:
@@ -247,9 +231,8 @@ NONE = ""  # the label
 
 def read_unlabelled(where: tuple[str, ...], columns: tuple[str, ...], texts: int) -> list[Example]:
     """Read texts without labels, `texts` to an example; `columns` are those of labelled data, the label's last."""
-    found = list(chain.from_iterable(_unlabelled_examples(entry, columns[:-1], texts) for entry in where))
-    if not found:
-        raise UserError(f"{' and '.join(where)}: there are no texts in it. Give data with at least one.")
+    examples = chain.from_iterable(_unlabelled_examples(entry, columns[:-1], texts) for entry in where)
+    found = at_least_one(list(examples), where, "texts")
     for example in found:
         if len(example.texts) != texts:
             raise UserError(f"{example.place}: texts found: {len(example.texts)}, expected: {texts}, as in the labelled data.")
@@ -260,17 +243,18 @@ def _unlabelled_examples(entry: str, columns: tuple[str, ...], texts: int) -> It
     if entry.startswith("builtin:"):
         return (Example(example.text, example.second, NONE, example.place) for example in read_labelled((entry,)))
     if entry.startswith("hf:"):
-        return (_unlabelled_example(record, columns or NAMED[:1]) for record in hub_records(entry))
+        return (_example(record, columns or NAMED[:1]) for record in hub_records(entry))
     path = Path(entry).expanduser()
     must_be_file(path)
-    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    suffix = suffix_of(path)
     if suffix == PLAIN:
         return _from_lines(path)
     if suffix in TABLES:
-        return _from_table(path, columns, texts)
+        found = texts_in_table(path, columns, texts)
+        return (_example(record, found.columns) for record in table_records(path, below_header(path, found), found.columns))
     if suffix in JSON_LINES:
         names = columns or NAMED[:1]
-        return (_unlabelled_example(record, names) for record in json_records(path, json.dumps(dict.fromkeys(names, "..."))))
+        return (_example(record, names) for record in json_records(path, names))
     raise UserError(
         f"{path} is neither text nor a table: unlabelled texts come in files named *{', *'.join((PLAIN, *TABLES, *JSON_LINES))} "
         "(or .gz of them). Write a text on each line, and name the file *.txt."
@@ -284,18 +268,6 @@ def _from_lines(path: Path) -> Iterator[Example]:
             yield Example(first, second if tab else None, NONE, f"{path}, line {number}")
 
 
-def _from_table(path: Path, columns: tuple[str, ...], texts: int) -> Iterator[Example]:
-    found = texts_in_table(path, columns, texts)
-    return (
-        _unlabelled_example(record, found.columns) for record in table_records(path, below_header(path, found), found.columns)
-    )
-
-
 def below_header(path: Path, found: Texts) -> Iterator[Row]:
     """Yield the rows of a table without a header that is not needed."""
     return islice(table_rows(path), found.headed, None)
-
-
-def _unlabelled_example(record: Record, columns: tuple[str, ...]) -> Example:
-    first, *others = (read_cell(record, column_name(record, column)) for column in columns)
-    return Example(first, others[0] if others else None, NONE, record[0])

@@ -15,17 +15,26 @@ ignore them, so that one recipe can mix sources.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
+from statistics import fmean
 
 from regard.core.errors import UserError
 from regard.data.builtin import read_builtin
 from regard.data.sources import Pair
 from regard.data.sources.columns import SAMPLE, is_header, pair_columns
-from regard.data.sources.files import must_be_file, numbered_lines
-from regard.data.sources.records import Record, hub_records, json_records, separator_hint, table_records, table_rows, text_of
+from regard.data.sources.files import must_be_file, numbered_lines, suffix_of
+from regard.data.sources.records import (
+    Record,
+    hub_records,
+    json_records,
+    separator_hint,
+    table_records,
+    table_rows,
+    text_of,
+)
 
 Columns = tuple[str, str]
 BUILTIN = ("english-french", "dates")
@@ -37,8 +46,7 @@ def read_pairs(where: tuple[str, ...], columns: Columns | None = None, limit: in
     """Read all pairs, or the first `limit`."""
     if limit is not None and limit < 1:
         raise UserError(f"A limit of {limit} pairs leaves nothing to read. Give 1 or more, or none.")
-    pairs = list(islice(_pairs(where, columns), limit))
-    if not pairs:
+    if not (pairs := list(islice(_pairs(where, columns), limit))):
         raise UserError(f"{' and '.join(where)}: there are no pairs in it. Give data with at least one.")
     return pairs
 
@@ -62,7 +70,7 @@ def _pairs(where: tuple[str, ...], columns: Columns | None) -> Iterator[Pair]:
 def _from_aligned(source: Path, target: Path) -> Iterator[Pair]:
     for path in (source, target):
         must_be_file(path)
-        if _suffix(path) in TABLES:
+        if suffix_of(path) in TABLES:
             raise UserError(
                 f"{path} is a table, which holds both sides, but two files were given: {source} and {target}. Give one table "
                 "alone, or two text files in which line n of one belongs to line n of the other."
@@ -82,27 +90,17 @@ def _from_aligned(source: Path, target: Path) -> Iterator[Pair]:
 
 def _from_table(path: Path, columns: Columns | None) -> Iterator[Pair]:
     must_be_file(path)
-    match _suffix(path):
+    match suffix_of(path):
         case ".tsv" | ".csv":
-            return _from_rows(path, columns)
+            names = columns or header_sides(path) or _two(path)
+            return (_pick(record, names) for record in table_records(path, table_rows(path), names))
         case ".jsonl" | ".ndjson":
-            example = json.dumps(dict.fromkeys(columns or NAMED, "..."))
-            return (_pick(record, columns or NAMED) for record in json_records(path, example))
+            return (_pick(record, columns or NAMED) for record in json_records(path, columns or NAMED))
         case _:
             raise UserError(
                 f"{path} is one file of plain text, but pairs need two: {path},OTHER with line n of one belonging to line n "
                 f"of the other. A file with both sides must be named *{', *'.join(TABLES)}."
             )
-
-
-def _suffix(path: Path) -> str:
-    return Path(path.name.lower().removesuffix(".gz")).suffix
-
-
-def _from_rows(path: Path, columns: Columns | None) -> Iterator[Pair]:
-    names = columns or header_sides(path) or _two(path)
-    for record in table_records(path, table_rows(path), names):
-        yield _pick(record, names)
 
 
 def header_sides(path: Path) -> Columns | None:
@@ -126,7 +124,7 @@ def describe_columns(where: tuple[str, ...], columns: Columns | None) -> list[st
     """Describe which columns were chosen of a table whose columns were not given."""
     if columns or len(where) != 1 or where[0].startswith(("builtin:", "hf:")):
         return []
-    if _suffix(path := Path(where[0]).expanduser()) not in (".tsv", ".csv") or not (found := header_sides(path)):
+    if suffix_of(path := Path(where[0]).expanduser()) not in (".tsv", ".csv") or not (found := header_sides(path)):
         return []
     return [f"{path}: source {found[0]!r}, target {found[1]!r}, by its header. For others: data.columns=SOURCE,TARGET"]
 
@@ -135,19 +133,114 @@ def _pick(record: Record, columns: Columns) -> Pair:
     place, values = record
     inner = values.get("translation")
     values = inner if isinstance(inner, Mapping) else values
-    return Pair(*(_text((place, values), column) for column in columns))
-
-
-def _text(record: Record, column: str) -> str:
-    text = text_of(record, column, "data.columns=NAME,NAME")
-    _must_have_text(text, record[0], f"column {column!r}")
-    return text
+    texts = []
+    for column in columns:
+        texts.append(text_of((place, values), column, "data.columns=NAME,NAME"))
+        _must_have_text(texts[-1], place, f"column {column!r}")
+    return Pair(*texts)
 
 
 def _must_have_text(text: str, place: str, what: str) -> None:
     if not text.strip():
         raise UserError(f"{place}: {what} is empty, but both sides need text. Fill it in, or take it out on both sides.")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise UserError(f"{place}: {what} holds half a character (a lone surrogate). Take it out.") from error
+
+
+LONG = 1000  # characters: some 150 words, more than most sentences and costly to attend over
+LOPSIDED = 5.0  # how many times longer one side is in characters; Chinese to English is about 3
+SHORT = 20  # characters below which the ratio of two lengths says nothing
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Means, maxima, and the pair, counted from 1, that holds the text with the most characters."""
+
+    words_mean: float
+    words_max: int
+    characters_mean: float
+    characters_max: int
+    longest: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.words_mean:.1f} words and {self.characters_mean:.1f} characters on average, at most "
+            f"{self.words_max:,} and {self.characters_max:,} (pair {self.longest:,})"
+        )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """`long` and `lopsided` are pairs counted from 1: for aligned files, the numbers of their lines."""
+
+    name: str
+    pairs: int
+    source: Lengths
+    target: Lengths
+    duplicates: int
+    identical: int
+    long: tuple[int, ...]
+    lopsided: tuple[int, ...]
+
+    def warnings(self) -> list[str]:
+        said = [
+            (self.duplicates, f"{_share(self.duplicates, self.pairs)} repeat an earlier pair"),
+            (self.identical, f"{_share(self.identical, self.pairs)} have a target equal to their source"),
+            (len(self.long), f"{_share(len(self.long), self.pairs)} have a very long side: {_first(self.long)}"),
+            (
+                len(self.lopsided),
+                f"{_share(len(self.lopsided), self.pairs)} have one side many times longer than the other, which may mean "
+                f"that lines have slipped: {_first(self.lopsided)}",
+            ),
+        ]
+        return [sentence for count, sentence in said if count]
+
+    def lines(self) -> list[str]:
+        """Return the summary as lines for the terminal."""
+        return [
+            f"{self.name}: {self.pairs:,} pairs",
+            f"  source: {self.source}",
+            f"  target: {self.target}",
+            *(f"  warning: {sentence}" for sentence in self.warnings()),
+        ]
+
+
+def check_pairs(pairs: Sequence[Pair], name: str, *, long: int = LONG, lopsided: float = LOPSIDED) -> Summary:
+    """Count and measure; `long` is in characters, `lopsided` how many times longer one side may be."""
+    if not pairs:
+        raise UserError(f"{name} has no pairs. Give data with at least one: data.{name}=FILE, or data.{name}=a.en,a.de.")
+
+    def numbers(odd: Callable[[int, int], bool]) -> tuple[int, ...]:
+        return tuple(n for n, pair in enumerate(pairs, start=1) if odd(len(pair.source), len(pair.target)))
+
+    return Summary(
+        name=name,
+        pairs=len(pairs),
+        source=_lengths([pair.source for pair in pairs]),
+        target=_lengths([pair.target for pair in pairs]),
+        duplicates=len(pairs) - len(set(pairs)),
+        identical=sum(pair.source == pair.target for pair in pairs),
+        long=numbers(lambda s, t: max(s, t) > long),
+        lopsided=numbers(lambda s, t: max(s, t) > SHORT and max(s, t) > lopsided * min(s, t)),
+    )
+
+
+def overlap(train: Sequence[Pair], test: Sequence[Pair]) -> int:
+    """Count the test pairs that are also training pairs: a score over those is no evidence of learning."""
+    seen = set(train)
+    return sum(pair in seen for pair in test)
+
+
+def _lengths(texts: list[str]) -> Lengths:
+    words = [len(text.split()) for text in texts]
+    characters = [len(text) for text in texts]
+    most = max(characters)
+    return Lengths(fmean(words), max(words), fmean(characters), most, characters.index(most) + 1)
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count:,} of {of:,} pairs ({count / of:.1%})"
+
+
+def _first(numbers: tuple[int, ...], shown: int = 5) -> str:
+    """Return the first numbers as text: pairs 3, 17, 40, ..."""
+    dots = ", ..." if len(numbers) > shown else ""
+    return f"pair{'s' if len(numbers) > 1 else ''} " + ", ".join(f"{n:,}" for n in numbers[:shown]) + dots

@@ -21,7 +21,6 @@ A start counts characters from 0. Where an answer stands a little beside its sta
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -30,12 +29,12 @@ from typing import Any, NamedTuple
 from regard.core.errors import UserError
 from regard.core.files import GIB, MIB, format_size
 from regard.data.builtin import read_builtin
-from regard.data.sources.files import must_be_file, text_blocks
-from regard.data.sources.records import Record, hub_records, json_records, parse_record, text_of
+from regard.data.sources.files import JSON_LINES, must_be_file, suffix_of, text_blocks
+from regard.data.sources.records import Record, at_least_one, hub_records, json_records, parse_record, text_of
 
 BUILTIN = ("stories",)
 NAMED = ("question", "context", "answers")
-SQUAD, JSON_LINES = (".json",), (".jsonl", ".ndjson")
+SQUAD = (".json",)
 CHOOSE = "data.columns=QUESTION,CONTEXT,ANSWERS"
 BLOCK = MIB
 LARGEST = 2 * GIB  # characters of SQuAD's JSON, which has some forty million
@@ -55,9 +54,7 @@ def read_questions(
     """Read all questions, or the first `limit`."""
     names = columns or NAMED
     records = chain.from_iterable(_records(entry, names) for entry in where)
-    found = [_question(record, names, first) for record in islice(records, limit)]
-    if not found:
-        raise UserError(f"{' and '.join(where)}: there are no questions in it. Give data with at least one.")
+    found = at_least_one([_question(record, names, first) for record in islice(records, limit)], where, "questions")
     seen: dict[str, str] = {}
     for question in found:
         if question.id and seen.setdefault(question.id, question.place) != question.place:
@@ -83,27 +80,21 @@ def _written(record: Record, column: str) -> str:
 
 def _records(entry: str, names: tuple[str, ...]) -> Iterator[Record]:
     if entry.startswith("builtin:"):
-        return _from_builtin(entry, names)
+        rows = ((*row[:2], [{"text": row[2], "start": row[3]}]) for row in read_builtin(entry, BUILTIN, "questions"))
+        return ((f"{entry}, question {number}", dict(zip(names, row))) for number, row in enumerate(rows, start=1))
     if entry.startswith("hf:"):
         return hub_records(entry)
     path = Path(entry).expanduser()
     must_be_file(path)
-    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    suffix = suffix_of(path)
     if suffix in SQUAD:
         return _from_squad(path)
     if suffix in JSON_LINES:
-        return json_records(path, json.dumps(dict.fromkeys(names, "...")))
+        return json_records(path, names)
     raise UserError(
         f"{path} is neither SQuAD's JSON nor JSON lines: questions come in files named *{', *'.join(SQUAD + JSON_LINES)} (or .gz "
         'of them). Write {"question": "...", "context": "...", "answer": "..."} on each line, and name the file *.jsonl.'
     )
-
-
-def _from_builtin(where: str, names: tuple[str, ...]) -> Iterator[Record]:
-    rows = read_builtin(where, BUILTIN, "questions")
-    for number, (question, context, answer, start) in enumerate(rows, start=1):
-        answers = [{"text": answer, "start": start}]
-        yield f"{where}, question {number}", dict(zip(names, (question, context, answers)))
 
 
 def _from_squad(path: Path) -> Iterator[Record]:

@@ -8,22 +8,24 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.core.errors import UserError, nearest
-from regard.data.sources.files import numbered_lines
+from regard.data.sources.files import numbered_lines, suffix_of
 
+T = TypeVar("T")
 Record = tuple[str, Mapping[str, object]]
 HUB = re.compile(r"hf:(?P<name>[^@:]+)(@(?P<config>[^:]+))?(:(?P<split>.+))?")
 
 HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def json_records(path: Path, example: str) -> Iterator[Record]:
-    """Yield the object of each line. `example` shows in errors what a line should look like."""
+def json_records(path: Path, names: Iterable[str], example: str = "") -> Iterator[Record]:
+    """Yield the object of each line. Errors show what a line should look like: `example`, or one with these names."""
+    example = example or json.dumps(dict.fromkeys(names, "..."))
     for number, line in numbered_lines(path):
         place = f"{path}, line {number}"
         record = parse_record(line, place, "Write one whole object on each line.")
@@ -33,16 +35,13 @@ def json_records(path: Path, example: str) -> Iterator[Record]:
 
 
 def parse_record(text: str, place: str, cure: str) -> Any:
-    """Parse JSON and refuse lone surrogates, which no file and no terminal can hold."""
+    """Parse JSON, and refuse half characters in it."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{place}: this is not JSON ({error}). {cure}") from error
     if HALF.search(text):  # two halves may make one character
-        try:
-            json.dumps(found, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise UserError(f"{place}: a text holds half a character (a lone surrogate). Take it out.") from None
+        refuse_half_characters(json.dumps(found, ensure_ascii=False), f"{place}: a text")
     return found
 
 
@@ -63,17 +62,19 @@ def hub_records(where: str) -> Iterator[Record]:
         raise UserError(
             f"{where} could not be opened: {error}. Check name, configuration and split (hf:NAME@CONFIG:SPLIT) and the network."
         ) from error
-    named = _named_lists(rows)
+    # The class names of every column that holds lists of class numbers, such as the tags of a sentence's words.
+    lists = {column: getattr(feature, "feature", None) for column, feature in (getattr(rows, "features", None) or {}).items()}
+    named = {column: names for column, inner in lists.items() if (names := getattr(inner, "names", None))}
     for number, record in enumerate(rows):
         renamed = {column: [names[n] if n in range(len(names)) else n for n in record[column]] for column, names in named.items()}
         yield f"{where}, row {number}", {**record, **renamed}
 
 
-def _named_lists(rows: Any) -> dict[str, list[str]]:
-    """Return the class names of every column that holds lists of class numbers, such as the tags of a sentence's words."""
-    features = getattr(rows, "features", None) or {}
-    lists = {column: getattr(feature, "feature", None) for column, feature in features.items()}
-    return {column: names for column, inner in lists.items() if (names := getattr(inner, "names", None))}
+def at_least_one(found: list[T], where: Sequence[str], what: str) -> list[T]:
+    """Return what was found; nothing is refused."""
+    if not found:
+        raise UserError(f"{' and '.join(where)}: there are no {what} in it. Give data with at least one.")
+    return found
 
 
 def text_of(record: Record, column: str, choose: str) -> str:
@@ -84,11 +85,16 @@ def text_of(record: Record, column: str, choose: str) -> str:
     text = values[column]
     if not isinstance(text, str):
         raise UserError(f"{place}: column {column!r} holds {type(text).__name__}, but text is needed. Put it in quotes.")
+    refuse_half_characters(text, f"{place}: column {column!r}")
+    return text
+
+
+def refuse_half_characters(text: str, what: str) -> None:
+    """Refuse text with a lone surrogate, which no file and no terminal can hold."""
     try:
         text.encode()
-    except UnicodeEncodeError as error:
-        raise UserError(f"{place}: column {column!r} holds half a character (a lone surrogate). Take it out.") from error
-    return text
+    except UnicodeEncodeError:
+        raise UserError(f"{what} holds half a character (a lone surrogate). Take it out.") from None
 
 
 Row = tuple[int, list[str]]  # and the number of its first line
@@ -97,7 +103,8 @@ WIDEST = 10_000  # columns
 
 
 def table_rows(path: Path) -> Iterator[Row]:
-    for number, values in _csv_rows(path) if is_csv(path) else _tsv_rows(path):
+    tsv_rows = ((number, line.split("\t", WIDEST)) for number, line in numbered_lines(path))
+    for number, values in _csv_rows(path) if is_csv(path) else tsv_rows:
         if len(values) > WIDEST:
             raise UserError(
                 f"{path}, line {number}: there are more than {WIDEST:,} columns. Is it a table? Check what parts its columns."
@@ -105,12 +112,8 @@ def table_rows(path: Path) -> Iterator[Row]:
         yield number, values
 
 
-def _tsv_rows(path: Path) -> Iterator[Row]:
-    return ((number, line.split("\t", WIDEST)) for number, line in numbered_lines(path))
-
-
 def is_csv(path: Path) -> bool:
-    return path.name.lower().removesuffix(".gz").endswith(".csv")
+    return suffix_of(path) == ".csv"
 
 
 def table_records(path: Path, rows: Iterator[Row], columns: tuple[str, ...]) -> Iterator[Record]:

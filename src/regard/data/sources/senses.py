@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.core.errors import UserError
+from regard.data.sources.files import JSON_LINES, suffix_of
 from regard.data.sources.records import table_rows
-
-NOT_LINES = (".json", ".jsonl", ".ndjson")
 
 
 class Sentence(NamedTuple):
@@ -28,7 +27,7 @@ class Sentence(NamedTuple):
 def read_sentences(path: Path) -> list[Sentence]:
     """Read the sentences of a file; lines without text are left out."""
     path = path.expanduser()
-    if Path(path.name.lower().removesuffix(".gz")).suffix in NOT_LINES:
+    if suffix_of(path) in (".json", *JSON_LINES):
         raise UserError(f"{path} is JSON, but lines of text are needed: a sentence on each, or a sentence, a tab and its sense.")
     return _checked(_sentence(row, f"{path}, line {number}") for number, row in table_rows(path) if any(map(str.strip, row)))
 

@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 from regard.core.errors import UserError, nearest
 from regard.data.builtin import read_builtin
 from regard.data.sources.conllu import ENDINGS, is_conllu, read_column
-from regard.data.sources.files import must_be_file, numbered_lines
-from regard.data.sources.records import Record, hub_records, json_records
+from regard.data.sources.files import JSON_LINES, must_be_file, numbered_lines, suffix_of
+from regard.data.sources.records import Record, at_least_one, hub_records, json_records
 
 BUILTIN = ("dispatches",)
 NAMED = ("words", "tags")
-COLUMNS, JSON_LINES = (".txt", ".conll", ".bio", ".iob", ".tsv"), (".jsonl", ".ndjson")
+COLUMNS = (".txt", ".conll", ".bio", ".iob", ".tsv")
 DOCUMENT = "-DOCSTART-"
 CHOOSE = "data.columns=WORDS,TAGS"
 
@@ -52,20 +52,19 @@ class TaggedSentence(NamedTuple):
 
 def read_tagged(where: tuple[str, ...], columns: tuple[str, ...] = (), limit: int | None = None) -> list[TaggedSentence]:
     """Read all sentences, or the first `limit`, with their tags as written."""
-    found = list(islice(chain.from_iterable(_sentences(entry, columns) for entry in where), limit))
-    if not found:
-        raise UserError(f"{' and '.join(where)}: there are no sentences in it. Give data with at least one.")
-    return found
+    found = chain.from_iterable(_sentences(entry, columns) for entry in where)
+    return at_least_one(list(islice(found, limit)), where, "sentences")
 
 
 def _sentences(entry: str, columns: tuple[str, ...]) -> Iterator[TaggedSentence]:
     if entry.startswith("builtin:"):
-        return _from_builtin(entry)
+        rows = enumerate(read_builtin(entry, BUILTIN, "tagged sentences"), start=1)
+        return (TaggedSentence(tuple(w.split()), tuple(t.split()), f"{entry}, sentence {n}") for n, (w, t) in rows)
     if entry.startswith("hf:"):
         return (_from_record(record, columns or NAMED) for record in hub_records(entry))
     path = Path(entry).expanduser()
     must_be_file(path)
-    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    suffix = suffix_of(path)
     if is_conllu(path):
         return _from_conllu(path, columns)
     if suffix in COLUMNS:
@@ -73,18 +72,10 @@ def _sentences(entry: str, columns: tuple[str, ...]) -> Iterator[TaggedSentence]
     if suffix in JSON_LINES:
         words, tags = columns or NAMED
         example = json.dumps({words: ["Ann", "slept"], tags: ["B-PER", "O"]})
-        return (_from_record(record, (words, tags)) for record in json_records(path, example))
+        return (_from_record(record, (words, tags)) for record in json_records(path, (), example))
     raise UserError(
         f"{path}: tagged sentences come in files named *{', *'.join((*COLUMNS, ENDINGS[0], *JSON_LINES))} (or .gz of "
         "them). Write a word, a tab and its tag on each line, an empty line between sentences, and name the file *.conll."
-    )
-
-
-def _from_builtin(where: str) -> Iterator[TaggedSentence]:
-    sentences = enumerate(read_builtin(where, BUILTIN, "tagged sentences"), start=1)
-    return (
-        TaggedSentence(tuple(words.split()), tuple(tags.split()), f"{where}, sentence {number}")
-        for number, (words, tags) in sentences
     )
 
 
@@ -154,7 +145,7 @@ def _from_record(record: Record, columns: tuple[str, ...]) -> TaggedSentence:
     if not words:
         raise UserError(f"{place}: there are no words. Take the sentence out, or fill it in.")
     for n, (word, tag) in enumerate(zip(words, tags), start=1):
-        if not isinstance(word, str) or not word.strip() or not _is_unicode(word):
+        if not isinstance(word, str) or not word.strip() or any("\ud800" <= letter <= "\udfff" for letter in word):
             raise UserError(f"{place}, word {n}: {word!a:.40} is no word. Write text that is not empty, in quotes.")
         if not _is_tag(tag):
             raise UserError(f"{place}, word {n}: {tag!a:.40} is no tag. Write one word without spaces, such as B-PER or O.")
@@ -175,7 +166,3 @@ def _is_tag(tag: object) -> bool:
     if isinstance(tag, str):
         return bool(tag) and tag.isprintable() and not any(map(str.isspace, tag))
     return isinstance(tag, int) and not isinstance(tag, bool)
-
-
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)

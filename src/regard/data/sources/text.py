@@ -9,12 +9,11 @@
 
 Every file may be gzipped (.gz), and several of these may be given, to be read one after the other. Documents are taken as they
 stand, but for line ends (always "\n") and a byte order mark; what is nothing but white space is no document. A
-document of any size is read in parts that fit in memory, cut only where every tokenizer cuts too (`text/pretokenize.cut_long`).
+document of any size is read in parts that fit in memory, cut only where every tokenizer cuts too (`text/kinds.cut_long`).
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from glob import glob, has_magic
@@ -23,14 +22,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.core.errors import UserError, nearest
-from regard.data.builtin.python_reference import python_reference
-from regard.data.sources.files import must_be_file, text_blocks
+from regard.data.builtin import python_reference
+from regard.data.sources.files import JSON_LINES, must_be_file, suffix_of, text_blocks
 from regard.data.sources.records import hub_records, json_records, text_of
-from regard.text.pretokenize import LONGEST, cut_long
+from regard.text.kinds import LONGEST, cut_long
 
 BUILTIN = {"python-reference": python_reference}
 COLUMN = "text"
-JSON_LINES = (".jsonl", ".ndjson")
 IN_FOLDERS = (".txt", ".md", *JSON_LINES)
 DOCUMENT_END = re.compile(r"^<\|endoftext\|>(?:\n|\Z)", re.MULTILINE)
 BLOCK = 2**16  # bytes of a file at a time
@@ -67,17 +65,21 @@ def files(entry: str) -> list[Path]:
     path = Path(entry).expanduser()
     if path.is_dir():
         return _in_folder(path)
-    if has_magic(entry) and not path.exists():
-        return _in_glob(str(path))
-    must_be_file(path)
-    return [path]
+    if not has_magic(entry) or path.exists():
+        must_be_file(path)
+        return [path]
+    matches = map(Path, sorted(glob(str(path), recursive=True)))  # noqa: PTH207  (Path.glob refuses some patterns)
+    found = [match for match in matches if match.is_file()]
+    if not found:
+        raise UserError(f"{path} matches no file. Check the path; in a shell, put it in quotes.")
+    return found
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    found = [path for path in sorted(folder.rglob("*")) if path.is_file() and not _hidden(path.relative_to(folder))]
-    texts = [path for path in found if _suffix(path) in IN_FOLDERS]
+    found = [path for path in sorted(folder.rglob("*")) if path.is_file() and "/." not in f"/{path.relative_to(folder)}"]
+    texts = [path for path in found if suffix_of(path) in IN_FOLDERS]
     if not texts:
-        others = sorted({_suffix(path) for path in found} - {""})
+        others = sorted({suffix_of(path) for path in found} - {""})
         cure = f"name others by a glob, such as {folder / '*'}{others[0]}" if others else "name a folder with text in it"
         raise UserError(
             f"{folder} is a folder without {', '.join(IN_FOLDERS)} files (or .gz of them): put some there, or {cure}."
@@ -85,21 +87,14 @@ def _in_folder(folder: Path) -> list[Path]:
     return texts
 
 
-def _in_glob(pattern: str) -> list[Path]:
-    matches = map(Path, sorted(glob(pattern, recursive=True)))  # noqa: PTH207  (Path.glob refuses some patterns)
-    found = [path for path in matches if path.is_file()]
-    if not found:
-        raise UserError(f"{pattern} matches no file. Check the path; in a shell, put it in quotes.")
-    return found
-
-
-def _hidden(path: Path) -> bool:
-    return any(name.startswith(".") for name in path.parts)
-
-
 def _parts(entry: str, column: str) -> Iterator[Part]:
     if entry.startswith("builtin:"):
-        texts = iter(_builtin(entry))
+        name, _, split = entry.removeprefix("builtin:").partition("/")
+        if name not in BUILTIN:
+            raise UserError(f"There is no built-in text {name!r}{nearest(name, BUILTIN)}")
+        if not split:
+            raise UserError(f"{entry} lacks a split. Type builtin:{name}/train, or /valid, or /test.")
+        texts = iter(BUILTIN[name](split))
     elif entry.startswith("hf:"):
         texts = (text_of(record, column, CHOOSE) for record in hub_records(entry))
     else:
@@ -110,18 +105,9 @@ def _parts(entry: str, column: str) -> Iterator[Part]:
         yield from in_parts([text])
 
 
-def _builtin(where: str) -> list[str]:
-    name, _, split = where.removeprefix("builtin:").partition("/")
-    if name not in BUILTIN:
-        raise UserError(f"There is no built-in text {name!r}{nearest(name, BUILTIN)}")
-    if not split:
-        raise UserError(f"{where} lacks a split. Type builtin:{name}/train, or /valid, or /test.")
-    return BUILTIN[name](split)
-
-
 def _from_file(path: Path, column: str) -> Iterator[Part]:
-    if _suffix(path) in JSON_LINES:
-        for record in json_records(path, json.dumps({column: "..."})):
+    if suffix_of(path) in JSON_LINES:
+        for record in json_records(path, [column]):
             yield from in_parts([text_of(record, column, CHOOSE)])
         return
     for at_end, texts in groupby(_texts_and_ends(path), lambda text: text is None):
@@ -136,10 +122,6 @@ def _texts_and_ends(path: Path) -> Iterator[str | None]:
             if number:
                 yield None
             yield text
-
-
-def _suffix(path: Path) -> str:
-    return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 class Part(NamedTuple):

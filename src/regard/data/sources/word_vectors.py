@@ -7,25 +7,34 @@
 Every one may be gzipped (.gz). fastText's .vec files are of the first kind. The kind is recognized by the content. A word that is
 not UTF-8, as old programs left when they cut long words, is read with U+FFFD for what it is not; of a word that comes twice the
 first is taken; in a line with more fields than numbers the word is all that stands before them.
+
+Their benchmarks are analogies in the format of word2vec's questions-words.txt, and rated word pairs:
+
+    : capital-common-countries     a section; then a question a line: Athens is to Greece as Baghdad is to Iraq
+    Athens Greece Baghdad Iraq
+
+    tiger, cat, 7.35               a pair and how alike people find it, with tabs, commas or spaces between; more columns,
+                                   as of single raters, are not looked at, nor is a header
 """
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+import re
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from regard.core.errors import UserError, nearest
 from regard.core.files import MIB, create_file, format_size, open_maybe_gzipped
 from regard.core.terminal import quoted
+from regard.data.sources.files import numbered_lines
 
-SUFFIXES = (".vec", ".bin", ".txt", ".w2v", ".glove")
 SAMPLE = 2**16  # bytes by which the kind of a file is recognized
 LONGEST = 2**12  # bytes of a word
 LONGEST_LINE = 2 * MIB
@@ -55,28 +64,25 @@ class WordVectors:
         return int(self.vectors_VD.shape[1])
 
 
-def is_vector_file(path: Path | str) -> bool:
-    """Return True if the name looks like that of a file of vectors."""
-    path = Path(path)
-    return path.is_file() and Path(path.name.lower().removesuffix(".gz")).suffix in SUFFIXES
-
-
 def read_vectors(path: Path, limit: int = 0) -> WordVectors:
     """Read all vectors of a file, or those of its first `limit` words."""
-    with _opened(path) as file:
-        first = file.readline(SAMPLE)
-        size = _header(first, path)
-        after = file.read(SAMPLE)
-        file.seek(len(first) if size else 0)
-        if size is None:
-            rows = _text_rows(file, path, len(first.split()) - 1, None, 1)
-        elif _is_text(after, size[1]):
-            _must_fit(path, *size, 2)  # a digit and what parts it from the next
-            rows = _text_rows(file, path, size[1], size[0], 2)
-        else:
-            _must_fit(path, *size, 4)
-            rows = _binary_rows(file, path, *size)
-        return _collected(rows, path, size, limit)
+    try:
+        with open_maybe_gzipped(path) as file:
+            first = file.readline(SAMPLE)
+            size = _header(first, path)
+            after = file.read(SAMPLE)
+            file.seek(len(first) if size else 0)
+            if size is None:
+                rows = _text_rows(file, path, len(first.split()) - 1, None, 1)
+            elif _is_text(after, size[1]):
+                _must_fit(path, *size, 2)  # a digit and what parts it from the next
+                rows = _text_rows(file, path, size[1], size[0], 2)
+            else:
+                _must_fit(path, *size, 4)
+                rows = _binary_rows(file, path, *size)
+            return _collected(rows, path, size, limit)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}. Check who may read it.") from error
 
 
 def _header(line: bytes, path: Path) -> tuple[int, int] | None:
@@ -179,58 +185,97 @@ def _collected(rows: Iterator[Row], path: Path, size: tuple[int, int] | None, li
     return WordVectors(tuple(words), np.stack(vectors))
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[BufferedIOBase]:
-    try:
-        with open_maybe_gzipped(path) as file:
-            yield file
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}. Check who may read it.") from error
-
-
 def _shown(name: bytes) -> str:
     return repr(name[:40].decode("utf-8", "replace"))
 
 
+FILES = {"word2vec": "vectors.vec", "word2vec-binary": "vectors.bin", "glove": "vectors.txt"}  # by what each is mostly called
 ENDS = set(" \t\n\r\v\f")  # of a word, in these files
 
 
 def write_vectors(path: Path, vectors: WordVectors, kind: str) -> None:
-    """Write vectors atomically in one of KINDS; gzipped if the name ends with .gz."""
-    if kind not in KINDS:
-        raise UserError(f"--to {kind} is not a format{nearest(kind, KINDS)}")
+    """Write vectors atomically in one of the formats of FILES; gzipped if the name ends with .gz."""
+    if kind not in FILES:
+        raise UserError(f"--to {kind} is not a format{nearest(kind, FILES)}")
     for word in vectors.words:
         if not word or set(word) & ENDS:
             raise UserError(f"the word {word!r} has a space in it, and these files end words there; take it out first.")
     part = path.with_name(f".{path.name}.part")
     with create_file(part) as raw, gzip.GzipFile(fileobj=raw, mode="wb") if path.suffix == ".gz" else nullcontext(raw) as file:
-        KINDS[kind](file, vectors)
+        if kind != "glove":
+            file.write(f"{len(vectors)} {vectors.width}\n".encode())
+        for word, vector in zip(vectors.words, vectors.vectors_VD.astype("<f4")):
+            # As text, a number has as few digits as bring back the same one.
+            numbers = vector.tobytes() if kind == "word2vec-binary" else " ".join(vector.astype(str)).encode()
+            file.write(word.encode() + b" " + numbers + b"\n")
     part.replace(path)
 
 
-def _write_text(file: Any, vectors: WordVectors) -> None:
-    _write_header(file, vectors)
-    _write_lines(file, vectors)
+Question = tuple[str, str, str, str]
 
 
-def _write_lines(file: Any, vectors: WordVectors) -> None:
-    for word, vector in zip(vectors.words, vectors.vectors_VD.astype(np.float32)):
-        file.write(f"{word} {' '.join(vector.astype(str))}\n".encode())  # as few digits as bring back the same number
+class Questions(NamedTuple):
+    name: str
+    sections: dict[str, list[Question]]
 
 
-def _write_binary(file: Any, vectors: WordVectors) -> None:
-    _write_header(file, vectors)
-    for word, vector in zip(vectors.words, vectors.vectors_VD.astype("<f4")):
-        file.write(word.encode() + b" " + vector.tobytes() + b"\n")
+class Pairs(NamedTuple):
+    name: str
+    pairs: list[tuple[str, str]]
+    ratings: list[float]
 
 
-def _write_header(file: Any, vectors: WordVectors) -> None:
-    file.write(f"{len(vectors)} {vectors.width}\n".encode())
+def read_word_test(path: Path) -> Questions | Pairs:
+    """Read a benchmark; a first line that begins with a colon, or has four words, means analogies."""
+    lines = [(number, line.strip()) for number, line in numbered_lines(path) if line.strip()]
+    first = lines[0][1]
+    if first.startswith(":") or (len(first.split()) == 4 and not any(map(_rating, re.split(r"[\s,]+", first)))):
+        return Questions(path.name, _sections(path, lines))
+    return _pairs(path, lines)
 
 
-KINDS: dict[str, Callable[[Any, WordVectors], None]] = {
-    "word2vec": _write_text,
-    "word2vec-binary": _write_binary,
-    "glove": _write_lines,
-}
-FILES = {"word2vec": "vectors.vec", "word2vec-binary": "vectors.bin", "glove": "vectors.txt"}  # by what each is mostly called
+def _sections(path: Path, lines: list[tuple[int, str]]) -> dict[str, list[Question]]:
+    found: dict[str, list[Question]] = {}
+    section = "questions"
+    for number, line in lines:
+        if line.startswith(":"):
+            section = line.removeprefix(":").strip() or section
+            continue
+        words = line.split()
+        if len(words) != 4:
+            raise UserError(
+                f"{path}, line {number:,}: a question has four words, such as 'Athens Greece Baghdad Iraq', and this line has "
+                f"{len(words)}: {line[:60]!r}."
+            )
+        found.setdefault(section, []).append((words[0], words[1], words[2], words[3]))
+    if not found:
+        raise UserError(f"{path} has sections, but no question in them; give a file such as questions-words.txt.")
+    return found
+
+
+def _pairs(path: Path, lines: list[tuple[int, str]]) -> Pairs:
+    pairs, ratings = list[tuple[str, str]](), list[float]()
+    for number, line in lines:
+        fields = [field.strip() for field in re.split("\t|,|;", line)]
+        fields = fields if len(fields) > 2 else line.split()
+        rating = _rating(fields[2]) if len(fields) > 2 else None
+        if rating is None and number == lines[0][0]:
+            continue  # the names of the columns
+        if rating is None or not (fields[0] and fields[1]):
+            raise UserError(
+                f"{path}, line {number:,}: two words and a number are expected, such as 'tiger, cat, 7.35', and here is "
+                f"{line[:60]!r}."
+            )
+        pairs.append((fields[0], fields[1]))
+        ratings.append(rating)
+    if len(pairs) < 2:
+        raise UserError(f"{path} has {len(pairs)} rated pairs, and a correlation needs two at least.")
+    return Pairs(path.name, pairs, ratings)
+
+
+def _rating(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if abs(number) < float("inf") else None

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.core.errors import UserError
-from regard.families.vectors import Pooling, VectorsConfig
 from regard.interop.huggingface.load import read_json, read_object
+from regard.model.heads import VectorPooling, VectorsConfig
 
 MODULES, CUTTING, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
 STEPS = ("Transformer", "Pooling", "Normalize")
 POOLING = "1_Pooling/config.json"
 LEGACY = "pooling_mode_"  # one key a mode, true or false; since version 6 there is one key, with the mode
-MODES: dict[str, Pooling] = {"mean": "mean", "mean_tokens": "mean", "cls": "cls", "cls_token": "cls"}
+MODES: dict[str, VectorPooling] = {"mean": "mean", "mean_tokens": "mean", "cls": "cls", "cls_token": "cls"}
 
 
 class Sentences(NamedTuple):
@@ -73,7 +73,7 @@ def _steps(path: Path) -> list[str]:
     return names
 
 
-def _mode(path: Path, folder: Path) -> Pooling:
+def _mode(path: Path, folder: Path) -> VectorPooling:
     found = _object(path, folder)
     legacy = [key.removeprefix(LEGACY) for key, chosen in found.items() if key.startswith(LEGACY) and chosen is True]
     given = found.get("pooling_mode", legacy)

@@ -9,17 +9,15 @@ Dims: B copies, L output positions, V choices, H heads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from regard.core.packing import IGNORED
-from regard.lens.display import sentence, visible
-from regard.lens.output.text import Cell, table
-from regard.lens.plots.charts import Field, atlas
+from regard.lens.display import Cell, report, visible
+from regard.lens.plots.charts import Field, atlas, by_attention
 from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 from regard.model.probe import attentions, probe
@@ -51,15 +49,13 @@ class Without:
 
 @dataclass(frozen=True)
 class Ablation(NotebookView):
+    FORMAT = "regard.ablation.1"
     title: str
     nll: float  # with all heads
     heads: tuple[Without, ...]
 
     def field(self) -> dict[str, list[float]]:
-        found: dict[str, list[float]] = {}
-        for head in self.heads:
-            found.setdefault(head.attention, []).append(head.delta)
-        return found
+        return by_attention((head.attention, head.delta) for head in self.heads)
 
     def lines(self) -> list[str]:
         order = sorted(self.heads, key=lambda head: -head.delta)
@@ -67,21 +63,13 @@ class Ablation(NotebookView):
             [head.attention, head.head, head.delta, len(head.changes), _told(head.changes)] for head in order
         ]
         harmless = sum(not head.changes for head in self.heads)
-        return [
-            sentence(self.title),
-            f"each of {len(self.heads)} heads switched off alone; nll with all is {self.nll:.3f}; "
-            f"{harmless} leave every likeliest choice as it was",
-            "",
-            *table(["attention", "head", "more nll", "changed", "such as"], rows),
-        ]
+        told = f"each of {len(self.heads)} heads switched off alone; nll with all is {self.nll:.3f}; "
+        told += f"{harmless} leave every likeliest choice as it was"
+        return report(self.title, told, ["attention", "head", "more nll", "changed", "such as"], rows)
 
     def figure(self) -> Figure:
         caption = "each head switched off alone; brown: better without"
         return atlas(self.title, caption, [Field("more nll", self.field(), signed=True)])
-
-    def as_dict(self) -> dict[str, Any]:
-        heads = [asdict(head) for head in self.heads]
-        return {"format": "regard.ablation.1", "title": self.title, "nll": self.nll, "heads": heads}
 
 
 def ablation(subject: Subject) -> Ablation:

@@ -19,11 +19,9 @@ import torch
 from matplotlib.figure import Figure
 
 from regard.core.errors import UserError
-from regard.lens.analyses.gradients import gradient_times_input, integrated_gradients
-from regard.lens.analyses.input_masking import input_side, word_shares
+from regard.lens.analyses.gradients import gradient_times_input, input_side, integrated_gradients, word_shares
 from regard.lens.analyses.rollout import flow, mean_weights, rollout
-from regard.lens.display import sentence
-from regard.lens.output.text import table
+from regard.lens.display import report
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
 from regard.lens.result import NotebookView
@@ -32,9 +30,8 @@ from regard.lens.subject import Subject
 COPIES = 32
 DRAWS = 20
 RANDOM, ALONE = "random order", "each word alone"
-Explain = Callable[
-    [Subject, str], np.ndarray
-]  # of a subject and the stack whose words are ranked: a number for each of its tokens
+Explain = Callable[[Subject, str], np.ndarray]
+"""Of a subject and the stack whose words are ranked: a number for each of its tokens."""
 
 
 def _attention(subject: Subject, stack: str) -> np.ndarray:
@@ -57,6 +54,7 @@ EXPLANATIONS: Mapping[str, Explain] = {
 class Deletion(NotebookView):
     """Rise of the nll by explanation, after each share of the words is taken away."""
 
+    FORMAT = "regard.deletion.1"
     title: str
     texts: int
     shares: tuple[float, ...]
@@ -83,13 +81,9 @@ class Deletion(NotebookView):
             for name, area in sorted(self.areas.items(), key=lambda item: -item[1])
         ]
         texts = f"{self.texts} text{'s' if self.texts > 1 else ''}"
-        return [
-            sentence(self.title),
-            f"words taken away in the order of each explanation; {texts}: {self.verdict}",
-            "",
-            *table(["order", "mean more nll", "× random", "deviations above"], rows),
-            *(f"{name} is left out: {reason}" for name, reason in self.left_out.items()),
-        ]
+        told = f"words taken away in the order of each explanation; {texts}: {self.verdict}"
+        left_out = [f"{name} is left out: {reason}" for name, reason in self.left_out.items()]
+        return report(self.title, told, ["order", "mean more nll", "× random", "deviations above"], rows) + left_out
 
     def figure(self) -> Figure:
         found = {
@@ -100,18 +94,7 @@ class Deletion(NotebookView):
         return charts.curves(self.title, caption, found, "share of words taken away", "more nll")
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "format": "regard.deletion.1",
-            "title": self.title,
-            "texts": self.texts,
-            "shares": list(self.shares),
-            "curves": {name: list(curve) for name, curve in self.curves.items()},
-            "spread": list(self.spread),
-            "areas": dict(self.areas),
-            "chance": list(self.chance),
-            "best": self.best,
-            "left_out": dict(self.left_out),
-        }
+        return super().as_dict() | {"best": self.best}
 
 
 def deletion(subjects: Sequence[Subject], explanations: Mapping[str, Explain] = EXPLANATIONS, draws: int = DRAWS) -> Deletion:

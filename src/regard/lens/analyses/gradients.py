@@ -5,29 +5,34 @@ Gradient × input multiplies each word's vector by the slope of the prediction's
 text. Their sum is what the words add to the log-probability (completeness); how much is missing is shown, for that is the error
 of the sum that stands for the integral.
 
-Dims: P predictions, N tokens of all stacks together, B copies, L output positions, V choices.
+Words are taken away, or let in by degrees, by the one change to its input that every family understands: the vector of a token is
+multiplied by a share before its position is added. 1 is the text as it is, 0 a place where no word stands. Each copy in a batch
+has its own shares, so that a text is asked many times in one pass; and gradients arrive at the vectors.
+
+Dims: P predictions, N tokens of all stacks together, B copies, L output positions or tokens, V choices, D width of a vector.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.packing import IGNORED
-from regard.lens.analyses.input_masking import word_shares
-from regard.lens.display import brief, sentence, visible
-from regard.lens.output.text import Cell, table
+from regard.families import family_of
+from regard.lens.display import Cell, brief, sentence, table, visible
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Grid
 from regard.lens.result import NotebookView
-from regard.lens.subject import Subject
+from regard.lens.subject import Subject, TokenRow
+from regard.model.embedding import Embed
 
 COPIES = 32
 STEPS = 64
@@ -38,6 +43,7 @@ NAMED = 4
 class Attribution(NotebookView):
     """A number for every prediction and every token that was read."""
 
+    FORMAT = "regard.attribution.1"
     title: str
     method: str
     predictions: tuple[str, ...]
@@ -54,40 +60,31 @@ class Attribution(NotebookView):
     def lines(self) -> list[str]:
         rows: list[list[Cell]] = []
         for prediction, logprob, values_N in zip(self.predictions, self.logprobs, self.values_PN):
-            order = np.argsort(-np.abs(values_N), kind="stable")[:NAMED]
-            strongest = " · ".join(f"{visible(self.tokens[n])} {brief(values_N[n], signed=True)}" for n in order if values_N[n])
-            rows.append([visible(prediction), logprob, strongest])
+            rows.append([visible(prediction), logprob, strongest(self.tokens, values_N, signed=True)])
         told = [sentence(self.title), f"{self.method}: what each word adds to the log-probability of what is said"]
         if self.missing is not None:
             told += [f"completeness: the sums miss what the words add by at most {brief(max(map(abs, self.missing)), 3)} nats"]
         return [*told, "", *table(["prediction", "log p", "strongest words"], rows)]
 
     def figure(self) -> Figure:
-        caption = f"{self.method}: predictions down, words across{told_apart(self.stacks)}"
-        down, across = ([visible(name) for name in names] for names in (self.predictions, self.tokens))
-        return charts.grid(self.title, caption, Grid(self.values_PN, down, across, signed=True, parted=parted(self.stacks)))
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "format": "regard.attribution.1",
-            "title": self.title,
-            "method": self.method,
-            "predictions": list(self.predictions),
-            "tokens": list(self.tokens),
-            "stacks": list(self.stacks),
-            "values": self.values_PN,
-            "logprobs": list(self.logprobs),
-            "missing": None if self.missing is None else list(self.missing),
-        }
+        caption = f"{self.method}: predictions down, words across"
+        return word_grid(self.title, caption, self.values_PN, self.predictions, self.tokens, self.stacks, signed=True)
 
 
-def parted(stacks: Sequence[str]) -> list[int]:
-    """Return the places where one stack's tokens end and another's begin."""
-    return [n for n in range(1, len(stacks)) if stacks[n] != stacks[n - 1]]
+def strongest(tokens: Sequence[str], values_N: np.ndarray, *, signed: bool = False) -> str:
+    """Name the tokens with the largest numbers."""
+    order = np.argsort(-np.abs(values_N), kind="stable")[:NAMED]
+    return " · ".join(f"{visible(tokens[n])} {brief(values_N[n], signed=signed)}" for n in order if values_N[n])
 
 
-def told_apart(stacks: Sequence[str]) -> str:
-    return "; right of the line, words already written" if parted(stacks) else ""
+def word_grid(
+    title: str, caption: str, values: np.ndarray, down: Sequence[str], words: Sequence[str], stacks: Sequence[str], signed: bool
+) -> Figure:
+    """Draw a number for every word that was read, with a line between those of one stack and of the next."""
+    parted = [n for n in range(1, len(stacks)) if stacks[n] != stacks[n - 1]]
+    apart = "; right of the line, words already written" if parted else ""
+    rows, columns = ([visible(name) for name in names] for names in (down, words))
+    return charts.grid(title, f"{caption}{apart}", Grid(values, rows, columns, signed=signed, parted=parted))
 
 
 def gradient_times_input(subject: Subject) -> Attribution:
@@ -132,10 +129,6 @@ def scored_positions(subject: Subject) -> list[int]:
     return found
 
 
-def predictions(subject: Subject, positions: Sequence[int]) -> tuple[str, ...]:
-    return tuple(subject.choices(int(subject.targets_L[position])) for position in positions)
-
-
 def _attribution(
     subject: Subject,
     scored: Sequence[int],
@@ -144,12 +137,10 @@ def _attribution(
     logprobs_P: np.ndarray,
     missing_P: np.ndarray | None = None,
 ) -> Attribution:
-    stacks = tuple(stack for stack, side in subject.sides.items() for _ in side.tokens)
-    tokens = tuple(token for side in subject.sides.values() for token in side.tokens)
+    said = tuple(subject.choices(int(subject.targets_L[position])) for position in scored)
     missing = None if missing_P is None else tuple(missing_P.tolist())
-    return Attribution(
-        subject.title, method, predictions(subject, scored), tokens, stacks, values_PN, tuple(logprobs_P.tolist()), missing
-    )
+    logprobs = tuple(logprobs_P.tolist())
+    return Attribution(subject.title, method, said, subject.tokens, subject.stacks, values_PN, logprobs, missing)
 
 
 def _slopes(
@@ -190,3 +181,58 @@ def _logprobs(subject: Subject, shares_B: Tensor) -> Tensor:
         logits_BLV = subject.forward(len(shares_B)).float().cpu()
     targets_BL1 = subject.targets_L.clamp(min=0).expand(len(shares_B), -1)[..., None]
     return logits_BLV.log_softmax(-1).gather(-1, targets_BL1)[..., 0]
+
+
+EMBEDS = {"source": "encoder", "target": "decoder"}  # of an encoder-decoder: which stack each feeds
+Shares = Mapping[str, Tensor]  # by stack, share_BL of every word
+
+
+class Entry(NamedTuple):
+    """The module where tokens enter, and its part that makes their own vectors before positions are added."""
+
+    whole: nn.Module
+    vectors: nn.Module
+
+
+def entries(subject: Subject) -> dict[str, Entry]:
+    """Return the entries by the stack that reads them."""
+    model: Any = subject.model
+    if family_of(model).has("captioning"):
+        target = model.writer.target
+        return {"encoder": Entry(model.encoder, model.encoder.cells), "decoder": Entry(target, target.tokens)}
+    found = {name: part for name, part in model.named_children() if isinstance(part, Embed)}
+    only = next(iter(subject.sides))
+    return {EMBEDS.get(name, only): Entry(part, part.tokens) for name, part in found.items()}
+
+
+def input_side(subject: Subject) -> tuple[str, TokenRow]:
+    """Return the tokens that the model reads: the source if there is one, else the text itself."""
+    stack = "encoder" if "encoder" in subject.sides else "decoder"
+    return stack, subject.sides[stack]
+
+
+@contextmanager
+def word_shares(subject: Subject, shares: Shares) -> Iterator[dict[str, Tensor]]:
+    """Within, words enter by these shares. Yields the vectors of the latest pass, as they entered: vectors_BLD by stack."""
+    entered: dict[str, Tensor] = {}
+    reading: list[str] = []  # two stacks may have one table of words between them
+
+    def begin(stack: str) -> Any:
+        return lambda module, inputs: reading.append(stack)
+
+    def scale(module: nn.Module, inputs: Any, vectors_BLD: Tensor) -> Tensor:
+        stack = reading.pop()
+        if stack in shares:
+            vectors_BLD = vectors_BLD * shares[stack].to(vectors_BLD)[..., None]
+        if torch.is_grad_enabled():
+            vectors_BLD = vectors_BLD if vectors_BLD.requires_grad else vectors_BLD.requires_grad_()
+        entered[stack] = vectors_BLD
+        return vectors_BLD
+
+    found = entries(subject)
+    with ExitStack() as hooks:
+        for stack, entry in found.items():
+            hooks.enter_context(entry.whole.register_forward_pre_hook(begin(stack)))
+        for part in {entry.vectors: None for entry in found.values()}:
+            hooks.enter_context(part.register_forward_hook(scale))
+        yield entered

@@ -15,16 +15,14 @@ grow with the square of a text's length. Dims: H heads, R rows at a time, M keys
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from regard.lens.display import sentence
-from regard.lens.output.text import table
-from regard.lens.plots.charts import Field, atlas
+from regard.lens.display import report
+from regard.lens.plots.charts import Field, atlas, by_attention
 from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow
 from regard.model.probe import Probe, Seen
@@ -50,39 +48,25 @@ class HeadNumbers:
 
 @dataclass(frozen=True)
 class HeadStatistics(NotebookView):
+    FORMAT = "regard.heads.1"
     title: str
     tokens: Mapping[str, int]  # by stack
     heads: tuple[HeadNumbers, ...]
 
     def field(self, measure: str) -> dict[str, list[float]]:
         """Return a number for each head, by attention; NaN where there is none."""
-        found: dict[str, list[float]] = {}
-        for head in self.heads:
-            number = getattr(head, measure)
-            found.setdefault(head.attention, []).append(float("nan") if number is None else number)
-        return found
+        numbers = ((head.attention, getattr(head, measure)) for head in self.heads)
+        return by_attention((name, float("nan") if number is None else number) for name, number in numbers)
 
     def lines(self) -> list[str]:
         told = ", ".join(f"{count:,} tokens in the {stack}" for stack, count in self.tokens.items())
         rows = [[head.attention, head.head, *(getattr(head, measure) for measure in MEASURES)] for head in self.heads]
-        return [
-            sentence(self.title),
-            f"{len(self.heads)} head{'' if len(self.heads) == 1 else 's'}, means over queries; {told}",
-            "",
-            *table(["attention", "head", *MEASURES], rows),
-        ]
+        told = f"{len(self.heads)} head{'' if len(self.heads) == 1 else 's'}, means over queries; {told}"
+        return report(self.title, told, ["attention", "head", *MEASURES], rows)
 
     def figure(self) -> Figure:
         fields = [Field(measure, self.field(measure)) for measure in MEASURES]
         return atlas(self.title, "every head: layers down, heads across; each number is a mean over queries", fields)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "format": "regard.heads.1",
-            "title": self.title,
-            "tokens": dict(self.tokens),
-            "heads": [asdict(h) for h in self.heads],
-        }
 
 
 def head_statistics(subject: Subject, seen: Probe | None = None) -> HeadStatistics:

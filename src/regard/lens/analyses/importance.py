@@ -9,12 +9,16 @@ Learned gates, with fixed weights (Voita et al. 2019, section 5, after Louizos, 
 hard concrete distribution, often exactly 0 or exactly 1 and still with a slope: u uniform, s = sigmoid((log u - log(1 - u)
 + a) / BETA), stretched from LOW to HIGH and cut to 0..1. The loss is the model's own, plus a penalty for the expected number of
 open gates. Only the gates' a are trained; the probability that a gate is open is the importance of its head.
+
+Most heads can go: the score of a model against how many of its heads are left, least important first. Michel, Levy & Neubig 2019,
+section 4: heads are ordered by how important they are, and the least important ones are removed; at least one stays in every
+attention. The score is the task's own, of models from which the heads are really gone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +28,9 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.lens.analyses.ablation import ablation
-from regard.lens.display import sentence
-from regard.lens.output.text import Cell, table
-from regard.lens.plots.charts import Field, atlas
+from regard.lens.display import Cell, report
+from regard.lens.plots import charts
+from regard.lens.plots.charts import Curve, Field, atlas
 from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 from regard.model.probe import attentions, probe
@@ -48,12 +52,7 @@ class Importance(NotebookView):
 
     def lines(self) -> list[str]:
         rows: list[list[Cell]] = [[rank, *row] for rank, row in enumerate(self.ranked(), 1)]
-        return [
-            sentence(self.title),
-            f"{len(rows)} heads by {self._told()}",
-            "",
-            *table(["rank", "attention", "head", "importance"], rows),
-        ]
+        return report(self.title, f"{len(rows)} heads by {self._told()}", ["rank", "attention", "head", "importance"], rows)
 
     def figure(self) -> Figure:
         signed = min(map(min, self.scores.values())) < 0
@@ -74,15 +73,12 @@ class Importance(NotebookView):
 
 def importance(subjects: Iterable[Subject], *, by_layer: bool = False) -> Importance:
     """Over texts of one model; `by_layer` makes the heads of every attention equally important together."""
-    found = _mean(subjects, slopes)
-    if by_layer:
-        found.scores = {name: row / row.norm().clamp(min=1e-30) for name, row in found.scores.items()}
-    return _told(found, "slope of the loss at each gate" + (", by layer" if by_layer else ""))
+    return _mean(subjects, slopes, "slope of the loss at each gate" + ", by layer" * by_layer, by_layer)
 
 
 def leave_one_out(subjects: Iterable[Subject]) -> Importance:
     """Return how much the loss grows without each head, as the mean over texts."""
-    return _told(_mean(subjects, lambda subject: {name: torch.tensor(row) for name, row in ablation(subject).field().items()}),
+    return _mean(subjects, lambda subject: {name: torch.tensor(row) for name, row in ablation(subject).field().items()},
                  "loss without each head")  # fmt: skip
 
 
@@ -99,28 +95,21 @@ def slopes(subject: Subject) -> dict[str, torch.Tensor]:
     }
 
 
-@dataclass
-class _Mean:
-    title: str
-    texts: int
-    scores: dict[str, torch.Tensor]
-
-
-def _mean(subjects: Iterable[Subject], measure: Callable[[Subject], Mapping[str, torch.Tensor]]) -> _Mean:
-    title, texts, total = "", 0, dict[str, torch.Tensor]()
+def _mean(
+    subjects: Iterable[Subject], measure: Callable[[Subject], Mapping[str, Tensor]], method: str, by_layer: bool = False
+) -> Importance:
+    title, texts, total = "", 0, dict[str, Tensor]()
     for subject in subjects:
         title, texts = title or subject.title, texts + 1
         for name, row in measure(subject).items():
             total[name] = total.get(name, 0) + row.double()
     if not texts:
         raise UserError("there is no text to measure heads on; give a file with one or more.")
-    return _Mean(
-        title if texts == 1 else f"{title}, and {texts - 1} more", texts, {name: row / texts for name, row in total.items()}
-    )
-
-
-def _told(found: _Mean, method: str) -> Importance:
-    return Importance(found.title, method, found.texts, {name: tuple(row.tolist()) for name, row in found.scores.items()})
+    means = {name: row / texts for name, row in total.items()}
+    if by_layer:
+        means = {name: row / row.norm().clamp(min=1e-30) for name, row in means.items()}
+    title = title if texts == 1 else f"{title}, and {texts - 1} more"
+    return Importance(title, method, texts, {name: tuple(row.tolist()) for name, row in means.items()})
 
 
 BETA, LOW, HIGH = 2 / 3, -0.1, 1.1
@@ -179,3 +168,92 @@ def learn_gates(
     heads = sum(map(len, scores.values()))
     title = f"learned gates: {opened} of {heads} heads stay open at a penalty of {penalty:g}"
     return Importance(title, "learned gates (L0)", 0, scores)
+
+
+POINTS = 10
+Removed = dict[str, list[int]]  # heads by attention
+Head = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Point:
+    kept: int
+    score: float
+    removed: dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class PruningCurve(NotebookView):
+    FORMAT = "regard.pruning.1"
+    title: str
+    by: str
+    heads: int  # of the model as it was
+    metric: str
+    higher_is_better: bool
+    examples: str  # what it was scored on, for people
+    points: tuple[Point, ...]  # most heads first
+
+    def lines(self) -> list[str]:
+        whole = self.points[0].score
+        rows: list[list[Cell]] = [[p.kept, f"{p.kept / self.heads:.0%}", p.score, p.score - whole] for p in self.points]
+        better = "" if self.higher_is_better else " (lower is better)"
+        told = f"heads removed by {self.by}, least important first; {self.metric}{better} on {self.examples}"
+        return report(self.title, told, ["heads", "kept", self.metric, "change"], rows)
+
+    def figure(self) -> Figure:
+        shares = [100 * point.kept / self.heads for point in self.points]
+        found = {self.by: Curve(shares, [point.score for point in self.points])}
+        return charts.curves(self.title, f"{self.metric} on {self.examples}", found, "% of heads kept", self.metric)
+
+
+def order_of_removal(scores: Scores) -> list[Head]:
+    """Least important first. The last head of an attention is not among them: it stays."""
+    found = sorted(
+        ((score, name, head) for name, row in scores.items() for head, score in enumerate(row)), key=lambda row: row[0]
+    )
+    left = {name: len(row) for name, row in scores.items()}
+    order = []
+    for _, name, head in found:
+        if left[name] > 1:
+            left[name] -= 1
+            order.append((name, head))
+    return order
+
+
+def without_first(order: Sequence[Head], count: int) -> Removed:
+    return {name: sorted(heads) for name, heads in charts.by_attention(order[:count]).items()}
+
+
+def kept_count(keep: float, scores: Scores) -> int:
+    """Return the number of heads that a share of them is; at least one for every attention."""
+    heads, least = sum(map(len, scores.values())), len(scores)
+    if not 0 < keep <= 1:
+        raise UserError(f"--keep {keep:g} is not a share of the heads; give a number above 0 and up to 1, such as 0.5.")
+    if round(keep * heads) < least:
+        raise UserError(
+            f"--keep {keep:g} is {round(keep * heads)} of {heads} heads, but each of the {least} attentions keeps one; give "
+            f"{least / heads:.2g} or more."
+        )
+    return round(keep * heads)
+
+
+def counts(heads: int, least: int, also: Sequence[int] = ()) -> list[int]:
+    """Return the numbers of heads that the points of a curve keep, largest first: evenly spaced, and these."""
+    spaced = {round(heads - (heads - least) * n / POINTS) for n in range(POINTS + 1)}
+    return sorted(spaced | {*also}, reverse=True)
+
+
+def random_scores(like: Scores, seed: int = 0) -> Importance:
+    """Return random scores: the baseline that any order of removal should beat."""
+    draw = torch.Generator().manual_seed(seed)
+    scores = {name: tuple(torch.rand(len(row), generator=draw).tolist()) for name, row in like.items()}
+    return Importance("heads in an order drawn at random", f"chance, seed {seed}", 0, scores)
+
+
+def scored_at(order: Sequence[Head], heads: int, kept: Sequence[int], score: Callable[[Removed], float]) -> tuple[Point, ...]:
+    """`score` of the model without the first heads of an order, for each number of those that are kept."""
+    found = []
+    for count in kept:
+        removed = without_first(order, heads - count)
+        found.append(Point(count, score(removed), {name: tuple(gone) for name, gone in removed.items()}))
+    return tuple(found)

@@ -10,7 +10,7 @@ Dims: N layers and the embedding, L output positions, D width, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.lens.display import brief, sentence, visible
-from regard.lens.output.text import Cell, table
+from regard.lens.display import Cell, brief, report, visible
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Grid
 from regard.lens.result import NotebookView
@@ -33,6 +32,7 @@ ROWS = 2**24  # logits that are made at a time
 
 @dataclass(frozen=True)
 class LogitLens(NotebookView):
+    FORMAT = "regard.logits.1"
     title: str
     stack: str
     tokens: tuple[str, ...]  # read at each position
@@ -42,12 +42,10 @@ class LogitLens(NotebookView):
 
     def decided(self) -> list[int]:
         """Return for each position the first layer from which the choice stays that of the last."""
-        last = self.choices[-1]
-
-        def from_here(layer: int, position: int) -> bool:
-            return all(row[position] == last[position] for row in self.choices[layer:])
-
-        return [next(n for n in range(len(self.choices)) if from_here(n, position)) for position in range(len(last))]
+        same_NL = np.array([[choice == final for choice, final in zip(row, self.choices[-1])] for row in self.choices])
+        stays_NL = np.logical_and.accumulate(same_NL[::-1])[::-1]
+        first: list[int] = stays_NL.argmax(0).tolist()
+        return first
 
     def lines(self) -> list[str]:
         first = self.decided()
@@ -56,12 +54,8 @@ class LogitLens(NotebookView):
             story = " → ".join(f"{visible(row[place])} {brief(p)}" for row, p in zip(self.choices, self.chances_NL[:, place]))
             rows.append([visible(token), first[place], story])
         names = f"the embedding and {len(self.choices) - 1} layers of the {self.stack}"
-        return [
-            sentence(self.title),
-            f"what each layer would choose, {names}; decided: the layer from which the choice stays",
-            "",
-            *table(["read", "decided", "choices from the embedding up"], rows),
-        ]
+        told = f"what each layer would choose, {names}; decided: the layer from which the choice stays"
+        return report(self.title, told, ["read", "decided", "choices from the embedding up"], rows)
 
     def figure(self) -> Figure:
         layers = ["embedding", *(f"layer {n}" for n in range(1, len(self.choices)))]
@@ -71,16 +65,7 @@ class LogitLens(NotebookView):
         return charts.grid(self.title, caption, grid)
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "format": "regard.logits.1",
-            "title": self.title,
-            "stack": self.stack,
-            "tokens": list(self.tokens),
-            "choices": [list(row) for row in self.choices],
-            "chances": self.chances_NL,
-            "final": self.final_NL,
-            "decided": self.decided(),
-        }
+        return super().as_dict() | {"decided": self.decided()}
 
 
 @torch.no_grad()
@@ -119,13 +104,11 @@ def layer_vectors(subject: Subject, stack: str) -> Iterator[list[Tensor]]:
     """x_BLD as they enter a stack and as each of its blocks leaves them, of the pass that is made within."""
     found = blocks_of(subject, stack)
     layers: list[Tensor] = []
-    hooks = [found.register_forward_pre_hook(lambda module, inputs: layers.append(inputs[0]))]
-    hooks += [block.register_forward_hook(lambda module, inputs, out: layers.append(out)) for block in found.blocks]
-    try:
+    with ExitStack() as hooks:
+        hooks.enter_context(found.register_forward_pre_hook(lambda module, inputs: layers.append(inputs[0])))
+        for block in found.blocks:
+            hooks.enter_context(block.register_forward_hook(lambda module, inputs, out: layers.append(out)))
         yield layers
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _read(subject: Subject, x_1LD: Tensor, last_L: Tensor) -> tuple[Tensor, np.ndarray, np.ndarray]:

@@ -17,12 +17,11 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.lens.output.text import table
+from regard.lens.display import table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
 from regard.lens.result import NotebookView
-from regard.model.embedding import Embed
-from regard.model.position.absolute import InputPositions, Learned, Pixels
+from regard.model.embedding import Embed, InputPositions, Learned, Pixels
 
 MOST = 512  # positions that are looked at
 OFFSETS = (1, 2, 3, 5, 8, 13, 21, 34)
@@ -31,47 +30,34 @@ SMALLEST = 1e-6  # of the largest singular value: directions in which positions 
 
 @dataclass(frozen=True)
 class PositionAnalysis(NotebookView):
+    FORMAT = "regard.positions.1"
     title: str
     kind: str
-    places: int
+    positions: int
     width: int
-    alike: tuple[float, ...]  # by distance from 0: mean cosine
+    cosine: tuple[float, ...]  # by distance from 0: mean cosine
     spread: tuple[float, ...]  # standard deviation over pairs that far apart
-    turned: Mapping[int, float]  # by offset: share of what a linear map does not predict of positions it was not fitted on
-    offset: Mapping[int, float]  # the same of a map that always adds one vector: the least one should do better than
+    linear_map: Mapping[int, float]  # by offset: share of what a linear map does not predict of positions it was not fitted on
+    one_vector: Mapping[int, float]  # the same of a map that always adds one vector: the least one should do better than
     directions: float  # in how many directions positions differ: (sum s)^2 / sum s^2 of their variances
 
     def lines(self) -> list[str]:
-        apart = [n for n in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 511) if n < len(self.alike)]
+        apart = [n for n in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 511) if n < len(self.cosine)]
         return [
-            f"{self.title}: {self.kind} positions, {self.places:,} of width {self.width}",
+            f"{self.title}: {self.kind} positions, {self.positions:,} of width {self.width}",
             f"they differ in about {self.directions:.0f} directions",
             "",
-            *table(["distance", "cosine", "spread"], [[n, self.alike[n], self.spread[n]] for n in apart]),
+            *table(["distance", "cosine", "spread"], [[n, self.cosine[n], self.spread[n]] for n in apart]),
             "",
             "a linear map from position p to p + k, tried where it was not fitted: 0 is exact, 1 no better than the mean",
-            *table(["k", "linear map", "adding a vector"], [[k, self.turned[k], self.offset[k]] for k in self.turned]),
+            *table(["k", "linear map", "adding a vector"], [[k, off, self.one_vector[k]] for k, off in self.linear_map.items()]),
         ]
 
     def figure(self) -> Figure:
-        found = {"cosine": Curve(range(len(self.alike)), self.alike, self.spread)}
-        found |= {"off by linear map": Curve(list(self.turned), list(self.turned.values()))}
+        found = {"cosine": Curve(range(len(self.cosine)), self.cosine, self.spread)}
+        found |= {"off by linear map": Curve(list(self.linear_map), list(self.linear_map.values()))}
         caption = f"{self.kind} positions: how alike they are by distance (shaded: its spread); how far a linear map by k is off"
         return charts.curves(self.title, caption, found, "distance, or k", "cosine, or share not predicted")
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "format": "regard.positions.1",
-            "title": self.title,
-            "kind": self.kind,
-            "positions": self.places,
-            "width": self.width,
-            "cosine": list(self.alike),
-            "spread": list(self.spread),
-            "linear_map": {str(k): error for k, error in self.turned.items()},
-            "one_vector": {str(k): error for k, error in self.offset.items()},
-            "directions": self.directions,
-        }
 
 
 def positions_of(model: nn.Module, title: str) -> PositionAnalysis:

@@ -10,7 +10,7 @@ Differs from the paper in the norm: Frobenius', which the mean over tokens minim
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from regard.lens.analyses.logit_lens import layer_vectors
-from regard.lens.display import sentence
-from regard.lens.output.text import table
+from regard.lens.display import report
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
 from regard.lens.result import NotebookView
@@ -39,6 +38,7 @@ VARIANTS: Mapping[str, tuple[bool, bool]] = {  # skip connections, feed-forward
 class RankCollapse(NotebookView):
     """Distance to rank one at the embedding and after every layer, by variant and, if there are two, by stack."""
 
+    FORMAT = "regard.rank.1"
     title: str
     distances: Mapping[str, tuple[float, ...]]
 
@@ -47,16 +47,12 @@ class RankCollapse(NotebookView):
         rows = [[name, *(f"{d:.1e}" for d in row), *([""] * (depth - len(row)))] for name, row in self.distances.items()]
         header = ["model", "embedding", *(f"layer {n}" for n in range(1, depth))]
         told = "distance to rank one: 0 is all tokens alike, 1 nothing in common"
-        return [sentence(self.title), told, "", *table(header, rows)]
+        return report(self.title, told, header, rows)
 
     def figure(self) -> Figure:
         found = {name: Curve(range(len(row)), row) for name, row in self.distances.items()}
         caption = "how different tokens are, layer by layer: attention alone makes them all alike"
         return charts.curves(self.title, caption, found, "layer", "distance to rank one", logarithmic=True)
-
-    def as_dict(self) -> dict[str, Any]:
-        distances = {name: list(row) for name, row in self.distances.items()}
-        return {"format": "regard.rank.1", "title": self.title, "distances": distances}
 
 
 def rank_collapse(subject: Subject) -> RankCollapse:
@@ -83,20 +79,14 @@ def distance(x_LD: Tensor) -> float:
 @contextmanager
 def switched(model: nn.Module, *, skips: bool, feedforward: bool) -> Iterator[None]:
     """The model's blocks without their skip connections, without their feed-forward layers, or both, inside the with-block."""
-    hooks = []
-    for block in model.modules():
-        if not isinstance(block, Block):
-            continue
-        if not feedforward:
-            hooks.append(block["ffn"].register_forward_hook(lambda residual, inputs, out: inputs[0]))
-        for name, residual in block.named_children():
-            if not skips and (feedforward or name != "ffn"):
-                hooks.append(residual.register_forward_hook(_without_skip))
-    try:
+    with ExitStack() as hooks:
+        for block in (module for module in model.modules() if isinstance(module, Block)):
+            if not feedforward:
+                hooks.enter_context(block["ffn"].register_forward_hook(lambda residual, inputs, out: inputs[0]))
+            for name, residual in block.named_children():
+                if not skips and (feedforward or name != "ffn"):
+                    hooks.enter_context(residual.register_forward_hook(_without_skip))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _without_skip(residual: Residual, inputs: tuple[Any, ...], out: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ Dims: H heads of all layers, L tokens, W words.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from regard.core.errors import UserError
 from regard.lens.analyses.weights import merge_keys, merge_queries
-from regard.lens.output.text import table
+from regard.lens.display import table
 from regard.lens.plots.charts import Bar, bars
 from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
@@ -60,32 +60,29 @@ class Relation:
 
 @dataclass(frozen=True)
 class Relations(NotebookView):
+    FORMAT = "regard.relations.1"
     title: str
     sentences: int
-    found: tuple[Relation, ...]
+    relations: tuple[Relation, ...]
 
     def lines(self) -> list[str]:
         header = ["relation", "of", "direction", "head", "finds it", "offset", "finds it", "random model"]
         rows = [
             [r.name, r.count, r.direction, f"{r.attention} {r.head}", r.accuracy, f"{r.offset:+d}", r.offset_accuracy, r.random]
-            for r in self.found
+            for r in self.relations
         ]
-        told = "heads and offsets chosen on every other sentence, scored on the rest; ahead of its offset: "
-        ahead = sum(r.accuracy > r.offset_accuracy for r in self.found)
-        return [f"{self.title}: {self.sentences:,} sentences", f"{told}{ahead} of {len(self.found)}", "", *table(header, rows)]
+        ahead = f"{sum(r.accuracy > r.offset_accuracy for r in self.relations)} of {len(self.relations)}"
+        told = f"heads and offsets chosen on every other sentence, scored on the rest; ahead of its offset: {ahead}"
+        return [f"{self.title}: {self.sentences:,} sentences", told, "", *table(header, rows)]
 
     def figure(self) -> Figure:
         rows = [
             (f"{r.name}, {r.attention} {r.head}", [r.accuracy, r.offset_accuracy, float("nan") if r.random is None else r.random])
-            for r in self.found
+            for r in self.relations
         ]
         names = ("best head", "best fixed offset", "best head of random weights")
         caption = "How often the word that a head looks at most is the one that the grammar names."
         return bars(self.title, caption, names, [Bar(*row) for row in rows])
-
-    def as_dict(self) -> dict[str, Any]:
-        found = [asdict(relation) for relation in self.found]
-        return {"format": "regard.relations.1", "title": self.title, "sentences": self.sentences, "relations": found}
 
 
 @dataclass

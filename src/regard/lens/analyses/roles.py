@@ -32,9 +32,8 @@ from torch import Tensor
 
 from regard.lens.analyses.head_statistics import in_chunks
 from regard.lens.analyses.relations import Relations
-from regard.lens.display import brief, sentence, shorten, visible
-from regard.lens.output.text import table
-from regard.lens.plots.charts import Field, atlas
+from regard.lens.display import brief, sentence, shorten, table, visible
+from regard.lens.plots.charts import Field, atlas, by_attention
 from regard.lens.result import NotebookView
 from regard.lens.subject import Subject, TokenRow
 from regard.model.probe import Seen
@@ -262,11 +261,9 @@ class Roles(NotebookView):
     def figure(self) -> Figure:
         fields = []
         for role in self._listed():
-            values: dict[str, list[float]] = {}
-            for name, head in self.heads:
-                known = (name, head) in self.trained[role]
-                values.setdefault(name, []).append(self.trained[role][name, head].score if known else float("nan"))
-            fields.append(Field(role, values, full=1.0))
+            tallies = self.trained[role]
+            scores = ((head[0], tallies[head].score if head in tallies else float("nan")) for head in self.heads)
+            fields.append(Field(role, by_attention(scores), full=1.0))
         return atlas(self.title, "the weight that each head has where a role says; layers down, heads across", fields)
 
     def as_dict(self) -> dict[str, Any]:

@@ -21,18 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from regard.core.errors import UserError
-from regard.lens.analyses.gradients import parted, told_apart
+from regard.lens.analyses.gradients import strongest, word_grid
 from regard.lens.analyses.logit_lens import written_side
-from regard.lens.display import brief, sentence, visible
-from regard.lens.output.text import table
-from regard.lens.plots import charts
-from regard.lens.plots.charts import Grid
+from regard.lens.display import report, visible
 from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
 from regard.model.probe import Probe, Seen
@@ -40,7 +37,6 @@ from regard.model.probe import Probe, Seen
 LONGEST = 2_048  # tokens of one pass: a step is a matrix of all places with all places
 FLOWS = 40_000_000  # places × words × links: what a flow may take, about a minute
 KEPT = 0.5  # of a step, what the residual stream keeps in its place
-NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -59,29 +55,17 @@ class Mixed(NotebookView):
         return self.shares_LN[:, [n for n, own in enumerate(self.stacks) if own == stack]].sum(0)
 
     def lines(self) -> list[str]:
-        rows = []
-        for place, shares_N in zip(self.places, self.shares_LN):
-            order = np.argsort(-shares_N, kind="stable")[:NAMED]
-            rows.append(
-                [visible(place), " · ".join(f"{visible(self.words[n])} {brief(shares_N[n])}" for n in order if shares_N[n] > 0)]
-            )
+        rows = [[visible(place), strongest(self.words, shares_N)] for place, shares_N in zip(self.places, self.shares_LN)]
         told = {"rollout": "shares of words after all layers", "flow": "the most that could flow from words through all layers"}
-        return [sentence(self.title), f"attention {self.method}: {told[self.method]}", "", *table(["place", "words"], rows)]
+        return report(self.title, f"attention {self.method}: {told[self.method]}", ["place", "words"], rows)
 
     def figure(self) -> Figure:
-        caption = f"attention {self.method}: places down, words across{told_apart(self.stacks)}"
-        down, across = ([visible(name) for name in names] for names in (self.places, self.words))
-        return charts.grid(self.title, caption, Grid(self.shares_LN, down, across, parted=parted(self.stacks)))
+        caption = f"attention {self.method}: places down, words across"
+        return word_grid(self.title, caption, self.shares_LN, self.places, self.words, self.stacks, signed=False)
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "format": f"regard.{self.method}.1",
-            "title": self.title,
-            "places": list(self.places),
-            "words": list(self.words),
-            "stacks": list(self.stacks),
-            "shares": self.shares_LN,
-        }
+    @property
+    def FORMAT(self) -> str:  # type: ignore[override]
+        return f"regard.{self.method}.1"
 
 
 def rollout(subject: Subject) -> Mixed:
@@ -110,16 +94,13 @@ def flow(subject: Subject) -> Mixed:
 
 def _mixed(subject: Subject, method: Literal["rollout", "flow"], shares_TT: np.ndarray) -> Mixed:
     _, side = written_side(subject)
-    words = tuple(token for own in subject.sides.values() for token in own.tokens)
-    stacks = tuple(stack for stack, own in subject.sides.items() for _ in own.tokens)
-    return Mixed(subject.title, method, side.tokens, words, stacks, shares_TT[_written(subject)])
+    return Mixed(subject.title, method, side.tokens, subject.tokens, subject.stacks, shares_TT[_written(subject)])
 
 
 def _written(subject: Subject) -> list[int]:
     """The places of the last stack among those of all."""
     last, _ = written_side(subject)
-    stacks = [stack for stack, own in subject.sides.items() for _ in own.tokens]
-    return [n for n, stack in enumerate(stacks) if stack == last]
+    return [n for n, stack in enumerate(subject.stacks) if stack == last]
 
 
 def _steps(subject: Subject) -> list[np.ndarray]:

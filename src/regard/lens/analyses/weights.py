@@ -29,16 +29,13 @@ from regard.core.errors import UserError, nearest
 from regard.lens.alignment import TOLERANCE, Alignment
 from regard.lens.analyses.head_statistics import in_chunks
 from regard.lens.display import sentence, visible, word_label
-from regard.lens.output import text
-from regard.lens.output.page import page
-from regard.lens.plots.alignment import drawn
-from regard.lens.result import NotebookView
+from regard.lens.result import NotebookView, page
 from regard.lens.subject import Subject, TokenRow
 from regard.model.attention import Attention
-from regard.model.learned_query import LearnedQuery
 from regard.model.mixers.convolution import Convolution
+from regard.model.pooling import LearnedQuery
 from regard.model.probe import Probe, Seen, attentions
-from regard.model.recurrent.alignment import Aligner
+from regard.model.recurrent.decoders import Aligner
 
 Specials = Literal["keep", "hide", "renormalise"]
 Join = Literal["none", "mean", "max"]
@@ -123,19 +120,19 @@ class AttentionWeights(NotebookView):
     choice: Choice
 
     def lines(self) -> list[str]:
-        return text.text(self.alignment).split("\n")
+        return self.alignment.lines()
 
     def figure(self) -> Figure:
-        return drawn(self.alignment)
+        return self.alignment.figure()
+
+    def page(self) -> bytes:
+        return self.alignment.page()
 
     def as_dict(self) -> dict[str, Any]:
         a, c = self.alignment, self.choice
         done = {"words": c.words, "values": c.values, "specials": c.specials}
         names = {"title": a.title, "layers": a.layers, "heads": self.heads, "queries": a.queries, "keys": a.keys}
         return {"format": "regard.weights.1", **names, **done, "weights": a.weights.tolist()}
-
-    def page(self) -> bytes:
-        return alignment_page(self.alignment)
 
 
 def attention_page(subject: Subject, part: str | None = None) -> bytes:

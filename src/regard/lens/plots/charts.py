@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap, LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from regard.lens.display import FONT, drawable, inches, sentence
-from regard.lens.plots.alignment import draw_heading
-from regard.lens.plots.layout import CAPTION_POINTS, fitted, wrapped
-from regard.lens.plots.render import FRAME, INK, MUTED, SHADES, SMALL, blank, write
+from regard.lens.plots.render import FRAME, INK, MUTED, SHADES, SMALL, fitted, new_sheet, write
 
 COLOURS = ("#0f766e", "#c2410c", "#4a55a8", "#b08900", "#8c2d6b", "#5b6b7a")
 GRID = "#dfe3e8"
@@ -51,8 +49,7 @@ def grid(title: str, caption: str, found: Grid) -> Figure:
     width = max(2 * MARGIN + label + len(columns) * wide + above * 0.6, 6.4)
     heading = fitted(title, caption, width)
     left, top = MARGIN + label, TOP + heading.extra + above
-    figure, axes = blank(width, top + len(rows) * tall + 0.6)
-    draw_heading(axes, *heading)
+    figure, axes = new_sheet(width, top + len(rows) * tall + 0.6, heading)
     most = found.most or float(np.nanmax(np.abs(found.values), initial=0.0)) or 1.0
     _cells(axes, found, most, (left, left + len(columns) * wide, top + len(rows) * tall, top))
     for column in found.parted:
@@ -62,15 +59,23 @@ def grid(title: str, caption: str, found: Grid) -> Figure:
         write(axes, left - 0.07, top + (n + 0.5) * tall, rows[n], size=LETTER, color=INK, ha="right")
     for n in range(0, len(columns), max(1, int(0.13 / max(wide, LEAST)))):
         write(axes, left + (n + 0.5) * wide, top - 0.07, columns[n], size=LETTER, color=INK, turn=50)
-    least = f"{-most:.3g}" if found.signed else "0"
-    write(axes, left, top + len(rows) * tall + 0.2, f"{least} to {most:.3g}", size=SMALL, color=MUTED)
+    _name_range(axes, left, top + len(rows) * tall + 0.2, most, found.signed)
     return figure
 
 
-def _cells(axes: Axes, found: Grid, most: float, extent: tuple[float, float, float, float]) -> None:
-    low, shades = (-most, DIVERGING) if found.signed else (0.0, SHADES)
-    image = np.ma.masked_invalid(found.values)
+def _shade(axes: Axes, values: np.ndarray, most: float, extent: tuple[float, float, float, float], signed: bool) -> None:
+    """Draw a matrix of shades, up to `most`, on this part of the sheet: left, right, bottom, top."""
+    low, shades = (-most, DIVERGING) if signed else (0.0, SHADES)
+    image = np.ma.masked_invalid(values)
     axes.imshow(image, cmap=shades, vmin=low, vmax=most, extent=extent, aspect="auto", interpolation="none", zorder=1)
+
+
+def _name_range(axes: Axes, left: float, y: float, most: float, signed: bool) -> None:
+    write(axes, left, y, f"{f'{-most:.3g}' if signed else 0} to {most:.3g}", size=SMALL, color=MUTED)
+
+
+def _cells(axes: Axes, found: Grid, most: float, extent: tuple[float, float, float, float]) -> None:
+    _shade(axes, found.values, most, extent, found.signed)
     left, right, bottom, top = extent
     axes.plot([left, right, right, left, left], [top, top, bottom, bottom, top], color=FRAME, linewidth=0.6, zorder=2)
     if found.inside is None:
@@ -97,8 +102,7 @@ def curves(title: str, caption: str, found: Mapping[str, Curve], x: str, y: str,
     """All curves over one pair of axes; on a logarithmic scale what is zero or less is left out."""
     heading = fitted(title, caption, WIDE)
     high = 5.0 + heading.extra
-    figure, sheet = blank(WIDE, high)
-    draw_heading(sheet, *heading)
+    figure, _ = new_sheet(WIDE, high, heading)
     axes = figure.add_axes((0.11, 0.6 / high, 0.61, 3.2 / high))
     for n, (name, curve) in enumerate(found.items()):
         _curve(axes, drawable(name), curve, COLOURS[n % len(COLOURS)], "-" if n < len(COLOURS) else "--", logarithmic)
@@ -144,10 +148,9 @@ def bars(title: str, caption: str, names: Sequence[str], rows: Sequence[Bar]) ->
     labels = [drawable(sentence(row.name), 48) for row in rows]
     left = EDGE + max(inches(label, 9.0) for label in labels) + 0.12
     width = left + LENGTH + EDGE + 0.4
-    told = wrapped(drawable(caption, 300), CAPTION_POINTS, width - 2 * EDGE)
-    top = EDGE + 0.3 + 0.18 * len(told) + 0.55
-    figure, axes = blank(width, top + ROW * len(rows) + 0.55)
-    draw_heading(axes, [drawable(sentence(title), int((width - 2 * EDGE) / 0.115))], told)
+    heading = fitted(title, caption, width)
+    top = EDGE + heading.height + 0.56
+    figure, axes = new_sheet(width, top + ROW * len(rows) + 0.55, heading)
     _legend(axes, names, left, top - 0.3)
     _scale(axes, left, top, top + ROW * len(rows))
     for n, (label, row) in enumerate(zip(labels, rows)):
@@ -177,6 +180,7 @@ def _scale(axes: Axes, left: float, top: float, bottom: float) -> None:
         write(axes, x, bottom + 0.16, f"{share:g}", size=SMALL, color=MUTED, ha="center")
 
 
+T = TypeVar("T")
 GAP = 0.4
 ACROSS = 3  # fields beside each other
 DIVERGING = LinearSegmentedColormap.from_list("regard.diverging", ("#9a3412", "#e9a178", "#f6f8fa", "#7fb0d3", "#12385c"))
@@ -198,6 +202,14 @@ class Field(NamedTuple):
         return float(np.nanmax(np.abs(found), initial=0.0))
 
 
+def by_attention(numbers: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
+    """Collect what belongs to the same attention, in the order it comes."""
+    found: dict[str, list[T]] = {}
+    for name, number in numbers:
+        found.setdefault(name, []).append(number)
+    return found
+
+
 def atlas(title: str, caption: str, fields: Sequence[Field]) -> Figure:
     """One field a measure, three beside each other. In each, the shade's scale ends at its own greatest number, written below."""
     layers = list(dict.fromkeys(name for field in fields for name in field.values))
@@ -208,8 +220,7 @@ def atlas(title: str, caption: str, fields: Sequence[Field]) -> Figure:
     width = max(2 * MARGIN + columns * wide, 6.4)
     heading = fitted(title, caption, width)
     top = MARGIN + 0.95 + heading.extra
-    figure, axes = blank(width, top + tall * -(-len(fields) // columns))
-    draw_heading(axes, *heading)
+    figure, axes = new_sheet(width, top + tall * -(-len(fields) // columns), heading)
     for n, field in enumerate(fields):
         _draw_field(axes, field, layers, MARGIN + n % columns * wide + label, top + n // columns * tall + 0.3)
     return figure
@@ -218,19 +229,15 @@ def atlas(title: str, caption: str, fields: Sequence[Field]) -> Figure:
 def _draw_field(axes: Axes, field: Field, layers: Sequence[str], left: float, top: float) -> None:
     write(axes, left, top - 0.32, drawable(field.name), size=10, color=INK)
     most = field.most or 1.0
-    shades: Colormap = DIVERGING if field.signed else SHADES
     for row, layer in enumerate(layers):
         y = top + row * CELL
         write(axes, left - 0.08, y + CELL / 2, layer, size=SMALL, color=MUTED, ha="right")
         values = np.asarray(field.values.get(layer, ()), float)
         if len(values):
-            image, extent = np.ma.masked_invalid(values[None]), (left, left + len(values) * CELL, y + CELL, y)
-            low = -most if field.signed else 0.0
-            axes.imshow(image, cmap=shades, vmin=low, vmax=most, extent=extent, aspect="auto", interpolation="none", zorder=1)
+            _shade(axes, values[None], most, (left, left + len(values) * CELL, y + CELL, y), field.signed)
             for x in left + CELL * np.arange(len(values)):
                 axes.add_patch(Rectangle((x, y), CELL, CELL, fill=False, edgecolor=FRAME, linewidth=0.5, zorder=2))
     heads = max((len(row) for row in field.values.values()), default=0)
     for head in range(0, heads, 1 + heads // 16):
         write(axes, left + (head + 0.5) * CELL, top - 0.1, str(head), size=SMALL, color=MUTED, ha="center")
-    least = f"{-most:.3g}" if field.signed else "0"
-    write(axes, left, top + len(layers) * CELL + 0.16, f"{least} to {most:.3g}", size=SMALL, color=MUTED)
+    _name_range(axes, left, top + len(layers) * CELL + 0.16, most, field.signed)

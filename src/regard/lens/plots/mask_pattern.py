@@ -13,9 +13,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from regard.lens.plots.alignment import draw_heading
-from regard.lens.plots.layout import fitted
-from regard.lens.plots.render import INK, MUTED, SMALL, Box, blank, draw_matrix, write
+from regard.lens.plots.render import INK, MUTED, SMALL, Box, draw_matrix, fitted, new_sheet, write
 from regard.model.visibility import Visibility, dense
 
 CELLS = 128  # on a side
@@ -51,8 +49,7 @@ def drawn(title: str, caption: str, panels: Sequence[Panel], across: int = 4) ->
     width, step = 2 * MARGIN + columns * side + (columns - 1) * GAP, side + BELOW + GAP
     heading = fitted(title, caption, width)
     top = TOP + heading.extra
-    figure, axes = blank(width, top + rows * step)
-    draw_heading(axes, *heading)
+    figure, axes = new_sheet(width, top + rows * step, heading)
     for number, (name, pattern, tokens) in enumerate(panels):
         share_CC = shares(pattern, tokens)
         box = Box(MARGIN + number % columns * (side + GAP), top + number // columns * step, side, side)

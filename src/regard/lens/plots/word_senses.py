@@ -1,6 +1,7 @@
 """One sheet for print: how far apart the uses of a word are by layer, and in one layer how similar each is to each.
 
-The sentences stand between the two as in a concordance, the word below itself, and name the rows of the matrix.
+The sentences stand between the two as in a concordance, the word below itself, and name the rows of the matrix. A word among its
+neighbours is as much of a sentence as fits on a line, cut at spaces, and the word apart from both sides.
 
 Distance by layer as curves: one for each pair of uses while they can be told apart, a band for many, and the mean on top.
 
@@ -10,36 +11,67 @@ Where things stand on the sheet of a word's uses: in inches from the top left co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from regard.lens.analyses.word_senses import WordUses
-from regard.lens.display import POINTS_PER_INCH, brief, drawable, inches, sentence
-from regard.lens.output.text import Line, line
-from regard.lens.plots import word_senses
-from regard.lens.plots.alignment import draw_heading
-from regard.lens.plots.layout import CAPTION_POINTS, CAPTION_STEP, MARGIN, TITLE_POINTS, TITLE_STEP, colours, wrapped
-from regard.lens.plots.render import FRAME, INK, MUTED, SMALL, Box, blank, draw_matrix, render_figure, write
+from regard.lens.display import POINTS_PER_INCH, brief, drawable, inches, sentence, visible
+from regard.lens.plots.render import (
+    FRAME,
+    INK,
+    MARGIN,
+    MUTED,
+    SMALL,
+    Box,
+    Heading,
+    colours,
+    draw_matrix,
+    fitted,
+    new_sheet,
+    write,
+)
+
+if TYPE_CHECKING:
+    from regard.lens.analyses.word_senses import Use, WordUses
 
 
-def png(found: WordUses, layer: int) -> bytes:
-    return render_figure(lambda: drawn(found, layer), "png")
+class Line(NamedTuple):
+    before: str
+    word: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.before}{self.word}{self.after}"
 
 
-def svg(found: WordUses, layer: int) -> bytes:
-    return render_figure(lambda: drawn(found, layer), "svg")
+def line(use: Use, side: int) -> Line:
+    """At most `side` characters on each side of the word, nothing in them invisible."""
+    before, after = sentence(use.sentence[: use.start]), sentence(use.sentence[use.end :])
+    gap_before = " " if use.sentence[: use.start][-1:].isspace() and before else ""
+    gap_after = " " if use.sentence[use.end :][:1].isspace() and after else ""
+    start = _cut(before[::-1], side - len(gap_before))[::-1]
+    return Line(
+        f"{start}{gap_before}", sentence(use.word) or visible(use.word), f"{gap_after}{_cut(after, side - len(gap_after))}"
+    )
+
+
+def _cut(text: str, room: int) -> str:
+    """The beginning of a text, to the last whole word that fits with a mark behind it; a longer word is broken."""
+    if len(text) <= room:
+        return text
+    whole = text[: room - 1].rpartition(" ")[0].rstrip()
+    return f"{whole} …" if whole else f"{text[: room - 1]}…"
 
 
 def drawn(found: WordUses, layer: int) -> Figure:
     sheet = planned(found, layer)
-    figure, axes = blank(sheet.width, sheet.height)
-    draw_heading(axes, sheet.title, sheet.caption)
-    word_senses.draw(axes, found, sheet.curves, layer)
+    figure, axes = new_sheet(sheet.width, sheet.height, sheet.heading)
+    draw(axes, found, sheet.curves, layer)
     hues = sense_colours(found)
     _draw_sentences(axes, sheet, [hues.get(found.uses[n].sense, ACCENT) for n in sheet.order])
     _draw_matrix(axes, found, sheet, layer)
@@ -135,7 +167,11 @@ def draw(axes: Axes, found: WordUses, box: Box, layer: int) -> None:
     most = max(float(np.percentile(group.values_LP, 90, axis=1).max() if many else group.values_LP.max()) for group in shown)
     ticks = _ticks(most)
     x_L = box.left + np.linspace(0, box.width, len(found.layers))
-    scale = _Scale(box, max(most, ticks[-1]))
+    bottom, inch = box.top + box.height, box.height / max(most, ticks[-1], 1e-9)
+
+    def scale(distance: np.ndarray | float) -> np.ndarray:
+        return np.asarray(bottom - np.asarray(distance) * inch)
+
     _draw_frame(axes, found, box, x_L, scale, ticks)
     axes.plot([x_L[layer]] * 2, [box.top, box.top + box.height], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
     for group in shown:
@@ -152,17 +188,9 @@ def draw(axes: Axes, found: WordUses, box: Box, layer: int) -> None:
         write(axes, box.left + box.width + 0.1, y, label, size=9.0, color=group.colour)
 
 
-class _Scale:
-    """Maps a distance to a height on the sheet."""
-
-    def __init__(self, box: Box, most: float) -> None:
-        self.bottom, self.inch = box.top + box.height, box.height / max(most, 1e-9)
-
-    def __call__(self, distance: np.ndarray | float) -> np.ndarray:
-        return np.asarray(self.bottom - np.asarray(distance) * self.inch)
-
-
-def _draw_frame(axes: Axes, found: WordUses, box: Box, x_L: np.ndarray, scale: _Scale, ticks: list[float]) -> None:
+def _draw_frame(
+    axes: Axes, found: WordUses, box: Box, x_L: np.ndarray, scale: Callable[[float], np.ndarray], ticks: list[float]
+) -> None:
     write(axes, box.left - 0.42, box.top - 0.3, "distance between uses", size=9.0, color=INK)
     for tick in ticks:
         y = float(scale(tick))
@@ -208,8 +236,7 @@ GAP = 0.12
 
 @dataclass(frozen=True)
 class Sheet:
-    title: list[str]
-    caption: list[str]
+    heading: Heading
     order: list[int]  # of the uses: those of one sense together
     lines: list[Line]  # in that order
     pitch: float
@@ -241,20 +268,19 @@ def planned(found: WordUses, layer: int) -> Sheet:
     matrix_left, side = word_left + after + 2 * GAP, pitch * len(lines)
     senses = max((inches(drawable(sentence(use.sense), 20), 9.0) + 2 * GAP for use in found.uses if use.sense), default=0.0)
     width = matrix_left + max(side + senses, 1.8) + MARGIN
-    title = wrapped(drawable(_title(found), 300), TITLE_POINTS, width - 2 * MARGIN)
-    caption = wrapped(drawable(_caption(found, layer), 600), CAPTION_POINTS, width - 2 * MARGIN)
-    top = MARGIN + TITLE_STEP * len(title) + CAPTION_STEP * len(caption) + 0.62
+    heading = fitted(title(found), _caption(found, layer), width, 600)
+    top = MARGIN + heading.height + 0.62
     tall = max(LEAST_HEIGHT, side)
     curves = Box(MARGIN + AXIS_WIDTH, top, CURVES_WIDTH, min(tall, 5.0))
     box = Box(matrix_left, top, side, side)
-    return Sheet(title, caption, order, lines, pitch, every, curves, word_left, box, width, top + tall + UNDER)
+    return Sheet(heading, order, lines, pitch, every, curves, word_left, box, width, top + tall + UNDER)
 
 
 def _points(pitch: float, every: int) -> float:
     return min(10.0, 0.6 * POINTS_PER_INCH * pitch * every)
 
 
-def _title(found: WordUses) -> str:
+def title(found: WordUses) -> str:
     return f"{sentence(found.word)}: one word, {len(found.uses):,} uses"
 
 

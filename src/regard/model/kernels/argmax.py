@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from regard.model.kernels.add_norm import follow, overlapping
+from regard.model.kernels.linear import follow, overlapping
 
 BLOCK, WARPS = 8192, 16
 

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from regard.model.kernels.add_norm import follow, overlapping
+from regard.model.kernels.linear import follow, overlapping
 
 TILE, WARPS = 2**14, 4  # bytes of keys looked at together, and by how many warps
 

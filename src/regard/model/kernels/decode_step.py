@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from regard.model.attention import Attention, KeysValues
 from regard.model.block import Block, Residual, Stack
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import VocabularyHead
 from regard.model.layers import ACTIVATIONS, FeedForward, Linear, Norm
 from regard.model.mixers.causal_scan import Sums
 from regard.model.mixers.softmax import Softmax
@@ -31,9 +31,8 @@ from regard.model.visibility import View
 
 HAS_TRITON = find_spec("triton") is not None
 if HAS_TRITON:
-    from regard.model.kernels.add_norm import add_norm
     from regard.model.kernels.attention import attend_memory, attend_own
-    from regard.model.kernels.linear import Pending, product
+    from regard.model.kernels.linear import Pending, add_norm, product
 
 MOST_ROWS = 256
 ALIGNED = 8  # columns: products that write rows of any other width are several times as slow

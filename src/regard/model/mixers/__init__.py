@@ -18,7 +18,7 @@ from regard.model.mixers.linear import Favor
 from regard.model.mixers.scores import Additive, Bilinear, Dot
 from regard.model.mixers.softmax import Softmax
 from regard.model.visibility import View, Visibility
-from regard.model.visibility.unmasked import plain
+from regard.model.visibility.combine import plain
 
 if TYPE_CHECKING:
     from regard.model.block import BlockConfig
@@ -39,10 +39,6 @@ class Mixer(Protocol):
         ...
 
 
-def _favor(config: BlockConfig, name: str) -> Mixer:
-    return Favor(PositiveFeatures(config.key_width, config.feature_count, name, config.redraw_every))
-
-
 def _score(name: str) -> Callable[[BlockConfig, str], Mixer]:
     return lambda config, _: SCORES[name](config.key_width)
 
@@ -54,7 +50,7 @@ SCORES: dict[str, Callable[[int], Mixer]] = {  # those that compare each query w
     "additive": Additive,
 }
 LINEAR: dict[str, Callable[[BlockConfig, str], Mixer]] = {  # those that compare features, never single pairs
-    "favor": _favor,
+    "favor": lambda c, name: Favor(PositiveFeatures(c.key_width, c.feature_count, name, c.redraw_every)),
     "linear-relu": lambda config, name: Favor(ReluFeatures()),
 }
 MIXERS: dict[str, Callable[[BlockConfig, str], Mixer]] = {**{name: _score(name) for name in SCORES}, **LINEAR}

@@ -15,21 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.core.config import refuse_unused
+from regard.core.config import Bounds, refuse_unused
 from regard.core.errors import UserError
 from regard.model.attention import KeysValues, gate_heads
 from regard.model.layers import Linear
 from regard.model.probe import Probe, Seen
-from regard.model.state.constant import ConvState
-from regard.model.state.kv_cache import BeamAncestry, Cache, LayerCache
+from regard.model.state.kv_cache import BeamAncestry, Cache, ConvState, LayerCache
 from regard.model.visibility import View
-from regard.model.visibility.unmasked import UnmaskedPattern, must_be_plain
+from regard.model.visibility.combine import UnmaskedPattern, must_be_plain
 
 if TYPE_CHECKING:
     from regard.model.block import BlockConfig
@@ -43,14 +42,11 @@ CYCLE = 5  # layers of convolutions, each with neighbours further apart than the
 class ConvolutionSettings:
     """Recipe keys of model.mixer=conv."""
 
-    kernel_width: int = 0  # of conv; 0: 7
-    dilation: int = 0  # of conv: how many times as far apart neighbours are as in the layer below; 0: once
+    kernel_width: Annotated[int, Bounds(0)] = 0  # of conv; 0: 7
+    dilation: Annotated[int, Bounds(0)] = 0  # of conv: how many times as far apart neighbours are as in the layer below; 0: once
 
     def check_convolution(self, mixer: str, pruned: Sequence[str]) -> None:
         refuse_unused(self, ConvolutionSettings, "mixer", "conv")
-        for key in ("kernel_width", "dilation"):
-            if getattr(self, key) < 0:
-                raise UserError(f"model.{key}={getattr(self, key)} must be 0 or more.")
         if self.kernel_width and self.kernel_width % 2 == 0:
             raise UserError(f"model.kernel_width={self.kernel_width} has no middle; give an odd number, such as {KERNEL_WIDTH}.")
         if mixer == "conv" and (gone := [entry for entry in pruned if ".self:" in entry]):

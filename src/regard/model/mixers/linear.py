@@ -14,16 +14,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
-from regard.core.config import refuse_unused
-from regard.core.errors import UserError
+from regard.core.config import Bounds, refuse_unused
 from regard.model.mixers.causal_scan import CHUNK, LEAST, Segment, Sums, asked, causal_scan, folded, joined
 from regard.model.mixers.feature_maps import FeatureMap, Features, PositiveFeatures
 from regard.model.visibility import View
-from regard.model.visibility.unmasked import UnmaskedPattern, must_be_plain
+from regard.model.visibility.combine import UnmaskedPattern, must_be_plain
 
 FEATURES = 256  # where a recipe says 0
 AT_A_TIME = 2**23  # bytes of features, on a CPU: memory that is asked for in larger pieces comes from the system page by page
@@ -33,14 +33,11 @@ AT_A_TIME = 2**23  # bytes of features, on a CPU: memory that is asked for in la
 class FavorSettings:
     """Recipe keys of model.mixer=favor."""
 
-    features: int = 0  # of favor; 0: 256
-    redraw_every: int = 0  # steps of training, of favor; 0: never
+    features: Annotated[int, Bounds(0)] = 0  # of favor; 0: 256
+    redraw_every: Annotated[int, Bounds(0)] = 0  # steps of training, of favor; 0: never
 
     def check_favor(self) -> None:
         refuse_unused(self, FavorSettings, "mixer", "favor")
-        for key in ("features", "redraw_every"):
-            if getattr(self, key) < 0:
-                raise UserError(f"model.{key}={getattr(self, key)} must be 0 or more.")
 
     @property
     def feature_count(self) -> int:

@@ -1,10 +1,10 @@
 """Position schemes, the third axis of attention: mixer x visibility x position.
 
-    sinusoidal, learned     vectors added to the input                          absolute.py
-    sinusoidal-halves       the same waves, all sines before all cosines        absolute.py
-    rotary                  queries and keys turned by an angle                 rotary.py
-    relative, alibi         numbers added to the scores, by distance            relative_bias.py
-    transformer-xl          scores of a query with a distance                   transformer_xl.py
+    sinusoidal, learned     vectors added to the input, by `model/embedding.py`
+    sinusoidal-halves       the same waves, all sines before all cosines
+    rotary                  queries and keys turned by an angle
+    relative, alibi         numbers added to the scores, by distance
+    transformer-xl          scores of a query with a distance
     none                    nothing: order is not given
 
 A scheme implements the hooks of `Position` that it needs. Vectors of the input belong to `Embed`; what acts on queries, keys and
@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from regard.core.errors import UserError, nearest
 from regard.model.position.base import Position
-from regard.model.position.relative_bias import ALiBi, RelativeBias
-from regard.model.position.rotary import Rotary
-from regard.model.position.transformer_xl import TransformerXL
+from regard.model.position.relative import ALiBi, RelativeBias, Rotary, TransformerXL
 
 if TYPE_CHECKING:
     from regard.model.block import BodyConfig

@@ -30,11 +30,9 @@ from regard.model.attention import KeysValues
 from regard.model.layers import Linear, without_autocast
 from regard.model.mixers.scores import FixedWeights
 from regard.model.probe import Seen, taken_apart
-from regard.model.recurrent.alignment import Aligner
-from regard.model.recurrent.cells import Carried, Cells
-from regard.model.recurrent.decoders import Now, Source, begun, deepened, one_more
+from regard.model.recurrent.cells import Carried, CellKind, Cells, Recurrence
+from regard.model.recurrent.decoders import Aligner, Now, Source, begun, deepened, one_more
 from regard.model.recurrent.deferred_grad import Late
-from regard.model.recurrent.encoder import CellKind, Recurrence
 from regard.model.visibility import View, given
 
 GRAPHS = 64  # that a process may need: one for each number of turns, and some for lengths that happen to be equal

@@ -73,7 +73,8 @@ def choose(pattern: Visibility, length: int, memory: int, offset: int, device: s
     shares = {size: _share(pattern, length, memory, offset, size) for size in _sizes(pattern, device)}
     costs = {size: share * PAIR[device][size] for size, share in shares.items()}
     size = min(costs, key=lambda size: costs[size])
-    shared = device == "cuda" and offset == 0 and LONG <= length == memory and _has_wide(pattern, memory, size)
+    shared = device == "cuda" and offset == 0 and LONG <= length == memory
+    shared = shared and pattern.with_length(memory).wide(torch.zeros(1, 1, dtype=torch.long), size) is not None
     why = f"{shares[size]:.0%} of blocks of {size} needed" + f", {PAIR['cpu'][size]} times the time a pair" * (device == "cpu")
     return Choice(size if costs[size] <= WORTH_IT else 0, shares[size], why, shared)
 
@@ -105,10 +106,6 @@ def _sizes(pattern: Visibility, device: str) -> list[int]:
         return sizes
     own = gcd(*(part.block_size for part in pattern.parts if part.block_size > 1))
     return [max((size for size in sizes if own % size == 0), default=sizes[0])]
-
-
-def _has_wide(pattern: Visibility, memory: int, size: int) -> bool:
-    return pattern.with_length(memory).wide(torch.zeros(1, 1, dtype=torch.long), size) is not None
 
 
 @lru_cache(maxsize=1024)

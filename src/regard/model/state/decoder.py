@@ -18,12 +18,11 @@ from torch import Tensor, nn
 
 from regard.model.attention import Attention, KeysValues
 from regard.model.block import Stack
+from regard.model.embedding import InputPositions
 from regard.model.mixers.causal_scan import Sums
-from regard.model.position.absolute import InputPositions
 from regard.model.probe import attentions
-from regard.model.recurrent.alignment import Aligner
-from regard.model.state.constant import CrossSums
-from regard.model.state.kv_cache import BeamAncestry, round_to_stride
+from regard.model.recurrent.decoders import Aligner
+from regard.model.state.kv_cache import BeamAncestry, CrossSums, round_to_stride
 from regard.model.state.protocol import RowCompaction
 from regard.model.visibility import View, Visibility, padding
 

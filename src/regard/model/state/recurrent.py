@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.model.attention import KeysValues
-from regard.model.embedding import Embed
-from regard.model.heads import VocabularyHead
+from regard.model.embedding import Embed, VocabularyHead
 from regard.model.probe import attentions
 from regard.model.recurrent.decoders import Decoder, Now, Source, Turns
 from regard.model.recurrent.hran_decoder import ByTurns

@@ -24,10 +24,8 @@ from inspect import Parameter, signature
 
 from regard.core.errors import UserError, nearest
 from regard.model.visibility import Visibility, causal, full, window
-from regard.model.visibility.bigbird import BigBirdFixed, bigbird
-from regard.model.visibility.image import Local1D, Local2D
-from regard.model.visibility.patterns import Block, Global, Last, Strided, Summary
-from regard.model.visibility.random import Random
+from regard.model.visibility.bigbird import BigBirdFixed, Random, bigbird
+from regard.model.visibility.patterns import Block, Global, Last, Local1D, Local2D, Strided, Summary
 
 
 def longformer(window_: int = 512, global_: int = 1) -> Visibility:

@@ -1,96 +1,81 @@
-"""Questions about runs: which there are, what they are, how they train, and what one says to a text."""
+"""Questions about runs: which there are, how they train, what they say to a text, their images and their words."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Query
+import numpy as np
+from fastapi import Query, Request
 from starlette.responses import Response
 
+from regard.core.errors import UserError
+from regard.lens.analyses.word_senses import uses_data
 from regard.model.probe import attentions
 from regard.runs.task import TASKS
-from regard.studio.gallery import LARGEST
-from regard.studio.passes import ModelPass, PassRequest, run_pass
-from regard.studio.wire import Json, Name, PassQuestion, Step
+from regard.studio.gallery import LARGEST, Gallery
+from regard.studio.passes import PassRequest, run_pass
+from regard.studio.routes import Analogy, Count, Json, Name, PassQuestion, Questions, Step, Studio, Uses
 from regard.training.checkpoint import finite_number
 from regard.training.logging import read_metrics
 
-if TYPE_CHECKING:
-    from regard.studio.app import Studio
-
 Version = Annotated[str, Query(max_length=64)]
+Some = Annotated[int, Query(ge=1, le=96)]
+POINTS = 800  # of a curve
+NAMED = 3  # of what is left out
+Curve = list[tuple[int, float]]
+router = Questions()
 
 
-def add(app: FastAPI, studio: Studio) -> None:
-    @app.get("/api/runs")
-    async def listed() -> Response:
-        return Json([{"name": name, "open": studio.runs.is_open(name)} for name in studio.runs.openings])
-
-    @app.get("/api/run")
-    async def card(run: Name, step: Annotated[Step, Query()] = None) -> Response:
-        return Json(await studio.passes.do(partial(_card, studio, run, step)))
-
-    @app.get("/api/changed")
-    async def changed(run: Name, version: Version = "") -> Response:
-        return Json({"changed": await studio.reads.do(partial(studio.runs.changed, run, version))})
-
-    @app.get("/api/metrics")
-    async def metrics(run: Name) -> Response:
-        return Json(await studio.reads.do(partial(_metrics, studio, run)))
-
-    @app.post("/api/pass")
-    async def passed(question: PassQuestion) -> Response:
-        asked = PassRequest(question.run, question.text, question.target or None, question.step)
-        return Json((await studio.passes.do(partial(find_pass, studio, asked))).as_dict())
-
-    @app.post("/api/answer")
-    async def answered(question: PassQuestion) -> Response:
-        return Json({"answer": await studio.passes.do(partial(_answer, studio, question))})
+@router.get("/api/runs")
+async def runs(request: Request) -> Response:
+    listed = request.app.state.studio.runs
+    return Json([{"name": name, "open": listed.is_open(name)} for name in listed.openings])
 
 
-def _answer(studio: Studio, question: PassQuestion) -> str:
-    session = studio.runs.session(question.run, question.step)
-    with studio.runs.alone(session):
-        return session.answer(question.text)
-
-
-def find_pass(studio: Studio, asked: PassRequest) -> ModelPass:
-    """Return the cached pass, or run it now; passes of an earlier version of the run do not count."""
-    session, version = studio.runs.opened(asked.run, asked.step)
-    asked = replace(asked, version=version)
-    if (kept := studio.cache.get(asked.id)) is not None:
-        return kept
-    return studio.cache.keep(run_pass(asked, session, studio.runs.alone(session)))
-
-
-def _card(studio: Studio, name: str, step: int | None) -> dict[str, Any]:
+@router.ask("/api/run", "passes")
+def card(studio: Studio, run: Name, step: Annotated[Step, Query()] = None) -> dict[str, Any]:
     """Asked for once by each page that is loaded, so it is what opens a run again that has changed."""
-    session, version = studio.runs.refreshed(name, step)
-    studio.cache.forget(name, version)
+    session, version = studio.runs.refreshed(run, step)
+    studio.cache.forget(run, version)
     heads = {name: found.heads for name, found in attentions(session.model).items()}
     return {
-        "name": name,
+        "name": run,
         "version": version,
         "scored_on": TASKS[session.task].scored_on if session.task in TASKS else None,
         "facts": dict(session.facts),
         "example": session.example,
         "images": None if session.gallery is None else {"largest": LARGEST},
         "attentions": heads,
-        "steps": list(studio.runs.opening(name).steps),
+        "steps": list(studio.runs.opening(run).steps),
     }
 
 
-def _metrics(studio: Studio, name: str) -> dict[str, Any]:
-    folder = studio.runs.opening(name).folder
+@router.ask("/api/changed", "reads")
+def changed(studio: Studio, run: Name, version: Version = "") -> dict[str, Any]:
+    return {"changed": studio.runs.changed(run, version)}
+
+
+@router.ask("/api/metrics", "reads")
+def metrics(studio: Studio, run: Name) -> dict[str, Any]:
+    folder = studio.runs.opening(run).folder
     return {"curves": {}, "notes": []} if folder is None else curves_of(folder / "metrics.jsonl")
 
 
-POINTS = 800  # of a curve
-NAMED = 3  # of what is left out
-Curve = list[tuple[int, float]]
+@router.ask("/api/pass", "passes", "POST")
+def passed(studio: Studio, question: PassQuestion) -> dict[str, Any]:
+    """Return the cached pass, or run it now; passes of an earlier version of the run do not count."""
+    session, version = studio.runs.opened(question.run, question.step)
+    asked = PassRequest(question.run, question.text, question.target or None, question.step, version)
+    found = studio.cache.get(asked.id) or studio.cache.keep(run_pass(asked, session, studio.runs.alone(session)))
+    return found.as_dict()
+
+
+@router.ask("/api/answer", "passes", "POST")
+def answered(studio: Studio, question: PassQuestion) -> dict[str, Any]:
+    session = studio.runs.session(question.run, question.step)
+    with studio.runs.alone(session):
+        return {"answer": session.answer(question.text)}
 
 
 def curves_of(path: Path) -> dict[str, Any]:
@@ -116,3 +101,81 @@ def curves_of(path: Path) -> dict[str, Any]:
 def _thinned(points: Curve) -> Curve:
     every = -(-len(points) // POINTS)
     return points[:: max(1, every)] + (points[-1:] if (len(points) - 1) % max(1, every) else [])
+
+
+# --- images -----------------------------------------------------------------------------------------------------------------
+
+
+@router.ask("/api/images", "reads")
+def images(studio: Studio, run: Name, first: Count = 0, count: Some = 24, around: Name | None = None) -> dict[str, Any]:
+    """Return `count` images from the first on, or the page of the list that has the image `around`."""
+    gallery = _gallery(studio, run)
+    place = None if around is None else gallery.place(around)
+    begin = first if place is None else place // count * count
+    some = [{"name": example.name, "caption": example.captions[0]} for example in gallery.examples[begin : begin + count]]
+    return {"images": some, "first": begin, "of": len(gallery.examples), "label": around and gallery.label(around)}
+
+
+@router.ask("/api/image-thumbnails", "reads")
+def thumbnails(studio: Studio, run: Name, first: Count = 0, count: Some = 24) -> np.ndarray:
+    return _gallery(studio, run).thumbnails(first, count)
+
+
+@router.ask("/api/image", "reads")
+def image(studio: Studio, run: Name, name: Name) -> np.ndarray:
+    return _gallery(studio, run).picture(name).shown_YXC
+
+
+@router.post("/api/image")
+async def handed_in(request: Request, run: Name, file: Annotated[str, Query(max_length=400)] = "this file") -> Response:
+    studio, content = request.app.state.studio, await request.body()
+    return Json({"name": await studio.reads.do(lambda: _gallery(studio, run).take(content, file or "this file"))})
+
+
+def _gallery(studio: Studio, run: str) -> Gallery:
+    found = studio.runs.session(run).gallery
+    if found is None:
+        raise UserError(f"{run} reads text, not images; give it a text.")
+    return found
+
+
+# --- words ------------------------------------------------------------------------------------------------------------------
+
+
+@router.ask("/api/near", "reads")
+def near(studio: Studio, run: Name, word: Name) -> dict[str, Any]:
+    return studio.runs.session(run).vocabulary().near(word)
+
+
+@router.ask("/api/analogy", "reads", "POST")
+def analogy(studio: Studio, question: Analogy) -> dict[str, Any]:
+    return studio.runs.session(question.run).vocabulary().analogy(question.minus, question.base, question.plus)
+
+
+@router.ask("/api/positions", "reads")
+def positions(studio: Studio, run: Name) -> np.ndarray:
+    found = studio.runs.session(run).vocabulary().between_positions()
+    if found is None:
+        raise UserError("this model has no vectors of positions: it reads word by word, or knows order by visibility alone.")
+    return found.cpu().numpy().astype(np.float32)
+
+
+@router.ask("/api/uses", "passes", "POST")
+def uses(studio: Studio, question: Uses) -> dict[str, Any]:
+    session = studio.runs.session(question.run)
+    with studio.runs.alone(session):
+        found = session.uses(question.word, question.sentences)
+    order = found.order
+    maps = [_plane(vectors[order]) for vectors in found.vectors]
+    return {**uses_data(found), "map": maps, "distances": found.distances_LUU[:, order][:, :, order]}
+
+
+def _plane(vectors_UD: np.ndarray) -> np.ndarray:
+    """The two directions along which the uses differ most (PCA), scaled to the unit square around their middle."""
+    centred = vectors_UD.astype(np.float64) - vectors_UD.mean(0)
+    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    flat = np.zeros((len(vectors_UD), 2))
+    some = min(2, len(sizes))
+    flat[:, :some] = left[:, :some] * sizes[:some]
+    most = np.abs(flat).max()
+    return flat / most if most > 1e-9 else flat

@@ -1,7 +1,5 @@
 """Captioning: images, and models that write a sentence about each."""
 
-from __future__ import annotations
-
 from regard.data.config import CaptionsConfig
 from regard.runs.task import Task, lazy
 

@@ -18,30 +18,28 @@ from regard.core.terminal import Emit
 from regard.data.batching.pairs import pad
 from regard.data.sources.captions import CaptionedImages, open_image
 from regard.data.sources.images import square
+from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
-from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
 from regard.families.captioner import Captioner, CaptionerConfig
 from regard.lens.analyses.image_heat import Heat
-from regard.metrics.captions import NONE, CaptionScores, caption_scores, looks_at
+from regard.metrics.bleu import NONE, CaptionScores, caption_scores, looks_at
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run, choose_device
-from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
-from regard.tasks.results import EvaluationResult
+from regard.tasks.predictor import EvaluationResult, TextPredictor, open_model
 from regard.text.specials import SOS
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from regard.lens.subject import Subject
 
-VOCABULARY = "tokenizer.json"
 LONGEST = 64  # tokens of a caption, its end counted
 SHOWN = 384  # pixels: a picture of heat maps shows the image at most so large
 
 
 @dataclass
-class CaptionGenerator:
+class CaptionGenerator(TextPredictor):
     model: Captioner
     tokenizer: Tokenizer
     decode: DecodeConfig
@@ -59,18 +57,16 @@ class CaptionGenerator:
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> CaptionGenerator:
-        must_be_as_trained(run, recipe)
         if recipe.decode.stop or recipe.decode.sliding_window:
             raise UserError(
                 "decode.stop and decode.sliding_window are for language models; a caption ends by itself. Leave them out."
             )
-        tokenizer = Tokenizer.load(run.folder / VOCABULARY)
-        model = load_model(run, lambda: Captioner(recipe.model, len(tokenizer), recipe.train.seed))
-        return cls(ready(model, recipe.decode.weights, device), tokenizer, recipe.decode)
+        return cls(*open_model(run, recipe, device, lambda size: Captioner(recipe.model, size, recipe.train.seed)), recipe.decode)
 
     @property
-    def device(self) -> torch.device:
-        return next(self.model.parameters()).device
+    def room(self) -> int:
+        """Return the tokens that a caption may have."""
+        return longest(self.model.config)
 
     @overload
     def __call__(self, image: str) -> str: ...
@@ -102,7 +98,7 @@ class CaptionGenerator:
 
     def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
         """Inspect the caption of an image; `text` is the name of its file."""
-        from regard.tasks.captioning.inspect import of_image
+        from regard.tasks.translation.inspect import of_image
 
         return of_image(self, self._pixels(open_image(text)), text, target)
 
@@ -158,13 +154,13 @@ class CaptionGenerator:
         return square(picture, self.model.config.image_size)
 
     def _search(self, image_BYXC: torch.Tensor, numbers: Sequence[int]) -> list[list[GeneratedText]]:
-        limits = self.decode.capped([longest(self.model.config)] * len(image_BYXC))
+        limits = self.decode.capped([self.room] * len(image_BYXC))
         return find(self.decode, self.model.start(image_BYXC), self.tokenizer, limits, numbers, self.sessions)
 
     @torch.no_grad()
     def _look(self, images_BYXC: np.ndarray, captions: Sequence[GeneratedText]) -> None:
         """One teacher-forced pass over the results: training and decoding give the same numbers, so this is what was attended."""
-        target_BL, _ = pad([np.array([SOS, *caption.ids][: longest(self.model.config)]) for caption in captions])
+        target_BL, _ = pad([np.array([SOS, *caption.ids][: self.room]) for caption in captions])
         self.model(torch.from_numpy(images_BYXC).to(self.device), target_BL.to(self.device))
 
 

@@ -11,26 +11,25 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.captions import CaptionBatches, EncodedCaptions, encode_captions, in_order
+from regard.data.config import describe_valid_fraction, split_rows
 from regard.data.sources.captions import CaptionedImages, read_captions
-from regard.data.valid_fraction import describe_valid_fraction, split_rows
 from regard.decode.config import DecodeConfig
 from regard.families import family_of
 from regard.families.base import Sizes
 from regard.families.captioner import Captioner
 from regard.families.flops import Part
-from regard.objectives.captioning import CaptioningLoss
 from regard.runs.folder import Say
+from regard.runs.prepared import Measured, Prepared, read_split, warn_of_overlap, with_perplexity
+from regard.runs.pretrained import vocabulary
 from regard.runs.recipe import Recipe
-from regard.tasks.captioning.predict import VOCABULARY, CaptionGenerator, longest
-from regard.tasks.prepared import Measured, PreparedTask, reading, with_perplexity
-from regard.text.tokenizer import Tokenizer, train_tokenizer
+from regard.tasks.captioning.predict import CaptionGenerator, longest
 from regard.training.loop import Validation
 
 SAMPLES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pictures(PreparedTask):
+class Pictures(Prepared):
     """Images with captions."""
 
     train: EncodedCaptions
@@ -41,9 +40,6 @@ class Pictures(PreparedTask):
 
     def build(self, seed: int) -> Captioner:
         return Captioner(self.recipe.model, len(self.tokenizer), seed)
-
-    def objective(self) -> CaptioningLoss:
-        return CaptioningLoss(self.recipe.objective)
 
     def source(self, *, packed: bool) -> CaptionBatches:
         return CaptionBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed)
@@ -74,17 +70,16 @@ class Pictures(PreparedTask):
         return {"train": self.train.digest, "valid": self.valid.digest}
 
 
-def read_split(recipe: Recipe, split: str) -> CaptionedImages:
-    limit = recipe.data.limit or None if split == "train" else None
-    with reading(split):
-        return read_captions(getattr(recipe.data, split), recipe.data.images, recipe.model.image_size, limit)
+def read_image_split(recipe: Recipe, split: str) -> CaptionedImages:
+    images, size = recipe.data.images, recipe.model.image_size
+    return read_split(recipe, split, lambda where, limit: read_captions(where, images, size, limit))
 
 
 def read_to_learn(recipe: Recipe) -> tuple[CaptionedImages, CaptionedImages]:
     """Training and validation; of a share that is held out, images that look the same are on one side."""
-    train = read_split(recipe, "train")
+    train = read_image_split(recipe, "train")
     if recipe.data.valid or not recipe.data.valid_fraction:
-        return train, read_split(recipe, "valid")
+        return train, read_image_split(recipe, "valid")
     looks = [sha256(image_YXC.tobytes()).digest() for image_YXC in train.images_NYXC]
     rows = split_rows(looks, recipe.data.valid_fraction, "images")
     return train.take(rows.kept), train.take(rows.held)
@@ -96,20 +91,22 @@ def read_listed(recipe: Recipe) -> CaptionedImages:
 
 
 def read_test(recipe: Recipe) -> CaptionedImages:
-    return read_split(recipe, "test")
+    return read_image_split(recipe, "test")
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pictures:
     """Read and check the data, then take the vocabulary of the run's folder or learn it. Nothing is written."""
     train, valid = read_to_learn(recipe)
-    test = read_split(recipe, "test") if recipe.data.test else None
+    test = read_image_split(recipe, "test") if recipe.data.test else None
     for line in describe_valid_fraction(recipe.data):
         say(line)
     for name, part in (("train", train), ("valid", valid), ("test", test)):
         if part is not None:
             say(f"{name}: {len(part):,} images, {sum(len(e.captions) for e in part.examples):,} captions")
-    _warn_of_shared_images(train, test, say)
-    tokenizer = _tokenizer(recipe, train, folder)
+    if test is not None:
+        pixels, test_pixels = ([image.tobytes() for image in part.images_NYXC] for part in (train, test))
+        warn_of_overlap(pixels, test_pixels, "images", say)
+    tokenizer = vocabulary(recipe, folder, None, lambda: [caption for e in train.examples for caption in e.captions])
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")
     room = min(recipe.data.maximum_tokens, longest(recipe.model))
     encoded, validation = (encode_captions(part, tokenizer.encode_batch, maximum=room) for part in (train, valid))
@@ -119,17 +116,3 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pictures:
         if numbered.dropped:
             say(f"{name}: {numbered.dropped:,} captions are longer than {room} tokens and are left out")
     return Pictures(recipe=recipe, tokenizer=tokenizer, train=encoded, valid=validation, valid_images=valid, test=test)
-
-
-def _warn_of_shared_images(train: CaptionedImages, test: CaptionedImages | None, say: Say) -> None:
-    known = {image.tobytes() for image in train.images_NYXC}
-    if test is not None and (shared := sum(image.tobytes() in known for image in test.images_NYXC)):
-        say(f"warning: {shared} of {len(test)} test images are also in train, so the score will flatter.")
-
-
-def _tokenizer(recipe: Recipe, train: CaptionedImages, folder: Path | None) -> Tokenizer:
-    text = recipe.text
-    if folder is not None and (folder / VOCABULARY).exists():
-        return Tokenizer.load(folder / VOCABULARY)
-    lines = [caption for example in train.examples for caption in example.captions]
-    return train_tokenizer(text.tokenizer, lines, text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)

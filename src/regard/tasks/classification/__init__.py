@@ -1,7 +1,5 @@
 """Classification: texts, or pairs of texts, with a label or a number each."""
 
-from __future__ import annotations
-
 from regard.data.config import LabelledConfig
 from regard.runs.task import Task, lazy
 
@@ -14,8 +12,8 @@ TASK = Task(
     freezes=True,
     prepare=lazy("regard.tasks.classification.prepare:prepare"),
     read_test=lazy("regard.tasks.classification.prepare:read_test"),
-    open=lazy("regard.tasks.classification.predict:open_run"),
-    adopt=lazy("regard.tasks.classification.predict:adopt"),
+    open=lazy("regard.tasks.classification.predict:open_scorer"),
+    adopt=lazy("regard.tasks.classification.predict:open_scorer"),
     adopted_settings=lazy("regard.tasks.classification.predict:adopted_settings"),
     heads=("classes",),
     parts=lazy("regard.tasks.classification.prepare:parts"),

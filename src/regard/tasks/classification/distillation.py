@@ -23,18 +23,18 @@ import torch
 
 from regard.core.errors import UserError, nearest
 from regard.data.batching.labelled import LabelledTexts
-from regard.data.labels.classes import Labels
+from regard.data.labels import Labels
 from regard.data.sources.labelled import Example
-from regard.families.classifier import Classifier, count
+from regard.families.classifier import Classifier, classifier, count
 from regard.families.flops import Part
 from regard.metrics.classification import ClassificationScores
 from regard.model.pruning import restored_weights
 from regard.runs.folder import Run
 from regard.runs.pretrained import recipe_of, start_of
 from regard.runs.recipe import Recipe
-from regard.tasks.classification.predict import LABELS, TextClassifier, filled
+from regard.tasks.classification.predict import LABELS, TextClassifier
 from regard.tasks.classification.reader import EITHER, Parts, Reader, scores_of
-from regard.tasks.results import EvaluationResult
+from regard.tasks.predictor import EvaluationResult
 
 BLOCK = re.compile(r"\.blocks\.(\d+)\.")  # in the name of a weight
 
@@ -58,13 +58,12 @@ class Teacher:
             )
         recipe = recipe_of(start) if run is None else run.recipe
         labels = Labels(start.labels, EITHER) if run is None else Labels.load(run.folder / LABELS)
-        return cls(name, recipe, filled(start, recipe, len(labels)), Reader.of(recipe, start.tokenizer), labels)
+        model = start.open(lambda: classifier(recipe.model, start.vocabulary, len(labels)), part="body", head="classes")
+        return cls(name, recipe, model, Reader.of(recipe, start.tokenizer), labels)
 
     def opened(self, device: torch.device) -> TextClassifier:
         """Open the teacher as a predictor, in the form that computes fastest."""
-        if (run := _run(self.name)) is not None:
-            return TextClassifier.of(run, self.recipe, device)
-        return TextClassifier.of_start(start_of(self.name), self.recipe, device)
+        return TextClassifier.of(_run(self.name) or start_of(self.name), self.recipe, device)
 
     def digest(self) -> str:
         """Return a hash of the teacher's weights."""

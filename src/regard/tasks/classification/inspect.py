@@ -13,8 +13,8 @@ A text laid before a hierarchy: what it said, and how much it looked at every se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 import torch
@@ -25,31 +25,27 @@ from regard.core.errors import UserError, nearest
 from regard.data.batching.labelled import LabelledTexts, make_batch
 from regard.data.batching.pairs import Ragged
 from regard.data.batching.qa import make_batch as span_batch
-from regard.families import family_of
 from regard.families.bert import BERT
 from regard.families.classifier import Classifier
-from regard.families.vectors import text_vectors
-from regard.lens import token_rows
 from regard.lens.analyses.document import Document, Sentence, Word
 from regard.lens.subject import Subject, TokenRow
+from regard.model.heads import text_vectors
 from regard.model.hierarchy import Nested
 from regard.model.probe import probe
 from regard.objectives.span import NEVER
-from regard.runs.protocols import Predictor
 from regard.tasks.classification.predict import Regressor, TextClassifier, probabilities
 from regard.tasks.classification.reader import Parts, Reader, as_typed, in_parts
 from regard.tasks.embedding.predict import Embedder
+from regard.tasks.masked_lm.inspect import reads, subject_of
 from regard.tasks.question_answering.predict import QuestionAnswerer
 from regard.tasks.question_answering.predict import as_typed as question_and_context
-from regard.tasks.translation.inspect import words_of
-from regard.text.offsets import word_places
-from regard.text.sentences import sentences
+from regard.text.offsets import sentences, word_places
 from regard.text.tokenizer import Tokenizer
 
 STEPS = 21
 
 
-def of_labeller(labeller: TextClassifier, text: str, target: str | None) -> Subject:
+def of_labeller(labeller: TextClassifier, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
     names, parts = labeller.labels.names, in_parts([as_typed(text, labeller.labels.texts)], labeller.labels.texts)[0]
     if target is not None and target not in names:
         raise UserError(f"the label {target!r} is not one that this model knows{nearest(target, names)}")
@@ -57,11 +53,11 @@ def of_labeller(labeller: TextClassifier, text: str, target: str | None) -> Subj
     with torch.no_grad():
         label = int(says(hidden(1))[0].argmax()) if target is None else names.index(target)
     told = f"{' | '.join(parts)} → {names[label]}"
-    return _of_text(labeller.model.body, told, side, hidden, says, [label], names.__getitem__)
+    return subject_of(labeller.model.body, told, side, hidden, says, [label], names.__getitem__)
 
 
-def of_rater(rater: Regressor, text: str, target: str | None) -> Subject:
-    scale, parts = rater.scale, in_parts([as_typed(text, rater.scale.texts)], rater.scale.texts)[0]
+def of_rater(rater: Regressor, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+    scale, parts = rater.labels, in_parts([as_typed(text, rater.texts)], rater.texts)[0]
     side, hidden, scores = _classified(rater.model, rater.reader, parts)
     steps = np.linspace(scale.lowest, scale.highest, STEPS)
     steps_C = torch.tensor((steps - scale.mean) / scale.deviation, dtype=torch.float32, device=_device(rater.model))
@@ -72,10 +68,10 @@ def of_rater(rater: Regressor, text: str, target: str | None) -> Subject:
     with torch.no_grad():
         number = int(says(hidden(1))[0].argmax()) if target is None else _step(steps, target)
     told = f"{' | '.join(parts)} → {steps[number]:g}"
-    return _of_text(rater.model.body, told, side, hidden, says, [number], lambda n: f"{steps[n]:g}")
+    return subject_of(rater.model.body, told, side, hidden, says, [number], lambda n: f"{steps[n]:g}")
 
 
-def of_answerer(answerer: QuestionAnswerer, text: str, target: str | None) -> Subject:
+def of_answerer(answerer: QuestionAnswerer, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
     """Return the subject of QUESTION<TAB>CONTEXT; `target` is an answer that the context contains."""
     question, context = question_and_context(text)
     best = answerer(question, context) if target is None else None
@@ -85,13 +81,11 @@ def of_answerer(answerer: QuestionAnswerer, text: str, target: str | None) -> Su
         raise UserError(f"the context is more than the {answerer.reader.layout.window:,} tokens seen together; give less of it.")
     batch = span_batch(read.windows, np.array([0])).to(_device(answerer.model))
     ids, begin, tokenizer = batch.ids_BL[0].tolist(), int(read.windows.contexts[0]), answerer.reader.tokenizer
-    asked, between = token_rows.typed(tokenizer, question), len(answerer.reader.layout.between)
+    asked, between = TokenRow.typed(tokenizer, question), len(answerer.reader.layout.between)
     side = (
-        token_rows.mark(tokenizer, ids[0])
-        + asked[: begin - 1 - between]
-        + token_rows.mark(tokenizer, *ids[begin - between : begin])
+        TokenRow.mark(tokenizer, ids[0]) + asked[: begin - 1 - between] + TokenRow.mark(tokenizer, *ids[begin - between : begin])
     )
-    side = side + token_rows.typed(tokenizer, context)[: len(ids) - begin - 1] + token_rows.mark(tokenizer, ids[-1])
+    side = side + TokenRow.typed(tokenizer, context)[: len(ids) - begin - 1] + TokenRow.mark(tokenizer, ids[-1])
     model = answerer.model
 
     def hidden(copies: int) -> Tensor:
@@ -104,54 +98,22 @@ def of_answerer(answerer: QuestionAnswerer, text: str, target: str | None) -> Su
         return model.span(x_BLD).masked_fill(~batch.choosable_BL[..., None], NEVER).mT
 
     told = f"{question} | {context} → {context[slice(*span)] or 'no answer'}"
-    return _of_text(model, told, side, hidden, says, batch.targets_N2[0].tolist(), side.tokens.__getitem__)
+    return subject_of(model, told, side, hidden, says, batch.targets_N2[0].tolist(), side.tokens.__getitem__)
 
 
-def of_embedder(embedder: Embedder, text: str, target: str | None) -> Subject:
+def of_embedder(embedder: Embedder, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
     model, around = cast(BERT, embedder.model), embedder.reader  # an ELMo has no attention, and does not come here
     ids, _, _ = around.encode([(text,)], [repr(text[:40])])
     side = _laid(around, (text,), ids, len(ids.flat))
-    ids_L = torch.tensor(side.ids, device=_device(model))
-    like_D = torch.from_numpy(embedder(text if target is None else target)).to(ids_L.device)
-
-    def lengths(copies: int) -> Tensor:
-        return torch.full((copies,), len(ids_L), device=ids_L.device)
-
-    def hidden(copies: int) -> Tensor:
-        return model.hidden(ids_L.expand(copies, -1), lengths(copies))
+    like_D = torch.from_numpy(embedder(text if target is None else target)).to(_device(model))
 
     def says(x_BLD: Tensor) -> Tensor:
-        x_BD = text_vectors(x_BLD, lengths(len(x_BLD)), embedder.vectors)
+        x_BD = text_vectors(x_BLD, torch.full((len(x_BLD),), len(side), device=x_BLD.device), embedder.vectors)
         cosine_B = F.cosine_similarity(x_BD.float(), like_D, dim=-1)
         return torch.stack([cosine_B, -cosine_B], -1)
 
     told = text if target is None else f"{text} ~ {target}"
-    return _of_text(model, told, side, hidden, says, [0], ("alike", "unlike").__getitem__)
-
-
-def _of_text(
-    body: Any,
-    title: str,
-    side: TokenRow,
-    hidden: Callable[[int], Tensor],
-    says: Callable[[Tensor], Tensor],
-    targets: Sequence[int],
-    choices: Callable[[int], str],
-) -> Subject:
-    """`says` is logits_BV of one output, or logits_BLV of several."""
-    name, words = "decoder" if family_of(body).has("causal_lm") else "encoder", getattr(body, "head", None)
-    return Subject(
-        model=body,
-        title=title,
-        sides={name: side},
-        forward=lambda copies: says(hidden(copies)).reshape(copies, len(targets), -1),
-        targets_L=torch.tensor(targets),
-        outputs=None,
-        choices=choices,
-        head=None if words is None else words_of(getattr(body, name), words),
-        hidden=hidden,
-        nested=family_of(body).has("nested_documents"),
-    )
+    return subject_of(model, told, side, reads(model, side), says, [0], ("alike", "unlike").__getitem__)
 
 
 Reads = tuple[TokenRow, Callable[[int], Tensor], Callable[[Tensor], Tensor]]
@@ -180,20 +142,20 @@ def _laid(reader: Reader, parts: Parts, ids: Ragged, second: int) -> TokenRow:
     """One text or two between their marks; of one that was cut, what is left."""
     row, tokenizer = ids.flat.tolist(), reader.tokenizer
     if reader.marks.sentences:
-        side, mark = token_rows.mark(tokenizer, row[0]), token_rows.mark(tokenizer, reader.marks.between)
+        side, mark = TokenRow.mark(tokenizer, row[0]), TokenRow.mark(tokenizer, reader.marks.between)
         for sentence in sentences(parts[0]):
-            side = side + token_rows.typed(tokenizer, sentence) + mark
-        return side[: len(row) - 1] + token_rows.mark(tokenizer, row[-1])
+            side = side + TokenRow.typed(tokenizer, sentence) + mark
+        return side[: len(row) - 1] + TokenRow.mark(tokenizer, row[-1])
     between = 1 + reader.marks.twice if len(parts) == 2 else 0
     first = second - 1 - between if between else len(row) - 2
-    side = token_rows.mark(tokenizer, row[0]) + token_rows.typed(tokenizer, parts[0])[:first]
+    side = TokenRow.mark(tokenizer, row[0]) + TokenRow.typed(tokenizer, parts[0])[:first]
     if between:
         side = (
             side
-            + token_rows.mark(tokenizer, *row[first + 1 : second])
-            + token_rows.typed(tokenizer, parts[1])[: len(row) - second - 1]
+            + TokenRow.mark(tokenizer, *row[first + 1 : second])
+            + TokenRow.typed(tokenizer, parts[1])[: len(row) - second - 1]
         )
-    return side + token_rows.mark(tokenizer, row[-1])
+    return side + TokenRow.mark(tokenizer, row[-1])
 
 
 def _device(model: Classifier | BERT) -> torch.device:
@@ -217,10 +179,6 @@ def _span(context: str, answer: str) -> tuple[int, int]:
     if start < 0:
         raise UserError(f"the answer {answer!r} does not stand in the context; give words as they are written there.")
     return start, start + len(answer)
-
-
-def reads_documents(answers: Predictor) -> bool:
-    return isinstance(answers, TextClassifier | Regressor) and family_of(answers.model).has("nested_documents")
 
 
 @torch.no_grad()
@@ -263,6 +221,6 @@ def _words(tokenizer: Tokenizer, sentence: str, weights: list[float]) -> tuple[W
 
 def _told(answers: TextClassifier | Regressor, scores_1C: np.ndarray) -> str:
     if isinstance(answers, Regressor):
-        return f"rated {answers.scale.restored(scores_1C[:, 0])[0]:.2f}"
+        return f"rated {answers.labels.restored(scores_1C[:, 0])[0]:.2f}"
     found_C = probabilities(scores_1C)[0]
     return f"{answers.labels.names[int(found_C.argmax())]} (probability {found_C.max():.3f})"

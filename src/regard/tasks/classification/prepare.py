@@ -18,51 +18,43 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.labelled import UNLABELLED, LabelledBatches, LabelledTexts
-from regard.data.labels.classes import Labels, Scale, describe_labels, describe_numbers
-from regard.data.lra.sequences import Sequences
+from regard.data.config import describe_valid_fraction, split_rows
+from regard.data.labels import Labels, Scale, describe_labels, describe_numbers
+from regard.data.lra import Sequences
 from regard.data.sources.columns import join_names
 from regard.data.sources.labelled import Example, choose_columns, describe_columns, lacks_labels, read_labelled, read_unlabelled
-from regard.data.valid_fraction import describe_valid_fraction, hint, split_rows, split_valid
 from regard.families import family_of
 from regard.families.classifier import Classifier, classifier, count
 from regard.families.flops import Part
 from regard.metrics.classification import ClassificationScores
 from regard.metrics.correlation import correlation
 from regard.objectives.base import Objective
-from regard.objectives.classification import ClassificationLoss
+from regard.objectives.classification import ClassificationLoss, RegressionLoss
 from regard.objectives.distillation import DistillationConfig, DistillationLoss
-from regard.objectives.regression import RegressionLoss
 from regard.runs.folder import Run, Say
-from regard.runs.pretrained import vocabulary
+from regard.runs.prepared import Measured, Prepared, losses_of, mean_losses, read_split, train_and_valid, warn_of_overlap
+from regard.runs.pretrained import VOCABULARY, has_vocabulary, start_to_train, vocabulary
 from regard.runs.protocols import Result, Vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.classification.distillation import Teacher, beside
-from regard.tasks.classification.predict import LABELS, VOCABULARY, Regressor, TextClassifier
+from regard.tasks.classification.predict import LABELS, Regressor, TextClassifier
 from regard.tasks.classification.reader import Reader
-from regard.tasks.prepared import Measured, PreparedTask, losses_of, mean_losses, start_to_train
-from regard.tasks.results import EvaluationResult
-from regard.tasks.streaming import shown
+from regard.tasks.generated_text import shown
+from regard.tasks.predictor import EvaluationResult
 from regard.training.loop import Validation
 
 SHOWN = 3  # rows, as they are read
 
 
-def read_split(recipe: Recipe, split: str) -> Sequence[Example]:
-    limit = recipe.data.limit or None if split == "train" else None
-    if not getattr(recipe.data, split):
-        raise UserError(
-            f"data.{split} is empty; give a .tsv, .csv or .jsonl file with texts and labels, or hf:NAME.{hint(split)}"
-        )
-    try:
-        return read_labelled(getattr(recipe.data, split), recipe.data.columns, limit)
-    except UserError as error:
-        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
+def read_labelled_split(recipe: Recipe, split: str) -> Sequence[Example]:
+    expected = "a .tsv, .csv or .jsonl file with texts and labels, or hf:NAME"
+    return read_split(recipe, split, lambda where, limit: read_labelled(where, recipe.data.columns, limit), expected)
 
 
 def read_test(recipe: Recipe) -> Sequence[Example]:
     if lacks_labels(recipe.data.test, recipe.data.columns):
         raise UserError(f"data.test: {_unscored(recipe)}")
-    return read_split(recipe, "test")
+    return read_labelled_split(recipe, "test")
 
 
 def _unscored(recipe: Recipe) -> str:
@@ -73,13 +65,11 @@ def _unscored(recipe: Recipe) -> str:
 def read_to_learn(recipe: Recipe) -> tuple[Sequence[Example], Sequence[Example]]:
     """Training and validation; where there is nothing to validate with, a share of training, picked by a seed of its own."""
     data = recipe.data
-    train = read_split(recipe, "train") if data.train or not data.unlabelled else []
-    if data.valid or not data.valid_fraction:
-        return train, read_split(recipe, "valid")
-    if isinstance(train, Sequences):
+    train = read_labelled_split(recipe, "train") if data.train or not data.unlabelled else []
+    if isinstance(train, Sequences) and data.valid_fraction and not data.valid:
         rows = split_rows(range(len(train)), data.valid_fraction, "texts")
         return train.take(rows.kept), train.take(rows.held)
-    return split_valid(train, lambda example: example.key, data.valid_fraction, "texts")
+    return train_and_valid(recipe, train, read_labelled_split, lambda example: example.key, "texts")
 
 
 def words_of(examples: Sequence[Example]) -> list[str]:
@@ -99,7 +89,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
     teacher = Teacher.of(recipe.objective.teacher) if isinstance(recipe.objective, DistillationConfig) else None
     train, valid = read_to_learn(recipe)
     unscored = lacks_labels(recipe.data.test, recipe.data.columns)
-    test = read_split(recipe, "test") if recipe.data.test and not unscored else []
+    test = read_labelled_split(recipe, "test") if recipe.data.test and not unscored else []
     if unscored:
         say(f"test: {_unscored(recipe)}")
     labels = teacher.labels_of(train or valid) if teacher else KINDS[recipe.objective.name].labels.of(train)
@@ -107,7 +97,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Labelled:
         say(line)
     _tell(KINDS[recipe.objective.name], labels, {"train": train, "valid": valid, "test": test}, say)
     _show(recipe, train, say)
-    if teacher and not start and not (folder is not None and (folder / VOCABULARY).exists()):
+    if teacher and not start and not has_vocabulary(folder):
         tokenizer = teacher.reader.tokenizer
     else:
         tokenizer = vocabulary(recipe, folder, start, lambda: words_of(train))
@@ -162,8 +152,7 @@ def _tell(kind: Kind, labels: Labels | Scale, splits: Mapping[str, Sequence[Exam
             say(f"{split}: {len(examples):,} {called(labels)}: {kind.describe(examples)[0]}")
     for line in kind.describe(splits["train"])[1:] if splits["train"] else ():
         say(f"  {line}")
-    if shared := _overlap(splits["train"], splits["test"]):
-        say(f"warning: {shared} of {len(splits['test'])} test texts are also in train, so the score will flatter.")
+    warn_of_overlap((example.key for example in splits["train"]), [example.key for example in splits["test"]], "texts", say)
 
 
 def _show(recipe: Recipe, train: Sequence[Example], say: Say) -> None:
@@ -203,11 +192,6 @@ def _encoded(reader: Reader, labels: Labels | Scale | None, split: str, examples
     return LabelledTexts(ids, seconds, numbers, reader.marks.apart)
 
 
-def _overlap(train: Sequence[Example], test: Sequence[Example]) -> int:
-    seen = {example.key for example in train}
-    return sum(example.key in seen for example in test)
-
-
 def compare(prepared: Labelled, answers: TextClassifier | Regressor, result: Result, device: torch.device) -> Result:
     """A student with its teacher."""
     if prepared.teacher is None or not isinstance(answers, TextClassifier) or not isinstance(result, EvaluationResult):
@@ -241,7 +225,7 @@ KINDS = {"classification": IN_CLASSES, "distillation": IN_CLASSES, "regression":
 
 
 @dataclass(frozen=True, kw_only=True)
-class Labelled(PreparedTask):
+class Labelled(Prepared):
     """Texts with their labels; a student's training texts may have none."""
 
     reader: Reader
@@ -274,7 +258,7 @@ class Labelled(PreparedTask):
         elif self.teacher is not None and self.recipe.objective.inherit:
             self.teacher.begin(cast(Classifier, model))
 
-    def objective(self) -> ClassificationLoss | RegressionLoss | DistillationLoss:
+    def objective(self) -> Objective:
         if self.teacher is not None:
             return DistillationLoss(self.recipe.objective, self.teacher.model)
         if isinstance(self.labels, Scale):

@@ -12,13 +12,14 @@ from regard.core.errors import UserError
 from regard.core.terminal import print_stderr
 from regard.data.batching.labelled import LabelledTexts, SpecialTokens, make_batch
 from regard.data.batching.pairs import Ragged
-from regard.data.lra.sequences import Sequences
+from regard.data.lra import Sequences
 from regard.data.sources.labelled import Example
-from regard.decode.batching import in_batches
+from regard.decode.request import in_batches
 from regard.families import marks_of
 from regard.families.classifier import Classifier
+from regard.runs.load import cut_of
 from regard.runs.recipe import Recipe
-from regard.text.sentences import sentences
+from regard.text.offsets import sentences
 from regard.text.tokenizer import Tokenizer
 
 Text = str | tuple[str, str]  # or a pair of texts
@@ -40,12 +41,7 @@ class Reader:
 
     @classmethod
     def of(cls, recipe: Recipe, tokenizer: Tokenizer) -> Reader:
-        cut, room = recipe.data.maximum_tokens, recipe.model.context
-        if room is not None and cut > room:
-            raise UserError(
-                f"data.maximum_tokens={cut} is more than model.maximum_length={room} positions; set it to {room} or less."
-            )
-        return cls(tokenizer, marks_of(recipe.model, tokenizer.roles), cut, room)
+        return cls(tokenizer, marks_of(recipe.model, tokenizer.roles), cut_of(recipe), recipe.model.context)
 
     def encode(self, texts: Sequence[Parts], places: Sequence[str]) -> tuple[Ragged, np.ndarray, int]:
         """Ids with their marks, where second texts begin, how many were cut; one that does not fit is refused by its place."""
@@ -131,7 +127,7 @@ def scores_of(model: Classifier, data: LabelledTexts, budget: int) -> np.ndarray
     return found
 
 
-def in_parts(texts: Sequence[Text], expected: int) -> list[Parts]:
+def in_parts(texts: Sequence[Text | Parts], expected: int) -> list[Parts]:
     """Each as a tuple, once it is what the model was trained on: `expected` texts at a time."""
     found = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
     for given in found:

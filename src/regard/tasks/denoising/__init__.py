@@ -1,7 +1,5 @@
 """Denoising: the texts of a labelled data set without their labels, as masked language modelling (Amos et al. 2024)."""
 
-from __future__ import annotations
-
 from regard.data.config import LabelledConfig
 from regard.runs.task import Task, lazy
 
@@ -13,7 +11,7 @@ TASK = Task(
     objectives=("masked_lm",),
     prepare=lazy("regard.tasks.denoising.prepare:prepare"),
     read_test=lazy("regard.tasks.denoising.prepare:read_test"),
-    open=lazy("regard.tasks.denoising.predict:Denoiser.of"),
+    open=lazy("regard.tasks.denoising.prepare:Denoiser.of"),
     parts=lazy("regard.tasks.denoising.prepare:parts"),
     has_outputs=False,
     single_texts=False,

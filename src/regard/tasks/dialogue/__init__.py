@@ -1,7 +1,5 @@
 """Dialogue: conversations, and models that write a reply to the last turns."""
 
-from __future__ import annotations
-
 from regard.data.config import DialoguesConfig
 from regard.runs.task import Task, lazy
 from regard.text.config import PairTextConfig

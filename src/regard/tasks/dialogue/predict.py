@@ -18,7 +18,7 @@ from regard.metrics.dialogue import DialogueScores, candidates, log_likelihoods,
 from regard.runs.folder import Run, Say
 from regard.runs.protocols import Predictor
 from regard.runs.recipe import Recipe
-from regard.tasks.results import EvaluationResult
+from regard.tasks.predictor import EvaluationResult
 from regard.tasks.translation.predict import Tokenizers, Translator
 from regard.text.tokenizer import Tokenizer
 

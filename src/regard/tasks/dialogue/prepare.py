@@ -12,39 +12,35 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.data.batching.pairs import encode_pairs
-from regard.data.checks import overlap
+from regard.data.config import describe_valid_fraction, split_valid
 from regard.data.sources import Pair
 from regard.data.sources.dialogues import Dialogue, Exchange, exchanges, read_dialogues
-from regard.data.valid_fraction import describe_valid_fraction, hint, split_valid
+from regard.data.sources.parallel import overlap
 from regard.runs.folder import Say
+from regard.runs.prepared import read_split
+from regard.runs.pretrained import has_vocabulary, learn_vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.dialogue.predict import Fit
 from regard.tasks.translation.predict import Tokenizers
 from regard.tasks.translation.prepare import Pairs, must_fit, training_pairs
-from regard.text.tokenizer import train_tokenizer
 
 EXPECTED = "a .jsonl file with turns, a text file with __eou__ between them, builtin:smalltalk/SPLIT or hf:NAME"
 
 
-def read_split(recipe: Recipe, split: str) -> list[Dialogue]:
-    where = getattr(recipe.data, split)
-    if not where:
-        raise UserError(f"data.{split} is empty; give {EXPECTED}.{hint(split)}")
-    try:
-        return read_dialogues(where, recipe.data.limit or None if split == "train" else None)
-    except UserError as error:
-        raise UserError(f"data.{split}: {error}{hint(split, error)}") from None
+def read_dialogue_split(recipe: Recipe, split: str) -> list[Dialogue]:
+    return read_split(recipe, split, read_dialogues, EXPECTED)
 
 
 def read_splits(recipe: Recipe, say: Say) -> tuple[list[Dialogue], dict[str, list[Exchange]]]:
     """The training dialogues, and of every split, test included if there is one, who replied what to what."""
-    train, data = read_split(recipe, "train"), recipe.data
+    train, data = read_dialogue_split(recipe, "train"), recipe.data
     if data.valid or not data.valid_fraction:
-        valid = read_split(recipe, "valid")
+        valid = read_dialogue_split(recipe, "valid")
     else:
         train, valid = split_valid(train, lambda dialogue: dialogue.turns, data.valid_fraction, "dialogues")
-        _must_reply(valid)
-    splits = {"train": train, "valid": valid} | ({"test": read_split(recipe, "test")} if data.test else {})
+        if not any(len(dialogue.turns) > 1 for dialogue in valid):
+            raise UserError("data.valid_fraction: the held-out part of data.train has no replies; raise it, or give data.valid.")
+    splits = {"train": train, "valid": valid} | ({"test": read_dialogue_split(recipe, "test")} if data.test else {})
     for line in describe_valid_fraction(recipe.data):
         say(line)
     found = {split: exchanges_of(recipe, dialogues) for split, dialogues in splits.items()}
@@ -57,17 +53,12 @@ def read_splits(recipe: Recipe, say: Say) -> tuple[list[Dialogue], dict[str, lis
     return splits["train"], found
 
 
-def _must_reply(held: Sequence[Dialogue]) -> None:
-    if not any(len(dialogue.turns) > 1 for dialogue in held):
-        raise UserError("data.valid_fraction: the held-out part of data.train has no replies; raise it, or give data.valid.")
-
-
 def exchanges_of(recipe: Recipe, dialogues: Sequence[Dialogue]) -> list[Exchange]:
     return exchanges(dialogues, recipe.data.turns, recipe.data.replies == "every")
 
 
 def read_test(recipe: Recipe) -> list[Pair]:
-    return [exchange.pair for exchange in exchanges_of(recipe, read_split(recipe, "test"))]
+    return [exchange.pair for exchange in exchanges_of(recipe, read_dialogue_split(recipe, "test"))]
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
@@ -96,9 +87,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
 
 
 def _tokenizers(recipe: Recipe, dialogues: Sequence[Dialogue], folder: Path | None) -> Tokenizers:
-    text, files = recipe.text, Tokenizers.files(joint=True)
-    if folder is not None and all((folder / name).exists() for name in files):
+    if folder is not None and has_vocabulary(folder):
         return Tokenizers.load(folder, joint=True)
-    turns = [turn for dialogue in dialogues for turn in dialogue.turns]
-    made = train_tokenizer(text.tokenizer, turns, text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
+    made = learn_vocabulary(recipe.text, lambda: [turn for dialogue in dialogues for turn in dialogue.turns])
     return Tokenizers(made.with_turns(), made.with_turns())

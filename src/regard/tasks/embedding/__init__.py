@@ -1,7 +1,5 @@
 """Embedding: vectors of texts, from a model that was trained for another task. It is never trained itself."""
 
-from __future__ import annotations
-
 from regard.data.config import SentencesConfig
 from regard.runs.task import Task, lazy
 
@@ -14,7 +12,7 @@ TASK = Task(
     prepare=lazy("regard.tasks.embedding.predict:prepare"),
     read_test=lazy("regard.tasks.embedding.predict:read_test"),
     open=lazy("regard.tasks.embedding.predict:Embedder.of"),
-    adopt=lazy("regard.tasks.embedding.predict:Embedder.of_start"),
+    adopt=lazy("regard.tasks.embedding.predict:Embedder.of"),
     adopted_settings=lazy("regard.runs.pretrained:pooled_settings"),
     has_outputs=False,
     single_texts=False,

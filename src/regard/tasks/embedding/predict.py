@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 
 from regard.core.errors import UserError
 from regard.core.terminal import Emit, print_stderr
-from regard.data.batching.pairs import pad_rows
-from regard.decode.batching import in_batches
 from regard.decode.config import DecodeConfig
 from regard.families import build_model
 from regard.families.base import Heads
-from regard.families.vectors import VectorsConfig, text_vectors
 from regard.interop.huggingface.sentence_transformers import written_sentences
+from regard.model.heads import VectorsConfig, text_vectors
 from regard.runs.folder import Run, Say
-from regard.runs.load import must_be_as_trained, ready
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_of_run
-from regard.runs.protocols import Vocabulary
+from regard.runs.load import must_be_as_trained
+from regard.runs.pretrained import InitCheckpoint, start_of_run
 from regard.runs.recipe import Recipe
+from regard.runs.task import lazy
 from regard.tasks.classification.reader import Reader
-from regard.text.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from regard.lens.subject import Subject
+from regard.tasks.predictor import ReaderPredictor, each_with, open_model
 
 BODY = Heads(words=False)
 
 
 @dataclass
-class Embedder:
+class Embedder(ReaderPredictor):
     model: Any
     reader: Reader
     vectors: VectorsConfig
@@ -44,21 +39,16 @@ class Embedder:
     example = "the man went to the bank of the river"
 
     @classmethod
-    def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Embedder:
-        """Vectors may be pooled otherwise than before: nothing was trained for it."""
-        must_be_as_trained(run, replace(recipe, objective=run.recipe.objective))
-        return cls.of_start(start_of_run(run), recipe, device)
+    def of(cls, source: Run | InitCheckpoint, recipe: Recipe, device: torch.device) -> Embedder:
+        """Open the body of a checkpoint or of any run, whatever its heads were trained for.
 
-    @classmethod
-    def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Embedder:
-        """The body of a checkpoint or of any run, whatever its heads were trained for."""
-        model = start.open(lambda: build_model(recipe.model, vocabulary=start.vocabulary, heads=BODY))
-        model = ready(model, recipe.decode.weights, device)
-        return cls(model, Reader.of(recipe, start.tokenizer), recipe.objective, recipe.decode)
-
-    @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
-        return {VOCABULARY: self.reader.tokenizer}
+        Vectors of a run may be pooled otherwise than before: nothing was trained for it.
+        """
+        if isinstance(source, Run):
+            must_be_as_trained(source, replace(recipe, objective=source.recipe.objective))
+            source = start_of_run(source)
+        model, tokenizer = open_model(source, recipe, device, lambda size: build_model(recipe.model, vocabulary=size, heads=BODY))
+        return cls(model, Reader.of(recipe, tokenizer), recipe.objective, recipe.decode)
 
     @torch.no_grad()
     def __call__(self, text: str | Sequence[str]) -> np.ndarray:
@@ -73,9 +63,7 @@ class Embedder:
             print_stderr(
                 f"{cut:,} of {len(text):,} texts were longer than data.maximum_tokens={self.reader.cut} and have been cut"
             )
-        device = next(self.model.parameters()).device
-        for rows in in_batches(ids.lengths.tolist(), self.decode.batch_tokens):
-            ids_BL, lengths_B = (part.to(device) for part in pad_rows(*ids.take(np.array(rows))))
+        for rows, ids_BL, lengths_B in self.padded(ids, self.decode.batch_tokens):
             x_ND = text_vectors(self.model.hidden(ids_BL, lengths_B), lengths_B, self.vectors)
             found[rows] = x_ND.float().cpu().numpy()
         return found
@@ -87,25 +75,17 @@ class Embedder:
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """A JSON list for each text, an empty line for an empty one; or an object with the text and its vector."""
-        rows = iter(self([text for text in texts if text.strip()]))
-        for text in texts:
-            numbers = f"[{', '.join(map(str, next(rows)))}]" if text.strip() else ""
+        for text, row in each_with(texts, self):
+            numbers = "" if row is None else f"[{', '.join(map(str, row))}]"
             if as_json:
                 emit(f'{{"text": {json.dumps(text, ensure_ascii=False)}, "vector": {numbers or "null"}}}\n')
             else:
                 emit(f"{numbers}\n")
 
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.reader.tokenizer
-
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         return self(list(texts))
 
-    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
-        from regard.tasks.classification.inspect import of_embedder
-
-        return of_embedder(self, text, target)
+    subject = lazy("regard.tasks.classification.inspect:of_embedder")
 
     def test_texts(self, test: object) -> Iterator[tuple[str, str | None]]:
         self.evaluate(test)  # which says that there are none

@@ -1,7 +1,5 @@
 """Causal language modelling: running text, and models that continue it."""
 
-from __future__ import annotations
-
 from regard.data.config import TextsConfig
 from regard.runs.task import Task, lazy
 
@@ -14,7 +12,7 @@ TASK = Task(
     prepare=lazy("regard.tasks.language_model.prepare:prepare"),
     read_test=lazy("regard.tasks.language_model.prepare:read_test"),
     open=lazy("regard.tasks.language_model.predict:TextGenerator.of"),
-    adopt=lazy("regard.tasks.language_model.predict:TextGenerator.of_start"),
+    adopt=lazy("regard.tasks.language_model.predict:TextGenerator.of"),
     adopted_settings=lambda start: {"decode": {"search": "sample"} | dict(start.decode)},
     heads=("decoder",),
     metrics=("perplexity",),

@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import torch
 
 from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.data.sources.text import documents
-from regard.decode.batching import in_batches
+from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
-from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
-from regard.decode.request import Hypothesis
+from regard.decode.request import Hypothesis, in_batches
 from regard.families import build_model
 from regard.families.gpt import GPT
 from regard.lens.alignment import Alignment
-from regard.metrics.likelihood import Ids, Likelihood, log_probabilities
-from regard.metrics.multiple_choice import Choice, choose
+from regard.metrics.likelihood import Choice, Ids, Likelihood, choose, log_probabilities
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run
-from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of, window_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint
+from regard.runs.load import window_of
+from regard.runs.pretrained import InitCheckpoint
 from regard.runs.recipe import Recipe
-from regard.tasks.corpus import text_pieces
+from regard.runs.task import lazy
+from regard.tasks.corpus import Perplexity, TestText, text_pieces
+from regard.tasks.generated_text import StreamedText, silent
 from regard.tasks.language_model.generate import BatchGenerator, Continuation
-from regard.tasks.language_model.perplexity import Perplexity, TestText
 from regard.tasks.output_marks import OutputMarks
-from regard.tasks.streaming import StreamedText, silent
+from regard.tasks.predictor import TextPredictor, open_model
 from regard.text.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from regard.decode.beam_trace import SearchTree
-    from regard.lens.subject import Subject
 
 LOOKED_AT = 16  # tokens of a continuation that is drawn
 
@@ -61,7 +56,7 @@ class Written(NamedTuple):
 
 
 @dataclass
-class TextGenerator:
+class TextGenerator(TextPredictor):
     model: GPT
     tokenizer: Tokenizer
     decode: DecodeConfig
@@ -69,30 +64,17 @@ class TextGenerator:
     sessions: CapturedGraphs | None = None  # on a GPU: recorded searches, to be replayed
 
     example = "The following example shows how a function returns a value"
+    subject = lazy("regard.tasks.translation.inspect:of_writer")
+    trace = lazy("regard.tasks.translation.inspect:trace_writer")
 
     def __post_init__(self) -> None:
         self.sessions = sessions_on(self.device)
 
     @classmethod
-    def of(cls, run: Run, recipe: Recipe, device: torch.device) -> TextGenerator:
-        must_be_as_trained(run, recipe)
-        tokenizer = Tokenizer.load(run.folder / "tokenizer.json", foreign=True)
-        model = load_model(run, lambda: build_model(recipe.model, vocabulary=vocabulary_of(recipe, tokenizer)))
-        return cls(ready(model, recipe.decode.weights, device), tokenizer, recipe.decode, window_of(recipe))
-
-    @classmethod
-    def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> TextGenerator:
-        """A public checkpoint as it is."""
-        model = start.open(lambda: build_model(recipe.model, vocabulary=start.vocabulary))
-        return cls(ready(model, recipe.decode.weights, device), start.tokenizer, recipe.decode, window_of(recipe))
-
-    @property
-    def vocabularies(self) -> Mapping[str, Tokenizer]:
-        return {VOCABULARY: self.tokenizer}
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.model.parameters()).device
+    def of(cls, source: Run | InitCheckpoint, recipe: Recipe, device: torch.device) -> TextGenerator:
+        """Open a run, or a public checkpoint as it is."""
+        model, tokenizer = open_model(source, recipe, device, lambda size: build_model(recipe.model, vocabulary=size))
+        return cls(model, tokenizer, recipe.decode, window_of(recipe))
 
     @property
     def start(self) -> int:
@@ -118,13 +100,13 @@ class TextGenerator:
             found = [texts[0] for texts in self.write(prompts)]
         if looking:
             for begun, written in zip(prompts, found):
-                self._look(self._encode(begun), written.ids)
+                self._look(self.encode(begun), written.ids)
         return found[0].text if isinstance(prompt, str) else [written.text for written in found]
 
     def write(self, prompts: Sequence[str], first: int = 0, emit: Emit = silent) -> list[list[Written]]:
         """The samples of each prompt, or its n_best. `emit` hears the first text of the first prompt as it is written."""
         pen = BatchGenerator(self.model, self.tokenizer, self.decode, self.window, self.sessions)
-        ids = [self._encode(prompt) for prompt in prompts]
+        ids = [self.encode(prompt) for prompt in prompts]
         for prompt in ids:
             pen.check(prompt)
         results: list[list[Written]] = [[] for _ in prompts]
@@ -140,7 +122,8 @@ class TextGenerator:
                 results[n] = [self._written(draft) for draft in group]
         return results
 
-    def _encode(self, prompt: str) -> list[int]:
+    def encode(self, prompt: str) -> list[int]:
+        """Return the ids of a prompt, behind the token that every text begins with, if any."""
         return [*self.before, *self.tokenizer.encode(prompt)] or [self.start]
 
     def _drafts(self, number: int, prompt: list[int], emit: Emit) -> list[Continuation]:
@@ -194,18 +177,8 @@ class TextGenerator:
     def target_tokenizer(self) -> Tokenizer:
         return self.tokenizer
 
-    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
-        from regard.tasks.translation.inspect import of_writer
-
-        return of_writer(self, text, target, hypothesis)
-
     def test_texts(self, test: TestText) -> Iterator[tuple[str, str | None]]:
         return ((piece, None) for piece in text_pieces(documents(test.test, test.column), self.tokenizer, self.window))
-
-    def trace(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
-        from regard.tasks.traces import of_writer
-
-        return of_writer(self, text, beam, forced)
 
     def choose(self, context: str, options: Sequence[str], aside: str = "") -> Choice:
         """Score each option after the context; a space is put between them where neither has one."""
@@ -241,7 +214,7 @@ class TextGenerator:
         """Return the continuation of a text, and the attention weights of every token of both."""
         if part not in (None, "decoder"):
             raise UserError(f"--part {part}: a language model is a decoder alone; give --part decoder, or leave it out.")
-        prompt = self._encode(text)
+        prompt = self.encode(text)
         length = min(LOOKED_AT, max(1, self.window + 1 - len(prompt)))
         with probe(self.model) as seen:
             short = replace(self, decode=replace(self.decode, maximum_length=length, minimum_length=0, stop=(), samples=1))

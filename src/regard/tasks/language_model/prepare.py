@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.windows import Windows
-from regard.data.loader import Source
 from regard.families import build_model
 from regard.families.flops import Part
 from regard.families.gpt import GPT
-from regard.objectives.base import Objective
-from regard.objectives.causal_lm import CausalLMLoss
 from regard.runs.folder import Say
 from regard.runs.load import window_of
+from regard.runs.prepared import Measured, with_perplexity
 from regard.runs.recipe import Recipe
-from regard.tasks.corpus import Text, must_be_there, read_running
-from regard.tasks.language_model.perplexity import TestText
+from regard.tasks.corpus import RunningText, TestText, Text, must_be_there, read_running
 from regard.tasks.language_model.predict import TextGenerator
-from regard.tasks.prepared import Measured, RunningText, losses_of, mean_losses, with_perplexity
 from regard.training.loop import Validation
 
 SAMPLE_TOKENS = 64
@@ -36,13 +32,10 @@ class Texts(RunningText):
     def window(self) -> int:
         return window_of(self.recipe)
 
-    def build(self, seed: int) -> GPT:
-        return cast(GPT, build_model(self.recipe.model, seed, vocabulary=self.vocabulary_size))
+    def build(self, seed: int) -> nn.Module:
+        return cast(nn.Module, build_model(self.recipe.model, seed, vocabulary=self.vocabulary_size))
 
-    def objective(self) -> CausalLMLoss:
-        return CausalLMLoss(self.recipe.objective)
-
-    def source(self, *, packed: bool) -> Source:
+    def source(self, *, packed: bool) -> Windows:
         return self._windows(self.train, packed)
 
     def _windows(self, text: Text, packed: bool = False) -> Windows:
@@ -55,9 +48,6 @@ class Texts(RunningText):
     def valid_batches(self) -> Windows:
         return self._windows(self.valid)
 
-    def measure(self, model: nn.Module, objective: Objective, batches: Windows) -> Measured:
-        return Measured(mean_losses(losses_of(model, objective, batches.in_order())))
-
     def report(self, model: nn.Module, measured: Measured) -> Validation:
         """Report the loss on the validation text, and how the model continues its beginning."""
         begun = self.tokenizer.decode(self.valid.ids[: min(16, self.window // 2)].tolist())
@@ -68,12 +58,20 @@ class Texts(RunningText):
         return self.count(self.window), self.window
 
 
+Kind = TypeVar("Kind", bound=Texts)
+
+
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Texts:
+    return prepare_as(Texts, recipe, folder, say)
+
+
+def prepare_as(kind: type[Kind], recipe: Recipe, folder: Path | None, say: Say) -> Kind:
+    """Read and check the text, as one for a language model or a kind of it."""
     test = read_test(recipe) if recipe.data.test else None
     window = window_of(recipe)
     running = read_running(recipe, folder, say, ended=True)
     must_be_enough(recipe, running.train, running.valid, window)
-    return Texts.of(recipe, running, test)
+    return kind.of(recipe, running, test)
 
 
 def read_test(recipe: Recipe) -> TestText:

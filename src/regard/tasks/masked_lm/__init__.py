@@ -1,7 +1,5 @@
 """Masked language modelling: running text, and models that fill in masked words or detect replaced ones."""
 
-from __future__ import annotations
-
 from regard.data.config import TextsConfig
 from regard.runs.task import Task, lazy
 

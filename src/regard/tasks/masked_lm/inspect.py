@@ -8,8 +8,8 @@ tagger           [CLS] words [SEP]       a tag for each token          the tags 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -17,12 +17,10 @@ from torch import Tensor
 
 from regard.core.errors import UserError, nearest
 from regard.core.packing import IGNORED
-from regard.families import marks_of
+from regard.families import family_of, marks_of
 from regard.families.bert import BERT
-from regard.lens import token_rows
 from regard.lens.subject import Subject, TokenRow
-from regard.tasks.masked_lm.electra import ReplacedTokenDetector
-from regard.tasks.masked_lm.predict import FillMask
+from regard.tasks.masked_lm.predict import FillMask, ReplacedTokenDetector
 from regard.tasks.tagging.predict import Tagger
 from regard.tasks.translation.inspect import words_of
 from regard.text.offsets import word_places
@@ -31,11 +29,11 @@ from regard.text.tokenizer import TYPED, Tokenizer
 JUDGED = ("own", "replaced")
 
 
-def of_filler(filler: FillMask, text: str, target: str | None) -> Subject:
+def of_filler(filler: FillMask, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
     """Return the subject of a text; `target` has a word for each blank, by default the likeliest one."""
-    side = _filled_in(filler, text) if TYPED.search(text) else token_rows.typed(filler.tokenizer, text)
+    side = _filled_in(filler, text) if TYPED.search(text) else TokenRow.typed(filler.tokenizer, text)
     side = _between(side, filler.tokenizer, filler, text)
-    hidden = _reads(filler.model, side)
+    hidden = reads(filler.model, side)
     blanks_L = torch.tensor(side.ids) == filler.blanks.mask
     targets_L = torch.tensor([IGNORED if special else i for i, special in zip(side.ids, side.special)])
     if blanks_L.any():
@@ -45,25 +43,25 @@ def of_filler(filler: FillMask, text: str, target: str | None) -> Subject:
         targets_L[blanks_L] = likeliest_L[blanks_L] if target is None else _fillings(filler, target, int(blanks_L.sum()))
     elif target is not None:
         raise UserError(f"the text has no blank that {target!r} could fill; write {filler.blanks.name} in place of a word.")
-    return _of_tokens(filler.model, text, side, hidden, filler.model.head, targets_L, _names(filler.tokenizer))
+    return subject_of(filler.model, text, side, hidden, filler.model.head, targets_L, _names(filler.tokenizer), side)
 
 
-def of_judge(judge: ReplacedTokenDetector, text: str, target: str | None) -> Subject:
+def of_judge(judge: ReplacedTokenDetector, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
     if target is not None:
         raise UserError("this model judges the words that are there, so it is given no others; leave the target out.")
     if TYPED.search(text):
         raise UserError(f"{text[:40]!r} has a blank, but this model judges words and fills in none; give a whole text.")
-    side = _between(token_rows.typed(judge.tokenizer, text), judge.tokenizer, judge, text)
+    side = _between(TokenRow.typed(judge.tokenizer, text), judge.tokenizer, judge, text)
     targets_L = torch.tensor([IGNORED if special else 0 for special in side.special])
 
     def own_or_not(x_BLD: Tensor) -> Tensor:
         replaced_BL = judge.model.replaced(x_BLD)
         return torch.stack([torch.zeros_like(replaced_BL), replaced_BL], -1)
 
-    return _of_tokens(judge.model, text, side, _reads(judge.model, side), own_or_not, targets_L, JUDGED.__getitem__)
+    return subject_of(judge.model, text, side, reads(judge.model, side), own_or_not, targets_L, JUDGED.__getitem__, side)
 
 
-def of_tagger(tagger: Tagger, text: str, target: str | None) -> Subject:
+def of_tagger(tagger: Tagger, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
     """`target` has a tag for each word, by default those that the model finds."""
     words, tokenizer = [text[a:b] for a, b in word_places(text)], tagger.reader.tokenizer
     rows, places = tagger.reader.encode([words])
@@ -72,9 +70,9 @@ def of_tagger(tagger: Tagger, text: str, target: str | None) -> Subject:
     ids = rows.flat.tolist()
     numbers = np.searchsorted(places.flat, np.arange(1, len(ids) - 1), side="right") - 1
     side = (
-        token_rows.mark(tokenizer, ids[0])
-        + token_rows.given(tokenizer, ids[1:-1], numbers.tolist())
-        + token_rows.mark(tokenizer, ids[-1])
+        TokenRow.mark(tokenizer, ids[0])
+        + TokenRow.given(tokenizer, ids[1:-1], numbers.tolist())
+        + TokenRow.mark(tokenizer, ids[-1])
     )
     tags = tagger.tag_words([words])[0].tags if target is None else target.split()
     if len(tags) != len(words):
@@ -85,33 +83,37 @@ def of_tagger(tagger: Tagger, text: str, target: str | None) -> Subject:
     targets_L = torch.full((len(ids),), IGNORED)
     targets_L[torch.from_numpy(places.flat.astype(np.int64))] = torch.tensor([tagger.tags.names.index(tag) for tag in tags])
     name, model = tagger.tags.names.__getitem__, cast(BERT, tagger.model)  # an ELMo has no attention, and does not come here
-    return _of_tokens(model, text, side, _reads(model, side), model.tags, targets_L, name)
+    return subject_of(model, text, side, reads(model, side), model.tags, targets_L, name, side)
 
 
-def _of_tokens(
-    model: BERT,
-    text: str,
+def subject_of(
+    body: Any,
+    title: str,
     side: TokenRow,
     hidden: Callable[[int], Tensor],
     says: Callable[[Tensor], Tensor],
-    targets_L: Tensor,
+    targets: Tensor | Sequence[int],
     choices: Callable[[int], str],
+    outputs: TokenRow | None = None,
 ) -> Subject:
-    words = getattr(model, "head", None)
+    """Return the subject of a text that is read: `says` is logits_BLV of every token or output, or logits_BV of one output."""
+    name, words = "decoder" if family_of(body).has("causal_lm") else "encoder", getattr(body, "head", None)
+    targets_L = torch.as_tensor(targets)
     return Subject(
-        model=model,
-        title=text,
-        sides={"encoder": side},
-        forward=lambda copies: says(hidden(copies)),
+        model=body,
+        title=title,
+        sides={name: side},
+        forward=lambda copies: says(hidden(copies)).reshape(copies, len(targets_L), -1),
         targets_L=targets_L,
-        outputs=side,
+        outputs=outputs,
         choices=choices,
-        head=None if words is None else words_of(model.encoder, words),
+        head=None if words is None else words_of(getattr(body, name), words),
         hidden=hidden,
+        nested=family_of(body).has("nested_documents"),
     )
 
 
-def _reads(model: BERT, side: TokenRow) -> Callable[[int], Tensor]:
+def reads(model: BERT, side: TokenRow) -> Callable[[int], Tensor]:
     ids_L = torch.tensor(side.ids, device=next(model.parameters()).device)
 
     def hidden(copies: int) -> Tensor:
@@ -125,7 +127,7 @@ def _between(side: TokenRow, tokenizer: Tokenizer, answers: FillMask | ReplacedT
     around, room = marks_of(answers.recipe.model, tokenizer.roles), answers.recipe.model.context
     if room is not None and len(side) + 2 > room:
         raise UserError(f"{text[:40]!r} is {len(side) + 2:,} tokens long, but the model has {room:,} positions; give less.")
-    return token_rows.mark(tokenizer, around.start) + side + token_rows.mark(tokenizer, around.end)
+    return TokenRow.mark(tokenizer, around.start) + side + TokenRow.mark(tokenizer, around.end)
 
 
 def _filled_in(filler: FillMask, text: str) -> TokenRow:
@@ -135,8 +137,8 @@ def _filled_in(filler: FillMask, text: str) -> TokenRow:
         if i is not None and i != filler.blanks.mask:
             run.append(i)
             continue
-        found, run = found + token_rows.written(filler.tokenizer, run), []
-        found = found if i is None else found + token_rows.given(filler.tokenizer, [i], [0])
+        found, run = found + TokenRow.written(filler.tokenizer, run), []
+        found = found if i is None else found + TokenRow.given(filler.tokenizer, [i], [0])
     return found
 
 

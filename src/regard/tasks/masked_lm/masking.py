@@ -9,8 +9,7 @@ import numpy as np
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.data.batching.masked import MASKED, REPLACED, MaskedPassages, Masking
-from regard.data.batching.passages import Passages
+from regard.data.batching.masked import MASKED, REPLACED, MaskedPassages, Masking, Passages
 from regard.data.batching.token_cache import tokenise
 from regard.data.sources.text import documents
 from regard.families import marks_of
@@ -18,8 +17,8 @@ from regard.families.base import Heads
 from regard.families.bert import BERT
 from regard.families.electra import ELECTRA
 from regard.metrics.masked_lm import FillScores, score_filling
-from regard.objectives.masked_lm import MaskedLMLoss
-from regard.objectives.replaced_token import ReplacedTokenConfig, ReplacedTokenLoss
+from regard.objectives import make_objective
+from regard.objectives.replaced_token import ReplacedTokenConfig
 from regard.runs.load import window_of
 from regard.runs.recipe import Recipe
 from regard.tasks.corpus import PIECE, Text, text_pieces
@@ -57,12 +56,6 @@ def asked(recipe: Recipe) -> Heads:
     return Heads(next_sentence=recipe.objective.next_sentence)
 
 
-def objective_of(recipe: Recipe) -> MaskedLMLoss | ReplacedTokenLoss:
-    if isinstance(recipe.objective, ReplacedTokenConfig):
-        return ReplacedTokenLoss(recipe.objective)
-    return MaskedLMLoss(recipe.objective)
-
-
 def masked(recipe: Recipe, tokenizer: Tokenizer, text: Text, seed: int, *, packed: bool = False) -> MaskedPassages:
     """ELECTRA's words are all hidden that are to be filled in; of BERT's some are replaced, and some stay."""
     objective, replaced = recipe.objective, isinstance(recipe.objective, ReplacedTokenConfig)
@@ -95,7 +88,7 @@ def scored(model: nn.Module, recipe: Recipe, tokenizer: Tokenizer, test: MaskedT
     """Score a model on a test text, whose masks are always the same."""
     tokens = tokenise(test.where, test.column, tokenizer, eos=None, say=lambda line: None)
     text = Text.of(tokens, 0, len(tokens.ids))
-    return score_filling(model, objective_of(recipe), masked(recipe, tokenizer, text, SCORED).in_order())
+    return score_filling(model, make_objective(recipe.objective), masked(recipe, tokenizer, text, SCORED).in_order())
 
 
 def masked_test_texts(test: MaskedTest, recipe: Recipe, tokenizer: Tokenizer) -> Iterator[tuple[str, None]]:

@@ -24,8 +24,9 @@ from regard.metrics.masked_lm import score_filling
 from regard.objectives.base import Objective
 from regard.runs.folder import Run, Say
 from regard.runs.load import window_of
+from regard.runs.prepared import Measured
 from regard.runs.recipe import Recipe
-from regard.tasks.corpus import Text, must_be_there, read_running
+from regard.tasks.corpus import RunningText, Text, must_be_there, read_running
 from regard.tasks.masked_lm.masking import (
     SCORED,
     MaskedTest,
@@ -33,10 +34,8 @@ from regard.tasks.masked_lm.masking import (
     built,
     masked,
     must_belong_together,
-    objective_of,
     words,
 )
-from regard.tasks.prepared import Measured, RunningText
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Validation
 
@@ -52,9 +51,6 @@ class Masked(RunningText):
 
     def build(self, seed: int) -> BERT | ELECTRA:
         return built(self.recipe, self.vocabulary_size, seed)
-
-    def objective(self) -> Objective:
-        return objective_of(self.recipe)
 
     def source(self, *, packed: bool) -> Source:
         return masked(self.recipe, self.tokenizer, self.train, self.recipe.train.seed, packed=packed)

@@ -1,7 +1,5 @@
 """Question answering: a question, a text, and the span of the text that answers it."""
 
-from __future__ import annotations
-
 from regard.data.config import QuestionsConfig
 from regard.runs.task import Task, lazy
 
@@ -14,7 +12,7 @@ TASK = Task(
     prepare=lazy("regard.tasks.question_answering.prepare:prepare"),
     read_test=lazy("regard.tasks.question_answering.prepare:read_test"),
     open=lazy("regard.tasks.question_answering.predict:QuestionAnswerer.of"),
-    adopt=lazy("regard.tasks.question_answering.predict:QuestionAnswerer.of_start"),
+    adopt=lazy("regard.tasks.question_answering.predict:QuestionAnswerer.of"),
     heads=("span",),
     parts=lazy("regard.tasks.question_answering.prepare:parts"),
     metrics=("f1",),

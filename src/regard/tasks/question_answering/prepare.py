@@ -11,44 +11,39 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.qa import SpanBatches, Windows
+from regard.data.config import describe_valid_fraction
 from regard.data.sources.qa import Question, read_questions
-from regard.data.valid_fraction import describe_valid_fraction, hint, split_valid
 from regard.families import count_model
 from regard.families.bert import BERT
 from regard.families.flops import Part
 from regard.metrics.question_answering import AnswerScores
 from regard.objectives.base import Objective
-from regard.objectives.span import SpanLoss
 from regard.runs.folder import Run, Say
-from regard.runs.pretrained import vocabulary
+from regard.runs.prepared import Measured, Prepared, read_split, train_and_valid, warn_of_overlap
+from regard.runs.pretrained import start_to_train, vocabulary
 from regard.runs.recipe import Recipe
-from regard.tasks.prepared import Measured, PreparedTask, reading, start_to_train
-from regard.tasks.question_answering.predict import SPAN
-from regard.tasks.question_answering.reader import Asked, Reader, answers_of, scores_of
+from regard.tasks.question_answering.predict import SPAN, Asked, Reader, answers_of, scores_of
 from regard.training.loop import Validation
 
 SAMPLES = 6
-WHERE = "give SQuAD's .json, a .jsonl file with questions, contexts and answers, or hf:NAME"
+EXPECTED = "SQuAD's .json, a .jsonl file with questions, contexts and answers, or hf:NAME"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Questions(PreparedTask):
+class Questions(Prepared):
     """Questions with their contexts, in windows."""
 
     reader: Reader
     train: Windows
     train_questions: int
     valid: Asked
-    valid_questions: list[Question]
-    test: list[Question]
+    valid_questions: Sequence[Question]
+    test: Sequence[Question]
     unit = "windows"
     metric = "f1"
 
     def build(self, seed: int) -> BERT:
         return BERT(self.recipe.model, self.vocabulary_size, seed, SPAN)
-
-    def objective(self) -> SpanLoss:
-        return SpanLoss(self.recipe.objective)
 
     def source(self, *, packed: bool) -> SpanBatches:
         return SpanBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
@@ -83,12 +78,9 @@ class Questions(PreparedTask):
         return {"train": self.train.digest(), "valid": self.valid.windows.digest()}
 
 
-def read_split(recipe: Recipe, split: str) -> list[Question]:
-    data, where = recipe.data, getattr(recipe.data, split)
-    if not where:
-        raise UserError(f"data.{split} is empty; {WHERE}.{hint(split)}")
-    with reading(split):
-        found = read_questions(where, data.columns, data.limit or None if split == "train" else None, data.first)
+def read_question_split(recipe: Recipe, split: str) -> list[Question]:
+    data = recipe.data
+    found = read_split(recipe, split, lambda where, limit: read_questions(where, data.columns, limit, data.first), EXPECTED)
     if not data.unanswerable and (silent := [question for question in found if not question.answers]):
         raise UserError(
             f"data.{split}: {silent[0].place} has no answer, nor have {len(silent) - 1:,} more. Set data.unanswerable=true if "
@@ -97,30 +89,28 @@ def read_split(recipe: Recipe, split: str) -> list[Question]:
     return found
 
 
-def read_to_learn(recipe: Recipe) -> tuple[list[Question], list[Question]]:
+def read_to_learn(recipe: Recipe) -> tuple[Sequence[Question], Sequence[Question]]:
     """Training and validation; where a share of training is held out, all questions about a text are on one side."""
-    train = read_split(recipe, "train")
-    if recipe.data.valid or not recipe.data.valid_fraction:
-        return train, read_split(recipe, "valid")
-    return split_valid(train, lambda question: question.context, recipe.data.valid_fraction, "questions")
+    train = read_question_split(recipe, "train")
+    return train_and_valid(recipe, train, read_question_split, lambda question: question.context, "questions")
 
 
 def read_test(recipe: Recipe) -> list[Question]:
-    return read_split(recipe, "test")
+    return read_question_split(recipe, "test")
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Questions:
     """Read and check the data, and take the vocabulary of the run, of the start, or of the training texts."""
     start = start_to_train(recipe, folder)
     train, valid = read_to_learn(recipe)
-    test = read_split(recipe, "test") if recipe.data.test else []
+    test = read_test(recipe) if recipe.data.test else []
     for line in describe_valid_fraction(recipe.data):
         say(line)
     for split, questions in (("train", train), ("valid", valid), ("test", test)):
         for line in _described(questions):
             say(f"{split}: {line}")
-    if shared := _overlap(train, test):
-        say(f"warning: {shared} of {len(test)} test questions are also in train, so the score will flatter.")
+    asked, asked_in_test = ([(question.text, question.context) for question in split] for split in (train, test))
+    warn_of_overlap(asked, asked_in_test, "questions", say)
     tokenizer = vocabulary(recipe, folder, start, lambda: _texts(train))
     reader = Reader.of(recipe, tokenizer)
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")
@@ -169,11 +159,6 @@ def _read(reader: Reader, split: str, questions: Sequence[Question], say: Say) -
     if lost := read.windows.lost - sum(span is None for span in spans):
         say(f"{split}: {lost:,} answers are whole in no window of {reader.layout.window} tokens, so they cannot be learned")
     return read
-
-
-def _overlap(train: Sequence[Question], test: Sequence[Question]) -> int:
-    seen = {(question.text, question.context) for question in train}
-    return sum((question.text, question.context) in seen for question in test)
 
 
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:

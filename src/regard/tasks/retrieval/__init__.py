@@ -1,7 +1,5 @@
 """Retrieval: conversations, and two encoders that find the best of the replies of the training data."""
 
-from __future__ import annotations
-
 from regard.data.config import RetrievalConfig
 from regard.runs.task import Task, lazy
 

@@ -6,34 +6,122 @@ vectors of it all are `index.safetensors`, made when the run is first opened, an
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from pathlib import Path
 from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 
 from regard.core.errors import UserError
-from regard.core.terminal import Emit
+from regard.core.files import write_whole
+from regard.core.terminal import Emit, print_stderr
+from regard.data.batching.labelled import SpecialTokens
+from regard.data.batching.pairs import EncodedExchanges, Ragged
 from regard.data.config import RetrievalConfig
 from regard.data.sources import Pair
-from regard.data.sources.dialogues import Exchange, as_typed
+from regard.data.sources.dialogues import Exchange, as_typed, read_dialogues, recent
 from regard.decode.config import DecodeConfig
-from regard.families import family_of
+from regard.families import family_of, marks_of
 from regard.families.two_tower import Bag, Side, TwoTower, towers
 from regard.metrics.dialogue import DialogueScores, candidates, score_replies
 from regard.runs.folder import Run, Say
-from regard.runs.load import load_model, must_be_as_trained, ready, vocabulary_of
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint
+from regard.runs.load import cut_of, ready
+from regard.runs.pretrained import InitCheckpoint
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
-from regard.tasks.results import EvaluationResult
-from regard.tasks.retrieval.reader import TurnReader, vectors
-from regard.tasks.retrieval.reply_index import REPLIES, ReplyIndex, indexed
+from regard.tasks.predictor import EvaluationResult, ReaderPredictor, open_model
 from regard.tasks.word_init import known_rows
 from regard.text.tokenizer import Tokenizer
+from regard.training.checkpoint_files import fingerprint, read_tensors, write_tensors
+
+REPLIES, INDEX = "replies.jsonl", "index.safetensors"
+MANIFEST = "MANIFEST.json"
+
+
+@dataclass(frozen=True)
+class ReplyIndex:
+    exchanges: tuple[Exchange, ...]
+
+    @classmethod
+    def of(cls, exchanges: Sequence[Exchange]) -> ReplyIndex:
+        """Each once, in their order."""
+        return cls(tuple(dict.fromkeys(exchanges)))
+
+    @classmethod
+    def load(cls, path: Path) -> ReplyIndex:
+        if not path.is_file():
+            raise UserError(
+                f"There are no replies at {path}. Copy them back, or make them again by the same 'regard train' command."
+            )
+        return cls.of([Exchange(dialogue.turns[:-1], dialogue.turns[-1]) for dialogue in read_dialogues([str(path)])])
+
+    def save(self, path: Path) -> None:
+        """Write dialogues, one on each line, whose last turn is the reply."""
+        lines = (json.dumps({"turns": [*e.context, e.reply]}, ensure_ascii=False) for e in self.exchanges)
+        write_whole(path, "".join(f"{line}\n" for line in lines))
+
+    def __len__(self) -> int:
+        return len(self.exchanges)
+
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.exchanges).encode()).hexdigest()
+
+
+def indexed(run: Run, key: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+    """Vectors of the run by the key of what they were made of; made, and kept, where it has none or those of something else."""
+    path = run.folder / INDEX
+    name = hashlib.sha256(f"{fingerprint(run.weights().path / MANIFEST)} {key}".encode()).hexdigest()
+    try:
+        found = read_tensors(path).get(name) if path.is_file() else None
+    except UserError:  # half a file: it is made again
+        found = None
+    if found is not None:
+        return found.numpy()
+    made = make()
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        write_tensors(temporary, {name: torch.from_numpy(made)})
+        temporary.replace(path)
+    except OSError as error:
+        print_stderr(f"{path} cannot be written ({error.strerror}), so its vectors are computed again each time")
+    return made
+
+
+@dataclass(frozen=True)
+class TurnReader:
+    """Turns become start turn between turn end; a reply is a context of one turn."""
+
+    tokenizer: Tokenizer
+    marks: SpecialTokens
+    turns: int
+    room: int  # tokens of a text, marks counted
+
+    @classmethod
+    def of(cls, recipe: Recipe, tokenizer: Tokenizer) -> TurnReader:
+        return cls(tokenizer, marks_of(recipe.model, tokenizer.roles), recipe.data.turns, cut_of(recipe))
+
+    def encode(self, contexts: Sequence[Sequence[str]]) -> Ragged:
+        """The last turns of each, the oldest left out where there is no room; of one too long for itself, the beginning."""
+        texts = sorted({turn for context in contexts for turn in context})
+        ids = dict(zip(texts, self.tokenizer.encode_batch(texts)))
+        rows = []
+        for context in contexts:
+            kept = recent(context, self.turns, self.room - 1, lambda turn: len(ids[turn]))
+            joined = chain.from_iterable([self.marks.between, *ids[turn]] for turn in kept)
+            rows.append([self.marks.start, *list(joined)[1 : self.room - 1], self.marks.end])
+        return Ragged(rows)
+
+    def exchanges(self, found: Sequence[Exchange]) -> EncodedExchanges:
+        replies = [exchange.reply for exchange in found]
+        number = {reply: n for n, reply in enumerate(dict.fromkeys(replies))}
+        read = self.encode([exchange.context for exchange in found]), self.encode([(reply,) for reply in replies])
+        return EncodedExchanges(*read, np.array([number[reply] for reply in replies]))
 
 
 class Found(NamedTuple):
@@ -42,7 +130,7 @@ class Found(NamedTuple):
 
 
 @dataclass(eq=False)
-class Retriever:
+class Retriever(ReaderPredictor):
     model: TwoTower
     reader: TurnReader
     kept: ReplyIndex
@@ -52,10 +140,8 @@ class Retriever:
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Retriever:
-        must_be_as_trained(run, recipe)
-        tokenizer = Tokenizer.load(run.folder / VOCABULARY, foreign=True)
-        model = load_model(run, lambda: towers(recipe.model, vocabulary_of(recipe, tokenizer), recipe.objective.pooling))
-        model, kept = ready(model, recipe.decode.weights, device), ReplyIndex.load(run.folder / REPLIES)
+        model, tokenizer = open_model(run, recipe, device, lambda size: towers(recipe.model, size, recipe.objective.pooling))
+        kept = ReplyIndex.load(run.folder / REPLIES)
         return cls(model, TurnReader.of(recipe, tokenizer), kept, recipe.data, recipe.decode, run)
 
     @classmethod
@@ -67,8 +153,8 @@ class Retriever:
         return cls(model, TurnReader.of(recipe, start.tokenizer), kept, recipe.data, recipe.decode)
 
     @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
-        return {VOCABULARY: self.reader.tokenizer, REPLIES: self.kept}
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        return super().vocabularies | {REPLIES: self.kept}
 
     @cached_property
     def entries(self) -> list[Exchange]:
@@ -90,8 +176,14 @@ class Retriever:
             return self.vectors("contexts", [exchange.context for exchange in self.entries])
         return self.vectors("replies", [(exchange.reply,) for exchange in self.entries])
 
+    @torch.no_grad()
     def vectors(self, side: Side, texts: Sequence[Sequence[str]]) -> np.ndarray:
-        return vectors(self.model, self.reader, side, texts, self.decode.batch_tokens)
+        """x_ND, a row of length 1 for each in the order given."""
+        found = np.zeros((len(texts), self.model.body.config.width), np.float32)
+        if len(texts):
+            for rows, ids_BL, lengths_B in self.padded(self.reader.encode(texts), self.decode.batch_tokens):
+                found[rows] = self.model(ids_BL, lengths_B, side).float().cpu().numpy()
+        return found
 
     def __call__(self, said: str | Sequence[str]) -> str:
         """The nearest reply to one turn, or to several of which the last is to be replied to."""
@@ -112,10 +204,6 @@ class Retriever:
                     break
             found.append([Found(*pair) for pair in best.items()])
         return found
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.reader.tokenizer
 
     def replies(self, turns: Sequence[str], say: Say) -> list[str]:
         if len(self.tokenizer.encode(turns[-1])) > (most := self.reader.room - 2):

@@ -15,30 +15,27 @@ import torch
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.data.batching.contrastive import EncodedExchanges, ExchangeBatches
+from regard.data.batching.pairs import EncodedExchanges, ExchangeBatches
 from regard.data.sources import Pair
 from regard.data.sources.dialogues import Exchange
 from regard.families import family_of
 from regard.families.flops import Part
 from regard.families.two_tower import TwoTower, count, towers
 from regard.metrics.dialogue import recalls
-from regard.objectives.contrastive import ContrastiveLoss
 from regard.runs.folder import Say
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, pooled_settings, vocabulary
+from regard.runs.prepared import Measured, Prepared
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, pooled_settings, start_to_train, vocabulary
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe, Tables
-from regard.tasks.dialogue.prepare import exchanges_of, read_split, read_splits
-from regard.tasks.prepared import Measured, PreparedTask, start_to_train
-from regard.tasks.retrieval.predict import Retriever, begin
-from regard.tasks.retrieval.reader import TurnReader
-from regard.tasks.retrieval.reply_index import REPLIES, ReplyIndex
+from regard.tasks.dialogue.prepare import exchanges_of, read_dialogue_split, read_splits
+from regard.tasks.retrieval.predict import REPLIES, ReplyIndex, Retriever, TurnReader, begin
 from regard.training.loop import Validation
 
 SAMPLES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exchanges(PreparedTask):
+class Exchanges(Prepared):
     """Contexts and their replies."""
 
     reader: TurnReader
@@ -47,7 +44,7 @@ class Exchanges(PreparedTask):
     valid: EncodedExchanges
     valid_exchanges: list[Exchange]
     test: list[Pair]
-    unit = "replies"
+    unit = examples = "replies"
     metric = "accuracy"
 
     @property
@@ -60,9 +57,6 @@ class Exchanges(PreparedTask):
     def begin(self, model: nn.Module) -> None:
         if self.start is not None:
             begin(cast(TwoTower, model), self.start)
-
-    def objective(self) -> ContrastiveLoss:
-        return ContrastiveLoss(self.recipe.objective)
 
     def source(self, *, packed: bool) -> ExchangeBatches:
         """Padded always: what is compared comes a row each."""
@@ -86,12 +80,6 @@ class Exchanges(PreparedTask):
     def example(self) -> tuple[Part, int]:
         context, reply = (round(side.lengths.mean()) for side in (self.train.contexts, self.train.replies))
         return count(self.recipe.model, self.vocabulary_size, context, reply), 1
-
-    def amounts(self) -> dict[str, str]:
-        return {"train": f"{len(self.train):,} replies", "valid": f"{len(self.valid):,} replies"}
-
-    def fingerprints(self) -> dict[str, str]:
-        return {"train": self.train.digest(), "valid": self.valid.digest()}
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Exchanges:
@@ -122,7 +110,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Exchanges:
 
 def adopt(start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Retriever:
     """A checkpoint as it is; what it may say are the replies of data.train."""
-    kept = ReplyIndex.of(exchanges_of(recipe, read_split(recipe, "train")))
+    kept = ReplyIndex.of(exchanges_of(recipe, read_dialogue_split(recipe, "train")))
     return Retriever.of_start(start, recipe, kept, device)
 
 

@@ -1,7 +1,5 @@
 """Tagging: sentences with a tag for each word, such as names of persons and places."""
 
-from __future__ import annotations
-
 from regard.data.config import TaggedConfig
 from regard.runs.task import Task, lazy
 
@@ -15,7 +13,7 @@ TASK = Task(
     prepare=lazy("regard.tasks.tagging.prepare:prepare"),
     read_test=lazy("regard.tasks.tagging.prepare:read_test"),
     open=lazy("regard.tasks.tagging.predict:Tagger.of"),
-    adopt=lazy("regard.tasks.tagging.predict:Tagger.of_start"),
+    adopt=lazy("regard.tasks.tagging.predict:Tagger.of"),
     heads=("tags",),
     parts=lazy("regard.tasks.tagging.prepare:parts"),
     metrics=("f1", "accuracy"),

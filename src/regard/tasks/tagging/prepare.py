@@ -13,22 +13,19 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.tagged import TaggedBatches, TaggedTexts, WordReader
-from regard.data.checks import describe_tags, repair_tags
-from regard.data.labels.tagset import Scheme, Tags, guess_scheme
+from regard.data.config import describe_valid_fraction, split_valid
 from regard.data.sources.tagged import TaggedSentence, read_tagged
-from regard.data.valid_fraction import describe_valid_fraction, hint, split_valid
+from regard.data.tagset import Scheme, Tags, describe_tags, guess_scheme, repair_tags
 from regard.families import build_model, count_model
 from regard.families.flops import Part
-from regard.metrics.entities import EntityScores
+from regard.metrics.classification import EntityScores
 from regard.objectives.base import Objective
-from regard.objectives.tagging import TaggingLoss
 from regard.runs.folder import Run, Say
-from regard.runs.pretrained import VOCABULARY, InitCheckpoint, vocabulary
+from regard.runs.prepared import Measured, Prepared, read_split, warn_of_overlap
+from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_to_train, vocabulary
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
-from regard.tasks.prepared import Measured, PreparedTask, reading, start_to_train
-from regard.tasks.tagging.decode_tags import Marked, log_probabilities, marked, word_reader
-from regard.tasks.tagging.predict import LABELS, only_tags, scores_of
+from regard.tasks.tagging.predict import LABELS, Marked, log_probabilities, marked, only_tags, scores_of, word_reader
 from regard.training.loop import Validation
 
 SAMPLES = 6
@@ -42,7 +39,7 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sentences(PreparedTask):
+class Sentences(Prepared):
     """Sentences with their tags."""
 
     reader: WordReader
@@ -69,9 +66,6 @@ class Sentences(PreparedTask):
     def begin(self, model: nn.Module) -> None:
         if self.start is not None:
             _with_same_tags(self.start, self.tags).fill(model)
-
-    def objective(self) -> TaggingLoss:
-        return TaggingLoss(self.recipe.objective)
 
     def source(self, *, packed: bool) -> TaggedBatches:
         return TaggedBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
@@ -108,31 +102,30 @@ class Sentences(PreparedTask):
         return {"train": f"{self.train.digest()}:{names}", "valid": self.valid.digest()}
 
 
-def read_split(recipe: Recipe, split: str) -> Split:
+def read_tagged_split(recipe: Recipe, split: str) -> Split:
     data = recipe.data
-    if not (where := getattr(data, split)):
-        raise UserError(
-            f"data.{split} is empty; give a file with a word and its tag on each line, a .jsonl file, or hf:NAME.{hint(split)}"
-        )
-    with reading(split):
-        found = read_tagged(where, data.columns, data.limit or None if split == "train" else None)
+
+    def read(where: tuple[str, ...], limit: int | None) -> Split:
+        found = read_tagged(where, data.columns, limit)
         scheme = guess_scheme([sentence.tags for sentence in found]) if data.scheme == "auto" else data.scheme
         sentences, repaired = repair_tags(found, scheme, data.repair)
-    return Split(sentences, scheme, repaired)
+        return Split(sentences, scheme, repaired)
+
+    return read_split(recipe, split, read, "a file with a word and its tag on each line, a .jsonl file, or hf:NAME")
 
 
 def read_splits(recipe: Recipe) -> dict[str, Split]:
     """Training, validation and, where there is any, the test; of a share that is held out, whole documents if files name them."""
-    train, data = read_split(recipe, "train"), recipe.data
+    train, data = read_tagged_split(recipe, "train"), recipe.data
     if data.valid or not data.valid_fraction:
-        valid = read_split(recipe, "valid")
+        valid = read_tagged_split(recipe, "valid")
     else:
         documents = len({sentence.group for sentence in train.sentences}) > 1  # of one alone, sentences are picked
         kept, held = split_valid(
             train.sentences, lambda sentence: sentence.group if documents else sentence.words, data.valid_fraction, "sentences"
         )
         train, valid = train._replace(sentences=kept), Split(held, train.scheme, 0)
-    test = read_split(recipe, "test") if data.test else None
+    test = read_tagged_split(recipe, "test") if data.test else None
     return {"train": train, "valid": valid} | ({"test": test} if test and not _is_untagged(test.sentences) else {})
 
 
@@ -147,7 +140,7 @@ def _unscored(recipe: Recipe) -> str:
 
 
 def read_test(recipe: Recipe) -> list[TaggedSentence]:
-    if _is_untagged(found := read_split(recipe, "test").sentences):
+    if _is_untagged(found := read_tagged_split(recipe, "test").sentences):
         raise UserError(f"data.test: {_unscored(recipe)}")
     return found
 
@@ -191,9 +184,8 @@ def _tell(splits: Mapping[str, Split], say: Say) -> None:
             say(f"  {line}")
         if repaired:
             say(f"  warning: {repaired:,} tags broke {scheme} and have been repaired (data.repair=true).")
-    seen, test = {sentence.words for sentence in splits["train"].sentences}, splits["test"].sentences if "test" in splits else []
-    if shared := sum(sentence.words in seen for sentence in test):
-        say(f"warning: {shared} of {len(test)} test sentences are also in train, so the score will flatter.")
+    words = {split: [sentence.words for sentence in found.sentences] for split, found in splits.items()}
+    warn_of_overlap(words["train"], words.get("test", []), "sentences", say)
 
 
 def _encoded(

@@ -1,7 +1,5 @@
 """Translation: sentence pairs in two languages, and models that write the one from the other."""
 
-from __future__ import annotations
-
 from regard.data.config import PairsConfig
 from regard.runs.task import Task, lazy
 from regard.text.config import PairTextConfig

@@ -15,9 +15,9 @@ from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.data.batching.pairs import pad
 from regard.data.sources import Pair
-from regard.decode.batching import in_batches
+from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
-from regard.decode.cuda_graphs import CapturedGraphs, sessions_on
+from regard.decode.request import in_batches
 from regard.families import build_model
 from regard.lens.alignment import Alignment
 from regard.metrics.bleu import Scores, corpus_scores
@@ -25,14 +25,13 @@ from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run, choose_device
 from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.recipe import Recipe
+from regard.runs.task import lazy
 from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
-from regard.tasks.limits import LONGEST_SOURCE
+from regard.tasks.notices import LONGEST_SOURCE
 from regard.tasks.output_marks import OutputMarks, frame_sources, is_own
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from regard.decode.beam_trace import SearchTree
-    from regard.lens.subject import Subject
     from regard.runs.pretrained import InitCheckpoint
 
 ROOM = 50  # tokens that an output may be longer than its source (Vaswani et al. 2017, section 6.1)
@@ -80,19 +79,13 @@ class Translator:
     sessions: CapturedGraphs | None = None  # on a GPU: recorded searches, to be replayed
 
     example = "the animal did not cross the street because it was too tired"
+    texts = 1  # in one input
+    tells = ("predicted",)  # the columns that `fields` adds to a table
+    subject = lazy("regard.tasks.translation.inspect:of_translator")
+    trace = lazy("regard.tasks.translation.inspect:trace_translator")
 
     def __post_init__(self) -> None:
         self.sessions = sessions_on(self.device)
-
-    @property
-    def texts(self) -> int:
-        """Return the number of texts in one input."""
-        return 1
-
-    @property
-    def tells(self) -> tuple[str, ...]:
-        """Return the names of the columns that `fields` adds to a table."""
-        return ("predicted",)
 
     @classmethod
     def open(cls, folder: Path | str, device: str | None = None, assignments: Sequence[str] = ()) -> Translator:
@@ -188,18 +181,8 @@ class Translator:
     def target_tokenizer(self) -> Tokenizer:
         return self.tokenizers.target
 
-    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
-        from regard.tasks.translation.inspect import of_translator
-
-        return of_translator(self, text, target, hypothesis)
-
     def test_texts(self, test: Sequence[Pair]) -> Iterator[tuple[str, str | None]]:
         return ((pair.source, pair.target) for pair in test)
-
-    def trace(self, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
-        from regard.tasks.traces import of_translator
-
-        return of_translator(self, text, beam, forced)
 
     def _must_fit(self, texts: Sequence[str], sources: list[list[int]]) -> None:
         room = longest(self.model.config)
@@ -235,7 +218,9 @@ class Translator:
         """The translation, and what each of its words attended to: part "cross", "decoder" or "encoder"."""
         part = part or "cross"
         with probe(self.model) as seen:
-            (best, *_) = self._probed(text)
+            with not_recording(self.model):
+                best = self.translate([text])[0][0]
+            self._look([text], [best])
         names = [name for name in seen if name.endswith(".cross") == (part == "cross") and (part == "cross" or part in name)]
         if not names:
             if not len(seen):
@@ -249,12 +234,6 @@ class Translator:
         given, written = [*begun, *words][:room], [*words, *ended][:room]
         queries, keys = {"cross": (written, source), "decoder": (written, given), "encoder": (source, source)}[part]
         return best.text, Alignment(f"{text} → {best.text}", tuple(queries), tuple(keys), weights, tuple(names))
-
-    def _probed(self, text: str) -> list[GeneratedText]:
-        with not_recording(self.model):
-            found = self.translate([text])[0]
-        self._look([text], found[:1])
-        return found
 
 
 def longest(config: Any) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,20 +12,19 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.pairs import EncodedPairs, PairBatches, cuts, encode_pairs, make_batch
-from regard.data.checks import check_pairs, overlap
+from regard.data.config import describe_valid_fraction
 from regard.data.sources import Pair
-from regard.data.sources.parallel import Columns, describe_columns, read_pairs
-from regard.data.valid_fraction import describe_valid_fraction, split_valid
+from regard.data.sources.parallel import Columns, check_pairs, describe_columns, read_pairs
 from regard.decode.config import DecodeConfig
 from regard.families import count_model
 from regard.families.flops import Part
-from regard.objectives.seq2seq import Seq2SeqLoss
 from regard.runs.folder import Say
+from regard.runs.prepared import Measured, Prepared, read_split, train_and_valid, warn_of_overlap, with_perplexity
+from regard.runs.pretrained import learn_vocabulary
 from regard.runs.recipe import Recipe
-from regard.tasks.prepared import Measured, PreparedTask, reading, with_perplexity
-from regard.tasks.streaming import shown
+from regard.tasks.generated_text import shown
 from regard.tasks.translation.predict import Tokenizers, Translator, build_translator, longest
-from regard.text.tokenizer import Tokenizer, train_tokenizer
+from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Validation
 
 SAMPLES = 4
@@ -34,15 +32,16 @@ SHOWN = 3  # pairs, as they are read
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pairs(PreparedTask):
+class Pairs(Prepared):
     """Sentence pairs."""
 
     tokenizers: Tokenizers
     train: EncodedPairs
     valid: EncodedPairs
-    valid_pairs: list[Pair]
-    test: list[Pair]
+    valid_pairs: Sequence[Pair]
+    test: Sequence[Pair]
     unit = "target tokens"
+    examples = "pairs"
 
     @property
     def vocabularies(self) -> Mapping[str, Tokenizer]:
@@ -50,9 +49,6 @@ class Pairs(PreparedTask):
 
     def build(self, seed: int) -> Any:
         return build_translator(self.recipe, self.tokenizers)
-
-    def objective(self) -> Seq2SeqLoss:
-        return Seq2SeqLoss(self.recipe.objective)
 
     def source(self, *, packed: bool) -> PairBatches:
         return PairBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
@@ -74,49 +70,29 @@ class Pairs(PreparedTask):
         sizes = [len(tokenizer) for tokenizer in self.tokenizers]
         return count_model(self.recipe.model, target, source, vocabulary=sizes[0], target_vocabulary=sizes[1]), target
 
-    def amounts(self) -> dict[str, str]:
-        return {"train": f"{len(self.train):,} pairs", "valid": f"{len(self.valid):,} pairs"}
-
-    def fingerprints(self) -> dict[str, str]:
-        """Another validation set would compare losses that cannot be compared."""
-        return {"train": _digest(self.train), "valid": _digest(self.valid)}
-
-
-def _digest(pairs: EncodedPairs) -> str:
-    digest = hashlib.sha256()
-    for ragged in (pairs.source, pairs.target):
-        digest.update(ragged.offsets.tobytes() + ragged.flat.tobytes())
-    return digest.hexdigest()
-
 
 def _columns(recipe: Recipe) -> Columns | None:
     return (recipe.data.columns[0], recipe.data.columns[1]) if recipe.data.columns else None
 
 
-def read_split(recipe: Recipe, split: str) -> list[Pair]:
-    where = getattr(recipe.data, split)
-    limit = recipe.data.limit or None if split == "train" else None
-    with reading(split):
-        return read_pairs(where, _columns(recipe), limit)
+def read_pair_split(recipe: Recipe, split: str) -> list[Pair]:
+    return read_split(recipe, split, lambda where, limit: read_pairs(where, _columns(recipe), limit))
 
 
-def read_to_learn(recipe: Recipe) -> tuple[list[Pair], list[Pair]]:
+def read_to_learn(recipe: Recipe) -> tuple[Sequence[Pair], Sequence[Pair]]:
     """Training and validation; of a share that is held out, all translations of a sentence are on one side."""
     recipe.data.check_complete()
-    train = read_split(recipe, "train")
-    if recipe.data.valid or not recipe.data.valid_fraction:
-        return train, read_split(recipe, "valid")
-    return split_valid(train, lambda pair: pair.source, recipe.data.valid_fraction, "pairs")
+    return train_and_valid(recipe, read_pair_split(recipe, "train"), read_pair_split, lambda pair: pair.source, "pairs")
 
 
 def read_test(recipe: Recipe) -> list[Pair]:
-    return read_split(recipe, "test")
+    return read_pair_split(recipe, "test")
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
     """Read and check the data, then take the vocabularies of the run's folder or learn them. Nothing is written."""
     train, valid = read_to_learn(recipe)
-    test = read_split(recipe, "test") if recipe.data.test else []
+    test = read_test(recipe) if recipe.data.test else []
     for line in describe_valid_fraction(recipe.data):
         say(line)
     for name, pairs in (("train", train), ("valid", valid), ("test", test)):
@@ -124,8 +100,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
             for line in check_pairs(pairs, name).lines():
                 say(line)
     _show(recipe, train, say)
-    if test and (shared := overlap(train, test)):
-        say(f"warning: {shared} of {len(test)} test pairs are also in train, so the score will flatter.")
+    warn_of_overlap(train, test, "pairs", say)
     tokenizers = _tokenizers(recipe, train, folder)
     sizes = f"{len(tokenizers.source):,}" + ("" if recipe.text.joint else f" and {len(tokenizers.target):,}")
     say(f"text: {recipe.text.tokenizer}, {sizes} tokens in the {'joint vocabulary' if recipe.text.joint else 'two vocabularies'}")
@@ -179,14 +154,10 @@ def must_fit(recipe: Recipe, split: str, lengths: np.ndarray) -> None:
 
 def _tokenizers(recipe: Recipe, train: Sequence[Pair], folder: Path | None) -> Tokenizers:
     text = recipe.text
-    files = Tokenizers.files(text.joint)
-    if folder is not None and all((folder / name).exists() for name in files):
+    if folder is not None and all((folder / name).exists() for name in Tokenizers.files(text.joint)):
         return Tokenizers.load(folder, text.joint)
-    sides = [[pair.source for pair in train], [pair.target for pair in train]]
-    corpora = [[*sides[0], *sides[1]]] if text.joint else sides
-
-    def learn(lines: list[str]) -> Tokenizer:
-        return train_tokenizer(text.tokenizer, lines, text.size, lowercase=text.lowercase, minimum_count=text.minimum_count)
-
-    made = [learn(lines) for lines in corpora]
-    return Tokenizers(made[0], made[-1])
+    sources, targets = [pair.source for pair in train], [pair.target for pair in train]
+    if text.joint:
+        joint = learn_vocabulary(text, lambda: [*sources, *targets])
+        return Tokenizers(joint, joint)
+    return Tokenizers(learn_vocabulary(text, lambda: sources), learn_vocabulary(text, lambda: targets))

@@ -1,7 +1,5 @@
 """Word vectors: running text, and tables of vectors that predict which words occur near each other."""
 
-from __future__ import annotations
-
 from regard.data.config import WordsDataConfig
 from regard.runs.task import Task, Trainer, lazy
 from regard.training.config import WordVectorTrainConfig

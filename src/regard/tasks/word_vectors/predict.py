@@ -15,9 +15,8 @@ import torch
 from regard.core.errors import UserError
 from regard.core.terminal import Emit, printable
 from regard.data.batching.word_vectors import words_of
-from regard.data.config import WordsDataConfig
-from regard.data.sources.word_benchmarks import Pairs, Questions
-from regard.data.sources.word_vectors import WordVectors, is_vector_file, read_vectors
+from regard.data.config import WordsDataConfig, is_vector_file
+from regard.data.sources.word_vectors import Pairs, Questions, WordVectors, read_vectors
 from regard.metrics.correlation import PairScores, score_pairs
 from regard.metrics.word_analogies import AnalogyScores, Near, WordSpace, score_analogies, typed_sum
 from regard.runs.folder import Run

@@ -15,7 +15,7 @@ from regard.core.errors import UserError
 from regard.data.batching.token_cache import tokenise
 from regard.data.batching.word_vectors import BlockSource, EntrySource, WordText, cooccurrences, word_text
 from regard.data.sources.text import parts
-from regard.data.sources.word_benchmarks import Pairs, Questions, read_word_test
+from regard.data.sources.word_vectors import Pairs, Questions, read_word_test
 from regard.families import family_of
 from regard.families.base import Sizes
 from regard.families.flops import Part
@@ -28,9 +28,8 @@ from regard.runs.pretrained import VOCABULARY, vocabulary
 from regard.runs.recipe import Recipe
 from regard.text.tokenizer import Tokenizer
 from regard.training import word_vectors
-from regard.training.interrupt import Interrupt
 from regard.training.logging import RunLog, duration
-from regard.training.progress import Progress
+from regard.training.progress import Interrupt, Progress
 
 WHOLE = ("word", "spaced")
 TRIED = 20  # steps that the estimate of a dry run is made from
@@ -40,7 +39,7 @@ FEWEST = 200  # words of which that can be said
 
 @dataclass(frozen=True)
 class Words:
-    """Prepared text (see `task.Prepared`; what only the common loop asks for is not here)."""
+    """Prepared text (see `runs/prepared.py`; what only the common loop asks for is not here)."""
 
     recipe: Recipe
     tokenizer: Tokenizer
