@@ -127,8 +127,9 @@ class RunSession(Session):
             read = [*(tokenizer.encode(text) or [answers.start]), *before]
             inputs: list[list[Any]] = [[read]]
         else:
-            (read,) = answers.sources([text])
-            inputs = [[read], [len(read)], [[answers.marks.start, *before]]]
+            translator: Any = answers
+            (read,) = translator.sources([text])
+            inputs = [[read], [len(read)], [[translator.marks.start, *before]]]
         with probe(self.model) as seen:
             self.model(*(torch.tensor(part, device=self._device) for part in inputs))
         names = [name for name in seen if name.endswith(".cross") or isinstance(answers, Streams)]

@@ -98,10 +98,13 @@ def _ours(settings: Settings) -> Settings:
 
 def _rotation(settings: Settings) -> Settings:
     """Return our keys of a rotation, from `rope_parameters` or from `rope_theta` and `rope_scaling`."""
-    given = dict(settings.get("rope_parameters") or settings.get("rope_scaling") or {})
+    found = settings.get("rope_parameters") or settings.get("rope_scaling") or {}
+    if not isinstance(found, dict):
+        raise UserError(f"rope_parameters={str(found)[:60]!r}; the names and numbers of a rotation are expected.")
+    given = dict(found)
     base = given.pop("rope_theta", settings.get("rope_theta", 10_000.0))
-    kinds = {given.pop(key, "default") for key in ("rope_type", "type") if key in given} or {"default"}
-    kind = kinds.pop() if len(kinds) == 1 else str(sorted(kinds))
+    kinds = {str(given.pop(key)) for key in ("rope_type", "type") if key in given} or {"default"}
+    kind = " and ".join(sorted(kinds))
     if kind not in USED:
         known = ", ".join(USED)
         raise UserError(f"positions are rotated by {kind!r}, which this version of Regard does not compute; it knows {known}.")
@@ -125,12 +128,13 @@ def _seen(settings: Settings) -> str:
     layers, window = settings["layers"], settings.get("window")
     if not settings.get("window_used", True):
         window = None
-    kinds = set(settings.get("layer_types") or ())
+    types = settings.get("layer_types") or []
+    kinds = set(map(str, types)) if isinstance(types, list) else {str(types)}
     if not kinds and window is not None:
         full_layers = min(settings.get("window_from", 0), layers)
         kinds = ({"full_attention"} if full_layers else set()) | ({"sliding_attention"} if full_layers < layers else set())
     if kinds - {"full_attention", "sliding_attention"} or len(kinds) > 1:
-        raise UserError(f"layers see {' and '.join(sorted(map(str, kinds)))}; in this version of Regard all layers see alike.")
+        raise UserError(f"layers see {' and '.join(sorted(kinds))}; in this version of Regard all layers see alike.")
     if window is None or kinds == {"full_attention"}:
         return "full"
     if type(window) is not int or window < 1:

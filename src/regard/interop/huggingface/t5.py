@@ -55,7 +55,7 @@ KEYS: dict[str, Meaning] = {
     "feed_forward_proj": Raw("projection", "relu"),
     "tie_word_embeddings": Flag("tied", True),
     "scale_decoder_outputs": Raw("scaled_outputs"),
-    "n_positions": Raw("positions", 512),
+    "n_positions": Number("maximum_length", 512),
     **ignored("is_gated_act dense_act_fn initializer_factor classifier_dropout"),  # the first two follow from feed_forward_proj
 }
 
@@ -96,7 +96,7 @@ def _bias(stack: str) -> Entry:
 
 
 def _ours(settings: Settings) -> Settings:
-    rest = {key: value for key, value in settings.items() if key not in ("projection", "tied", "scaled_outputs", "positions")}
+    rest = {key: value for key, value in settings.items() if key not in ("projection", "tied", "scaled_outputs")}
     projection, scaled = settings["projection"], settings.get("scaled_outputs", settings["tied"])
     *gated, activation = str(projection).split("-")
     if gated not in ([], ["gated"]) or activation not in ACTIVATIONS:
@@ -113,13 +113,12 @@ def _ours(settings: Settings) -> Settings:
         "feedforward_kind": "gated" if gated else "plain",
         "activation": "gelu_tanh" if projection == "gated-gelu" else ACTIVATIONS[activation],
         "scaled_head": scaled,
-        "maximum_length": settings.get("positions", 512),
         **dict.fromkeys(DROPOUTS, rest["dropout"]),
     }
 
 
 def _theirs(settings: Settings) -> Settings:
-    said = ("feedforward_kind", "activation", "scaled_head", "maximum_length", "tie", "layers")
+    said = ("feedforward_kind", "activation", "scaled_head", "tie", "layers")
     rest = {key: value for key, value in settings.items() if key not in said}
     gated, activation = settings["feedforward_kind"] == "gated", settings["activation"]
     names = {"gelu_tanh": "gelu"} if gated else {"gelu_tanh": "gelu_new"}
@@ -135,7 +134,6 @@ def _theirs(settings: Settings) -> Settings:
         "projection": ("gated-" if gated else "") + str(names.get(activation, activation)),
         "tied": settings["tie"] == "all",
         "scaled_outputs": settings["scaled_head"],
-        "positions": settings["maximum_length"],
     }
 
 
