@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from tokenizers import decoders, models, processors
 
 from regard.commands.convert import export_run, import_public
 from regard.core.errors import UserError
+from regard.data.config import PairsConfig
 from regard.interop.huggingface import check
+from regard.runs.recipe import load_recipe
+from regard.runs.task import TASKS
 from regard.tasks.registry import open_run
 from tests.families.public_folder import TOKENIZER, VOCABULARY, shaken
 from tests.model.position.schemes import shared_data
@@ -115,3 +119,17 @@ def test_a_token_that_the_vocabulary_does_not_have_is_refused(tmp_path: Path) ->
     source = folder_of(tmp_path / "source", "t5")
     with pytest.raises(UserError, match=r"decode\.first='fr_XX' is no token of this vocabulary"):
         open_run(source, assignments=["decode.first=fr_XX"])("the animal")  # type: ignore[operator]
+
+
+def test_a_translator_does_not_begin_with_a_checkpoint_and_says_so(tmp_path: Path) -> None:
+    recipe = load_recipe("translate", [])
+    begun = replace(recipe, task=replace(recipe.task, init_from="somewhere"))
+    with pytest.raises(UserError, match="trained from random weights"):
+        TASKS["translation"].prepare(begun, None, print)
+
+
+def test_pairs_to_train_on_are_asked_for_where_there_are_none() -> None:
+    with pytest.raises(UserError, match=r"data\.train is empty"):
+        PairsConfig().check_complete()
+    with pytest.raises(UserError, match=r"data\.valid is empty"):
+        PairsConfig(train=("a,b",))

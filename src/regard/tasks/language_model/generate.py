@@ -169,7 +169,7 @@ class BatchGenerator:
 
     @cached_property
     def prefix(self) -> list[int]:
-        return self.tokenizer.encode(self.config.prefix) if self.config.prefix else []
+        return [*self.marks.first, *(self.tokenizer.encode(self.config.prefix) if self.config.prefix else [])]
 
     def _limit(self, seen: Sequence[int], written: int) -> int:
         return min(self.wanted - written, self.window + 1 - len(seen))
