@@ -100,6 +100,14 @@ def test_a_seq2seq_folder_becomes_a_run_and_a_folder_again(kind: str, tmp_path: 
     assert (again.generation_config.num_beams, again.generation_config.decoder_start_token_id) == (3, 0)
 
 
+def test_an_export_says_that_beams_are_ranked_by_another_formula(tmp_path: Path) -> None:
+    said = list[str]()
+    settings = ["decode.length_formula=gnmt", "decode.length_penalty=0.6"]
+    import_public(str(folder_of(tmp_path / "source", "bart")), tmp_path / "run", said.append, settings)
+    export_run(tmp_path / "run", tmp_path / "out", "hf", said.append)
+    assert any("another formula" in line for line in said)
+
+
 def test_a_model_that_differs_is_refused_with_check_and_said_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = str(folder_of(tmp_path / "source", "t5"))
     monkeypatch.setattr(check, "largest_difference", lambda *_: 0.5)

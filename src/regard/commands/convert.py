@@ -108,6 +108,7 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
     config = FAMILIES[settings["family"]].config(**settings)
     tokenizer_json, roles = public_tokenizer(start.tokenizer, config)
     labels = (run.read_json(LABELS) or {}).get("labels", ())
+    generation = _generation(recipe, start)
     name = write_public(
         to,
         config,
@@ -117,8 +118,13 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
         roles=roles,
         labels=labels,
         beside={} if task.export_files is None else task.export_files(recipe, config),
-        generation=_generation(recipe, start),
+        generation=generation,
     )
+    if generation.get("length_penalty") and recipe.decode.length_formula == "gnmt":
+        say(
+            "generation_config.json has decode.length_penalty, which transformers applies by another formula, so that beams may "
+            "rank otherwise there; decode.length_formula=power ranks here as there."
+        )
     say(f"exported: {to}    in Python: transformers.{name}.from_pretrained({str(to)!r})")
 
 
