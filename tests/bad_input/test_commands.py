@@ -64,7 +64,7 @@ WRONG_RECIPES = [
     ("[trian]\nsteps = 3", "no section [trian]", "did you mean 'train'?"),
     ("steps = 3", "no section [steps]", "(known: data,"),
     ("train = 3", "train must be a section"),
-    ("", "data.train is missing", "data.train=VALUE"),
+    ("", "train.steps=0 must be at least 1"),
     (RECIPE + "bem = 3", "decode.bem is not a setting", "did you mean 'decode.beam'?"),
     (RECIPE + 'length_penalty = "big"', "decode.length_penalty", "a number"),
     (RECIPE + '[objective]\nname = "denoising"', "objective.name=denoising"),

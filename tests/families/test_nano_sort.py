@@ -46,7 +46,7 @@ def built() -> GPT:
     """By GPT-2's tables; but minGPT stores no matrix transposed, and its head is not the embedding."""
     said, tensors = stored(MODEL)
     keys = {key: said[key] for key in ("n_layer", "n_head", "n_embd", "vocab_size", "resid_pdrop", "embd_pdrop", "attn_pdrop")}
-    config, vocabulary, _ = understand({**keys, "n_positions": said["block_size"]}, GPT2, MODEL.name)
+    config, vocabulary, *_ = understand({**keys, "n_positions": said["block_size"]}, GPT2, MODEL.name)
     head = tensors.pop("lm_head.weight")
     turned = {
         name: tensor.T if name.endswith(("attn.weight", "proj.weight", "fc.weight")) else tensor

@@ -285,7 +285,7 @@ def test_every_key_that_transformers_writes_is_known(kind: str, tmp_path: Path) 
 def test_a_missing_key_means_what_it_means_to_transformers(kind: str) -> None:
     from regard.interop.huggingface.config import understand
 
-    config, vocabulary, _ = understand({"model_type": kind}, LAYOUTS[kind], "config.json")
+    config, vocabulary, *_ = understand({"model_type": kind}, LAYOUTS[kind], "config.json")
     standard = CLASSES[kind][0]()
     assert vocabulary == standard.vocab_size
     assert config == GPTConfig(

@@ -210,7 +210,7 @@ def test_every_key_that_transformers_writes_is_known(kind: str, tmp_path: Path) 
     known = KINDS[kind].keys
     assert not {*(OF_DISTILBERT if kind == "distilbert" else PUBLISHED).split()} - known.keys()
     assert not CONFIGS[kind]().to_dict().keys() - known.keys()
-    config, vocabulary, notes = understand({"model_type": kind}, KINDS[kind], "config.json")
+    config, vocabulary, notes, _ = understand({"model_type": kind}, KINDS[kind], "config.json")
     standard = CONFIGS[kind]()
     assert (vocabulary, notes) == (standard.vocab_size, ())
     for ours, key in [("width", "hidden_size"), ("layers", "num_hidden_layers"), ("heads", "num_attention_heads")]:

@@ -25,6 +25,35 @@ RELEASED = {  # numbers of the weights that can be downloaded, tied matrices onc
     "roberta-large": 355_412_057,
     "camembert-base": 110_655_493,
     "distilbert": 66_985_530,
+    "tinyllama-1.1b": 1_100_048_384,
+    "llama2-7b": 6_738_415_616,
+    "llama2-13b": 13_015_864_320,
+    "llama2-70b": 68_976_648_192,
+    "llama3-8b": 8_030_261_248,
+    "llama3-70b": 70_553_706_496,
+    "llama3.2-1b": 1_235_814_400,
+    "llama3.2-3b": 3_212_749_824,
+    "mistral-7b": 7_241_732_096,
+    "qwen2-0.5b": 494_032_768,
+    "qwen2-1.5b": 1_543_714_304,
+    "qwen2-7b": 7_615_616_512,
+    "qwen3-0.6b": 596_049_920,
+    "qwen3-8b": 8_190_735_360,
+    "t5-small": 60_506_624,
+    "t5-base": 222_903_552,
+    "t5-large": 737_668_096,
+    "t5-3b": 2_851_598_336,
+    "t5-11b": 11_307_321_344,
+    "t5-1.1-small": 76_961_152,
+    "t5-1.1-base": 247_577_856,
+    "t5-1.1-large": 783_150_080,
+    "mt5-small": 300_176_768,
+    "mt5-base": 582_401_280,
+    "byt5-small": 299_637_760,
+    "bart-base": 139_420_416 + 50_265,  # with the bias of each word, which is a buffer there
+    "bart-large": 406_291_456 + 50_265,
+    "mbart-large": 610_851_840 + 250_027,
+    "opus-mt": 74_410_496 - 2 * 512 * 512 + 58_101,  # without the positions of both stacks, which are computed
 }
 
 
@@ -87,7 +116,7 @@ def test_the_lectures_gpt3():
 
 def test_names_are_keys_and_shapes_are_told_apart():
     assert all(name == size.name for name, size in SIZES.items())
-    assert len(SIZES) == 24
+    assert len(SIZES) == 53
     assert GPTConfig(layers=3).depth == (0, 3)
     assert BERTConfig(layers=3).depth == (3, 0)
     assert SIZES["transformer-big"].config.depth == (6, 6)

@@ -121,7 +121,7 @@ def test_names_that_choose_a_part_may_be_anything(key: str, value: str) -> None:
         ("steps = 3", "there is no section [steps]"),
         ("[[train]]\nsteps = 3", "train must be a section"),
         (f"{SMALL}deep.steps = 3", "train.deep is not a setting"),
-        ("", "data.train is missing"),
+        ("", "train.steps=0 must be at least 1"),
         ("[train", "wrong.toml is not valid TOML"),
         ("[train]\nsteps = 1\nsteps = 2", "wrong.toml is not valid TOML"),
         (f"[train]\nsteps = {'9' * 5000}", "wrong.toml is not valid TOML"),

@@ -191,14 +191,17 @@ def import_(
     source: Annotated[str, typer.Argument(metavar="FOLDER|HUB_ID", help="a Hugging Face folder, or a name on its hub")],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder of the new run")],
     settings: Settings = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="refuse a model whose outputs differ from transformers by more than 0.001")
+    ] = False,
 ) -> None:
-    """Make a run of a public checkpoint (GPT or BERT).
+    """Make a run of a public checkpoint (GPT, LLaMA, T5, BART, Marian or BERT).
 
-    GPT-1, GPT-2, BERT, RoBERTa, CamemBERT, DistilBERT and ELECTRA, with their heads.
+    GPT-1, GPT-2, LLaMA, Mistral, Qwen2, Qwen3, T5, mT5, BART, mBART, Marian, BERT, RoBERTa, CamemBERT, DistilBERT and ELECTRA.
     """
     from regard.commands.convert import import_public
 
-    import_public(source, folder, say, settings or [])
+    import_public(source, folder, say, settings or [], check)
 
 
 @verbs.command(epilog=examples("regard export runs/gpt exported --to hf", "regard export runs/tuned adapter --to peft"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,14 +16,17 @@ from regard.core.files import draft_folder, is_free
 from regard.data.labels import Scale
 from regard.data.sources.word_vectors import FILES as VECTOR_FILES
 from regard.data.sources.word_vectors import write_vectors
-from regard.families import FAMILIES
+from regard.families import FAMILIES, family_of
+from regard.interop.huggingface import check as comparison
 from regard.interop.huggingface import write_public
 from regard.interop.huggingface.adapters import LoraSettings, is_adapter, write_adapter
+from regard.interop.huggingface.generation import write_generation
+from regard.interop.huggingface.hub import local_folder
 from regard.interop.huggingface.tokenizer import public_tokenizer
 from regard.runs.folder import Run, Say
 from regard.runs.lock import check_folder
-from regard.runs.pretrained import recipe_of, start_of
-from regard.runs.recipe import HUB
+from regard.runs.pretrained import InitCheckpoint, recipe_of, start_of
+from regard.runs.recipe import HUB, Recipe
 from regard.runs.task import TASKS
 from regard.tasks.classification.predict import LABELS
 from regard.tasks.registry import adopted
@@ -31,14 +35,18 @@ from regard.tasks.word_vectors.predict import vectors_of
 FORMATS = ("hf", "peft", *VECTOR_FILES)
 
 
-def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] = ()) -> None:
-    """Weights, settings, vocabulary and labels of a Hugging Face folder or hub id, as a run in `folder`."""
+def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] = (), check: bool = False) -> None:
+    """Weights, settings, vocabulary and labels of a Hugging Face folder or hub id, as a run in `folder`.
+
+    Where transformers is installed, what both compute is compared; with `check` a difference refuses the import.
+    """
     if (folder / "recipe.toml").exists():
         raise UserError(f"{folder} holds a run already, and an import makes a new one; give another folder, or delete this one.")
     start = start_of(name)
     recipe = recipe_of(start, assignments)
     check_folder(recipe, folder)
     answers = adopted(start, recipe, torch.device("cpu"))
+    compared = compare_with_transformers(answers.model, name, start.vocabulary, check)
     with draft_folder(folder, last="recipe.toml") as draft:
         run = Run(draft)
         for file, vocabulary in answers.vocabularies.items():
@@ -49,7 +57,33 @@ def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] 
         run.write("README.md", f"# {recipe.recipe.title}\n\nImported from `{name}`; not trained here.\n")
     for note in start.notes:
         say(note)
+    say(compared)
     say(f"imported: {folder} for task {recipe.task.name}    try: {to_try(recipe, folder)}")
+
+
+def compare_with_transformers(model: Any, name: str, vocabulary: int, check: bool) -> str:
+    """Return one line on how far the outputs are from those of transformers; refuse with `check` what is not the same."""
+    if not comparison.installed():
+        if check:
+            raise UserError("--check compares with transformers, which is not installed; install it, or leave --check out.")
+        return "not compared with transformers, which is not installed"
+    source = local_folder(name.removeprefix("hf:"))
+    try:
+        found = comparison.largest_difference(model, source, vocabulary)
+    except UserError as error:
+        if check:
+            raise
+        return f"not compared: {error}"
+    if found is None:
+        if check:
+            raise UserError(f"{name} has outputs of another shape in transformers, so that --check cannot compare; leave it out.")
+        return "not compared: the outputs of transformers have another shape"
+    if check and not found <= comparison.MOST:
+        raise UserError(
+            f"{name} differs from transformers by up to {found:.2g} on a probe input, more than {comparison.MOST:g}; it is not "
+            "imported: open it there, and report this folder."
+        )
+    return f"largest difference from transformers on a probe input, in float32: {found:.1e}"
 
 
 def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
@@ -67,8 +101,8 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
     family, task = recipe.model.family, TASKS[recipe.task.name]
     if family not in task.exports:
         raise UserError(
-            f"{folder} is a {family} for task {task.name}, which --to {kind} cannot write; it writes GPT language models, and "
-            "BERT and its relatives for any task."
+            f"{folder} is a {family} for task {task.name}, which --to {kind} cannot write; it writes GPT and LLaMA language "
+            "models, T5, BART and Marian translators, and BERT and its relatives for any task."
         )
     if kind == "peft":
         _export_adapter(run, to, say)
@@ -78,6 +112,7 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
     config = FAMILIES[settings["family"]].config(**settings)
     tokenizer_json, roles = public_tokenizer(start.tokenizer, config)
     labels = (run.read_json(LABELS) or {}).get("labels", ())
+    generation = _generation(recipe, start)
     name = write_public(
         to,
         config,
@@ -87,7 +122,13 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
         roles=roles,
         labels=labels,
         beside={} if task.export_files is None else task.export_files(recipe, config),
+        generation=generation,
     )
+    if generation.get("length_penalty") and recipe.decode.length_formula == "gnmt":
+        say(
+            "generation_config.json has decode.length_penalty, which transformers applies by another formula, so that beams may "
+            "rank otherwise there; decode.length_formula=power ranks here as there."
+        )
     say(f"exported: {to}    in Python: transformers.{name}.from_pretrained({str(to)!r})")
 
 
@@ -106,6 +147,14 @@ def _export_adapter(run: Run, to: Path, say: Say) -> None:
     settings = LoraSettings(train.lora, train.lora_alpha, train.lora_dropout)
     write_adapter(to, run.recipe.model, weights, base, settings, labels)
     say(f"exported: {to}    in Python: peft.PeftModel.from_pretrained(model, {str(to)!r}), with {base} as model")
+
+
+def _generation(recipe: Recipe, start: InitCheckpoint) -> dict[str, Any]:
+    """Return what generation_config.json says of the run's search."""
+    family = family_of(recipe.model)
+    if not family.has_any("causal_lm", "seq2seq") or recipe.task.name not in ("language_model", "translation"):
+        return {}
+    return write_generation(recipe.decode, start.tokenizer, reads_a_source=family.has("seq2seq"))
 
 
 def _export_vectors(name: str, to: Path, kind: str, say: Say) -> None:

@@ -38,7 +38,7 @@ def check_columns(columns: tuple[str, ...], *choices: str) -> None:
 class PairsConfig:
     """Pairs of texts, such as sentences and their translations."""
 
-    train: tuple[str, ...]
+    train: tuple[str, ...] = ()
     valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # source and target column of TSV, CSV, JSONL and hub data
@@ -47,11 +47,16 @@ class PairsConfig:
     valid_fraction: ValidFraction = 0.0  # where there is no valid: this share of train, picked at random, is used for it
 
     def __post_init__(self) -> None:
+        if self.train or self.valid:  # a checkpoint that is opened as it is has neither
+            self.check_complete()
+        check_bounds(self, "data.")
+        check_columns(self.columns, "source,target")
+
+    def check_complete(self) -> None:
+        """Refuse data that cannot be trained on."""
         for key in ("train", "valid"):
             if not getattr(self, key) and (key == "train" or not self.valid_fraction):
                 raise UserError(f"data.{key} is empty; give a file, two aligned files as a,b, or hf:NAME.{hint(key)}")
-        check_bounds(self, "data.")
-        check_columns(self.columns, "source,target")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,10 @@ goes on with the `beam` best that do not end. A sentence is done when
   many as allowed (the divisor grows with length, so that is the best case), or
 - its `beam` best continuations all end. With a beam of one this is greedy search; with a beam wider than the number of all
   outputs no output is ever dropped, and the search is exhaustive, or
-- it reaches its limit. Hypotheses that are alive then count as unfinished, after all finished ones.
+- it reaches its limit. Hypotheses that are alive then count as unfinished, after all finished ones; or, with `rank_cut`, they
+  compete with them.
+
+Other rules, those of transformers among them, are `EarlyStopping` in `config.py`.
 
 Differs from the papers in: no coverage penalty, no pruning by relative score.
 
@@ -22,13 +25,13 @@ Dims: S sentences, W lanes, B = S x W, K candidates of a lane, C candidates of a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.decode.algorithm import BufferSizes, Progress
-from regard.decode.candidates import Candidates
+from regard.decode.candidates import Candidates, RankedCandidates, rank
 from regard.decode.config import BeamSettings
 from regard.decode.request import Hypothesis, SearchRequest, length_divisor
 from regard.model.state.protocol import RowCompaction
@@ -40,15 +43,18 @@ class BeamSearch:
     def __init__(self, request: SearchRequest, sizes: BufferSizes) -> None:
         assert isinstance(request.method, BeamSettings)
         self.settings, self.constraints, device = request.method, request.constraints, request.encoded.device
-        self.beam, self.candidate_count = self.settings.beam, 2 * self.settings.beam
+        self.beam, self.candidate_count = self.settings.beam, (1 + len(self.constraints.ends)) * self.settings.beam
+        self.first_free = 0
         self.state = request.encoded.make_state(sizes.sentences, self.beam, sizes.tokens, fixed=sizes.fixed)
         self.progress = Progress(sizes.sentences, device)
         self.candidates = Candidates(self.constraints, device, fixed=sizes.fixed)
-        self.allocated_lanes = self.lanes = Lanes.allocate(self.settings, self.constraints.context, sizes, device)
+        # N-grams are compared with the whole text, banned sequences with its end.
+        compared = sizes.prompt + sizes.tokens if self.constraints.no_repeat_ngram else self.constraints.context
+        self.allocated_lanes = self.lanes = Lanes.allocate(self.settings, compared, sizes, device)
         self.allocated_tree = self.tree = PathTree.allocate(sizes.sentences, self.candidate_count, sizes.tokens, device)
         self.rank_W = torch.arange(self.beam, device=device)
         steps_T = torch.arange(1, sizes.tokens + 1, device=device).double()
-        self.divisor_T = length_divisor(steps_T, self.settings.length_penalty)
+        self.divisor_T = length_divisor(steps_T, self.settings.length_penalty, self.settings.length_formula)
 
     def begin(self, request: SearchRequest) -> None:
         """Start each sentence with one empty path: the first lane is alive, the others are dead."""
@@ -61,35 +67,49 @@ class BeamSearch:
         request.write_forced(lanes.forced_ST)
         lanes.total_SW.fill_(-torch.inf)[:, 0] = 0.0
         lanes.node_SW.zero_()
-        lanes.longest_divisor_S.copy_(length_divisor(self.progress.limit_S.double(), self.settings.length_penalty))
+        penalty, formula = self.settings.length_penalty, self.settings.length_formula
+        lanes.longest_divisor_S.copy_(length_divisor(self.progress.limit_S.double().clamp(min=1), penalty, formula))
+        self.first_free = request.first_free
         lanes.finished_score_SN.fill_(-torch.inf)
 
     def advance(self) -> None:
         lanes, progress = self.lanes, self.progress
         # One decoder step for every lane, and the best next tokens of each lane.
         logits_BV = self.state.step(lanes.newest_SW).flatten(0, 1)
-        tail_BN = lanes.tail_SWN.flatten(0, 1) if self.constraints.banned_sequences else None
-        top = self.candidates.best(logits_BV, self.candidate_count, progress.step_1, tail_BN, self._forced_B1())
+        compared = self.constraints.banned_sequences or self.constraints.no_repeat_ngram
+        tail_BN = lanes.tail_SWN.flatten(0, 1) if compared else None
+        more = (self._forced_B1(), tail_BN, self.first_free)
+        latest_BN = None if tail_BN is None else tail_BN[:, tail_BN.shape[1] - self.constraints.context :]
+        top = self.candidates.best(logits_BV, self.candidate_count, progress.step_1, latest_BN, *more)
         # The best continuations of each sentence, over all its lanes, become nodes of the tree.
         ranked = rank(lanes.total_SW, top.logprob_BK, top.token_BK, self.candidate_count)
         self.tree.grow(progress.step_1, ranked, lanes.node_SW)
         # Those that end compete with the finished hypotheses; the best of the others become the lanes.
-        ends_SC = ranked.token_SC == self.constraints.eos
-        self._finish(ranked, ends_SC)
+        ends_SC = self.constraints.is_end(ranked.token_SC)
+        last_S1 = (progress.step_1 + 1 >= progress.limit_S[: progress.sentences])[:, None]
+        self._finish(ranked, ends_SC | last_S1 if self.settings.rank_cut else ends_SC)
         self.state.select(self._continue(ranked, ends_SC))
-        all_end_S = (ends_SC | ranked.total_SC.isneginf())[:, : self.beam].all(1)
-        beaten_S = lanes.total_SW[:, 0] / lanes.longest_divisor_S <= lanes.finished_score_SN[:, -1]
-        progress.advance(all_end_S | beaten_S, top.broken_B.view_as(lanes.node_SW).any(1))
+        progress.advance(self._done_S(ranked, ends_SC), top.broken_B.view_as(lanes.node_SW).any(1))
+
+    def _done_S(self, ranked: RankedCandidates, ends_SC: Tensor) -> Tensor:
+        """Return which sentences are done after this step, by the rule that the settings name (`EarlyStopping`)."""
+        lanes, rule = self.lanes, self.settings.early_stopping
+        dead_SC = ranked.total_SC.isneginf()
+        worst_S = lanes.finished_score_SN[:, -1]
+        if rule == "full":
+            return ~worst_S.isneginf() | dead_SC.all(1)
+        divisor_S = self.divisor_T.index_select(0, self.progress.step_1) if rule == "likely" else lanes.longest_divisor_S
+        beaten_S = lanes.total_SW[:, 0] / divisor_S <= worst_S
+        return beaten_S | ((ends_SC | dead_SC)[:, : self.beam].all(1) if rule == "bound" else dead_SC.all(1))
 
     def _forced_B1(self) -> Tensor | None:
         """Return the forced token of each lane.
 
         It is the same for all lanes of a sentence, so only the first lane stays alive.
         """
-        lanes = self.lanes
-        if not lanes.forced_ST.shape[1]:
-            return None
-        return lanes.forced_ST.index_select(1, self.progress.step_1).expand_as(lanes.newest_SW).reshape(-1, 1)
+        lanes, progress = self.lanes, self.progress
+        token_S1 = self.constraints.forced_now(lanes.forced_ST, progress.step_1, progress.limit_S[: progress.sentences])
+        return None if token_S1 is None else token_S1.expand_as(lanes.newest_SW).reshape(-1, 1)
 
     def _finish(self, ranked: RankedCandidates, ends_SC: Tensor) -> None:
         """Add continuations that end to the n_best finished ones. Of equal scores, the earlier one is kept.
@@ -103,7 +123,7 @@ class BeamSearch:
         node_SW = (self.rank_W + progress.step_1 * self.candidate_count).expand_as(score_SW)
         score_SM = torch.cat([lanes.finished_score_SN, score_SW], 1)
         node_SM = torch.cat([lanes.finished_node_SN, node_SW], 1)
-        order_SN = score_SM.argsort(dim=1, descending=True, stable=True)[:, : self.settings.n_best]
+        order_SN = score_SM.argsort(dim=1, descending=True, stable=True)[:, : self.settings.kept]
         lanes.finished_score_SN.copy_(score_SM.gather(1, order_SN))
         lanes.finished_node_SN.copy_(node_SM.gather(1, order_SN))
 
@@ -116,7 +136,7 @@ class BeamSearch:
         lanes.node_SW.copy_(torch.where(done_S1, lanes.node_SW, node_SW))
         lanes.newest_SW.copy_(ranked.token_SC.gather(1, node_SW))
         parent_SW = ranked.lane_SC.gather(1, node_SW)
-        if self.constraints.context:
+        if lanes.tail_SWN.shape[2]:
             tail_SWN = lanes.tail_SWN.gather(1, parent_SW[..., None].expand_as(lanes.tail_SWN))
             lanes.tail_SWN.copy_(torch.cat([tail_SWN[..., 1:], lanes.newest_SW[..., None]], 2))
         return parent_SW
@@ -143,14 +163,17 @@ class BeamSearch:
         self, paths: Paths, length: int, scores: list[float], ends: list[int], totals: list[float], nodes: list[int]
     ) -> list[Hypothesis]:
         """Return finished hypotheses, then unfinished ones; where no token was possible at all, the best path up to there."""
-        count, penalty = self.candidate_count, self.settings.length_penalty
+        count, settings = self.candidate_count, self.settings
         finished = [paths.path(end % count, end // count) for end, score in zip(ends, scores) if score > -torch.inf]
         alive = [paths.path(node, length - 1) for node, total in zip(nodes, totals) if total > -torch.inf]
         if not finished and not alive:
             alive = [paths.path(paths.parents[0][length - 1], length - 2)]
-        found = [Hypothesis.of(*path, finished=True, length_penalty=penalty) for path in finished]
-        found += [Hypothesis.of(*path, finished=False, length_penalty=penalty) for path in alive]
-        return found[: self.settings.n_best]
+        alike: dict[str, Any] = {"length_penalty": settings.length_penalty, "formula": settings.length_formula}
+        tokens = self.constraints.ends
+        found = [Hypothesis.of(*path, finished=path[0][-1] in tokens, **alike) for path in finished]  # else cut, but ranked
+        if not (settings.rank_cut and finished):
+            found += [Hypothesis.of(*path, finished=False, **alike) for path in alive]
+        return found[: settings.n_best]
 
 
 class Lanes(NamedTuple):
@@ -177,36 +200,9 @@ class Lanes(NamedTuple):
             total_SW=zeros(settings.beam, dtype=torch.float64),
             node_SW=zeros(settings.beam),
             longest_divisor_S=zeros(dtype=torch.float64),
-            finished_score_SN=zeros(settings.n_best, dtype=torch.float64),
-            finished_node_SN=zeros(settings.n_best),
+            finished_score_SN=zeros(settings.kept, dtype=torch.float64),
+            finished_node_SN=zeros(settings.kept),
         )
-
-
-class RankedCandidates(NamedTuple):
-    """One-token continuations of a sentence's lanes, most probable first."""
-
-    lane_SC: Tensor  # the lane continued
-    token_SC: Tensor
-    logprob_SC: Tensor
-    total_SC: Tensor
-
-
-def rank(total_SW: Tensor, logprob_BK: Tensor, token_BK: Tensor, count: int) -> RankedCandidates:
-    """Return the `count` best continuations of each sentence, of the K of each lane.
-
-    Of equal totals, the better lane comes first.
-    """
-    sentences, lanes = total_SW.shape
-    logprob_SWK = logprob_BK.view(sentences, lanes, -1)
-    total_SN = (total_SW[..., None] + logprob_SWK).flatten(1)
-    total_SN, index_SN = total_SN.sort(dim=1, descending=True, stable=True)
-    index_SC = index_SN[:, :count]
-    return RankedCandidates(
-        lane_SC=index_SC // logprob_SWK.shape[2],
-        token_SC=token_BK.view(sentences, -1).gather(1, index_SC),
-        logprob_SC=logprob_SWK.flatten(1).gather(1, index_SC),
-        total_SC=total_SN[:, :count],
-    )
 
 
 class PathTree(NamedTuple):

@@ -6,6 +6,7 @@ nodes are read when it is done. One sentence at a time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isinf
 from typing import Any, Literal
@@ -84,39 +85,40 @@ def trace_beam(request: SearchRequest) -> SearchTree:
     (search,) = searches
     length = int(search.progress.length_S[0])
     (paths,) = search.tree.read(torch.tensor([0], device=request.encoded.device), length)
-    steps = _nodes(paths, length, settings, request.eos)
+    steps = _nodes(paths, length, settings, request.constraints.ends)
     forced = len(request.forced[0]) if request.forced else 0
     tree = SearchTree(steps, tuple(found), settings.beam, settings.length_penalty, forced)
-    return replace(tree, steps=_mark_best(tree, found[0], request.eos)) if found else tree
+    return replace(tree, steps=_mark_best(tree, found[0], request.constraints.ends)) if found else tree
 
 
-def _nodes(paths: Paths, length: int, settings: BeamSettings, eos: int) -> tuple[tuple[Node, ...], ...]:
+def _nodes(paths: Paths, length: int, settings: BeamSettings, ends: Sequence[int]) -> tuple[tuple[Node, ...], ...]:
     steps: list[tuple[Node, ...]] = []
     totals: dict[int, float] = {0: 0.0}
     for step in range(length):
-        nodes, alive, divisor = list[Node](), 0, length_divisor(step + 1, settings.length_penalty)
+        nodes, alive, divisor = list[Node](), 0, length_divisor(step + 1, settings.length_penalty, settings.length_formula)
         for rank, (tokens, logprobs, parents) in enumerate(zip(*paths)):
             parent = parents[step] if step else 0
             again = step == 0 and tokens[0] in {node.token for node in nodes}  # all lanes but the first begin dead
             if isinf(logprobs[step]) or parent not in totals or again:
                 continue
-            total, ends = totals[parent] + logprobs[step], tokens[step] == eos
-            alive += not ends
-            kept = rank < settings.beam if ends else alive <= settings.beam
-            fate: Fate = "pruned" if not kept else "finished" if ends else "alive"
+            total, ended = totals[parent] + logprobs[step], tokens[step] in ends
+            alive += not ended
+            kept = rank < settings.beam if ended else alive <= settings.beam
+            fate: Fate = "pruned" if not kept else "finished" if ended else "alive"
             nodes.append(
-                Node(step, rank, parent if step else None, tokens[step], logprobs[step], total, total / divisor, fate, ends)
+                Node(step, rank, parent if step else None, tokens[step], logprobs[step], total, total / divisor, fate, ended)
             )
         steps.append(tuple(nodes))
         totals = {node.rank: node.total for node in nodes if node.fate == "alive"}
     return tuple(steps)
 
 
-def _mark_best(tree: SearchTree, best: Hypothesis, eos: int) -> tuple[tuple[Node, ...], ...]:
-    tokens = [*best.ids, *([eos] if best.finished else [])]
-    for node in tree.steps[len(tokens) - 1] if tokens else ():
+def _mark_best(tree: SearchTree, best: Hypothesis, ends: Sequence[int]) -> tuple[tuple[Node, ...], ...]:
+    length = len(best.ids) + best.finished
+    for node in tree.steps[length - 1] if length else ():
         path = tree.path(node.step, node.rank)
-        if [step.token for step in path] == tokens:
+        tokens = [step.token for step in path]
+        if tokens[: len(best.ids)] == best.ids and (not best.finished or tokens[-1] in ends):
             way = {(step.step, step.rank) for step in path}
             return tuple(tuple(replace(n, best=(n.step, n.rank) in way) for n in step) for step in tree.steps)
     return tree.steps

@@ -6,15 +6,15 @@ float32 whatever the dtype of the logits; sums of them are kept in float64, so t
 On a CPU a rare case is computed only where it occurs. Where asking would make the host wait for the device (`fixed`), every
 case is computed every time.
 
-Constraints on the next token are banned tokens, banned sequences, a minimum length, and forced prefixes.
+Constraints on the next token are banned tokens and sequences, repeated n-grams, a minimum length, and forced tokens.
 
 Dims: B rows (the lanes of all sentences), V vocabulary, K candidates of a row, Q banned sequences, N tokens before the next one
-that they compare.
+that they compare, M tokens of the whole text.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,44 +29,98 @@ class Constraints(NamedTuple):
     minimum_length: int = 0  # tokens before the end token
     banned: tuple[int, ...] = ()
     banned_sequences: tuple[tuple[int, ...], ...] = ()
+    more_ends: tuple[int, ...] = ()  # tokens that end a text as `eos` does
+    banned_first: tuple[int, ...] = ()  # tokens that do not come first, or first after forced ones
+    no_repeat_ngram: int = 0  # sequences of so many tokens occur once in a text, its prompt included; 0: as often as they like
+    forced_end: bool = False  # the last token within the limit is the end
+    free_forced: bool = False  # forced tokens have log-probability 0, as in transformers, not the model's own
 
     @property
     def context(self) -> int:
-        """Return the number of latest tokens that banned sequences are compared with."""
-        return max(map(len, self.banned_sequences), default=1) - 1
+        """Return the number of latest tokens that banned sequences and n-grams are compared with."""
+        return max(*map(len, self.banned_sequences), self.no_repeat_ngram, 1) - 1
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        return (self.eos, *self.more_ends)
+
+    def is_end(self, token: Tensor) -> Tensor:
+        """Return which tokens end a text."""
+        found = token == self.eos
+        for end in self.more_ends:
+            found = found | (token == end)
+        return found
+
+    def forced_now(self, forced_ST: Tensor, step_1: Tensor, limit_S: Tensor) -> Tensor | None:
+        """Return token_S1 that this step must write, NO_TOKEN where it is free; None where no step of the search is forced."""
+        token_S1 = forced_ST.index_select(1, step_1) if forced_ST.shape[1] else None
+        if not self.forced_end:
+            return token_S1
+        if token_S1 is None:
+            token_S1 = torch.full_like(limit_S, NO_TOKEN)[:, None]
+        last_S1 = (step_1 + 1 >= limit_S)[:, None]
+        return torch.where(last_S1 & (token_S1 < 0), self.eos, token_S1)
+
+
+def _none_if(banned: Tensor, like: Tensor) -> Tensor:
+    """Return what is added to a log-probability: minus infinity where a token is banned, else 0."""
+    return torch.zeros_like(banned, dtype=like.dtype).masked_fill(banned, -torch.inf)
 
 
 class ConstraintMask:
     """Constraints as tensors on a device, to be applied to log-probabilities in place."""
 
     def __init__(self, constraints: Constraints, device: torch.device) -> None:
-        self.eos, self.minimum_length = constraints.eos, constraints.minimum_length if constraints.eos >= 0 else 0
+        self.minimum_length = constraints.minimum_length if constraints.eos >= 0 else 0
+        self.ends = torch.tensor(constraints.ends, dtype=torch.long, device=device)
+        self.banned_first = torch.tensor(constraints.banned_first, dtype=torch.long, device=device)
+        self.ngram, self.free_forced = constraints.no_repeat_ngram, constraints.free_forced
         self.banned = torch.tensor(constraints.banned, dtype=torch.long, device=device)
         sequences, width = constraints.banned_sequences, constraints.context
         begins = [[NO_TOKEN] * (width + 1 - len(sequence)) + list(sequence[:-1]) for sequence in sequences]
         self.begin_QN = torch.tensor(begins, dtype=torch.long, device=device).reshape(len(sequences), width)
         self.last_Q = torch.tensor([sequence[-1] for sequence in sequences], dtype=torch.long, device=device)
 
-    def apply(self, logprob_BV: Tensor, step_1: Tensor, tail_BN: Tensor | None, forced_B1: Tensor | None) -> None:
+    def apply(
+        self,
+        logprob_BV: Tensor,
+        step_1: Tensor,
+        tail_BN: Tensor | None,
+        forced_B1: Tensor | None,
+        text_BM: Tensor | None = None,
+        first: int = 0,
+    ) -> None:
         """Set the log-probabilities of tokens that may not come next to minus infinity.
 
-        The next token comes after `step_1` others, the latest N of which are `tail_BN` (NO_TOKEN before the first). A row whose
-        `forced_B1` is a token keeps that token alone, even if it is banned.
+        The next token comes after `step_1` others, the latest N of which are `tail_BN` (NO_TOKEN before the first); `text_BM` are
+        all of them, in order, with NO_TOKEN around them. A row whose `forced_B1` is a token keeps that token alone, even if it is
+        banned. `first` is the step that is the first free one.
         """
         if forced_B1 is None:
-            self._ban(logprob_BV, step_1, tail_BN)
+            self._ban(logprob_BV, step_1, tail_BN, text_BM, first)
             return
         is_forced_B1, token_B1 = forced_B1 >= 0, forced_B1.clamp(min=0)
         own_B1 = logprob_BV.gather(1, token_B1)
-        self._ban(logprob_BV, step_1, tail_BN)
+        if self.free_forced:
+            own_B1 = torch.zeros_like(own_B1)
+        self._ban(logprob_BV, step_1, tail_BN, text_BM, first)
         kept_B1 = torch.where(is_forced_B1, own_B1, logprob_BV.gather(1, token_B1))
         logprob_BV.masked_fill_(is_forced_B1, -torch.inf).scatter_(1, token_B1, kept_B1)
 
-    def _ban(self, logprob_BV: Tensor, step_1: Tensor, tail_BN: Tensor | None) -> None:
+    def _ban(self, logprob_BV: Tensor, step_1: Tensor, tail_BN: Tensor | None, text_BM: Tensor | None, first: int) -> None:
         if len(self.banned):
             logprob_BV.index_fill_(1, self.banned, -torch.inf)
+        if len(self.banned_first):
+            early = _none_if(step_1 == first, logprob_BV)
+            logprob_BV.index_add_(1, self.banned_first, early.expand(len(logprob_BV), len(self.banned_first)))
         if self.minimum_length:
-            logprob_BV[:, self.eos].masked_fill_(step_1 < self.minimum_length, -torch.inf)
+            early = _none_if(step_1 < self.minimum_length, logprob_BV)
+            logprob_BV.index_add_(1, self.ends, early.expand(len(logprob_BV), len(self.ends)))
+        if self.ngram and text_BM is not None and tail_BN is not None and text_BM.shape[1] >= self.ngram:
+            grams_BQN = text_BM.unfold(1, self.ngram, 1)
+            latest_BN = tail_BN[:, tail_BN.shape[1] - self.ngram + 1 :]
+            seen_BQ = (grams_BQN[..., :-1] == latest_BN[:, None]).all(2) & (grams_BQN >= 0).all(2)
+            logprob_BV.scatter_add_(1, grams_BQN[..., -1].clamp(min=0), _none_if(seen_BQ, logprob_BV))
         if len(self.last_Q) and tail_BN is not None:
             begun_BQ = ((tail_BN[:, None] == self.begin_QN) | (self.begin_QN == NO_TOKEN)).all(2)
             # Add log(0) where a sequence has begun and log(1) elsewhere: sequences with the same last token must not overwrite
@@ -101,23 +155,54 @@ class Candidates:
         self.mask, self.fixed = ConstraintMask(constraints, device), fixed
 
     def allowed(
-        self, logits_BV: Tensor, step_1: Tensor, tail_BN: Tensor | None = None, forced_B1: Tensor | None = None
+        self,
+        logits_BV: Tensor,
+        step_1: Tensor,
+        tail_BN: Tensor | None = None,
+        forced_B1: Tensor | None = None,
+        text_BM: Tensor | None = None,
+        first: int = 0,
     ) -> AllowedTokens:
         """Return log-probabilities under the constraints; the arguments are those of `ConstraintMask.apply`."""
         allowed = AllowedTokens(*log_probabilities(logits_BV, fixed=self.fixed))
-        self.mask.apply(allowed.logprob_BV, step_1, tail_BN, forced_B1)
+        self.mask.apply(allowed.logprob_BV, step_1, tail_BN, forced_B1, text_BM, first)
         return allowed
 
-    def best(
-        self, logits_BV: Tensor, count: int, step_1: Tensor, tail_BN: Tensor | None = None, forced_B1: Tensor | None = None
-    ) -> TopCandidates:
+    def best(self, logits_BV: Tensor, count: int, step_1: Tensor, tail_BN: Tensor | None = None, *more: Any) -> TopCandidates:
         """Return the K = min(count, V) most probable tokens; of equally probable ones, the lower id comes first."""
-        allowed = self.allowed(logits_BV, step_1, tail_BN, forced_B1)
+        allowed = self.allowed(logits_BV, step_1, tail_BN, *more)
         if count == 1:
             token_BK = allowed.logprob_BV.argmax(1, keepdim=True)  # which returns the first of equals
         else:
             token_BK = (topk_by_key if self.fixed else topk_by_sorting)(allowed.logprob_BV, count)
         return TopCandidates(allowed.logprobs_of(token_BK), token_BK, allowed.broken_B)
+
+
+class RankedCandidates(NamedTuple):
+    """One-token continuations of a sentence's lanes, most probable first."""
+
+    lane_SC: Tensor  # the lane continued
+    token_SC: Tensor
+    logprob_SC: Tensor
+    total_SC: Tensor
+
+
+def rank(total_SW: Tensor, logprob_BK: Tensor, token_BK: Tensor, count: int) -> RankedCandidates:
+    """Return the `count` best continuations of each sentence, of the K of each lane.
+
+    Of equal totals, the better lane comes first.
+    """
+    sentences, lanes = total_SW.shape
+    logprob_SWK = logprob_BK.view(sentences, lanes, -1)
+    total_SN = (total_SW[..., None] + logprob_SWK).flatten(1)
+    total_SN, index_SN = total_SN.sort(dim=1, descending=True, stable=True)
+    index_SC = index_SN[:, :count]
+    return RankedCandidates(
+        lane_SC=index_SC // logprob_SWK.shape[2],
+        token_SC=token_BK.view(sentences, -1).gather(1, index_SC),
+        logprob_SC=logprob_SWK.flatten(1).gather(1, index_SC),
+        total_SC=total_SN[:, :count],
+    )
 
 
 def log_probabilities(logits_BV: Tensor, *, fixed: bool) -> tuple[Tensor, Tensor, Tensor]:

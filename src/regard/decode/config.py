@@ -16,6 +16,12 @@ Search = Literal["greedy", "beam", "sample"]
 Cache = Literal["full", "window", "int8"]
 Weights = Literal["float32", "bfloat16", "int8"]  # what `model.packed` knows, whose module imports torch
 
+LengthFormula = Literal["gnmt", "power"]
+EarlyStopping = Literal["bound", "never", "likely", "full"]
+"""When a beam search ends: when no text can still win, or all best continuations end (`bound`); the first of these, with as many
+finished texts as the beam is wide (`never`); when the best live text would not win if it ended now (`likely`, transformers'
+`early_stopping=False`); when as many texts as the beam is wide have ended (`full`, `early_stopping=True`)."""
+
 WIDEST = 1000  # hypotheses of a beam: the table of ancestors grows with the square of the beam
 STRONGEST = 10.0  # length penalty: above it only the length counts, and powers of the length overflow
 MOST_PROPOSED = 64  # tokens at a time
@@ -59,7 +65,15 @@ class BeamSettings:
 
     beam: int = 4
     length_penalty: float = 0.6  # alpha of Wu et al. 2016, equation 14; 0 ranks by plain log-probability
+    length_formula: LengthFormula = "gnmt"  # ((5 + length) / 6)^penalty; power: length^penalty, as in transformers
+    early_stopping: EarlyStopping = "bound"
+    rank_cut: bool = False  # texts cut at their limit compete with those that ended, as in transformers
     n_best: int = 1
+
+    @property
+    def kept(self) -> int:
+        """Return how many finished texts compete for the n_best."""
+        return self.n_best if self.early_stopping == "bound" else self.beam
 
     def __post_init__(self) -> None:
         if not 1 <= self.beam <= WIDEST:
@@ -87,6 +101,9 @@ ONLY_FOR: dict[str, tuple[Search, ...]] = {  # elsewhere these would do nothing,
     "draft": ("sample", "greedy"),
     "draft_tokens": ("sample", "greedy"),
     "prompt_lookup": ("sample", "greedy"),
+    "length_formula": ("beam",),
+    "early_stopping": ("beam",),
+    "rank_cut": ("beam",),
 }
 CONTINUES = ("stop", "sliding_window", "draft", "draft_tokens", "prompt_lookup", "share_prefix", "cache")
 """Settings for models that continue a prompt. Others have no prompt, or end by themselves."""
@@ -99,6 +116,9 @@ class DecodeConfig:
     search: Search = "beam"
     beam: int = 4
     length_penalty: float = 0.6
+    length_formula: LengthFormula = "gnmt"
+    early_stopping: EarlyStopping = "bound"
+    rank_cut: bool = False
     maximum_length: int = 0  # of any output, its end token counted; 0: only the limits that come with the sentences
     minimum_length: int = 0  # its end token not counted
     n_best: int = 1
@@ -112,6 +132,13 @@ class DecodeConfig:
     stop: tuple[str, ...] = ()  # a text ends where one of these would begin; \\n is a line end
     banned_words: tuple[str, ...] = ()  # words that must not come out
     prefix: str = ""  # what every output must begin with
+    start: str = ""  # the special token that every output comes after; empty: the vocabulary's own
+    first: str = ""  # the special token that every output begins with, such as a language
+    end: tuple[str, ...] = ()  # special tokens that end an output; none: the vocabulary's own
+    end_at_limit: bool = False  # an output that reaches its limit ends there
+    suppressed: tuple[str, ...] = ()  # tokens that are never written, as the vocabulary spells them
+    suppressed_first: tuple[str, ...] = ()  # tokens that do not come first
+    no_repeat_ngram: int = 0  # sequences of so many tokens occur once in a text
     sliding_window: bool = False  # beyond what a model sees at once, go on from the last half of it
     batch_tokens: int = 4096
     draft: str = ""  # the run of a smaller model of the same vocabulary, whose tokens are proposed; the text stays the same
@@ -128,6 +155,8 @@ class DecodeConfig:
         for name in ("maximum_length", "minimum_length"):
             if getattr(self, name) < 0:
                 raise UserError(f"decode.{name} is {getattr(self, name)}; it counts tokens, so give 0 or more.")
+        if self.no_repeat_ngram < 0:
+            raise UserError(f"decode.no_repeat_ngram is {self.no_repeat_ngram}; it counts tokens, so give 1 or more, or 0.")
         if self.batch_tokens < 1:
             raise UserError(f"decode.batch_tokens is {self.batch_tokens}; give the padded size of a batch, 1 or more.")
         if self.search != "beam" and self.n_best > 1:
@@ -185,7 +214,8 @@ class DecodeConfig:
     def method(self) -> Sampling | BeamSettings:
         """The settings of the search that `search` names; greedy search is sampling at temperature 0."""
         if self.search == "beam":
-            return BeamSettings(beam=self.beam, length_penalty=self.length_penalty, n_best=self.n_best)
+            names = ("beam", "length_penalty", "length_formula", "early_stopping", "rank_cut", "n_best")
+            return BeamSettings(**{name: getattr(self, name) for name in names})
         return self._sampling
 
     @property

@@ -20,7 +20,7 @@ from torch import Tensor
 from regard.core.errors import UserError
 from regard.core.rng import derive_seed
 from regard.decode.candidates import NO_TOKEN, Constraints
-from regard.decode.config import GREEDY, BeamSettings, DecodeConfig, Sampling
+from regard.decode.config import GREEDY, BeamSettings, DecodeConfig, LengthFormula, Sampling
 from regard.model.state.protocol import EncodedInput, RowCompaction, State
 
 if TYPE_CHECKING:
@@ -44,15 +44,22 @@ class Hypothesis(NamedTuple):
     token_logprobs: list[float]  # one per id and, where finished, one more for the end token
 
     @classmethod
-    def of(cls, tokens: list[int], logprobs: list[float], *, finished: bool, length_penalty: float) -> Hypothesis:
+    def of(
+        cls, tokens: list[int], logprobs: list[float], *, finished: bool, length_penalty: float, formula: LengthFormula = "gnmt"
+    ) -> Hypothesis:
         """Return the hypothesis of a path, whose last token is the end token if it is finished."""
         logprob = sum(logprobs)
-        score = logprob / length_divisor(len(tokens), length_penalty)
+        score = logprob / length_divisor(max(1, len(tokens)), length_penalty, formula)
         return cls(tokens[: len(tokens) - finished], score, logprob, finished, logprobs)
 
 
-def length_divisor(length: Length, length_penalty: float) -> Length:
-    """Return lp(Y) of Wu et al. 2016, equation 14. Without it every token lowers the score, and searches favour short outputs."""
+def length_divisor(length: Length, length_penalty: float, formula: LengthFormula = "gnmt") -> Length:
+    """Return lp(Y) of Wu et al. 2016, equation 14, or a power of the length.
+
+    Without it every token lowers the score, and searches favour short outputs.
+    """
+    if formula == "power":
+        return length**length_penalty
     return ((5 + length) / 6) ** length_penalty
 
 
@@ -69,6 +76,11 @@ class SearchRequest:
     minimum_length: int = 0  # tokens before the end token
     banned: Tokens = ()  # tokens that are never written
     banned_sequences: Sequence[Tokens] = ()  # sequences whose last token is never written after the others
+    more_ends: Tokens = ()  # tokens that end a text as `eos` does
+    banned_first: Tokens = ()  # tokens that do not come first, or first after the forced ones
+    no_repeat_ngram: int = 0  # sequences of so many tokens occur once in a text, its prompt included
+    forced_end: bool = False  # the last token within the limit is the end
+    free_forced: bool = False  # forced tokens have log-probability 0
     prompts: Sequence[Tokens] | None = None  # whole prompts, which end with `sos`: banned sequences and repetition begin in them
     forced: Sequence[Tokens] | None = None  # the tokens that each row begins with, even where they are banned
     sessions: CapturedGraphs | None = None  # the model's captured searches; None: every step is run
@@ -120,7 +132,22 @@ class SearchRequest:
     @cached_property
     def constraints(self) -> Constraints:
         sequences = tuple(map(tuple, self.banned_sequences))
-        return Constraints(self.eos, self.minimum_length, tuple(self.banned), sequences)
+        return Constraints(
+            self.eos,
+            self.minimum_length,
+            tuple(self.banned),
+            sequences,
+            tuple(self.more_ends),
+            tuple(self.banned_first),
+            self.no_repeat_ngram,
+            self.forced_end,
+            self.free_forced,
+        )
+
+    @property
+    def first_free(self) -> int:
+        """Return the step behind the forced tokens of all rows."""
+        return max(map(len, self.forced or ()), default=0)
 
     @cached_property
     def text_limits(self) -> list[int]:
@@ -145,7 +172,7 @@ class SearchRequest:
     def reads_text(self) -> bool:
         """Return whether the next token depends on the text before it by more than the model's logits."""
         penalty = self.method.repetition_penalty if isinstance(self.method, Sampling) else 1.0
-        return bool(self.banned_sequences) or penalty != 1
+        return bool(self.banned_sequences) or bool(self.no_repeat_ngram) or penalty != 1
 
     def load(self, state: State, sentences: int) -> None:
         """Load the encoded rows into a state that has room for this many sentences, then copy each row to all its sentences."""

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from regard.decode.algorithm import BufferSizes, Progress
-from regard.decode.candidates import NO_TOKEN, Candidates
+from regard.decode.candidates import NO_TOKEN, Candidates, Constraints
 from regard.decode.config import GREEDY, Sampling
 from regard.decode.request import Hypothesis, SearchRequest
 from regard.model.kernels.decode_step import HAS_TRITON
@@ -47,15 +47,18 @@ class SamplingSearch:
         self.progress = Progress(sizes.sentences, device)
         self.candidates = Candidates(self.constraints, device, fixed=sizes.fixed)
         self.allocated = self.texts = TextBuffers.allocate(sizes, device, drawn=self.sampling.temperature > 0)
-        plain = self.sampling == GREEDY and not (self.constraints.banned_sequences or sizes.forced)
+        simple = Constraints(*self.constraints[:3]) == self.constraints  # ends, a minimum length and banned tokens, nothing else
+        plain = self.sampling == GREEDY and simple and not sizes.forced
         self.uses_argmax_kernel = plain and sizes.fixed and HAS_TRITON and device.type == "cuda"  # reads the logits once
         self.banned_V: Tensor | None = None
+        self.first_free = 0
         self.tail_N = torch.arange(sizes.prompt - self.constraints.context, sizes.prompt, device=device)  # at the first step
 
     def begin(self, request: SearchRequest) -> None:
         texts = self.texts = self.allocated
         count, device = len(request.text_limits), texts.text_SN.device
         request.load(self.state, len(texts.newest_S1))
+        self.first_free = request.first_free
         self.progress.begin(request.text_limits)
         texts.newest_S1[:count] = request.first_S[:, None]
         texts.text_SN.fill_(NO_TOKEN)
@@ -68,19 +71,21 @@ class SamplingSearch:
     def advance(self) -> None:
         texts, progress = self.texts, self.progress
         step_1 = progress.step_1
-        tail_SN = texts.text_SN.index_select(1, self.tail_N + step_1) if self.constraints.banned_sequences else None
-        forced_S1 = texts.forced_ST.index_select(1, step_1) if texts.forced_ST.shape[1] else None
+        constraints = self.constraints
+        compared = constraints.banned_sequences or constraints.no_repeat_ngram
+        tail_SN = texts.text_SN.index_select(1, self.tail_N + step_1) if compared else None
+        forced_S1 = constraints.forced_now(texts.forced_ST, step_1, progress.limit_S[: progress.sentences])
         logits_SV = self.state.step(texts.newest_S1)[:, 0]
         if self.uses_argmax_kernel:
             logprob_S1, token_S1, broken_S = self._pick(logits_SV, step_1)
         else:
-            allowed = self.candidates.allowed(logits_SV, step_1, tail_SN, forced_S1)
+            allowed = self.candidates.allowed(logits_SV, step_1, tail_SN, forced_S1, texts.text_SN, self.first_free)
             token_S1, broken_S = self._choose(logits_SV, allowed.logprob_BV), allowed.broken_B
             logprob_S1 = allowed.logprobs_of(token_S1)
         texts.text_SN[:, self.prompt :].index_copy_(1, step_1, token_S1)
         texts.logprobs_ST.index_copy_(1, step_1, logprob_S1)
         texts.newest_S1.copy_(token_S1)
-        progress.advance(((token_S1 == self.constraints.eos) | logprob_S1.isneginf())[:, 0], broken_S)
+        progress.advance((constraints.is_end(token_S1) | logprob_S1.isneginf())[:, 0], broken_S)
 
     def _pick(self, logits_SV: Tensor, step_1: Tensor) -> Picked:
         constraints = self.constraints
@@ -128,7 +133,7 @@ class SamplingSearch:
         for tokens, logprobs, length in zip(*(part[rows_R, steps].tolist() for part in parts), lengths):
             if length and logprobs[length - 1] == -torch.inf:  # no token could follow, so the last one is not a choice
                 length -= 1
-            read.append((tokens[:length], logprobs[:length], tokens[:length][-1:] == [self.constraints.eos]))
+            read.append((tokens[:length], logprobs[:length], length > 0 and tokens[length - 1] in self.constraints.ends))
         return read
 
 

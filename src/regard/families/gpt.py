@@ -43,6 +43,7 @@ class GPTConfig(BodyConfig):
     position: str = "learned"
     word_dropout: Fraction = 0.0  # of whole words at the input, for little text
     output_dropout: Fraction = 0.0  # of the vectors that the next token is read from
+    tie: Literal["output", "none"] = "output"  # one matrix for the embedding and the output; one each
 
     @property
     def depth(self) -> tuple[int, int]:
@@ -69,7 +70,7 @@ class GPT(nn.Module):
         )
         self.decoder = Stack(c, c.layers, "decoder", position=attention_position(c, c.layers, causal=True))
         self.output_dropout = nn.Dropout(c.output_dropout)
-        self.head = VocabularyHead(c.width, vocabulary, self.embed.tokens)
+        self.head = VocabularyHead(c.width, vocabulary, None if c.tie == "none" else self.embed.tokens)
         initialise(self, seed, deviation=0.02, residual_layers=2 * c.layers)
 
     def forward(self, ids_BL: Tensor, documents: Packing | Pieces | None = None) -> Tensor:

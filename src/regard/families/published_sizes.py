@@ -9,6 +9,11 @@
     DistilBERT   Sanh et al. 2019, table 3
     ELECTRA      Clark et al. 2020, tables 1 to 3 (parameters) and 6 (shapes); counted with its generator, stated without
     Transformer  Vaswani et al. 2017, tables 2 and 3
+    LLaMA        Touvron et al. 2023 (Llama 2), Grattafiori et al. 2024 (Llama 3), Zhang et al. 2024 (TinyLlama), Jiang et al.
+                 2023 (Mistral), Yang et al. 2024 and 2025 (Qwen2, Qwen3); their parameters are those of the released weights
+    T5           Raffel et al. 2020; T5 1.1 and mT5 (Xue et al. 2021), ByT5 (Xue et al. 2022)
+    BART         Lewis et al. 2020, mBART (Liu et al. 2020) and OPUS-MT (Tiedemann & Thottingal 2020), as released; counted with
+                 the bias of each word, which is stated without
 
 Two rows of GPT-3's table 2.1 contradict themselves, as heads times head width is not the width: 1.3B (24 x 128, width 2,048) and
 13B (40 x 128, width 5,140). What agrees with table D.1 to its last digit is taken: 16 heads of 128, and a width of 5,120.
@@ -17,15 +22,24 @@ Two rows of GPT-3's table 2.1 contradict themselves, as heads times head width i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
+from regard.families.bart import BARTConfig
 from regard.families.bert import BERTConfig
 from regard.families.electra import ELECTRAConfig
 from regard.families.gpt import GPTConfig
+from regard.families.llama import LLaMAConfig
+from regard.families.marian import MarianConfig
+from regard.families.t5 import T5Config
 from regard.families.transformer import TransformerConfig
 from regard.model.block import BodyConfig
 
 ROBERTA = "Liu et al. 2019, RoBERTa: a robustly optimized BERT pretraining approach"
 CAMEMBERT = "Martin et al. 2020, CamemBERT: a tasty French language model"
+LLAMA2 = "Touvron et al. 2023, Llama 2: open foundation and fine-tuned chat models"
+LLAMA3 = "Grattafiori et al. 2024, The Llama 3 herd of models"
+QWEN2 = "Yang et al. 2024, Qwen2 technical report"
+QWEN3 = "Yang et al. 2025, Qwen3 technical report"
 PETAFLOP_DAY = 1e15 * 86_400  # operations
 
 
@@ -118,6 +132,112 @@ def _transformer(name: str, width: int, heads: int, dropout: float, stated: floa
     )
 
 
+def _llama(
+    name: str,
+    paper: str,
+    shape: tuple[int, int, int, int, int],
+    vocabulary: int,
+    stated: float,
+    tokens: float | None = None,
+    **parts: Any,
+) -> Size:
+    """`shape` is layers, width, heads, key heads, feed-forward width."""
+    layers, width, heads, kv_heads, feedforward = shape
+    title = name.replace("-", " ").title().replace("Tinyllama", "TinyLlama")
+    sizes: dict[str, Any] = {
+        "layers": layers,
+        "width": width,
+        "heads": heads,
+        "kv_heads": kv_heads % heads,
+        "feedforward": feedforward,
+    }
+    config = LLaMAConfig(**(sizes | parts))
+    return Size(name=name, title=title, paper=paper, config=config, vocabulary=vocabulary, stated=stated, tokens=tokens)
+
+
+_LONG_ROPE: dict[str, Any] = {"rotary_base": 500_000.0, "rotary_scaling": "llama3", "maximum_length": 131_072}
+_QWEN2: dict[str, Any] = {"qkv_bias": True, "rotary_base": 1e6, "maximum_length": 32_768, "norm_epsilon": 1e-6}
+_QWEN3: dict[str, Any] = {"qk_norm": True, "head_width": 128, "rotary_base": 1e6, "maximum_length": 40_960, "norm_epsilon": 1e-6}
+_LLAMAS = (
+    _llama(
+        "tinyllama-1.1b",
+        "Zhang et al. 2024, TinyLlama: an open-source small language model",
+        (22, 2048, 32, 4, 5632),
+        32_000,
+        1.1e9,
+        tokens=3e12,
+    ),
+    _llama("llama2-7b", LLAMA2, (32, 4096, 32, 32, 11_008), 32_000, 6.74e9, tokens=2e12, maximum_length=4096),
+    _llama("llama2-13b", LLAMA2, (40, 5120, 40, 40, 13_824), 32_000, 13.0e9, tokens=2e12, maximum_length=4096),
+    _llama("llama2-70b", LLAMA2, (80, 8192, 64, 8, 28_672), 32_000, 69.0e9, tokens=2e12, maximum_length=4096),
+    _llama("llama3-8b", LLAMA3, (32, 4096, 32, 8, 14_336), 128_256, 8.03e9, tokens=15e12, rotary_base=5e5, maximum_length=8192),
+    _llama("llama3-70b", LLAMA3, (80, 8192, 64, 8, 28_672), 128_256, 70.6e9, tokens=15e12, rotary_base=5e5, maximum_length=8192),
+    _llama("llama3.2-1b", LLAMA3, (16, 2048, 32, 8, 8192), 128_256, 1.24e9, tie="output", rotary_factor=32.0, **_LONG_ROPE),
+    _llama("llama3.2-3b", LLAMA3, (28, 3072, 24, 8, 8192), 128_256, 3.21e9, tie="output", rotary_factor=32.0, **_LONG_ROPE),
+    _llama(
+        "mistral-7b",
+        "Jiang et al. 2023, Mistral 7B",
+        (32, 4096, 32, 8, 14_336),
+        32_000,
+        7.24e9,
+        visibility="window(4095)",
+        maximum_length=32_768,
+    ),
+    _llama("qwen2-0.5b", QWEN2, (24, 896, 14, 2, 4864), 151_936, 0.49e9, tie="output", **_QWEN2),
+    _llama("qwen2-1.5b", QWEN2, (28, 1536, 12, 2, 8960), 151_936, 1.54e9, tie="output", **_QWEN2),
+    _llama("qwen2-7b", QWEN2, (28, 3584, 28, 4, 18_944), 152_064, 7.62e9, **_QWEN2),
+    _llama("qwen3-0.6b", QWEN3, (28, 1024, 16, 8, 3072), 151_936, 0.6e9, tie="output", **_QWEN3),
+    _llama("qwen3-8b", QWEN3, (36, 4096, 32, 8, 12_288), 151_936, 8.19e9, **_QWEN3),
+)
+
+
+def _t5(name: str, paper: str, shape: tuple[int, int, int, int, int], vocabulary: int, stated: float, **parts: Any) -> Size:
+    """`shape` is layers, width, heads, head width, feed-forward width."""
+    layers, width, heads, head_width, feedforward = shape
+    sizes: dict[str, Any] = {
+        "layers": layers,
+        "width": width,
+        "heads": heads,
+        "head_width": head_width,
+        "feedforward": feedforward,
+    }
+    config = T5Config(**(sizes | parts))
+    return Size(name=name, title=name.replace("-", " "), paper=paper, config=config, vocabulary=vocabulary, stated=stated)
+
+
+T5 = "Raffel et al. 2020, Exploring the limits of transfer learning with a unified text-to-text Transformer"
+MT5 = "Xue et al. 2021, mT5: a massively multilingual pre-trained text-to-text Transformer"
+BYT5 = "Xue et al. 2022, ByT5: towards a token-free future with pre-trained byte-to-byte models"
+BART = "Lewis et al. 2020, BART: denoising sequence-to-sequence pre-training"
+MBART = "Liu et al. 2020, Multilingual denoising pre-training for neural machine translation"
+OPUS = "Tiedemann & Thottingal 2020, OPUS-MT: building open translation services for the world"
+_GEGLU: dict[str, Any] = {"feedforward_kind": "gated", "activation": "gelu_tanh", "tie": "inputs", "scaled_head": False}
+_LARGE: dict[str, Any] = {"width": 1024, "heads": 16, "feedforward": 4096, "layers": 12}
+_SEQ2SEQ = (
+    _t5("t5-small", T5, (6, 512, 8, 64, 2048), 32_128, 60e6),
+    _t5("t5-base", T5, (12, 768, 12, 64, 3072), 32_128, 220e6),
+    _t5("t5-large", T5, (24, 1024, 16, 64, 4096), 32_128, 770e6),
+    _t5("t5-3b", T5, (24, 1024, 32, 128, 16_384), 32_128, 2.8e9),
+    _t5("t5-11b", T5, (24, 1024, 128, 128, 65_536), 32_128, 11e9),
+    _t5("t5-1.1-small", T5, (8, 512, 6, 64, 1024), 32_128, 77e6, **_GEGLU),
+    _t5("t5-1.1-base", T5, (12, 768, 12, 64, 2048), 32_128, 248e6, **_GEGLU),
+    _t5("t5-1.1-large", T5, (24, 1024, 16, 64, 2816), 32_128, 783e6, **_GEGLU),
+    _t5("mt5-small", MT5, (8, 512, 6, 64, 1024), 250_112, 300e6, **_GEGLU),
+    _t5("mt5-base", MT5, (12, 768, 12, 64, 2048), 250_112, 580e6, **_GEGLU),
+    _t5("byt5-small", BYT5, (12, 1472, 6, 64, 3584), 384, 300e6, decoder_layers=4, **_GEGLU),
+    Size(name="bart-base", title="BART base", paper=BART, config=BARTConfig(), vocabulary=50_265, stated=140e6),
+    Size(name="bart-large", title="BART large", paper=BART, config=BARTConfig(**_LARGE), vocabulary=50_265, stated=406e6),
+    Size(
+        name="mbart-large",
+        title="mBART large",
+        paper=MBART,
+        config=BARTConfig(**_LARGE, norm_placement="pre", scaled_embeddings=True),
+        vocabulary=250_027,
+        stated=610e6,
+    ),
+    Size(name="opus-mt", title="OPUS-MT en-de", paper=OPUS, config=MarianConfig(), vocabulary=58_101, stated=74e6),
+)
+
 _ALL = (
     Size(
         name="gpt1",
@@ -157,6 +277,8 @@ _ALL = (
     _electra("large", 24, 1024, 16, 0, 256, 335e6),
     _transformer("base", 512, 8, 0.1, 65e6, 100_000 * 25_000, 3.3e18),
     _transformer("big", 1024, 16, 0.3, 213e6, 300_000 * 25_000, 2.3e19),
+    *_LLAMAS,
+    *_SEQ2SEQ,
 )
 
 SIZES: dict[str, Size] = {size.name: size for size in _ALL}

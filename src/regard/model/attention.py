@@ -4,7 +4,8 @@ Vaswani et al. 2017, section 3.2.2: concat(head_1 .. head_H) W_O, head_i = atten
 the same vectors share a matrix: queries, keys and values in self-attention; keys and values in cross-attention, whose queries
 come from other vectors. H heads of K = D / H, or of any other width. With fewer key/value heads than heads (grouped-query
 attention, Ainslie et al. 2023), groups of H / G heads share keys and values, and a decoding cache holds G heads. Pruned heads are
-gone from every matrix; the others keep their width.
+gone from every matrix; the others keep their width. With `qk_norm` (Henry et al. 2020, as in Qwen3) each query and key is divided
+by its root mean square before it is rotated, so that scores stay small.
 
 Dims: B batch, L query length, M memory length, D width, H heads, G key/value heads, K head width, I = H K.
 """
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn, stack
 
-from regard.model.layers import Linear
+from regard.model.layers import Linear, RMSNorm
 from regard.model.mixers import Mixer
 from regard.model.mixers.causal_scan import Sums
 from regard.model.position.base import Bias, Placement
@@ -81,7 +82,9 @@ class Attention(nn.Module):
         kv_heads: int | None = None,
         memory_width: int | None = None,
         bias: bool = True,
+        qkv_bias: bool = False,
         scaled: bool = True,
+        qk_norm: float = 0.0,
     ) -> None:
         super().__init__()
         self.name, self.width, self.heads, self.head_width = name, width, heads, head_width or width // heads
@@ -89,10 +92,12 @@ class Attention(nn.Module):
         self.mixer = mixer
         self.dropout = dropout
         self.scaled = scaled
-        self.query = Linear(width, self.inner, bias=bias) if cross else None
+        self.query = Linear(width, self.inner, bias=bias or qkv_bias) if cross else None
         given = (memory_width or width) if cross else width
-        self.project = Linear(given, sum(self.projections), bias=bias)
+        self.project = Linear(given, sum(self.projections), bias=bias or qkv_bias)
         self.out = Linear(self.inner, width, bias=bias)
+        self.query_norm = RMSNorm(self.head_width, eps=qk_norm) if qk_norm else None  # with this epsilon
+        self.key_norm = RMSNorm(self.head_width, eps=qk_norm) if qk_norm else None
         self.probe: Probe | None = None
 
     def extra_repr(self) -> str:
@@ -121,10 +126,13 @@ class Attention(nn.Module):
         if self.query is not None:
             assert memory is not None
             q_BHLK, seen = self._split(self.query(x_BLD)), memory
+            q_BHLK = q_BHLK if self.query_norm is None else self.query_norm(q_BHLK)
         else:
             kv = self.kv_heads * self.head_width
             q_BLI, kv_BLE = self.project(x_BLD).split([self.inner, 2 * kv], -1)
             q_BHLK, kv_2BGLK = self._split(q_BLI), kv_BLE.unflatten(-1, (2, self.kv_heads, -1)).permute(2, 0, 3, 1, 4)
+            if self.query_norm is not None and self.key_norm is not None:
+                q_BHLK, kv_2BGLK = self.query_norm(q_BHLK), stack([self.key_norm(kv_2BGLK[0]), kv_2BGLK[1]])
             if position is not None and position.rotates:
                 q_BHLK = position.rotate(q_BHLK)
                 kv_2BGLK = stack([position.rotate(kv_2BGLK[0]), kv_2BGLK[1]])
@@ -149,7 +157,8 @@ class Attention(nn.Module):
         """Return keys and values of a memory: once per pass in training, once per sentence in decoding."""
         kv = self.kv_heads * self.head_width
         parts = self.project(memory_BMD).split(kv, -1)
-        return KeysValues(*(part.unflatten(-1, (self.kv_heads, -1)).transpose(1, 2) for part in parts))
+        k_BGMK, v_BGMK = (part.unflatten(-1, (self.kv_heads, -1)).transpose(1, 2) for part in parts)
+        return KeysValues(k_BGMK if self.key_norm is None else self.key_norm(k_BGMK), v_BGMK)
 
     def empty_kv(self, like: KeysValues) -> KeysValues:
         """Return keys and values of length 0: the prompt of a decoder that has none."""

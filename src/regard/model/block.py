@@ -50,8 +50,11 @@ class BlockConfig(FavorSettings, ConvolutionSettings):
     feedforward_kind: FeedForwardKind = "plain"
     activation: Activation = "relu"
     bias: bool = True  # of the linear layers of blocks
+    qkv_bias: bool = False  # of queries, keys and values, where other layers have none (Qwen2)
+    qk_norm: bool = False  # queries and keys are divided by their root mean square (Qwen3)
     dropout: Fraction = 0.1
     attention_dropout: Fraction = 0.0
+    activation_dropout: Fraction = 0.0  # inside the feed-forward network
     norm: NormKind = "layer"
     norm_placement: Literal["pre", "post"] = "post"
     norm_epsilon: NormEpsilon = 1e-5
@@ -77,6 +80,10 @@ class BlockConfig(FavorSettings, ConvolutionSettings):
             )
         if not self.scaled and self.mixer != "softmax":
             raise UserError(f"model.scaled=false is for model.mixer=softmax; with {self.mixer} it does nothing: leave it out.")
+        if self.bias and self.qkv_bias:
+            raise UserError("model.qkv_bias=true is for model.bias=false; with biases everywhere it adds none: leave it out.")
+        if self.qk_norm and self.mixer not in SCORES:
+            raise UserError(f"model.qk_norm=true is for mixers with scores, and model.mixer={self.mixer} has none; leave it out.")
         parse_pruned(self.pruned, self.heads)
         check_mixer(self)
 
@@ -165,11 +172,14 @@ def sublayers(config: BlockConfig, name: str, cross: bool, layer: int = 0, memor
             kv_heads=c.kv_heads or heads,
             memory_width=memory_width,
             bias=c.bias,
+            qkv_bias=c.qkv_bias,
             scaled=c.scaled,
+            qk_norm=c.norm_epsilon if c.qk_norm else 0.0,
         )
 
     first = attention("self") if c.mixer in MIXERS else Convolution.build(c, f"{name}.self", layer)
-    ffn = FeedForward(c.width, c.feedforward, c.activation, gated=c.feedforward_kind == "gated", bias=c.bias)
+    gated = c.feedforward_kind == "gated"
+    ffn = FeedForward(c.width, c.feedforward, c.activation, c.activation_dropout, gated=gated, bias=c.bias)
     return {"self": first} | ({"cross": attention("cross")} if cross else {}) | {"ffn": ffn}
 
 

@@ -31,9 +31,10 @@ from regard.model.position.base import Position
 class Sinusoidal(Position):
     """Waves from the fastest, in radians a position, to one that is nearly `base` times as slow."""
 
-    def __init__(self, width: int, base: float = 10000.0, fastest: float = 1.0) -> None:
+    def __init__(self, width: int, base: float = 10000.0, fastest: float = 1.0, *, halves: bool = False) -> None:
+        """With `halves`, all sines come before all cosines, as in Marian and tensor2tensor; else they take turns."""
         super().__init__()
-        self.width, self.base, self.fastest = width, base, fastest
+        self.width, self.base, self.fastest, self.halves = width, base, fastest, halves
         # Whole numbers, which a model in half precision leaves as they are: rates rounded to bf16 would turn far positions wrong.
         self.register_buffer("even_K", torch.arange(0, width, 2), persistent=False)
         self.even_K: Tensor
@@ -41,7 +42,9 @@ class Sinusoidal(Position):
     def embed(self, positions_L: Tensor) -> Tensor:
         rate_K = (self.fastest * self.base ** (-self.even_K.double() / self.width)).float()
         angles_LK = positions_L[..., None].float() * rate_K
-        return torch.stack([angles_LK.sin(), angles_LK.cos()], -1).flatten(-2)[..., : self.width]
+        waves = angles_LK.sin(), angles_LK.cos()
+        vectors_LD = torch.cat(waves, -1) if self.halves else torch.stack(waves, -1).flatten(-2)
+        return vectors_LD[..., : self.width]
 
 
 def by_row_and_column(waves: Sinusoidal, cells_L: Tensor, columns: int) -> Tensor:
@@ -91,6 +94,7 @@ class InputPositions(Position):
         super().__init__()
         schemes: dict[str, Callable[[], Position]] = {
             "sinusoidal": lambda: Pixels(width, columns) if columns else Sinusoidal(width),
+            "sinusoidal-halves": lambda: Sinusoidal(width, halves=True),
             "learned": lambda: Learned(width, maximum, first),
         }
         self.kind, self.scheme = kind, schemes.get(kind, Position)()
@@ -167,6 +171,17 @@ class Embed(nn.Module):
             x_BLD = x_BLD.to(half)
         x_BLD = self.dropout(x_BLD)
         return x_BLD if self.widen is None else self.widen(x_BLD)
+
+
+class Scale(nn.Module):
+    """Multiply vectors by one number."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x_BLD: Tensor) -> Tensor:
+        return x_BLD * self.factor
 
 
 class VocabularyHead(nn.Module):

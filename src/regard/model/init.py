@@ -66,6 +66,10 @@ def initialise(model: nn.Module, seed: int, deviation: float | None = None, resi
         else:
             for part in module.weight.split(fused.get(id(module), (module.out_features,))):
                 nn.init.xavier_uniform_(part, generator=generator)
+    for module in model.modules():
+        if isinstance(module, Attention) and not module.scaled and not deviation:
+            with torch.no_grad():  # scores are not divided by the root of the head width, so queries start divided by it
+                (module.project if module.query is None else module.query).weight[: module.inner].div_(module.head_width**0.5)
 
 
 def _draw_cells(layer: nn.LSTM | nn.GRU, generator: torch.Generator) -> None:

@@ -151,12 +151,15 @@ FeedForwardKind = Literal["plain", "gated"]
 
 
 class FeedForward(nn.Module):
-    def __init__(self, width: int, inner: int, activation: Activation, *, gated: bool = False, bias: bool = True) -> None:
+    def __init__(
+        self, width: int, inner: int, activation: Activation, dropout: float = 0.0, *, gated: bool = False, bias: bool = True
+    ) -> None:
         super().__init__()
         self.expand = Linear(width, inner, bias=bias)
         self.gate = Linear(width, inner, bias=bias) if gated else None
         self.contract = Linear(inner, width, bias=bias)
         self.activation = ACTIVATIONS[activation]
+        self.dropout = nn.Dropout(dropout)
 
     def extra_repr(self) -> str:
         gated = "" if self.gate is None else " gated"
@@ -164,8 +167,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x_BLD: Tensor) -> Tensor:
         if self.gate is None:
-            return self.contract(self.activation(self.expand(x_BLD)))
-        return self.contract(self.activation(self.gate(x_BLD)) * self.expand(x_BLD))
+            return self.contract(self.dropout(self.activation(self.expand(x_BLD))))
+        return self.contract(self.dropout(self.activation(self.gate(x_BLD)) * self.expand(x_BLD)))
 
 
 Weights = Literal["float32", "bfloat16", "int8"]

@@ -6,7 +6,7 @@ A checkpoint opened as it is, without training: which task its heads are for, an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from regard.families.base import MASKED_WORDS, Heads
 from regard.interop.huggingface import read_public
 from regard.interop.huggingface.adapters import CONFIG as ADAPTER
 from regard.interop.huggingface.adapters import Adapter, is_adapter
+from regard.interop.huggingface.generation import Generation, read_generation
 from regard.interop.huggingface.hub import local_folder
 from regard.interop.huggingface.sentence_transformers import Sentences, read_sentences
 from regard.interop.sentencepiece import read_public_tokenizer
@@ -38,7 +39,7 @@ Settings = dict[str, dict[str, Any]]
 Trained = TypeVar("Trained", bound=nn.Module)
 VOCABULARY = "tokenizer.json"
 POSITIONS = "positions.scheme.table.weight"
-READS = ("embed", "encoder", "decoder", "ahead", "back")  # of a body: what comes with a start, whatever its heads were for
+READS = ("embed", "source", "target", "encoder", "decoder", "ahead", "back")  # of a body, whatever its heads were for
 LEFT_BEHIND = "generator."  # of an ELECTRA
 
 
@@ -52,6 +53,7 @@ class InitCheckpoint:
     notes: tuple[str, ...] = ()  # for whoever trains it further
     heads: Heads = MASKED_WORDS  # that came with a public body; of a GPT that for words
     labels: tuple[str, ...] = ()  # of its classes or tags
+    decode: Mapping[str, Any] = field(default_factory=dict)  # settings of a search that came with it
 
     def fill(self, model: nn.Module) -> None:
         """Every weight that both have; what only the model has, such as a new head, stays as it was drawn."""
@@ -143,9 +145,28 @@ def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> InitCheckpoint:
         raise UserError(
             f"{name}: its tokenizer has {len(tokenizer):,} pieces, its model {public.vocabulary:,}; they do not belong together."
         )
+    if public.target_vocabulary not in (0, public.vocabulary):
+        raise UserError(
+            f"{name} reads with a vocabulary of {public.vocabulary:,} pieces and writes with another of "
+            f"{public.target_vocabulary:,}; this version of Regard opens such a folder in Python alone, with read_public."
+        )
     text = TextConfig(tokenizer="public", size=public.vocabulary)
+    family = FAMILIES[public.family]
+    generation = Generation({}, ())
+    if family.has_any("causal_lm", "seq2seq"):
+        generation = read_generation(folder, public.raw, tokenizer, reads_a_source=family.has("seq2seq"))
     settings = {"model": asdict(public.config), "text": asdict(text)}
-    return InitCheckpoint(name, settings, public.vocabulary, tokenizer, public.weights, public.notes, public.heads, public.labels)
+    return InitCheckpoint(
+        name,
+        settings,
+        public.vocabulary,
+        tokenizer,
+        public.weights,
+        (*public.notes, *generation.notes),
+        public.heads,
+        public.labels,
+        generation.settings,
+    )
 
 
 def start_of_run(run: Run) -> InitCheckpoint:

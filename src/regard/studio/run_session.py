@@ -38,7 +38,7 @@ from regard.tasks.notices import must_read_pieces
 from regard.tasks.registry import is_public
 from regard.tasks.translation.inspect import cells, must_be_pieces, of_image, trace_reading
 from regard.tasks.word_vectors.predict import WordVectorModel
-from regard.text.specials import EOS, SOS
+from regard.text.specials import SOS
 from regard.text.tokenizer import TYPED, Tokenizer
 
 HELLO = "hello , how are you ?"  # to a model that finds replies
@@ -127,8 +127,9 @@ class RunSession(Session):
             read = [*(tokenizer.encode(text) or [answers.start]), *before]
             inputs: list[list[Any]] = [[read]]
         else:
-            read = [*tokenizer.encode(text), EOS]
-            inputs = [[read], [len(read)], [[SOS, *before]]]
+            translator: Any = answers
+            (read,) = translator.sources([text])
+            inputs = [[read], [len(read)], [[translator.marks.start, *before]]]
         with probe(self.model) as seen:
             self.model(*(torch.tensor(part, device=self._device) for part in inputs))
         names = [name for name in seen if name.endswith(".cross") or isinstance(answers, Streams)]

@@ -20,14 +20,12 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.families import FAMILIES, build_model, family_of, marks_of
 from regard.families.base import Heads
-from regard.families.gpt import GPT
 from regard.model.block import Stack
 from regard.model.probe import layers
 from regard.runs.folder import Run, choose_device
 from regard.runs.pretrained import InitCheckpoint, start_of
 from regard.tasks.registry import is_public
 from regard.tasks.translation.predict import Translator
-from regard.text.specials import EOS
 from regard.text.tokenizer import Tokenizer
 
 ONLY_BODY = Heads(words=False)
@@ -72,7 +70,7 @@ def _of_start(start: InitCheckpoint, device: torch.device) -> Body:
         raise UserError(f"{start.name} is of the family {config.family}; a word is followed through the layers of {able}.")
     around, tokenizer = marks_of(config, start.tokenizer.roles), start.tokenizer
     if family.has("causal_lm"):
-        gpt = GPT(config, start.vocabulary)
+        gpt = build_model(config, vocabulary=start.vocabulary)
         start.fill(gpt)
         gpt.to(device).eval()
 
@@ -92,7 +90,7 @@ def _of_translator(name: str, translator: Translator) -> Body:
     model: Any = translator.model
     tokenizer = translator.tokenizer
     seen = between(model.encoder, model.encode) if isinstance(model.encoder, Stack) else None
-    return Body(name, tokenizer, model.source.tokens, seen, (), (EOS,), model.config.context)
+    return Body(name, tokenizer, model.source.tokens, seen, (), translator.marks.ends[:1], model.config.context)
 
 
 def between(stack: Stack, read: EncodedPrompt) -> Layers:

@@ -20,7 +20,8 @@ from regard.decode.config import DecodeConfig
 from regard.decode.request import SearchRequest, in_batches
 from regard.decode.search import search
 from regard.model.state.protocol import EncodedInput
-from regard.text.specials import EOS, PAD, SOS
+from regard.tasks.output_marks import OutputMarks
+from regard.text.specials import EOS
 from regard.text.tokenizer import Stream, Tokenizer
 
 ROOM = 50  # tokens that an output may be longer than what is read (Vaswani et al. 2017, section 6.1)
@@ -44,20 +45,22 @@ def find(
     limits: Sequence[int],
     numbers: Sequence[int],
     sessions: CapturedGraphs | None,
+    vocabulary: int = 0,
 ) -> list[list[GeneratedText]]:
-    """The n_best or the samples of each row that was read; `numbers` says which of all each row is, `limits` end them."""
-    encode, rows = tokenizer.encode, len(numbers)
+    """The n_best or the samples of each row that was read; `numbers` says which of all each row is, `limits` end them.
+
+    `vocabulary` counts the rows of the output layer, where these may be more than the tokenizer's.
+    """
+    encode, marks = tokenizer.encode, OutputMarks.of(config, tokenizer)
+    prefix = encode(config.prefix) if config.prefix else []
     request = SearchRequest.from_config(
         config,
         reading,
         numbers,
-        sos=SOS,
-        eos=EOS,
         limits=limits,
-        banned=(PAD, SOS),
         banned_sequences=[ids for word in config.banned_words if (ids := encode(word))],
-        forced=[encode(config.prefix)] * rows if config.prefix else None,
         sessions=sessions,
+        **marks.request(config, vocabulary or len(tokenizer), tokenizer, prefix, len(numbers)),
     )
     return [
         [GeneratedText(tokenizer.decode(h.ids), h.score, h.logprob, h.finished, h.ids) for h in best] for best in search(request)

@@ -17,7 +17,15 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.families.gpt import GPT, GPTConfig
 from regard.model.block import BlockConfig, Stack
-from regard.model.position.relative import ALiBi, RelativeBias, Rotary, TransformerXL, alibi_slopes, relative_bucket
+from regard.model.position.relative import (
+    ALiBi,
+    RelativeBias,
+    Rotary,
+    RotarySettings,
+    TransformerXL,
+    alibi_slopes,
+    relative_bucket,
+)
 from regard.model.visibility import causal, full
 from tests.model.position.schemes import cached, llama_weights, shared_data
 
@@ -84,7 +92,7 @@ def test_trained_weights_write_their_published_text() -> None:
 
 
 def test_scores_depend_on_distance_alone() -> None:
-    scheme, x = Rotary(8), torch.randn(1, 2, 30, 8)
+    scheme, x = Rotary(8, RotarySettings()), torch.randn(1, 2, 30, 8)
     placed = scheme.over(causal.over(30, 30, device=torch.device("cpu")))
     q, k = placed.rotate(x[:, :, :1].expand_as(x)), placed.rotate(x[:, :, 1:2].expand_as(x))
     scores = (q @ k.mT)[0, 0]

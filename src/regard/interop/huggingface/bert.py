@@ -8,6 +8,7 @@ from typing import Any
 from regard.families.bert import BERTConfig
 from regard.interop.huggingface.mapping import (
     COMMON,
+    Blocks,
     Choice,
     Entry,
     Layout,
@@ -60,7 +61,7 @@ BLOCK = (
     *linear("ffn.layer.contract", "output.dense", "D", "F"),
     *norm("ffn.norm", "output.LayerNorm"),
 )
-BLOCKS = ("encoder.blocks", "encoder.layer")
+BLOCKS = (Blocks("encoder.blocks", "encoder.layer", BLOCK),)
 BUFFERS = ("position_ids", "token_type_ids")
 
 
@@ -105,7 +106,6 @@ BERT = Layout(
     prefix="bert.",
     whole=EMBEDDING,
     blocks=BLOCKS,
-    block=BLOCK,
     buffers=BUFFERS,
     heads={
         "words": words(

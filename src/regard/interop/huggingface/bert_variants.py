@@ -25,7 +25,7 @@ from regard.interop.huggingface.bert import (
     implied,
     words,
 )
-from regard.interop.huggingface.mapping import Choice, Layout, Number, Settings, ignored, linear, norm
+from regard.interop.huggingface.mapping import Blocks, Choice, Layout, Number, Settings, ignored, linear, norm
 
 EXACT = {"gelu": "gelu", "gelu_python": "gelu"}  # where some layers have it whatever the key says
 
@@ -100,8 +100,7 @@ DISTILBERT = Layout(
     implied=lambda settings: implied(pooler="relu", segments=0, norm_epsilon=1e-12),
     prefix="distilbert.",
     whole=EMBEDDING,
-    blocks=("encoder.blocks", "transformer.layer"),
-    block=DISTILBERT_BLOCK,
+    blocks=(Blocks("encoder.blocks", "transformer.layer", DISTILBERT_BLOCK),),
     buffers=BUFFERS,
     heads={
         "words": words("vocab_transform", "vocab_layer_norm", "vocab_projector"),

@@ -6,8 +6,10 @@ blocks drawn at random, which is `bigbird`. Its classifier has a layer with the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
+from torch import Tensor
 
 from regard.families.bert import BERTConfig
 from regard.interop.huggingface.bert import ACTIVATIONS, BERT, KEYS, TAGS, architectures, classes, implied
@@ -41,7 +43,7 @@ def _blocks(settings: Settings) -> Settings:
     return {key: value for key, value in settings.items() if not (said and key == "visibility")} | keys
 
 
-def _pooled(config: Config, heads: Sequence[str]) -> Config:
+def _pooled(config: Config, heads: Sequence[str], tensors: Mapping[str, Tensor]) -> Config:
     return replace(config, pooler=config.activation) if isinstance(config, BERTConfig) and "classes" in heads else config
 
 

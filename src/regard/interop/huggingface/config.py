@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from regard.core.errors import UserError
-from regard.interop.huggingface.mapping import Choice, Config, Ignored, Layout, Meaning, Number, Only
+from regard.interop.huggingface.mapping import SETTINGS, Choice, Config, Flag, Ignored, Layout, Meaning, Number, Only, Raw
 
 ONLY_IN_TRAINING = ("word_dropout", "output_dropout", "deviation")  # transformers has no keys for these
 
@@ -17,6 +17,7 @@ class Understood(NamedTuple):
     config: Config
     vocabulary: int
     notes: tuple[str, ...]  # sentences on what does not change a prediction but is not the same in training
+    target_vocabulary: int = 0  # that is written; 0: the same
 
 
 def understand(raw: Mapping[str, Any], layout: Layout, where: str) -> Understood:
@@ -39,32 +40,39 @@ def understand(raw: Mapping[str, Any], layout: Layout, where: str) -> Understood
             notes.append(
                 f"{where} has {_said(key, value)}; when Regard trains, model.{meaning.setting}={kept} stands for it too."
             )
-    given = dict(layout.ours({setting: value for setting, value in settings.items() if value is not None}))
-    vocabulary = given.pop("vocabulary")
     try:
-        return Understood(layout.config(**{**layout.implied(given), **given}), vocabulary, tuple(notes))
+        given = dict(layout.ours({setting: value for setting, value in settings.items() if value is not None}))
+        vocabulary, target = given.pop("vocabulary"), given.pop("target_vocabulary", 0)
+        return Understood(layout.config(**{**layout.implied(given), **given}), vocabulary, tuple(notes), target)
     except UserError as error:
         raise UserError(f"{where} asks for what no model can be: {error}") from error
 
 
-def express(config: Config, vocabulary: int, layout: Layout) -> dict[str, Any]:
+def express(config: Config, vocabulary: int, layout: Layout, target_vocabulary: int = 0) -> dict[str, Any]:
     """Return the keys of `config.json` that describe this model."""
     own = {field.name: getattr(config, field.name) for field in fields(config)}
-    settings = layout.theirs(own | {"vocabulary": vocabulary})
+    settings = layout.theirs(own | {"vocabulary": vocabulary, "target_vocabulary": target_vocabulary or vocabulary})
     # A setting that has no key must be what is implied; one that this table was written before must be at its default.
     implied = {field.name: field.default for field in fields(config)} | dict(layout.implied(own))
-    keys = {key: meaning for key, meaning in layout.keys.items() if isinstance(meaning, Number | Choice)}
-    said = {meaning.setting for meaning in keys.values()}
+    keys = {key: meaning for key, meaning in layout.keys.items() if isinstance(meaning, SETTINGS)}
+    said = {meaning.setting for meaning in keys.values()} | {"vocabulary", "target_vocabulary"}
     for setting, value in settings.items():
-        if setting not in (*said, *ONLY_IN_TRAINING) and value != implied[setting]:
+        if setting in implied and setting not in (*said, *ONLY_IN_TRAINING) and value != implied[setting]:
             raise UserError(
                 f"model.{setting}={value} cannot be written as {layout.model_type} of transformers, "
                 f"which has only model.{setting}={implied[setting]}."
             )
-    return {key: _their_value(meaning, key, settings[meaning.setting], layout) for key, meaning in keys.items()}
+    values = {key: _their_value(meaning, key, settings[meaning.setting], layout) for key, meaning in keys.items()}
+    return {**layout.always, **values}
 
 
-def _value(meaning: Number | Choice, key: str, value: Any, where: str) -> Any:
+def _value(meaning: SETTINGS, key: str, value: Any, where: str) -> Any:
+    if isinstance(meaning, Raw):
+        return value
+    if isinstance(meaning, Flag):
+        if not isinstance(value, bool):
+            raise UserError(f"{where} has {_said(key, value)}; true or false is expected.")
+        return value
     if isinstance(meaning, Choice):
         if not isinstance(value, str) or value not in meaning.names:
             known = ", ".join(meaning.names)
@@ -84,7 +92,9 @@ def _check_only(meaning: Meaning, key: str, value: Any, where: str) -> None:
         raise UserError(f"{where} has {_said(key, value)}; this version of Regard computes only {_said(key, meaning.values[0])}.")
 
 
-def _their_value(meaning: Number | Choice, key: str, value: Any, layout: Layout) -> Any:
+def _their_value(meaning: SETTINGS, key: str, value: Any, layout: Layout) -> Any:
+    if isinstance(meaning, Flag | Raw):
+        return value
     if isinstance(meaning, Number):
         if meaning.whole and value < meaning.least:
             raise UserError(

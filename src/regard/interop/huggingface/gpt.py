@@ -9,6 +9,7 @@ from __future__ import annotations
 from regard.families.gpt import GPTConfig
 from regard.interop.huggingface.mapping import (
     COMMON,
+    Blocks,
     Choice,
     Layout,
     Meaning,
@@ -42,7 +43,7 @@ BLOCK = (
     *conv("ffn.layer.expand", "mlp.c_fc", "F", "D"),
     *conv("ffn.layer.contract", "mlp.c_proj", "D", "F"),
 )
-BLOCKS = ("decoder.blocks", "h")
+BLOCKS = (Blocks("decoder.blocks", "h", BLOCK),)
 BUFFERS = (".attn.bias", ".attn.masked_bias", "position_ids")
 HEAD = table("head.project", "lm_head", "V", tied="embed.tokens.weight")
 
@@ -85,7 +86,6 @@ GPT2 = Layout(
         *HEAD,
     ),
     blocks=BLOCKS,
-    block=BLOCK,
     buffers=BUFFERS,
 )
 
@@ -103,6 +103,5 @@ GPT1 = Layout(
     prefix="transformer.",
     whole=(*table("embed.tokens", "tokens_embed", "V"), *table("embed.positions.scheme.table", "positions_embed", "P"), *HEAD),
     blocks=BLOCKS,
-    block=BLOCK,
     buffers=BUFFERS,
 )

@@ -45,6 +45,7 @@ class Public:
     notes: tuple[str, ...]  # sentences for further training
     heads: Heads = MASKED_WORDS  # that came along; of a GPT that for words
     labels: tuple[str, ...] = ()  # of classes or tags
+    target_vocabulary: int = 0  # that is written by a seq2seq model; 0: the same
 
 
 def read_public(folder: Path, adapter: Adapter | None = None) -> Public:
@@ -54,19 +55,19 @@ def read_public(folder: Path, adapter: Adapter | None = None) -> Public:
     raw = read_object(folder / CONFIG, folder)
     layout = _layout(raw, folder / CONFIG)
     raw = raw if adapter is None else adapter.described(raw)
-    config, vocabulary, notes = understand(raw, layout, str(folder / CONFIG))
+    config, vocabulary, notes, target = understand(raw, layout, str(folder / CONFIG))
     tensors = _tensors(folder, layout.opened_by(raw))
     if adapter is not None:
         tensors = adapter.added_to(tensors, layout, config)
     names = {name: short_name(name, layout) for name in tensors}
     heads, unused = find_heads({*names.values()}, raw, layout, str(folder / CONFIG))
-    config = layout.fitted(config, heads)
+    config = layout.fitted(config, heads, {names[name]: tensor for name, tensor in tensors.items()})
     labels = read_labels(raw, heads, str(folder / CONFIG))
     used = {name: tensor for name, tensor in tensors.items() if names[name] not in unused}
-    weights = from_public(used, layout, config, vocabulary, str(folder), heads, len(labels))
+    weights = from_public(used, layout, config, vocabulary, str(folder), heads, len(labels), target)
     if unused:
         notes = (*notes, f"{folder} has {unused[0]}, which its architecture does not compute with; it is left out.")
-    return Public(config.family, config, vocabulary, weights, raw, notes, as_heads(heads, layout, len(labels)), labels)
+    return Public(config.family, config, vocabulary, weights, raw, notes, as_heads(heads, layout, len(labels)), labels, target)
 
 
 def opened_by(folder: Path) -> str:

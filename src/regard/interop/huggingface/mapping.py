@@ -2,20 +2,24 @@
 
 Of each key of the config it says one of four things: it is a number of ours, it is a choice of ours under another name, it can
 have only the values that we compute, or it changes nothing that is computed. A key that is in no table may mean anything.
-Of each tensor it says where ours is found, and its shape in the letters of `sizes`: V vocabulary, P positions, D width,
-F feed-forward width, E width of words, S segments, C labels; figures stand for themselves.
+Of each tensor it says where ours is found, and its shape in the letters of `sizes`: V vocabulary, T target vocabulary, P
+positions, D width, I all heads side by side, K all key heads, F feed-forward width, E width of words, S segments, C labels;
+figures stand for themselves. A size of 0 leaves a tensor out: a model has no such part.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from regard.families.bert import BERTConfig
 from regard.families.gpt import GPTConfig
+from regard.families.transformer import TransformerConfig
 
-Config = GPTConfig | BERTConfig
+Config = GPTConfig | BERTConfig | TransformerConfig
 Settings = Mapping[str, Any]  # ours, without `model.`
 
 
@@ -39,6 +43,22 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Flag:
+    """A setting of ours that is true or false."""
+
+    setting: str
+    default: bool
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A value that the layout's `ours` and `theirs` translate, such as the table of a rotation."""
+
+    setting: str
+    default: Any = None
+
+
+@dataclass(frozen=True)
 class Only:
     """No setting of ours: other values would ask for mathematics that we do not have."""
 
@@ -50,7 +70,8 @@ class Ignored:
     """Says something about training, generation, other heads or bookkeeping; the same is computed whatever its value."""
 
 
-Meaning = Number | Choice | Only | Ignored
+Meaning = Number | Choice | Flag | Raw | Only | Ignored
+SETTINGS = Number | Choice | Flag | Raw
 
 
 @dataclass(frozen=True)
@@ -64,16 +85,35 @@ class Entry:
     tied: str = ""  # ours of which this is another name: theirs may leave it out, or repeat it
     again: tuple[str, ...] = ()  # where else theirs may be stored, instead or once more
     inside: bool = True  # below the prefix of the body
+    parts: tuple[str, ...] = ()  # rows of each of theirs, where they are not alike
+    row: bool = False  # theirs is the one row of a matrix, and zeros where it is missing
 
     def within(self, ours: str, theirs: str) -> Entry:
         return replace(self, ours=f"{ours}.{self.ours}", theirs=tuple(f"{theirs}.{name}" for name in self.theirs))
+
+    def rows(self, size: Mapping[str, int]) -> list[int]:
+        """Return how many rows of ours each of theirs has."""
+        alike = size[self.shape[0]] // len(self.theirs)
+        return [size[letter] for letter in self.parts] or [alike] * len(self.theirs)
+
+
+class Blocks(NamedTuple):
+    """The tensors of one block, and where blocks lie, ours and theirs."""
+
+    ours: str
+    theirs: str
+    entries: tuple[Entry, ...]
+
+    def count(self, config: Config) -> int:
+        encoder_layers, decoder_layers = config.depth
+        return encoder_layers if self.ours.startswith("encoder") else decoder_layers
 
 
 def _same(settings: Settings) -> Settings:
     return settings
 
 
-def _as_it_is(config: Config, heads: Sequence[str]) -> Config:
+def _as_it_is(config: Config, heads: Sequence[str], tensors: Mapping[str, Tensor]) -> Config:
     return config
 
 
@@ -81,47 +121,69 @@ def _as_it_is(config: Config, heads: Sequence[str]) -> Config:
 class Layout:
     model_type: str
     architectures: Mapping[str, tuple[str, ...]]  # classes of transformers that open it, and the heads that each must have
-    config: type[GPTConfig] | type[BERTConfig]
+    config: type[GPTConfig] | type[BERTConfig] | type[TransformerConfig]
     keys: Mapping[str, Meaning]
     implied: Callable[[Settings], Settings]  # what no key says, from what the keys say
     prefix: str  # of the body's tensors, where a head is stored beside them; without heads it may be missing
     whole: tuple[Entry, ...]
-    blocks: tuple[str, str]  # where they lie, ours and theirs
-    block: tuple[Entry, ...]
+    blocks: tuple[Blocks, ...]
     buffers: tuple[str, ...]  # ends of names of tensors that are not learned
     heads: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)  # by the names of `Heads`: what a folder may have or not
     ours: Callable[[Settings], Settings] = _same  # settings as the keys have them, as we have them
     theirs: Callable[[Settings], Settings] = _same  # and back
-    fitted: Callable[[Config, Sequence[str]], Config] = _as_it_is  # to the heads that came along
+    always: Mapping[str, Any] = field(default_factory=dict)  # keys that are written beside those, for other programs
+    fitted: Callable[[Config, Sequence[str], Mapping[str, Tensor]], Config] = _as_it_is
+    """(config, heads that came along, tensors by their short names) -> the config that these have."""
 
     def entries(self, config: Config, heads: Iterable[str] = ()) -> Iterator[Entry]:
         size = sizes(config, 1)
-        yield from (entry for entry in self.whole if all(size.get(letter) != 0 for letter in entry.shape))
-        ours, theirs = self.blocks
-        for n in range(config.layers):
-            yield from (entry.within(f"{ours}.{n}", f"{theirs}.{n}") for entry in self.block)
+
+        def has(entry: Entry) -> bool:
+            return all(size.get(letter) != 0 for letter in entry.shape)
+
+        yield from filter(has, self.whole)
+        for blocks in self.blocks:
+            there = [entry for entry in blocks.entries if has(entry)]
+            for n in range(blocks.count(config)):
+                yield from (entry.within(f"{blocks.ours}.{n}", f"{blocks.theirs}.{n}") for entry in there)
         for head in heads:
             yield from self.heads[head]
 
     @property
     def writes(self) -> bool:
-        """Does it go on with a text, word after word?"""
-        return self.config is GPTConfig
+        """Does it write a text, word after word?"""
+        return not issubclass(self.config, BERTConfig)
+
+    @property
+    def reads_a_source(self) -> bool:
+        return issubclass(self.config, TransformerConfig)
 
     def opened_by(self, raw: Mapping[str, Any]) -> str:
         """The class of transformers that opens a folder with this config."""
         if self.writes:
-            return "AutoModelForCausalLM"
+            return "AutoModelForSeq2SeqLM" if self.reads_a_source else "AutoModelForCausalLM"
         named = raw.get("architectures") or [None]
         name = named[0] if isinstance(named, list) else None
         return name if isinstance(name, str) and name in self.architectures else "AutoModel"
 
 
-def sizes(config: Config, vocabulary: int, labels: int = 0) -> dict[str, int]:
-    """Return sizes, 0 for parts that a model does not have."""
-    width = config.width
+def sizes(config: Config, vocabulary: int, labels: int = 0, target: int = 0) -> dict[str, int]:
+    """Return sizes, 0 for parts that a model does not have. `target` is the vocabulary that is written, if another."""
+    width, inner, keys = config.width, config.heads * config.key_width, (config.kv_heads or config.heads) * config.key_width
     size = {"V": vocabulary, "P": config.maximum_length, "D": width, "3D": 3 * width, "F": config.feedforward}
-    size |= {"C": labels, "1": 1, "2": 2}
+    size |= {"C": labels, "1": 1, "2": 2, "2D": 2 * width, "I": inner, "2I": 2 * inner, "3I": 3 * inner}
+    size |= {"K": keys, "I+2K": inner + 2 * keys, "normed K": config.key_width if config.qk_norm else 0}
+    size |= {"biased I+2K": inner + 2 * keys if config.qkv_bias else 0}
+    gated = config.feedforward_kind == "gated"
+    size |= {"gated F": config.feedforward if gated else 0, "plain F": 0 if gated else config.feedforward}
+    target, apart = target or vocabulary, getattr(config, "tie", "output") in ("none", "inputs")
+    size |= {"T": target, "own T": target if apart else 0, "tied T": 0 if apart else target}
+    size |= {"buckets": config.buckets, "heads": config.heads}
+    if isinstance(config, TransformerConfig):
+        one = config.tie in ("all", "inputs")  # matrix for source and target
+        size |= {"shared V": vocabulary if one else 0, "apart V": 0 if one else vocabulary, "apart T": 0 if one else target}
+        size |= {"normed E": width if config.embedding_norm else 0, "pre D": width if config.norm_placement == "pre" else 0}
+        size |= {"learned P": config.first_position + config.maximum_length if config.position == "learned" else 0}
     if isinstance(config, BERTConfig):
         words = config.words_width
         size |= {"P": config.first_position + config.maximum_length, "E": words, "S": config.segments}
@@ -129,12 +191,25 @@ def sizes(config: Config, vocabulary: int, labels: int = 0) -> dict[str, int]:
     return size
 
 
-def table(ours: str, theirs: str, rows: str, tied: str = "", columns: str = "D", inside: bool = True) -> tuple[Entry, ...]:
-    return (Entry(f"{ours}.weight", (f"{theirs}.weight",), (rows, columns), tied=tied, inside=inside),)
+def table(
+    ours: str, theirs: str, rows: str, tied: str = "", columns: str = "D", inside: bool = True, again: tuple[str, ...] = ()
+) -> tuple[Entry, ...]:
+    return (Entry(f"{ours}.weight", (f"{theirs}.weight",), (rows, columns), tied=tied, inside=inside, again=again),)
 
 
 def norm(ours: str, theirs: str, width: str = "D", inside: bool = True) -> tuple[Entry, ...]:
     return tuple(Entry(f"{ours}.{part}", (f"{theirs}.{part}",), (width,), inside=inside) for part in ("weight", "bias"))
+
+
+def scale(ours: str, theirs: str, width: str = "D") -> tuple[Entry, ...]:
+    """Map a norm without a shift."""
+    return (Entry(f"{ours}.weight", (f"{theirs}.weight",), (width,)),)
+
+
+def matrix(ours: str, theirs: str, outputs: str, inputs: str, parts: str = "") -> tuple[Entry, ...]:
+    """Map one linear layer without a bias to one of theirs, or to several, separated by commas, with `parts` as their rows."""
+    names = tuple(f"{name}.weight" for name in theirs.split(","))
+    return (Entry(f"{ours}.weight", names, (outputs, inputs), parts=tuple(parts.split())),)
 
 
 def linear(ours: str, theirs: str, outputs: str, inputs: str, inside: bool = True) -> tuple[Entry, ...]:

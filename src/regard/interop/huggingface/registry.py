@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from regard.core.errors import UserError, nearest
 from regard.families.gpt import GPTConfig
+from regard.families.llama import LLaMAConfig
+from regard.families.transformer import TransformerConfig
+from regard.interop.huggingface.bart import BART, MARIAN, MBART
 from regard.interop.huggingface.bert import BERT
 from regard.interop.huggingface.bert_variants import CAMEMBERT, DISTILBERT, ELECTRA, ROBERTA
 from regard.interop.huggingface.bigbird import BIGBIRD, is_bigbird
 from regard.interop.huggingface.gpt import GPT1, GPT2
+from regard.interop.huggingface.llama import LLAMA, MISTRAL, QWEN2, QWEN3, layout_for
 from regard.interop.huggingface.mapping import Config, Layout
+from regard.interop.huggingface.t5 import MT5, T5
 
-LAYOUTS = {layout.model_type: layout for layout in (GPT2, GPT1, BERT, ROBERTA, CAMEMBERT, DISTILBERT, ELECTRA, BIGBIRD)}
+DECODERS = (GPT2, GPT1, LLAMA, MISTRAL, QWEN2, QWEN3)
+ENCODERS = (BERT, ROBERTA, CAMEMBERT, DISTILBERT, ELECTRA, BIGBIRD)
+LAYOUTS = {layout.model_type: layout for layout in (*DECODERS, T5, MT5, BART, MBART, MARIAN, *ENCODERS)}
+OF_FAMILY = {"t5": {"pre": T5, "post": T5}, "bart": {"pre": MBART, "post": BART}, "marian": {"pre": MARIAN, "post": MARIAN}}
 OF_NORM = {"pre": GPT2, "post": GPT1}
 OF_POOLER = {"tanh": BERT, "relu": DISTILBERT, "gelu": ELECTRA, "gelu_tanh": BIGBIRD, "mean": BERT}
 
@@ -22,6 +30,10 @@ def layout_of(config: Config, model_type: str = "") -> Layout:
         if model_type not in fitting:
             raise UserError(f"A {config.family} cannot be written as {model_type!r}{nearest(model_type, fitting)}")
         return LAYOUTS[model_type]
+    if isinstance(config, LLaMAConfig):
+        return layout_for(config)
+    if isinstance(config, TransformerConfig):
+        return OF_FAMILY[config.family][config.norm_placement]
     if isinstance(config, GPTConfig):
         return OF_NORM[config.norm_placement]
     if is_bigbird(config):

@@ -28,6 +28,7 @@ from regard.interop.huggingface.tensors import to_public
 ROLES = ("bos", "eos", "pad", "unk", "sep", "cls", "mask")  # of special tokens, as transformers calls them
 IN_CONFIG = ("bos", "eos", "pad")
 NOTHING: Mapping[str, str] = {}
+NO_SETTINGS: Mapping[str, Any] = {}
 
 
 def write_public(
@@ -41,22 +42,26 @@ def write_public(
     labels: Sequence[str] = (),
     model_type: str = "",
     beside: Mapping[str, str] = NOTHING,
+    target_vocabulary: int = 0,
+    generation: Mapping[str, Any] = NO_SETTINGS,
 ) -> str:
     """Write a folder for transformers; return the name of the class that opens it.
 
     `weights` as the model's `state_dict` has them; `roles` gives special tokens their meaning, such as {"eos": "<eos>"}.
     `labels` name classes or tags. Of the types of model that compute the same (`roberta` and `camembert`) one may be named.
-    `beside` are more small files, by their names.
+    `beside` are more small files, by their names; `generation` has what generation_config.json says of a search.
     """
     layout = layout_of(config, model_type)
-    said = express(config, vocabulary, layout)
+    said = express(config, vocabulary, layout, target_vocabulary)
     heads = heads_of_weights(weights, layout)
     architecture = architecture_of(heads, layout)
     names = _labels(weights, heads, labels)
-    tensors = to_public(weights, layout, config, vocabulary, heads, len(names))
+    tensors = to_public(weights, layout, config, vocabulary, heads, len(names), target_vocabulary)
     ids = _ids(tokenizer_json, roles, vocabulary)
     special = {f"{role}_token_id": ids.get(role) for role in IN_CONFIG}  # null too: transformers' defaults are GPT-2's
     _must_pad_alike(said, special, layout)
+    if layout.reads_a_source:
+        special["decoder_start_token_id"] = generation.get("decoder_start_token_id", special["bos_token_id"])
     described = {"architectures": [architecture], "model_type": layout.model_type, **special, **said, "dtype": "float32"}
     if names:
         described |= {
@@ -65,7 +70,7 @@ def write_public(
         }
     files = {"config.json": described, "tokenizer_config.json": _tokenizer_config(roles, config)}
     if layout.writes:
-        files["generation_config.json"] = {key: i for key, i in special.items() if i is not None}
+        files["generation_config.json"] = {key: i for key, i in special.items() if i is not None} | dict(generation)
     texts = {name: json.dumps(content, indent=2) + "\n" for name, content in files.items()}
     _write(folder, texts | {"tokenizer.json": tokenizer_json} | dict(beside), tensors)
     return layout.opened_by(described)

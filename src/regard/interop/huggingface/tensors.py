@@ -27,17 +27,18 @@ def from_public(
     where: str,
     heads: Sequence[str] = (),
     labels: int = 0,
+    target_vocabulary: int = 0,
 ) -> dict[str, Tensor]:
     """Convert public tensors to ours, in float32; tied ones share one tensor. `where` names the folder in errors."""
     stored = _learned(tensors, layout, where)
-    size = sizes(config, vocabulary, labels)
+    size = sizes(config, vocabulary, labels, target_vocabulary)
     weights: dict[str, Tensor] = {}
     for entry in layout.entries(config, heads):
         _once(stored, entry, where)
         if entry.tied and not any(name in stored for name in entry.theirs):
             weights[entry.ours] = weights[entry.tied]
             continue
-        parts = [_part(stored, name, entry, size, where) for name in entry.theirs]
+        parts = [_part(stored, name, entry, rows, size, where) for name, rows in zip(entry.theirs, entry.rows(size))]
         weights[entry.ours] = torch.cat(parts) if len(parts) > 1 else parts[0].contiguous()
         if entry.tied:
             if not torch.equal(weights[entry.ours], weights[entry.tied]):
@@ -62,9 +63,10 @@ def to_public(
     vocabulary: int,
     heads: Sequence[str] = (),
     labels: int = 0,
+    target_vocabulary: int = 0,
 ) -> dict[str, Tensor]:
     """Convert our tensors to public ones: dense, float32, each in its own memory, and tied ones written once."""
-    size = sizes(config, vocabulary, labels)
+    size = sizes(config, vocabulary, labels, target_vocabulary)
     prefix = layout.prefix if not layout.heads or {*heads} - {"pooler"} else ""  # transformers has none where only a body is
     left = dict(weights)
     public: dict[str, Tensor] = {}
@@ -78,8 +80,8 @@ def to_public(
             if not torch.equal(ours, weights[entry.tied]):
                 raise UserError(f"{entry.ours} is not {entry.tied}; {layout.model_type} of transformers has one matrix for both.")
             continue
-        for name, part in zip(entry.theirs, ours.detach().chunk(len(entry.theirs))):
-            dense = (part.T if entry.transposed else part).to("cpu", torch.float32).contiguous()
+        for name, part in zip(entry.theirs, ours.detach().split(entry.rows(size))):
+            dense = (part.T if entry.transposed else part[None] if entry.row else part).to("cpu", torch.float32).contiguous()
             public[prefix + name if entry.inside else name] = dense.clone() if dense.data_ptr() == part.data_ptr() else dense
     if left:
         raise UserError(f"The weight {next(iter(left))} has no place in a {layout.model_type} of transformers.")
@@ -117,14 +119,15 @@ def _once(stored: dict[str, Stored], entry: Entry, where: str) -> None:
             raise UserError(f"{where} has two tensors for one, {stored[first].name} and {other.name}, which are not the same.")
 
 
-def _part(stored: dict[str, Stored], name: str, entry: Entry, size: Mapping[str, int], where: str) -> Tensor:
+def _part(stored: dict[str, Stored], name: str, entry: Entry, rows: int, size: Mapping[str, int], where: str) -> Tensor:
     """Take one public tensor out of `stored`, transposed as ours are."""
+    if name not in stored and entry.row:
+        return torch.zeros(rows)
     if name not in stored:
         raise UserError(f"{where} has no tensor {name}; its weights are not all there, or not those of its config.json.")
     full, tensor = stored.pop(name)
-    rows, *columns = (size[letter] for letter in entry.shape)
-    ours = (rows // len(entry.theirs), *columns)
-    expected = ours[::-1] if entry.transposed else ours
+    ours = (rows, *(size[letter] for letter in entry.shape[1:]))
+    expected = ours[::-1] if entry.transposed else (1, *ours) if entry.row else ours
     if tensor.shape != expected:
         raise UserError(f"In {where} the tensor {full} has shape {tuple(tensor.shape)}; its config.json asks for {expected}.")
     if not tensor.is_floating_point():
@@ -136,4 +139,4 @@ def _part(stored: dict[str, Stored], name: str, entry: Entry, size: Mapping[str,
             f"In {where} the tensor {full} has values that are NaN or infinite, or too large for float32; it computes nothing: "
             "download or copy it again, or train it again."
         )
-    return own.T if entry.transposed else own
+    return own.T if entry.transposed else own[0] if entry.row else own

@@ -79,7 +79,7 @@ def suits(stack: Stack, head: VocabularyHead, x_SWD: Tensor) -> bool:
 
 def _plain_parts(block: Block) -> bool:
     """Has a block only what the kernels compute: layer norms, plain feed-forward, scaled scores, as many key as query heads?"""
-    heads = all(a.kv_heads == a.heads and a.scaled for a in block.modules() if isinstance(a, Attention))
+    heads = all(a.kv_heads == a.heads and a.scaled and a.query_norm is None for a in block.modules() if isinstance(a, Attention))
     return heads and block.feedforward.gate is None and all(isinstance(part.norm, Norm) for part in block.children())
 
 

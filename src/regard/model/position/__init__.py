@@ -1,6 +1,7 @@
 """Position schemes, the third axis of attention: mixer x visibility x position.
 
     sinusoidal, learned     vectors added to the input, by `model/embedding.py`
+    sinusoidal-halves       the same waves, all sines before all cosines
     rotary                  queries and keys turned by an angle
     relative, alibi         numbers added to the scores, by distance
     transformer-xl          scores of a query with a distance
@@ -22,7 +23,7 @@ from regard.model.position.relative import ALiBi, RelativeBias, Rotary, Transfor
 if TYPE_CHECKING:
     from regard.model.block import BodyConfig
 
-ABSOLUTE = ("sinusoidal", "learned", "none")  # kinds that attention itself does not know of
+ABSOLUTE = ("sinusoidal", "sinusoidal-halves", "learned", "none")  # kinds that attention itself does not know of
 
 
 class Scheme(NamedTuple):
@@ -33,7 +34,7 @@ class Scheme(NamedTuple):
 
 
 SCHEMES: dict[str, Scheme] = {
-    "rotary": Scheme(lambda c, layers, causal: Rotary(c.key_width, c.rotary_base), "rotates"),
+    "rotary": Scheme(lambda c, layers, causal: Rotary(c.key_width, c), "rotates"),
     "relative": Scheme(
         lambda c, layers, causal: RelativeBias(c.heads, causal=causal, buckets=c.buckets, farthest=c.farthest), "biases"
     ),

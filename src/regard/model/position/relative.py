@@ -4,7 +4,9 @@ Rotary (Su et al. 2021, "RoFormer", section 3.2.2): pairs of coordinates of quer
 with the position. The product of a query at m and a key at n then depends on their content and on m - n.
 The angle of pair i is position * base^(-2i/K). As in the public LLaMA checkpoints, coordinate i is paired with i + K/2; the
 paper pairs neighbours, which is the same up to the order of coordinates. Nothing is learned. Cached keys stay rotated by their
-own position, so decoding rotates only the newest token.
+own position, so decoding rotates only the newest token. Scaling lets a trained model read longer texts: `linear` (Chen et al.
+2023) divides every angle by a factor; `llama3` (Llama 3.1) divides those of pairs that turn fewer than `rotary_low` times within
+the context of training, leaves those of pairs that turn more than `rotary_high` times, and goes over smoothly between.
 
 T5 (Raffel et al. 2020, section 2.1): one learned number for each head and bucket of distances, shared by all layers of a stack.
 Half of the buckets are single distances, the others grow logarithmically up to `farthest`, and the last holds all beyond. An
@@ -29,7 +31,7 @@ import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
@@ -45,25 +47,54 @@ RotaryBase = Annotated[float, Bounds(1, above=True, example="10000")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RotarySettings:
+class Llama3Settings:
+    """Recipe keys of model.rotary_scaling=llama3."""
+
+    rotary_low: float = 1.0  # turns within rotary_context; pairs with fewer are divided
+    rotary_high: float = 4.0  # pairs with more are left
+    rotary_context: int = 8192  # tokens of a text in training, before scaling
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotarySettings(Llama3Settings):
     """Recipe keys of model.position=rotary."""
 
     rotary_base: RotaryBase = BASE  # of the slowest angle; larger for longer texts (LLaMA 3: 500000)
+    rotary_scaling: Literal["none", "linear", "llama3"] = "none"
+    rotary_factor: float = 1.0  # by which scaling divides angles
 
     def check_rotary(self) -> None:
         refuse_unused(self, RotarySettings, "position", "rotary")
+        refuse_unused(self, Llama3Settings, "rotary_scaling", "llama3")
+        if not self.rotary_factor >= 1 or (self.rotary_scaling != "none") != (self.rotary_factor > 1):
+            raise UserError(
+                f"model.rotary_factor={self.rotary_factor} does not suit model.rotary_scaling={self.rotary_scaling}; scaling "
+                "divides by a factor above 1, such as 8, and none leaves it at 1."
+            )
+        if not 0 < self.rotary_low < self.rotary_high or self.rotary_context < 1:
+            raise UserError("model.rotary_low must be above 0 and below model.rotary_high, and model.rotary_context at least 1.")
 
 
 class Rotary(Position):
-    def __init__(self, head_width: int, base: float = BASE) -> None:
+    def __init__(self, head_width: int, settings: RotarySettings) -> None:
         super().__init__()
-        self.head_width, self.base = head_width, base
+        self.head_width, self.settings = head_width, settings
+
+    def rates(self, device: torch.device) -> Tensor:
+        """Return rate_K, the angle in radians by which each of K / 2 pairs turns from one position to the next."""
+        s, even_K = self.settings, torch.arange(0, self.head_width, 2, device=device)
+        rate_K = s.rotary_base ** (-even_K.double() / self.head_width)
+        if s.rotary_scaling == "linear":
+            rate_K = rate_K / s.rotary_factor
+        elif s.rotary_scaling == "llama3":
+            turns_K = s.rotary_context * rate_K / (2 * math.pi)
+            kept_K = ((turns_K - s.rotary_low) / (s.rotary_high - s.rotary_low)).clamp(0, 1)
+            rate_K = rate_K * (kept_K + (1 - kept_K) / s.rotary_factor)
+        return rate_K.float()
 
     def over(self, view: View) -> Placement:
         at_BL, _ = view.positions()
-        even_K = torch.arange(0, self.head_width, 2, device=at_BL.device)
-        rate_K = (self.base ** (-even_K.double() / self.head_width)).float()
-        angle_B1LK = (at_BL[..., None].float() * rate_K).repeat(1, 1, 2)[:, None]
+        angle_B1LK = (at_BL[..., None].float() * self.rates(at_BL.device)).repeat(1, 1, 2)[:, None]
         return _Rotation(angle_B1LK.cos(), angle_B1LK.sin())
 
 

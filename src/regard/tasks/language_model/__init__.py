@@ -13,7 +13,7 @@ TASK = Task(
     read_test=lazy("regard.tasks.language_model.prepare:read_test"),
     open=lazy("regard.tasks.language_model.predict:TextGenerator.of"),
     adopt=lazy("regard.tasks.language_model.predict:TextGenerator.of"),
-    adopted_settings=lambda start: {"decode": {"search": "sample"}},
+    adopted_settings=lambda start: {"decode": {"search": "sample"} | dict(start.decode)},
     heads=("decoder",),
     metrics=("perplexity",),
     lower_is_better=True,
@@ -21,5 +21,5 @@ TASK = Task(
     single_texts=False,
     lens="",
     scored_on="only the text itself",
-    exports=("gpt",),
+    exports=("gpt", "llama"),
 )

@@ -28,6 +28,7 @@ from regard.decode.search import search
 from regard.decode.speculative import Speculation, SpeculativeInput
 from regard.families.gpt import GPT
 from regard.tasks.generated_text import StreamedText
+from regard.tasks.output_marks import OutputMarks, counted
 from regard.text.kinds import SPACE
 from regard.text.tokenizer import Tokenizer
 
@@ -136,6 +137,8 @@ class BatchGenerator:
             encoded=encoded,
             sos=first_S,
             eos=self.end,
+            more_ends=self.ends[1:],
+            banned_first=self.marks.banned_first,
             limits=limits,
             method=method,
             minimum_length=minimum,
@@ -143,18 +146,30 @@ class BatchGenerator:
             banned_sequences=self.banned_words,
             prompts=prompts,
             sessions=sessions,
+            **counted(self.config),
             **others,
         )
 
+    @cached_property
+    def marks(self) -> OutputMarks:
+        return OutputMarks.of(self.config, self.tokenizer)
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Return the tokens that end a text: those of the settings, or the vocabulary's own."""
+        if self.config.end:
+            return self.marks.ends
+        return (NEVER if (eos := self.tokenizer.roles.eos) is None else eos,)
+
     @property
     def end(self) -> int:
-        return NEVER if (eos := self.tokenizer.roles.eos) is None else eos
+        return self.ends[0]
 
     @property
     def banned(self) -> tuple[int, ...]:
         """Specials are no text, and a model's table may be larger than its vocabulary."""
         beyond = range(len(self.tokenizer), self.model.embed.tokens.num_embeddings)
-        return (*sorted(self.tokenizer.specials - {self.end}), *beyond)
+        return tuple(dict.fromkeys((*sorted(self.tokenizer.specials - {*self.ends}), *self.marks.banned, *beyond)))
 
     @cached_property
     def banned_words(self) -> tuple[tuple[int, ...], ...]:
@@ -164,7 +179,7 @@ class BatchGenerator:
 
     @cached_property
     def prefix(self) -> list[int]:
-        return self.tokenizer.encode(self.config.prefix) if self.config.prefix else []
+        return [*self.marks.first, *(self.tokenizer.encode(self.config.prefix) if self.config.prefix else [])]
 
     def _limit(self, seen: Sequence[int], written: int) -> int:
         return min(self.wanted - written, self.window + 1 - len(seen))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, overload
 
 import torch
@@ -16,6 +17,7 @@ from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
 from regard.decode.request import Hypothesis, in_batches
 from regard.decode.speculative import Speculation
+from regard.families import build_model
 from regard.families.gpt import GPT
 from regard.lens.alignment import Alignment
 from regard.metrics.likelihood import Choice, Ids, Likelihood, choose, log_probabilities
@@ -28,6 +30,7 @@ from regard.runs.task import lazy
 from regard.tasks.corpus import Perplexity, TestText, text_pieces
 from regard.tasks.generated_text import StreamedText, silent
 from regard.tasks.language_model.generate import BatchGenerator, Continuation
+from regard.tasks.output_marks import OutputMarks
 from regard.tasks.predictor import TextPredictor, open_model
 from regard.text.tokenizer import Tokenizer
 
@@ -72,15 +75,22 @@ class TextGenerator(TextPredictor):
     @classmethod
     def of(cls, source: Run | InitCheckpoint, recipe: Recipe, device: torch.device) -> TextGenerator:
         """Open a run, or a public checkpoint as it is."""
-        model, tokenizer = open_model(source, recipe, device, lambda size: GPT(recipe.model, size))
+        model, tokenizer = open_model(source, recipe, device, lambda size: build_model(recipe.model, vocabulary=size))
         proposes = speculation_of(recipe.decode, tokenizer, device)
         return cls(model, tokenizer, recipe.decode, window_of(recipe), speculation=proposes)
 
     @property
     def start(self) -> int:
         """Return the token that a text without a prompt starts from, and that the first token of a text is predicted from."""
+        if self.before:
+            return self.before[-1]
         roles = self.tokenizer.roles
         return next(i for i in (roles.eos, roles.sos, roles.unk, 0) if i is not None)
+
+    @cached_property
+    def before(self) -> list[int]:
+        """Return the tokens before every prompt: decode.start, such as LLaMA's <s>."""
+        return [OutputMarks.of(self.decode, self.tokenizer).start] if self.decode.start else []
 
     @overload
     def __call__(self, prompt: str) -> str: ...
@@ -93,13 +103,13 @@ class TextGenerator(TextPredictor):
             found = [texts[0] for texts in self.write(prompts)]
         if looking:
             for begun, written in zip(prompts, found):
-                self._look(self._encode(begun), written.ids)
+                self._look(self.encode(begun), written.ids)
         return found[0].text if isinstance(prompt, str) else [written.text for written in found]
 
     def write(self, prompts: Sequence[str], first: int = 0, emit: Emit = silent) -> list[list[Written]]:
         """The samples of each prompt, or its n_best. `emit` hears the first text of the first prompt as it is written."""
         pen = BatchGenerator(self.model, self.tokenizer, self.decode, self.window, self.sessions, self.speculation)
-        ids = [self._encode(prompt) for prompt in prompts]
+        ids = [self.encode(prompt) for prompt in prompts]
         for prompt in ids:
             pen.check(prompt)
         results: list[list[Written]] = [[] for _ in prompts]
@@ -115,8 +125,9 @@ class TextGenerator(TextPredictor):
                 results[n] = [self._written(draft) for draft in group]
         return results
 
-    def _encode(self, prompt: str) -> list[int]:
-        return self.tokenizer.encode(prompt) or [self.start]
+    def encode(self, prompt: str) -> list[int]:
+        """Return the ids of a prompt, behind the token that every text begins with, if any."""
+        return [*self.before, *self.tokenizer.encode(prompt)] or [self.start]
 
     def _drafts(self, number: int, prompt: list[int], emit: Emit) -> list[Continuation]:
         stops = [stop.replace("\\n", "\n") for stop in self.decode.stop]  # a newline is hard to type on a command line
@@ -206,7 +217,7 @@ class TextGenerator(TextPredictor):
         """Return the continuation of a text, and the attention weights of every token of both."""
         if part not in (None, "decoder"):
             raise UserError(f"--part {part}: a language model is a decoder alone; give --part decoder, or leave it out.")
-        prompt = self._encode(text)
+        prompt = self.encode(text)
         length = min(LOOKED_AT, max(1, self.window + 1 - len(prompt)))
         with probe(self.model) as seen:
             short = replace(self, decode=replace(self.decode, maximum_length=length, minimum_length=0, stop=(), samples=1))

@@ -10,6 +10,7 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.windows import Windows
+from regard.families import build_model
 from regard.families.flops import Part
 from regard.families.gpt import GPT
 from regard.runs.folder import Say
@@ -32,7 +33,7 @@ class Texts(RunningText):
         return window_of(self.recipe)
 
     def build(self, seed: int) -> nn.Module:
-        return GPT(self.recipe.model, self.vocabulary_size, seed=seed)
+        return cast(nn.Module, build_model(self.recipe.model, seed, vocabulary=self.vocabulary_size))
 
     def source(self, *, packed: bool) -> Windows:
         return self._windows(self.train, packed)

@@ -35,8 +35,9 @@ from regard.model.state.protocol import EncodedInput
 from regard.tasks.generated_text import GeneratedText
 from regard.tasks.language_model.generate import BatchGenerator
 from regard.tasks.language_model.predict import LOOKED_AT, TextGenerator
+from regard.tasks.output_marks import OutputMarks
 from regard.tasks.translation.predict import ROOM, Translator, longest
-from regard.text.specials import EOS, PAD, SOS
+from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # a captioner imports what reads images
@@ -45,20 +46,29 @@ if TYPE_CHECKING:  # a captioner imports what reads images
 STORY = 24  # tokens that a language model's search writes
 
 
+def _framed(translator: Translator, text: str) -> TokenRow:
+    """Return a text as the encoder reads it, with the special tokens around it."""
+    tokenizer, (ids,) = translator.tokenizers.source, translator.sources([text])
+    words = TokenRow.typed(tokenizer, text)
+    count = len(words.ids)
+    at = next((n for n in range(len(ids)) if list(ids[n : n + count]) == list(words.ids)), 0)
+    return TokenRow.mark(tokenizer, *ids[:at]) + words + TokenRow.mark(tokenizer, *ids[at + count :])
+
+
 def of_translator(translator: Translator, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
     """Return the subject of a translation: the given one, or number `hypothesis` of a search, the best if None."""
-    source, aim = translator.tokenizers
+    aim = translator.tokenizers.target
     if target is not None:
         side, told, finished = TokenRow.typed(aim, target), target, True
     else:
         found = _found(translator, text, hypothesis)
         side, told, finished = TokenRow.written(aim, found.ids), found.text, found.finished
     room = longest(translator.model.config)
-    encoder = TokenRow.typed(source, text) + TokenRow.mark(source, EOS)
+    encoder = _framed(translator, text)
     for what, length in (("text", len(encoder)), ("translation", 1 + len(side))):
         if length > room and (what == "text" or target is not None):
             raise UserError(f"the {what} is {length:,} tokens long, but this model has {room:,} positions; give less.")
-    decoder, outputs, targets_L = _laid(aim, side, finished, room)
+    decoder, outputs, targets_L = _laid(aim, side, finished, room, translator.marks.start, translator.marks.ends[:1])
     source_M, target_L = (torch.tensor(given.ids, device=translator.device) for given in (encoder, decoder))
 
     def hidden(copies: int) -> Tensor:
@@ -181,9 +191,11 @@ def of_image(writer: CaptionGenerator, image_YXC: np.ndarray, name: str, target:
     )
 
 
-def _laid(tokenizer: Tokenizer, side: TokenRow, finished: bool, room: int) -> tuple[TokenRow, TokenRow, Tensor]:
+def _laid(
+    tokenizer: Tokenizer, side: TokenRow, finished: bool, room: int, start: int = SOS, ends: Sequence[int] = (EOS,)
+) -> tuple[TokenRow, TokenRow, Tensor]:
     """Return what a decoder reads and writes, cut where its positions end, and its targets."""
-    decoder, outputs = TokenRow.mark(tokenizer, SOS) + side, (side + TokenRow.mark(tokenizer, EOS))[:room]
+    decoder, outputs = TokenRow.mark(tokenizer, start) + side, (side + TokenRow.mark(tokenizer, *ends))[:room]
     targets_L = torch.tensor(outputs.ids)
     if not finished and len(outputs) > len(side):
         targets_L[-1] = IGNORED  # it was cut off, and wrote no end
@@ -198,7 +210,7 @@ def cells(side: int) -> TokenRow:
 
 
 def trace_translator(translator: Translator, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
-    source = [*translator.tokenizers.source.encode(text), EOS]
+    (source,) = translator.sources([text])
     (maximum,) = translator.decode.capped([min(len(source) + ROOM, longest(translator.model.config))])
     if len(forced) >= maximum or len(source) > longest(translator.model.config):
         raise UserError(f"that is more than the {maximum} tokens a translation of this text may have; give less.")
@@ -211,25 +223,23 @@ def trace_reading(
     reading: EncodedInput, tokenizer: Tokenizer, config: DecodeConfig, maximum: int, beam: int, forced: Sequence[int]
 ) -> SearchTree:
     """Return the search tree of a decoder that has read its input and writes a text that ends by itself."""
-    must_be_pieces(forced, tokenizer, {PAD, SOS, EOS})
+    marks = OutputMarks.of(config, tokenizer)
+    must_be_pieces(forced, tokenizer, {marks.start, *marks.ends, *marks.banned})
     request = SearchRequest(
         encoded=reading,
-        sos=SOS,
-        eos=EOS,
         limits=[maximum],
-        method=BeamSettings(beam=beam, length_penalty=config.length_penalty, n_best=beam),
+        method=ranked(config, beam),
         minimum_length=config.minimum_length,
-        banned=(PAD, SOS),
         banned_sequences=[ids for word in config.banned_words if (ids := tokenizer.encode(word))],
-        forced=[forced],
+        **marks.request(config, len(tokenizer), tokenizer, forced, 1) | {"forced": [[*marks.first, *forced]]},
     )
     return trace_beam(request)
 
 
 def trace_writer(writer: TextGenerator, text: str, beam: int, forced: Sequence[int]) -> SearchTree:
     pen = BatchGenerator(writer.model, writer.tokenizer, writer.decode, writer.window, None)
-    prompt = writer.tokenizer.encode(text) or [writer.start]
-    must_be_pieces(forced, writer.tokenizer, set(pen.banned) | {pen.end})
+    prompt = writer.encode(text)
+    must_be_pieces(forced, writer.tokenizer, {*pen.banned, *pen.ends})
     maximum = min(len(forced) + STORY, writer.window + 1 - len(prompt))
     if maximum <= len(forced):
         raise UserError(f"there is no room for more: this model sees {writer.window:,} tokens at a time; give less.")
@@ -241,12 +251,19 @@ def trace_writer(writer: TextGenerator, text: str, beam: int, forced: Sequence[i
         sos=last,
         eos=pen.end,
         limits=[maximum],
-        method=BeamSettings(beam=beam, length_penalty=writer.decode.length_penalty, n_best=beam),
+        more_ends=pen.ends[1:],
+        method=ranked(writer.decode, beam),
         banned=pen.banned,
         banned_sequences=pen.banned_words,
         forced=[forced],
     )
     return trace_beam(request)
+
+
+def ranked(config: DecodeConfig, beam: int) -> BeamSettings:
+    """Return the settings of a beam that keeps as many texts as it is wide."""
+    names = ("length_penalty", "length_formula", "early_stopping", "rank_cut")
+    return BeamSettings(beam=beam, n_best=beam, **{name: getattr(config, name) for name in names})
 
 
 def must_be_pieces(forced: Sequence[int], tokenizer: Tokenizer, never: set[int]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -28,8 +28,11 @@ from regard.runs.recipe import Recipe
 from regard.runs.task import lazy
 from regard.tasks.generated_text import NOTHING, ROOM, GeneratedText, find, tell
 from regard.tasks.notices import LONGEST_SOURCE
-from regard.text.specials import EOS, SOS
+from regard.tasks.output_marks import OutputMarks, frame_sources, is_own
 from regard.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from regard.runs.pretrained import InitCheckpoint
 
 
 class Tokenizers(NamedTuple):
@@ -43,8 +46,8 @@ class Tokenizers(NamedTuple):
         return ("tokenizer.json",) if joint else ("tokenizer.source.json", "tokenizer.target.json")
 
     @classmethod
-    def load(cls, folder: Path, joint: bool) -> Tokenizers:
-        loaded = [Tokenizer.load(folder / name) for name in cls.files(joint)]
+    def load(cls, folder: Path, joint: bool, foreign: bool = False) -> Tokenizers:
+        loaded = [Tokenizer.load(folder / name, foreign=foreign) for name in cls.files(joint)]
         return cls(loaded[0], loaded[-1])
 
     def save(self, folder: Path, joint: bool) -> None:
@@ -92,9 +95,32 @@ class Translator:
         """Open a run's translator; the search and the data of its recipe may differ from training."""
         must_be_as_trained(run, recipe)
         recipe.decode.must_not_continue("a translation")
-        tokenizers = Tokenizers.load(run.folder, recipe.text.joint)
+        public = recipe.text.tokenizer == "public"
+        tokenizers = Tokenizers.load(run.folder, recipe.text.joint, foreign=public)
         model = load_model(run, lambda: build_translator(recipe, tokenizers))
         return cls(ready(model, recipe.decode.weights, device), tokenizers, recipe.decode, getattr(recipe.data, "columns", ()))
+
+    @classmethod
+    def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Translator:
+        """A public checkpoint as it is."""
+        tokenizers = Tokenizers(start.tokenizer, start.tokenizer)
+        model = start.open(lambda: build_translator(recipe, tokenizers))
+        return cls(ready(model, recipe.decode.weights, device), tokenizers, recipe.decode)
+
+    @property
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        joint = self.tokenizers.source is self.tokenizers.target
+        return dict(zip(Tokenizers.files(joint), self.tokenizers))
+
+    @property
+    def marks(self) -> OutputMarks:
+        return OutputMarks.of(self.decode, self.tokenizers.target)
+
+    def sources(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of texts as the encoder reads them."""
+        own = is_own(self.tokenizers.source)
+        marks = OutputMarks.of(DecodeConfig() if own else self.decode, self.tokenizers.source)
+        return frame_sources(self.tokenizers.source, texts, marks)
 
     @property
     def device(self) -> torch.device:
@@ -120,7 +146,7 @@ class Translator:
         """
         results: list[list[GeneratedText]] = [[NOTHING] for _ in texts]
         written = [row for row, text in enumerate(texts) if text.strip()]
-        sources = [[*ids, EOS] for ids in self.tokenizers.source.encode_batch([texts[row] for row in written])]
+        sources = self.sources([texts[row] for row in written])
         self._must_fit([texts[row] for row in written], sources)
         for batch in in_batches([len(ids) for ids in sources], self.decode.batch_tokens):
             numbers = [first + written[n] for n in batch]
@@ -171,15 +197,16 @@ class Translator:
         source_BM, lengths_B = pad([np.array(ids) for ids in sources])
         limits = [min(len(ids) + ROOM, longest(self.model.config)) for ids in sources]
         read = self.model.start(source_BM.to(self.device), lengths_B.to(self.device))
-        return find(self.decode, read, self.tokenizers.target, self.decode.capped(limits), numbers, self.sessions)
+        limits, rows = self.decode.capped(limits), self.model.head.project.weight.shape[0]
+        return find(self.decode, read, self.tokenizers.target, limits, numbers, self.sessions, rows)
 
     @torch.no_grad()
     def _look(self, texts: Sequence[str], translations: Sequence[GeneratedText]) -> None:
         """One teacher-forced pass over the results: training and decoding give the same numbers, so this is what was attended."""
-        sources = [[*ids, EOS] for ids in self.tokenizers.source.encode_batch(list(texts))]
+        sources = self.sources(texts)
         source_BM, lengths_B = pad([np.array(ids) for ids in sources])
         room = longest(self.model.config)  # an output cut off where learned positions end leaves none for what follows it
-        target_BL, _ = pad([np.array([SOS, *translation.ids][:room]) for translation in translations])
+        target_BL, _ = pad([np.array([self.marks.start, *translation.ids][:room]) for translation in translations])
         self.model(source_BM.to(self.device), lengths_B.to(self.device), target_BL.to(self.device))
 
     def attention(self, text: str, part: str | None = None) -> tuple[str, Alignment]:
@@ -195,10 +222,11 @@ class Translator:
                 raise UserError("there is no attention to draw: this model looks at nothing (model.attention=none).")
             raise UserError(f"--part {part} has no attention to draw: the model has {', '.join(seen)}.")
         weights = torch.stack([seen[name].weights()[0] for name in names]).cpu().numpy()
-        source = [*self.tokenizers.source.tokens(self.tokenizers.source.encode(text)), "<eos>"]
+        source = self.tokenizers.source.tokens(self.sources([text])[0])
         words = self.tokenizers.target.tokens(best.ids)
         room = longest(self.model.config)
-        given, written = ["<sos>", *words][:room], [*words, "<eos>"][:room]
+        begun, ended = ([*self.tokenizers.target.tokens([i])] for i in (self.marks.start, self.marks.end))
+        given, written = [*begun, *words][:room], [*words, *ended][:room]
         queries, keys = {"cross": (written, source), "decoder": (written, given), "encoder": (source, source)}[part]
         return best.text, Alignment(f"{text} → {best.text}", tuple(queries), tuple(keys), weights, tuple(names))
 
@@ -209,5 +237,7 @@ def longest(config: Any) -> int:
 
 
 def build_translator(recipe: Recipe, tokenizers: Tokenizers) -> Any:
+    if recipe.text.tokenizer == "public":
+        return build_model(recipe.model, recipe.train.seed, vocabulary=recipe.text.size)
     sizes = {"vocabulary": len(tokenizers.source), "target_vocabulary": len(tokenizers.target)}
     return build_model(recipe.model, recipe.train.seed, **sizes)

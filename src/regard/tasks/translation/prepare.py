@@ -81,6 +81,7 @@ def read_pair_split(recipe: Recipe, split: str) -> list[Pair]:
 
 def read_to_learn(recipe: Recipe) -> tuple[Sequence[Pair], Sequence[Pair]]:
     """Training and validation; of a share that is held out, all translations of a sentence are on one side."""
+    recipe.data.check_complete()
     return train_and_valid(recipe, read_pair_split(recipe, "train"), read_pair_split, lambda pair: pair.source, "pairs")
 
 
@@ -90,6 +91,11 @@ def read_test(recipe: Recipe) -> list[Pair]:
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
     """Read and check the data, then take the vocabularies of the run's folder or learn them. Nothing is written."""
+    if recipe.task.init_from:
+        raise UserError(
+            f"task.init_from={recipe.task.init_from}: in this version a translator is trained from random weights; leave it out, "
+            "or open the checkpoint as it is with 'regard import'."
+        )
     train, valid = read_to_learn(recipe)
     test = read_test(recipe) if recipe.data.test else []
     for line in describe_valid_fraction(recipe.data):

@@ -1,0 +1,65 @@
+"""Compare an imported model with what transformers computes from the same folder, on a probe input, in float32.
+
+transformers is not needed to import a model, so this is done where it is installed, and said in one line. Differences above
+`MOST` mean that a checkpoint is read wrongly, by us or by it; 1e-5 is usual.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.core.errors import UserError
+from regard.families import family_of
+
+MOST = 1e-3  # largest difference of two logits, or of two vectors, that is the same model
+ROWS, LENGTH = 2, 12  # of the probe input
+
+
+def installed() -> bool:
+    return find_spec("transformers") is not None
+
+
+@torch.no_grad()
+def largest_difference(model: Any, folder: Path, vocabulary: int) -> float | None:
+    """Return the largest difference of the model's outputs from those of transformers; None where these have another shape."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    import transformers
+
+    family, model = family_of(model), model.float().eval()
+    ids = torch.randint(4, vocabulary, (ROWS, LENGTH), generator=torch.Generator().manual_seed(0)).to(_device(model))
+    classes = {"seq2seq": "AutoModelForSeq2SeqLM", "causal_lm": "AutoModelForCausalLM"}
+    kind = next((name for capability, name in classes.items() if family.has(capability)), "AutoModel")
+    try:
+        theirs = getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval()
+    except Exception as error:  # of any of its many kinds
+        reason = str(error).strip().partition("\n")[0]
+        raise UserError(f"transformers cannot open {folder}, so there is nothing to compare with ({reason}).") from error
+    expected = _theirs(theirs.to(ids.device), kind, ids)
+    found = _ours(model, kind, ids)
+    return float((found - expected).abs().max()) if found.shape == expected.shape else None
+
+
+def _theirs(theirs: Any, kind: str, ids: Tensor) -> Tensor:
+    if kind == "AutoModelForSeq2SeqLM":
+        return theirs(input_ids=ids, attention_mask=torch.ones_like(ids), decoder_input_ids=ids.flip(0)).logits
+    if kind == "AutoModelForCausalLM":
+        return theirs(input_ids=ids).logits
+    return theirs(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+
+
+def _ours(model: Any, kind: str, ids: Tensor) -> Tensor:
+    lengths = torch.full((len(ids),), ids.shape[1], device=ids.device)
+    if kind == "AutoModelForSeq2SeqLM":
+        return model(ids, lengths, ids.flip(0))
+    return model(ids) if kind == "AutoModelForCausalLM" else getattr(model, "body", model).hidden(ids, lengths)
+
+
+def _device(model: Any) -> torch.device:
+    return next(model.parameters()).device

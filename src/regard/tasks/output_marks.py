@@ -1,0 +1,93 @@
+"""The special tokens around what a model reads and writes: those of the vocabulary, or those that the [decode] section names.
+
+A vocabulary made here begins every output after <sos> and ends it with <eos>. A public checkpoint has its own habits: T5 begins
+after the padding token, BART after </s>, a translator into many languages after the name of one, and several tokens may be an
+end. `[decode]` names such tokens as the vocabulary spells them, so `decode.first=fr_XX` chooses another language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.core.errors import UserError, nearest
+from regard.decode.candidates import NO_TOKEN
+from regard.decode.config import DecodeConfig
+from regard.text.specials import EOS, PAD, SOS, SPECIALS
+from regard.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class OutputMarks:
+    start: int  # an output comes after it
+    ends: tuple[int, ...]  # empty: none is known
+    first: tuple[int, ...]  # every output begins with it
+    banned: tuple[int, ...]
+    banned_first: tuple[int, ...]
+
+    @classmethod
+    def of(cls, config: DecodeConfig, tokenizer: Tokenizer) -> OutputMarks:
+        roles, own = tokenizer.roles, is_own(tokenizer)
+        usual = (roles.sos, roles.cls, roles.eos, roles.pad, 0)
+        start = SOS if own else next(i for i in usual if i is not None)
+        end = EOS if own else next((i for i in (roles.eos, roles.sep) if i is not None), NO_TOKEN)
+        return cls(
+            _ids(tokenizer, [config.start], "start")[0] if config.start else start,
+            _ids(tokenizer, config.end, "end") or ((end,) if end != NO_TOKEN else ()),
+            _ids(tokenizer, [config.first] if config.first else [], "first"),
+            ((PAD, SOS) if own else ()) + _ids(tokenizer, config.suppressed, "suppressed"),
+            _ids(tokenizer, config.suppressed_first, "suppressed_first"),
+        )
+
+    @property
+    def end(self) -> int:
+        return self.ends[0] if self.ends else NO_TOKEN
+
+    def request(
+        self, config: DecodeConfig, vocabulary: int, tokenizer: Tokenizer, prefix: Sequence[int], rows: int
+    ) -> dict[str, Any]:
+        """Return what a `SearchRequest` takes of these; ids beyond the tokenizer, which cannot be read, are banned."""
+        begin = [*self.first, *prefix]
+        return {
+            "sos": self.start,
+            "eos": self.end,
+            "more_ends": self.ends[1:],
+            "banned": (*self.banned, *range(len(tokenizer), vocabulary)),
+            "banned_first": self.banned_first,
+            "forced": [begin] * rows if begin else None,
+            **counted(config),
+        }
+
+
+def counted(config: DecodeConfig) -> dict[str, Any]:
+    """Return what a `SearchRequest` takes from the settings as it is."""
+    return {
+        "no_repeat_ngram": config.no_repeat_ngram,
+        "forced_end": config.end_at_limit,
+        "free_forced": bool(config.first) or config.end_at_limit,  # as transformers scores what it forces
+    }
+
+
+def is_own(tokenizer: Tokenizer) -> bool:
+    """Return whether the vocabulary was made here."""
+    return all(tokenizer.raw.token_to_id(special) == i for i, special in enumerate(SPECIALS))
+
+
+def frame_sources(tokenizer: Tokenizer, texts: Sequence[str], marks: OutputMarks) -> list[list[int]]:
+    """Return the ids of texts to read, each with its end, or with what the vocabulary's own template puts around it."""
+    if tokenizer.raw.post_processor is not None and not is_own(tokenizer):
+        framed = [encoding.ids for encoding in tokenizer.raw.encode_batch_fast(list(texts), add_special_tokens=True)]
+        if any(len(ids) > len(plain) for ids, plain in zip(framed, tokenizer.encode_batch(texts))):
+            return framed
+    return [[*ids, *([marks.end] if marks.end != NO_TOKEN else [])] for ids in tokenizer.encode_batch(texts)]
+
+
+def _ids(tokenizer: Tokenizer, names: Sequence[str], key: str) -> tuple[int, ...]:
+    found = list[int]()
+    for name in names:
+        if (i := tokenizer.raw.token_to_id(name)) is None:
+            specials = [str(tokenizer.raw.id_to_token(i)) for i in sorted(tokenizer.specials)]
+            raise UserError(f"decode.{key}={name!r} is no token of this vocabulary{nearest(name, specials)}")
+        found.append(i)
+    return tuple(found)
