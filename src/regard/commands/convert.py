@@ -46,7 +46,7 @@ def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] 
     recipe = recipe_of(start, assignments)
     check_folder(recipe, folder)
     answers = adopted(start, recipe, torch.device("cpu"))
-    compared = compare_with_transformers(answers.model, name, start.vocabulary, check)
+    compared = compare_with_transformers(answers.model, name, start.smallest_vocabulary, check)
     with draft_folder(folder, last="recipe.toml") as draft:
         run = Run(draft)
         for file, vocabulary in answers.vocabularies.items():

@@ -297,9 +297,15 @@ def read_public_tokenizer(folder: Path) -> Tokenizer:
     if not any((folder / name).exists() for name in OTHERS):
         if found := next((name for name in FILES if (folder / name).exists()), ""):
             return finished(folder, _read_single(folder, found))
-        if all((folder / name).exists() for name in PAIR):
+        if holds_pair(folder):
             raise UserError(f"{folder} holds two tokenizers, {PAIR[0]} and {PAIR[1]}, as Marian has; one is asked for here.")
     return read_pretrained(folder)
+
+
+def holds_pair(folder: Path) -> bool:
+    """Return whether a folder has two tokenizers, as Marian's have, and no file with one."""
+    one = any((folder / name).exists() for name in (*OTHERS, *FILES))
+    return not one and all((folder / name).exists() for name in PAIR)
 
 
 def read_pair(folder: Path) -> TokenizerPair:

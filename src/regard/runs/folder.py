@@ -97,7 +97,9 @@ class Run:
         if not paths:
             raise UserError(f"{self.folder} has no tokenizer.json. Copy it back, or make it again by the same command.")
         if self.recipe.text.tokenizer == "public":
-            return [self.recipe.text.size]  # its model's table may be larger
+            apart = len(paths) > 1 and self.recipe.model.tie not in ("all", "inputs")
+            written = [len(Tokenizer.load(paths[1], foreign=True))] if apart else []
+            return [self.recipe.text.size, *written]  # its model's table may be larger
         return [len(Tokenizer.load(path)) for path in paths]
 
     def store(self, say: Say = print_stderr) -> Store:

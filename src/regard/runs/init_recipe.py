@@ -39,6 +39,8 @@ def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | N
     begun = _begun(folder, start)
     settings = settings_of(begun) if begun else _told(start).settings
     if FAMILIES[settings["model"]["family"]].has("seq2seq"):
+        if not settings["text"].get("joint", True):
+            raise UserError(f"task.init_from={start} has two tokenizers, and pairs are trained on with one; give another start.")
         marks = asdict(begun.recipe.decode) if begun else _told(start).decode
         tables |= {"decode": marks_of(marks) | tables["decode"]}
     if isinstance(tables["task"]["init_from"], Typed):

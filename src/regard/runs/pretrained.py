@@ -18,13 +18,13 @@ from regard.core.errors import UserError
 from regard.decode.config import MARKS
 from regard.families import FAMILIES
 from regard.families.base import MASKED_WORDS, Heads
-from regard.interop.huggingface import read_public
+from regard.interop.huggingface import Public, read_public
 from regard.interop.huggingface.adapters import CONFIG as ADAPTER
 from regard.interop.huggingface.adapters import Adapter, is_adapter
 from regard.interop.huggingface.generation import Generation, read_generation
 from regard.interop.huggingface.hub import local_folder
 from regard.interop.huggingface.sentence_transformers import Sentences, read_sentences
-from regard.interop.sentencepiece import read_public_tokenizer
+from regard.interop.sentencepiece import holds_pair, read_pair, read_public_tokenizer
 from regard.model.embedding import tiled
 from regard.model.heads import VectorsConfig
 from regard.model.mixers.feature_maps import is_drawn
@@ -55,6 +55,12 @@ class InitCheckpoint:
     heads: Heads = MASKED_WORDS  # that came with a public body; of a GPT that for words
     labels: tuple[str, ...] = ()  # of its classes or tags
     decode: Mapping[str, Any] = field(default_factory=dict)  # settings of a search that came with it
+    target_tokenizer: Tokenizer | None = None  # of what is written, where `tokenizer` is of what is read alone
+
+    @property
+    def smallest_vocabulary(self) -> int:
+        """Return the number of ids that are read and written."""
+        return min(self.vocabulary, len(self.target_tokenizer or ()) or self.vocabulary)
 
     def fill(self, model: nn.Module) -> None:
         """Every weight that both have; what only the model has, such as a new head, stays as it was drawn."""
@@ -141,22 +147,27 @@ def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> InitCheckpoint:
     adapter = Adapter(folder) if is_adapter(folder) else None
     folder = folder if adapter is None else local_folder(adapter.base.removeprefix("hf:"))
     public = read_public(folder, adapter)
-    tokenizer = read_public_tokenizer(folder)
+    pair = read_pair(folder) if FAMILIES[public.family].has("seq2seq") and holds_pair(folder) else None
+    tokenizer = pair.source if pair else read_public_tokenizer(folder)
     if len(tokenizer) > public.vocabulary:
         raise UserError(
             f"{name}: its tokenizer has {len(tokenizer):,} pieces, its model {public.vocabulary:,}; they do not belong together."
         )
-    if public.target_vocabulary not in (0, public.vocabulary):
+    written = public.target_vocabulary or public.vocabulary
+    if pair is not None:
+        _must_be_of(public, pair.target, written, name)
+    elif written != public.vocabulary:
         raise UserError(
             f"{name} reads with a vocabulary of {public.vocabulary:,} pieces and writes with another of "
-            f"{public.target_vocabulary:,}; this version of Regard opens such a folder in Python alone, with read_public."
+            f"{written:,}, but has no source.spm, target.spm and vocab.json; this version of Regard opens such a folder in "
+            "Python alone, with read_public."
         )
-    text = TextConfig(tokenizer="public", size=public.vocabulary)
+    text = asdict(TextConfig(tokenizer="public", size=public.vocabulary)) | ({"joint": False} if pair else {})
     family = FAMILIES[public.family]
     generation = Generation({}, ())
     if family.has_any("causal_lm", "seq2seq"):
-        generation = read_generation(folder, public.raw, tokenizer, reads_a_source=family.has("seq2seq"))
-    settings = {"model": asdict(public.config), "text": asdict(text)}
+        generation = read_generation(folder, public.raw, pair.target if pair else tokenizer, reads_a_source=family.has("seq2seq"))
+    settings = {"model": asdict(public.config), "text": text}
     return InitCheckpoint(
         name,
         settings,
@@ -167,12 +178,24 @@ def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> InitCheckpoint:
         public.heads,
         public.labels,
         generation.settings,
+        pair.target if pair else None,
     )
+
+
+def _must_be_of(public: Public, target: Tokenizer, written: int, name: str) -> None:
+    """Refuse a tokenizer of what is written that has other pieces than the output layer; a shared table may have more rows."""
+    if len(target) > written or (len(target) != written and getattr(public.config, "tie", "all") not in ("all", "inputs")):
+        raise UserError(
+            f"{name}: its target's tokenizer has {len(target):,} pieces, its model writes {written:,}; they do not belong "
+            "together."
+        )
 
 
 def start_of_run(run: Run) -> InitCheckpoint:
     """Return the weights and the vocabulary of a run that is opened already."""
     must_fit_weights(run, run.recipe)
+    if not getattr(run.recipe.text, "joint", True):
+        raise UserError(f"{run.folder} reads and writes with two vocabularies, and one is asked for here; give another run.")
     tokenizer = Tokenizer.load(run.folder / "tokenizer.json", foreign=True)
     size = vocabulary_of(run.recipe, tokenizer)
     tensors = model_weights(run, run.weights())
@@ -277,6 +300,8 @@ def _must_suit(start: InitCheckpoint, family: str, name: str) -> None:
     if not task.takes(FAMILIES[family]):
         able = " or ".join(task.families())
         raise UserError(f"{start.name} is a {family}, and task.name={name} needs a {able}; give another, or leave task.name out.")
+    if start.target_tokenizer is not None and not hasattr(task.text, "joint"):
+        raise UserError(f"{start.name} has two tokenizers, and task.name={name} reads and writes with one; leave task.name out.")
     if task.heads and set(map(_part, start.weights)).isdisjoint(task.heads):
         raise UserError(
             f"{start.name} was not trained for task {name}: it has no head for it. Train one with task.init_from={start.name}, "

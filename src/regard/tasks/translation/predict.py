@@ -103,7 +103,7 @@ class Translator:
     @classmethod
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Translator:
         """A public checkpoint as it is."""
-        tokenizers = Tokenizers(start.tokenizer, start.tokenizer)
+        tokenizers = Tokenizers(start.tokenizer, start.target_tokenizer or start.tokenizer)
         model = start.open(lambda: build_translator(recipe, tokenizers))
         return cls(ready(model, recipe.decode.weights, device), tokenizers, recipe.decode)
 
@@ -119,7 +119,7 @@ class Translator:
     def sources(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of texts as the encoder reads them."""
         own = is_own(self.tokenizers.source)
-        marks = OutputMarks.of(DecodeConfig() if own else self.decode, self.tokenizers.source)
+        marks = OutputMarks.of(DecodeConfig(end=() if own else self.decode.end), self.tokenizers.source)
         return frame_sources(self.tokenizers.source, texts, marks)
 
     @property
@@ -238,6 +238,8 @@ def longest(config: Any) -> int:
 
 def build_translator(recipe: Recipe, tokenizers: Tokenizers) -> Any:
     if recipe.text.tokenizer == "public":
-        return build_model(recipe.model, recipe.train.seed, vocabulary=recipe.text.size)
+        shared = recipe.text.joint or recipe.model.tie in ("all", "inputs")
+        written = recipe.text.size if shared else len(tokenizers.target)
+        return build_model(recipe.model, recipe.train.seed, vocabulary=recipe.text.size, target_vocabulary=written)
     sizes = {"vocabulary": len(tokenizers.source), "target_vocabulary": len(tokenizers.target)}
     return build_model(recipe.model, recipe.train.seed, **sizes)
