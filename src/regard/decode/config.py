@@ -105,6 +105,9 @@ ONLY_FOR: dict[str, tuple[Search, ...]] = {  # elsewhere these would do nothing,
     "early_stopping": ("beam",),
     "rank_cut": ("beam",),
 }
+MARKS = ("start", "first", "end", "end_at_limit", "suppressed", "suppressed_first")
+"""Settings that name special tokens: they belong to a vocabulary and to how a model was trained."""
+
 CONTINUES = ("stop", "sliding_window", "draft", "draft_tokens", "prompt_lookup", "share_prefix", "cache")
 """Settings for models that continue a prompt. Others have no prompt, or end by themselves."""
 

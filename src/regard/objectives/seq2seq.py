@@ -20,11 +20,11 @@ from regard.core.config import Bounds, Fraction, check_bounds
 from regard.data.batching.pairs import Batch, PackedBatch
 from regard.objectives.base import Loss, Model
 from regard.objectives.chunked_cross_entropy import chunked_loss
-from regard.text.specials import PAD
 
 if TYPE_CHECKING:
     from regard.data.batching.captions import ImageBatch  # imports image libraries, which translation does not need
 
+IGNORED = -100  # a target that counts for nothing
 RDrop = Annotated[float, Bounds(0, zero="off", example="5")]
 
 
@@ -51,6 +51,7 @@ class Seq2SeqLoss:
 
     def __call__(self, model: Model, batch: Batch | PackedBatch | ImageBatch) -> Loss:
         targets_N = batch.target_out_BL.flatten()
+        targets_N = targets_N.masked_fill(targets_N == batch.pad, IGNORED)
         if model.training and self.r_drop:
             x_2ND = model.hidden(*batch.twice().inputs).flatten(0, 1).unflatten(0, (2, -1))
             return Loss(chunked_loss(self._with_r_drop, model.head, x_2ND, targets_N), {}, batch.tokens)
@@ -66,11 +67,11 @@ class Seq2SeqLoss:
 
     def _with_r_drop(self, logits_2NV: Tensor, targets_N: Tensor) -> Tensor:
         total = _cross_entropy(logits_2NV.flatten(0, 1), targets_N.repeat(2), self.smoothing) / 2
-        return total + self.r_drop * r_drop_divergence(logits_2NV[0], logits_2NV[1], targets_N != PAD)
+        return total + self.r_drop * r_drop_divergence(logits_2NV[0], logits_2NV[1], targets_N != IGNORED)
 
 
 def _cross_entropy(logits_NV: Tensor, targets_N: Tensor, smoothing: float = 0.0) -> Tensor:
-    return F.cross_entropy(logits_NV.float(), targets_N, ignore_index=PAD, reduction="sum", label_smoothing=smoothing)
+    return F.cross_entropy(logits_NV.float(), targets_N, ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing)
 
 
 def r_drop_divergence(one_NC: Tensor, other_NC: Tensor, counted_N: Tensor) -> Tensor:

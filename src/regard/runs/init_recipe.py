@@ -14,8 +14,9 @@ import torch
 
 from regard.core.config import Typed, format_value
 from regard.core.errors import UserError
+from regard.families import FAMILIES
 from regard.runs.folder import Run, Say
-from regard.runs.pretrained import InitCheckpoint, Settings, settings_of, start_of
+from regard.runs.pretrained import InitCheckpoint, Settings, marks_of, settings_of, start_of
 from regard.runs.recipe import Recipe, Tables, build_recipe, builtin_names, named_tables
 from regard.training.compile import fastest_precision, multiplies_bf16
 from regard.training.config import AUTO
@@ -27,7 +28,7 @@ MAY_BE_OTHER += ("text.vectors", "text.freeze_vectors")  # which they were befor
 
 
 def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | None = None) -> Recipe:
-    """Load a recipe to train; where training starts from a checkpoint, with its model settings and its vocabulary.
+    """Load a recipe to train; where training starts from a checkpoint, with its model settings and special tokens.
 
     Some settings of the model may be changed (dropout, say), those of the vocabulary may not. A run in `folder` that has begun
     keeps them, so the checkpoint it started from may be gone.
@@ -35,7 +36,11 @@ def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | N
     tables = named_tables(name, assignments)
     if not (start := str(tables["task"].get("init_from", ""))):
         return _of_teacher(tables) if tables["objective"].get("name") == "distillation" else build_recipe(tables)
-    settings = _remembered(folder, start) or _told(start).settings
+    begun = _begun(folder, start)
+    settings = settings_of(begun) if begun else _told(start).settings
+    if FAMILIES[settings["model"]["family"]].has("seq2seq"):
+        marks = asdict(begun.recipe.decode) if begun else _told(start).decode
+        tables |= {"decode": marks_of(marks) | tables["decode"]}
     if isinstance(tables["task"]["init_from"], Typed):
         tables |= {section: _still_chosen(section, tables[section], settings[section]) for section in ("text", "model")}
     recipe = build_recipe(tables | {section: settings[section] | tables[section] for section in ("text", "model")})
@@ -101,10 +106,11 @@ def _still_chosen(section: str, table: dict[str, Any], theirs: dict[str, Any]) -
     return {key: value for key, value in table.items() if isinstance(value, Typed) or key in others}
 
 
-def _remembered(folder: Path | None, start: str) -> Settings | None:
+def _begun(folder: Path | None, start: str) -> Run | None:
+    """Return the run in this folder, if it has begun with this checkpoint."""
     if folder is None or not (folder / "recipe.toml").is_file() or (run := Run(folder)).never_saved:
         return None
-    return settings_of(run) if run.recipe.task.init_from == start else None
+    return run if run.recipe.task.init_from == start else None
 
 
 def with_begun_settings(recipe: Recipe, folder: Path) -> Recipe:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.core.config import override
 from regard.core.errors import UserError
+from regard.decode.config import MARKS
 from regard.families import FAMILIES
 from regard.families.base import MASKED_WORDS, Heads
 from regard.interop.huggingface import read_public
@@ -176,7 +177,7 @@ def start_of_run(run: Run) -> InitCheckpoint:
     size = vocabulary_of(run.recipe, tokenizer)
     tensors = model_weights(run, run.weights())
     weights = {_plain(name): tensor for name, tensor in tensors.items() if not name.startswith(LEFT_BEHIND)}
-    return InitCheckpoint(str(run.folder), settings_of(run), size, tokenizer, weights)
+    return InitCheckpoint(str(run.folder), settings_of(run), size, tokenizer, weights, decode=marks_of(asdict(run.recipe.decode)))
 
 
 def _plain(name: str) -> str:
@@ -216,6 +217,11 @@ def settings_of(run: Run) -> Settings:
     model = run.recipe.model
     body = getattr(model, "discriminator", model)  # an ELECTRA is continued with the larger of its networks
     return {"model": asdict(body), "text": asdict(replace(run.recipe.text, vectors="", freeze_vectors=False))}
+
+
+def marks_of(decode: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the special tokens that a [decode] section names, which those who train a model further need too."""
+    return {name: decode[name] for name in MARKS if decode.get(name)}
 
 
 def frozen(model: Trained, task: TaskConfig) -> Trained:

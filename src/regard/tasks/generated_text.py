@@ -20,8 +20,7 @@ from regard.decode.config import DecodeConfig
 from regard.decode.request import SearchRequest, in_batches
 from regard.decode.search import search
 from regard.model.state.protocol import EncodedInput
-from regard.tasks.output_marks import OutputMarks
-from regard.text.specials import EOS
+from regard.tasks.output_marks import OutputMarks, pair_marks
 from regard.text.tokenizer import Stream, Tokenizer
 
 ROOM = 50  # tokens that an output may be longer than what is read (Vaswani et al. 2017, section 6.1)
@@ -78,18 +77,20 @@ def write(
     longest: int = 0,
     sessions: CapturedGraphs | None = None,
 ) -> list[list[GeneratedText]]:
-    """Return what a model writes from each of these inputs, given without their ends, in the order given.
+    """Return what a model writes from each of these inputs, given without their marks, in the order given.
 
     `first` is the number of the first input; `longest` limits outputs in tokens, 0: by what is read.
     """
     found: list[list[GeneratedText]] = [[] for _ in sources]
     device, most = next(model.parameters()).device, model.config.context
-    for batch in in_batches([len(ids) + 1 for ids in sources], decode.batch_tokens):
-        source_BM, lengths_B = pad([np.array([*sources[n], EOS]) for n in batch])
-        limits = [longest or len(sources[n]) + 1 + ROOM for n in batch]
+    marks, vocabulary = pair_marks(tokenizer, decode), model.head.project.weight.shape[0]
+    framed = [[*marks.before_source, *ids, *marks.after_source] for ids in sources]
+    for batch in in_batches([len(ids) for ids in framed], decode.batch_tokens):
+        source_BM, lengths_B = pad([np.array(framed[n]) for n in batch])
+        limits = [longest or len(framed[n]) + ROOM for n in batch]
         limits = [min(limit, most) for limit in limits] if most else limits
         read = model.start(source_BM.to(device), lengths_B.to(device))
-        outputs = find(decode, read, tokenizer, decode.capped(limits), [first + n for n in batch], sessions)
+        outputs = find(decode, read, tokenizer, decode.capped(limits), [first + n for n in batch], sessions, vocabulary)
         for n, output in zip(batch, outputs):
             found[n] = output
     return found

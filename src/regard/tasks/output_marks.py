@@ -13,8 +13,8 @@ from typing import Any
 
 from regard.core.errors import UserError, nearest
 from regard.decode.candidates import NO_TOKEN
-from regard.decode.config import DecodeConfig
-from regard.text.specials import EOS, PAD, SOS, SPECIALS
+from regard.decode.config import MARKS, DecodeConfig
+from regard.text.specials import EOS, OWN_MARKS, PAD, SOS, SPECIALS, PairMarks
 from regard.text.tokenizer import Tokenizer
 
 
@@ -72,6 +72,40 @@ def counted(config: DecodeConfig) -> dict[str, Any]:
 def is_own(tokenizer: Tokenizer) -> bool:
     """Return whether the vocabulary was made here."""
     return all(tokenizer.raw.token_to_id(special) == i for i, special in enumerate(SPECIALS))
+
+
+def pair_marks(tokenizer: Tokenizer, config: DecodeConfig) -> PairMarks:
+    """Return what training puts around sources and targets, as transformers does for its `labels`.
+
+    A target has what the vocabulary's template puts around any text, but for the language: `decode.first` names it where it comes
+    first, `decode.start` where the template has it behind the end (mBART).
+    """
+    marks = OutputMarks.of(config, tokenizer)
+    if is_own(tokenizer):
+        return OWN_MARKS._replace(start=marks.start)
+    if (pad := tokenizer.roles.pad) is None:
+        raise UserError("this vocabulary has no padding token, without which pairs cannot be trained on; start from another.")
+    before, after = _template(tokenizer)
+    if not before and not after and marks.ends:
+        after = marks.ends[:1]
+    written = (*after[:1], marks.start) if len(after) == 2 and after[0] in marks.ends else after
+    if not written:
+        raise UserError("this vocabulary has no token that ends a text; name one in decode.end.")
+    return PairMarks(pad, marks.start, before, after, marks.first or before, written)
+
+
+def _template(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the ids that the vocabulary's own template puts before and after a text."""
+    if tokenizer.raw.post_processor is None:
+        return (), ()
+    framed, plain = (tokenizer.raw.encode("a", add_special_tokens=add).ids for add in (True, False))
+    begin = next((n for n in range(len(framed)) if framed[n : n + len(plain)] == plain), 0)
+    return tuple(framed[:begin]), tuple(framed[begin + len(plain) :])
+
+
+def greedy_as(config: DecodeConfig, maximum_length: int = 0) -> DecodeConfig:
+    """Return a greedy search with the special tokens of these settings, for reports."""
+    return DecodeConfig(search="greedy", maximum_length=maximum_length, **{name: getattr(config, name) for name in MARKS})
 
 
 def frame_sources(tokenizer: Tokenizer, texts: Sequence[str], marks: OutputMarks) -> list[list[int]]:

@@ -27,6 +27,33 @@ class Roles(NamedTuple):
     sep: int | None = None  # ends each of two sentences (BERT)
 
 
+class PairMarks(NamedTuple):
+    """The ids around what a model reads and writes in training; the defaults are those of a vocabulary made here.
+
+    What is written is read shifted: after `start`, and without its last id.
+    """
+
+    pad: int = PAD  # fills up short rows, and is never predicted
+    start: int = SOS
+    before_source: tuple[int, ...] = ()
+    after_source: tuple[int, ...] = (EOS,)
+    before_target: tuple[int, ...] = ()
+    after_target: tuple[int, ...] = (EOS,)
+
+    @property
+    def around_source(self) -> int:
+        """Return how many ids are added to a source."""
+        return len(self.before_source) + len(self.after_source)
+
+    @property
+    def around_target(self) -> int:
+        """Return how many ids are added to a target."""
+        return len(self.before_target) + len(self.after_target)
+
+
+OWN_MARKS = PairMarks()
+
+
 # What vocabularies call each part, ours first; of several that are there, the first is meant. GPT-2 has one piece that
 # ends a document and, being the end of the one before, starts the next.
 NAMES: dict[str, tuple[str, ...]] = {

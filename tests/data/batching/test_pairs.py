@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,13 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.core.errors import UserError
-from regard.data.batching.pairs import Batch, EncodedPairs, PairBatches, Ragged, check_marks, cuts, encode_pairs, make_batch, pad
+from regard.data.batching.pairs import Batch, EncodedPairs, PairBatches, Ragged, cuts, encode_pairs, make_batch, pad
 from regard.data.sources import Pair
-from regard.interop.sentencepiece import read_public_tokenizer
-from regard.text.specials import EOS, PAD, SOS, UNK
-from regard.text.tokenizer import train_tokenizer
-from tests.interop.sentencepiece_files import t5_folder
+from regard.text.specials import EOS, PAD, SOS, UNK, PairMarks
 
 WORDS = {"a": 4, "b": 5, "c": 6, "d": 7}
 
@@ -204,8 +199,24 @@ def test_a_batch_moves_whole() -> None:
     assert moved.tokens == batch.tokens
 
 
-def test_a_vocabulary_with_other_marks_is_refused(tmp_path: Path) -> None:
-    """Batches are made with the ids of our own vocabularies; T5's would be read as other tokens."""
-    check_marks(train_tokenizer("word", ["a b"], 10), "task.init_from=run")
-    with pytest.raises(UserError, match=r"task.init_from=t5: its vocabulary has the pad, start and end tokens 0, None and 1"):
-        check_marks(read_public_tokenizer(t5_folder(tmp_path / "t5")), "task.init_from=t5")
+@pytest.mark.parametrize("packed", [False, True])
+def test_marks_of_a_public_vocabulary_are_around_both_sides(packed: bool) -> None:
+    """BART's way: <s> (0) and </s> (2) around each text, padding is 1, and what is written comes after </s>."""
+    marks = PairMarks(pad=1, start=2, before_source=(0,), after_source=(2,), before_target=(0,), after_target=(2, 9))
+    data = EncodedPairs(Ragged([[4, 5], []]), Ragged([[6], [7, 8]]), marks=marks)
+    source = PairBatches(data, 100, 0, packed)
+    batch, rows = source.batch(np.array([0, 1]), 0), np.array([0, 1])
+    target_in, target_out = [2, 0, 6, 2], [0, 6, 2, 9]
+    assert source.count(rows) == batch.tokens == 9
+    assert batch.pad == 1
+    assert batch.twice().pad == 1
+    if packed:
+        assert batch.source_BM[0, :6].tolist() == [0, 4, 5, 2, 0, 2]
+        assert set(batch.source_BM[0, 6:].tolist()) <= {1}
+        assert batch.target_in_BL[0, :9].tolist() == [*target_in, 2, 0, 7, 8, 2]
+        assert batch.target_out_BL[0, :9].tolist() == [*target_out, 0, 7, 8, 2, 9]
+    else:
+        assert batch.source_BM.tolist() == [[0, 4, 5, 2], [0, 2, 1, 1]]
+        assert batch.target_in_BL.tolist() == [[*target_in, 1], [2, 0, 7, 8, 2]]
+        assert batch.target_out_BL.tolist() == [[*target_out, 1], [0, 7, 8, 2, 9]]
+    assert data.longest().tolist() == [4, 5]

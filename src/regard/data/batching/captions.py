@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from regard.core.packing import to_device
-from regard.data.batching.pairs import Encode, Ragged, append_eos, digest, pad_rows, plan_by_length, prepend_sos, rows_by_length
+from regard.data.batching.pairs import Encode, Ragged, digest, frame, pad_rows, plan_by_length, rows_by_length
 from regard.data.sources.captions import CaptionedImages
+from regard.text.specials import EOS, PAD, SOS
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class ImageBatch:
     target_in_BL: Tensor
     target_out_BL: Tensor
     tokens: int  # words to predict, <eos> included; known to the host
+    pad: int = PAD
 
     to = to_device
 
@@ -81,8 +83,8 @@ def encode_captions(data: CaptionedImages, encode: Encode, maximum: int | None =
 
 
 def make_batch(data: EncodedCaptions, rows: np.ndarray) -> ImageBatch:
-    target_in_BL, _ = pad_rows(*prepend_sos(*data.words.take(rows)))
-    target_out_BL, _ = pad_rows(*append_eos(*data.words.take(rows)))
+    target_in_BL, _ = pad_rows(*frame(*data.words.take(rows), (SOS,), ()))
+    target_out_BL, _ = pad_rows(*frame(*data.words.take(rows), (), (EOS,)))
     image_BYXC = torch.from_numpy(data.images_NYXC[data.owner[rows]])
     return ImageBatch(image_BYXC, target_in_BL, target_out_BL, int(data.words.lengths[rows].sum()) + len(rows))
 

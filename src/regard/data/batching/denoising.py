@@ -16,6 +16,7 @@ import numpy as np
 from regard.data.batching.masked import Passages
 from regard.data.batching.noise import Noise, Noised
 from regard.data.batching.pairs import Batch, EncodedPairs, PackedBatch, Ragged, make_batch, pack_batch
+from regard.text.specials import OWN_MARKS, PairMarks
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class NoisedPassages:
     tokens: int  # of a batch, on its longer side, padding counted
     noise: Noise
     packed: bool = False
+    marks: PairMarks = OWN_MARKS  # around what is read and what is written
     fixed_shapes = False
 
     def plan(self, epoch: int) -> list[np.ndarray]:
@@ -34,7 +36,8 @@ class NoisedPassages:
     def count(self, rows: np.ndarray) -> int:
         """Return the number of target tokens, ends counted."""
         lengths_N = self.passages.lengths(rows)
-        return sum(self.noise.target_length(int(length), int(row)) + 1 for length, row in zip(lengths_N, rows))
+        ends = len(rows) * self.marks.around_target
+        return ends + sum(self.noise.target_length(int(length), int(row)) for length, row in zip(lengths_N, rows))
 
     def pairs(self, rows: np.ndarray) -> Iterator[Noised]:
         """Yield the passages of these numbers, noised."""
@@ -45,7 +48,8 @@ class NoisedPassages:
 
     def batch(self, rows: np.ndarray, epoch: int) -> Batch | PackedBatch:
         pairs = list(self.pairs(rows))
-        data = EncodedPairs(Ragged([pair.input.tolist() for pair in pairs]), Ragged([pair.target.tolist() for pair in pairs]))
+        sources, targets = ([ids.tolist() for ids in side] for side in zip(*pairs))
+        data = EncodedPairs(Ragged(sources), Ragged(targets), marks=self.marks)
         return (pack_batch if self.packed else make_batch)(data, np.arange(len(rows)))
 
     def in_order(self) -> Iterator[Batch | PackedBatch]:

@@ -35,7 +35,7 @@ class Mixture:
         source, target = first.source, first.target
         for other in others:
             source, target = source + other.source, target + other.target
-        return PairBatches(EncodedPairs(source, target), self.tokens, self.seed, self.packed)
+        return PairBatches(EncodedPairs(source, target, marks=first.marks), self.tokens, self.seed, self.packed)
 
     @cached_property
     def _sizes(self) -> list[int]:

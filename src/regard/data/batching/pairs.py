@@ -8,6 +8,8 @@
 5. encode words as numbers, unknown ones as <unk>   `encode_pairs`, once, before the first batch
 6. keep the lengths                                 `Batch`
 
+Of a public vocabulary, `EncodedPairs.marks` names the ids that stand for <eos>, <sos> and <pad>, and others around a text.
+
 `ExchangeBatches` are of contexts and replies, for contrastive learning: each context's own reply against all others of the batch.
 Contexts of like length share a batch; replies come as they come, or their length would give nothing away where it should.
 
@@ -26,12 +28,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.core.errors import UserError
 from regard.core.packing import Packing, count_fillers, fill_up, to_device
 from regard.core.rng import generator
 from regard.data.sources import Pair
-from regard.text.specials import EOS, PAD, SOS
-from regard.text.tokenizer import Tokenizer
+from regard.text.specials import OWN_MARKS, PAD, PairMarks
 
 Encode = Callable[[Sequence[str]], list[list[int]]]
 
@@ -81,9 +81,15 @@ class EncodedPairs:
     source: Ragged
     target: Ragged
     dropped: int = 0  # pairs left out because a side was too long
+    marks: PairMarks = OWN_MARKS  # that batches put around both sides
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def longest(self) -> np.ndarray:
+        """Return the length of each pair's longer side, its marks counted."""
+        marks = self.marks
+        return np.maximum(self.source.lengths + marks.around_source, self.target.lengths + marks.around_target)
 
     def digest(self) -> str:
         parts = (part for side in (self.source, self.target) for part in (side.offsets, side.flat))
@@ -98,6 +104,7 @@ class Batch:
     target_out_BL: Tensor
     target_lengths_B: Tensor
     tokens: int  # target words to predict, <eos> included; known to the host
+    pad: int = PAD  # fills up short rows, and is not predicted
 
     to = to_device
 
@@ -110,7 +117,7 @@ class Batch:
             torch.cat([part, part])
             for part in (self.source_BM, self.source_lengths_B, self.target_in_BL, self.target_out_BL, self.target_lengths_B)
         )
-        return Batch(source, lengths, target_in, target_out, target_lengths, 2 * self.tokens)
+        return Batch(source, lengths, target_in, target_out, target_lengths, 2 * self.tokens, self.pad)
 
 
 @dataclass(frozen=True)
@@ -123,6 +130,7 @@ class PackedBatch:
     target_out_BL: Tensor
     target: Packing
     tokens: int
+    pad: int = PAD
 
     to = to_device
 
@@ -132,17 +140,7 @@ class PackedBatch:
 
     def twice(self) -> PackedBatch:
         source, target_in, target_out = (torch.cat([p, p], 1) for p in (self.source_BM, self.target_in_BL, self.target_out_BL))
-        return PackedBatch(source, self.source.twice(), target_in, target_out, self.target.twice(), 2 * self.tokens)
-
-
-def check_marks(tokenizer: Tokenizer, origin: str) -> None:
-    """Refuse a vocabulary from elsewhere whose pad, start and end tokens have other ids than those that batches are made with."""
-    roles = tokenizer.roles
-    if (roles.pad, roles.sos, roles.eos) != (PAD, SOS, EOS):
-        raise UserError(
-            f"{origin}: its vocabulary has the pad, start and end tokens {roles.pad}, {roles.sos} and {roles.eos}, and pairs can "
-            f"be trained on with {PAD}, {SOS} and {EOS} alone, as runs of 'regard train' have them; start from such a run."
-        )
+        return PackedBatch(source, self.source.twice(), target_in, target_out, self.target.twice(), 2 * self.tokens, self.pad)
 
 
 @dataclass(frozen=True)
@@ -157,11 +155,10 @@ class PairBatches:
 
     def plan(self, epoch: int) -> list[np.ndarray]:
         """Plan the batches of an epoch (step 1): arrays of pair numbers, each at most `tokens` tokens wide on its longer side."""
-        longest = np.maximum(self.data.source.lengths, self.data.target.lengths) + 1
-        return plan_by_length(longest, self.tokens, self.seed, epoch, self.data.source.lengths)
+        return plan_by_length(self.data.longest(), self.tokens, self.seed, epoch, self.data.source.lengths)
 
     def count(self, rows: np.ndarray) -> int:
-        return int(self.data.target.lengths[rows].sum()) + len(rows)
+        return int(self.data.target.lengths[rows].sum()) + len(rows) * self.data.marks.around_target
 
     def batch(self, rows: np.ndarray, epoch: int) -> Batch | PackedBatch:
         return pack_batch(self.data, rows) if self.packed else make_batch(self.data, rows)
@@ -246,42 +243,56 @@ def cuts(lengths: np.ndarray, tokens: int) -> list[tuple[int, int]]:
 
 def make_batch(data: EncodedPairs, rows: np.ndarray) -> Batch:
     """Make a padded batch of these pairs (steps 2, 3, 4 and 6)."""
-    source_BM, source_lengths_B = pad_rows(*append_eos(*data.source.take(rows)))
-    target_in_BL, target_lengths_B = pad_rows(*prepend_sos(*data.target.take(rows)))
-    target_out_BL, _ = pad_rows(*append_eos(*data.target.take(rows)))
-    tokens = int(data.target.lengths[rows].sum()) + len(rows)
-    return Batch(source_BM, source_lengths_B, target_in_BL, target_out_BL, target_lengths_B, tokens)
+    marks = data.marks
+    source, target_in, target_out = _framed(data, rows)
+    source_BM, source_lengths_B = pad_rows(*source, marks.pad)
+    target_in_BL, target_lengths_B = pad_rows(*target_in, marks.pad)
+    target_out_BL, _ = pad_rows(*target_out, marks.pad)
+    return Batch(
+        source_BM, source_lengths_B, target_in_BL, target_out_BL, target_lengths_B, int(target_lengths_B.sum()), marks.pad
+    )
 
 
 def pack_batch(data: EncodedPairs, rows: np.ndarray) -> PackedBatch:
     """Make a packed batch of these pairs (steps 2, 3 and 6); filler has a source to attend to, and no target."""
-    source, source_lengths = append_eos(*data.source.take(rows))
-    target_in, target_lengths = prepend_sos(*data.target.take(rows))
-    target_out, _ = append_eos(*data.target.take(rows))
+    pad = data.marks.pad
+    (source, source_lengths), (target_in, target_lengths), (target_out, _) = _framed(data, rows)
     pieces = max(count_fillers(source_lengths), count_fillers(target_lengths))
     sources, targets = Packing.filled(source_lengths, pieces), Packing.filled(target_lengths, pieces)
-    source_BM = fill_up(source, sources.tokens, PAD)[None]
-    target_in_BL, target_out_BL = (fill_up(part, targets.tokens, PAD)[None] for part in (target_in, target_out))
-    return PackedBatch(source_BM, sources, target_in_BL, target_out_BL, targets, len(target_out))
+    source_BM = fill_up(source, sources.tokens, pad)[None]
+    target_in_BL, target_out_BL = (fill_up(part, targets.tokens, pad)[None] for part in (target_in, target_out))
+    return PackedBatch(source_BM, sources, target_in_BL, target_out_BL, targets, len(target_out), pad)
 
 
-def append_eos(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Append <eos> to each of several sequences laid end to end; return them and their new lengths."""
-    made = np.full(len(flat) + len(lengths), EOS, np.int64)
-    made[np.arange(len(flat)) + np.repeat(np.arange(len(lengths)), lengths)] = flat
-    return made, lengths + 1
+def _framed(data: EncodedPairs, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return sources, target inputs and target outputs of these pairs with their marks (steps 2 and 3), each end to end."""
+    marks, target = data.marks, data.target.take(rows)
+    return [
+        frame(*data.source.take(rows), marks.before_source, marks.after_source),
+        frame(*target, (marks.start, *marks.before_target), marks.after_target[:-1]),
+        frame(*target, marks.before_target, marks.after_target),
+    ]
 
 
-def prepend_sos(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Prepend <sos> to each of several sequences laid end to end; return them and their new lengths."""
-    made = np.full(len(flat) + len(lengths), SOS, np.int64)
-    made[np.arange(len(flat)) + np.repeat(np.arange(len(lengths)), lengths) + 1] = flat
-    return made, lengths + 1
+def frame(
+    flat: np.ndarray, lengths: np.ndarray, before: tuple[int, ...], after: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Put these ids before and after each of several sequences laid end to end; return them and their new lengths."""
+    longer, count = lengths + len(before) + len(after), len(lengths)
+    made = np.empty(int(longer.sum()), np.int64)
+    ends = np.cumsum(longer)
+    starts = ends - longer
+    for n, mark in enumerate(before):
+        made[starts + n] = mark
+    for n, mark in enumerate(after):
+        made[ends - len(after) + n] = mark
+    made[np.arange(len(flat)) + np.repeat(np.arange(count) * (len(before) + len(after)) + len(before), lengths)] = flat
+    return made, longer
 
 
-def pad_rows(flat: np.ndarray, lengths: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Pad sequences laid end to end with <pad> to the longest of them (step 4); return ids_BL and lengths_B."""
-    made = np.full((len(lengths), lengths.max()), PAD, np.int64)
+def pad_rows(flat: np.ndarray, lengths: np.ndarray, pad: int = PAD) -> tuple[Tensor, Tensor]:
+    """Pad sequences laid end to end with `pad` to the longest of them (step 4); return ids_BL and lengths_B."""
+    made = np.full((len(lengths), lengths.max()), pad, np.int64)
     made[np.arange(made.shape[1]) < lengths[:, None]] = flat
     return torch.from_numpy(made), torch.from_numpy(lengths)
 

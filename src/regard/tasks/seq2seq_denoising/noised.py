@@ -19,7 +19,8 @@ from regard.runs.load import window_of
 from regard.runs.prepared import losses_of, mean_losses, perplexity
 from regard.runs.recipe import Recipe
 from regard.tasks.corpus import Text
-from regard.text.specials import EOS, SOS
+from regard.tasks.output_marks import pair_marks
+from regard.text.specials import EOS, SOS, PairMarks
 from regard.text.tokenizer import Tokenizer
 
 SCORED = 0  # the seed of noise that is always the same
@@ -42,12 +43,17 @@ class DenoisingScores:
         return asdict(self)
 
 
+def room_of(recipe: Recipe, marks: PairMarks) -> int:
+    """Return the tokens of the window with one mark of those around a passage."""
+    return window_of(recipe) + 1 - max(marks.around_source, marks.around_target)
+
+
 def noise_of(recipe: Recipe, tokenizer: Tokenizer, seed: int) -> Noise:
     """Return the noise of a recipe; refused if the vocabulary lacks tokens for it."""
     objective = recipe.objective
     ids = NoiseIds.of(tokenizer)
     noise = Noise(parse_noise(objective.noise), objective.noise_rate, objective.mean_span, ids, seed)
-    noise.check(window_of(recipe))
+    noise.check(room_of(recipe, pair_marks(tokenizer, recipe.decode)))
     if "permutation" in noise.kinds and not ids.ends_sentence.any():
         raise UserError(
             "objective.noise=permutation shuffles sentences, but no piece of this vocabulary ends one (with . ! or ?); choose "
@@ -57,11 +63,11 @@ def noise_of(recipe: Recipe, tokenizer: Tokenizer, seed: int) -> Noise:
 
 
 def noised(recipe: Recipe, tokenizer: Tokenizer, text: Text, seed: int, *, packed: bool = False) -> NoisedPassages:
-    noise = noise_of(recipe, tokenizer, seed)
+    noise, marks = noise_of(recipe, tokenizer, seed), pair_marks(tokenizer, recipe.decode)
     starts = text.starts if recipe.data.document_mask else np.zeros(1, np.int64)
-    window = noise.passage_length(window_of(recipe)) + AROUND
+    window = noise.passage_length(room_of(recipe, marks)) + AROUND
     passages = Passages(text.ids, starts, window, SpecialTokens(SOS, EOS, EOS), seed)
-    return NoisedPassages(passages, recipe.train.tokens_per_batch, noise, packed)
+    return NoisedPassages(passages, recipe.train.tokens_per_batch, noise, packed, marks)
 
 
 def score(model: nn.Module, objective: Objective, batches: Iterable[Any], noise: str) -> DenoisingScores:

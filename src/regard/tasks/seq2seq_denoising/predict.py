@@ -33,6 +33,7 @@ from regard.tasks.corpus import Text
 from regard.tasks.generated_text import NOTHING, GeneratedText, tell, write
 from regard.tasks.masked_lm.masking import MaskedTest, masked_test_texts
 from regard.tasks.notices import LONGEST_SOURCE
+from regard.tasks.output_marks import pair_marks
 from regard.tasks.predictor import open_model
 from regard.tasks.seq2seq_denoising.noised import SCORED, DenoisingScores, noised, score
 from regard.tasks.translation.predict import Tokenizers, Translator
@@ -97,10 +98,8 @@ class Restorer:
             reader, typed = self._typed(text)
             ids = reader.encode(typed)
         most = self.model.config.context or LONGEST_SOURCE
-        if len(ids) >= most:
-            raise UserError(
-                f"{text[:40]!r} is {len(ids) + 1:,} tokens long, its end counted, and {most:,} can be read; split it."
-            )
+        if (length := len(ids) + pair_marks(self.tokenizer, self.recipe.decode).around_source) > most:
+            raise UserError(f"{text[:40]!r} is {length:,} tokens long, its end counted, and {most:,} can be read; split it.")
         return ids
 
     def _typed(self, text: str) -> tuple[Tokenizer, str]:

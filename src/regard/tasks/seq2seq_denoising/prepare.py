@@ -17,8 +17,6 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.denoising import NoisedPassages
-from regard.data.batching.pairs import check_marks
-from regard.decode.config import DecodeConfig
 from regard.families import count_model, family_of
 from regard.families.base import Sizes
 from regard.families.flops import Part
@@ -30,7 +28,8 @@ from regard.runs.recipe import Recipe
 from regard.tasks.corpus import RunningText, Text, read_running
 from regard.tasks.generated_text import write
 from regard.tasks.masked_lm.prepare import read_test
-from regard.tasks.seq2seq_denoising.noised import SCORED, noise_of, noised
+from regard.tasks.output_marks import greedy_as, pair_marks
+from regard.tasks.seq2seq_denoising.noised import SCORED, noise_of, noised, room_of
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Validation
 
@@ -60,7 +59,7 @@ class Corrupted(RunningText):
     def report(self, model: nn.Module, measured: Measured) -> Validation:
         """Report the loss, and the first few passages with what the model writes."""
         pairs = list(measured.found.pairs(measured.found.plan(0)[0][:SAMPLES]))
-        greedy = DecodeConfig(search="greedy", maximum_length=128)
+        greedy = greedy_as(self.recipe.decode, maximum_length=128)
         outputs = write(model, self.tokenizer, greedy, [pair.input.tolist() for pair in pairs])
         lines = [
             f"{self._spelt(pair.input.tolist())}\n  target     {self._spelt(pair.target.tolist())}\n"
@@ -77,7 +76,8 @@ class Corrupted(RunningText):
     def example(self) -> tuple[Part, int]:
         """A full passage and its target."""
         window, noise = window_of(self.recipe), noise_of(self.recipe, self.tokenizer, SCORED)
-        written = noise.target_length(noise.passage_length(window), 0) + 1
+        marks = pair_marks(self.tokenizer, self.recipe.decode)
+        written = noise.target_length(noise.passage_length(room_of(self.recipe, marks)), 0) + marks.around_target
         size = self.vocabulary_size
         return count_model(self.recipe.model, written, window, vocabulary=size, target_vocabulary=size), written
 
@@ -87,7 +87,6 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Corrupted:
     window_of(recipe)
     test = read_test(recipe) if recipe.data.test else None
     running = read_running(recipe, folder, say, ended=False, complete=lambda made: made.with_mask().with_sentinels())
-    check_marks(running.tokenizer, f"task.init_from={recipe.task.init_from}")
     for split, text in (("train", running.train), ("valid", running.valid)):
         _must_be_enough(recipe, running.tokenizer, split, text)
     return Corrupted.of(recipe, running, test)

@@ -19,6 +19,7 @@ from regard.metrics.text_to_text import AnyScores, score_texts
 from regard.runs.folder import Run
 from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import NOTHING, GeneratedText, tell, write
+from regard.tasks.output_marks import pair_marks
 from regard.tasks.predictor import EvaluationResult, open_model
 from regard.tasks.text_to_text.reader import encode_inputs, typed_with_prefix
 from regard.tasks.translation.predict import Tokenizers, Translator
@@ -76,7 +77,8 @@ class TextWriter:
         """
         rows = [row for row, text in enumerate(texts) if text.strip()]
         typed = [typed_with_prefix(self.recipe.data.prefixes, texts[row]) for row in rows]
-        sources, cut = encode_inputs(self.tokenizer, typed, room_of(self.recipe))
+        marks = pair_marks(self.tokenizer, self.decode)
+        sources, cut = encode_inputs(self.tokenizer, typed, room_of(self.recipe) - marks.around_source)
         if cut:
             print_stderr(f"{cut:,} of {len(typed):,} texts have more than {room_of(self.recipe):,} tokens, and were cut")
         results: list[list[GeneratedText]] = [[NOTHING] for _ in texts]
@@ -122,5 +124,5 @@ class TextWriter:
 
 
 def room_of(recipe: Recipe) -> int:
-    """Return the most tokens that are read, the end counted: learned positions end."""
+    """Return the most tokens that are read, their marks counted: learned positions end."""
     return min(recipe.data.maximum_input, recipe.model.context or recipe.data.maximum_input)

@@ -15,10 +15,9 @@ from torch import nn
 
 from regard.core.errors import UserError
 from regard.data.batching.mixture import Mixture
-from regard.data.batching.pairs import EncodedPairs, Ragged, check_marks, cuts, make_batch
+from regard.data.batching.pairs import EncodedPairs, Ragged, cuts, make_batch
 from regard.data.config import describe_valid_fraction, split_valid
 from regard.data.sources.text_pairs import TextPair, describe_columns
-from regard.decode.config import DecodeConfig
 from regard.families import build_model, count_model
 from regard.families.flops import Part
 from regard.metrics.text_to_text import METRIC, score_texts
@@ -27,8 +26,10 @@ from regard.runs.prepared import Measured, Prepared, warn_of_overlap, with_perpl
 from regard.runs.pretrained import start_to_train, vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import shown
+from regard.tasks.output_marks import greedy_as, pair_marks
 from regard.tasks.text_to_text.predict import TextWriter, room_of
 from regard.tasks.text_to_text.reader import encode_inputs, read_files
+from regard.text.specials import PairMarks
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Validation
 
@@ -60,13 +61,13 @@ class TextToText(Prepared):
         return Mixture(self.train, recipe.data.weights, recipe.train.tokens_per_batch, recipe.train.seed, packed)
 
     def valid_batches(self) -> list[Any]:
-        longest = np.maximum(self.valid.source.lengths, self.valid.target.lengths) + 1
+        longest = self.valid.longest()
         order = np.argsort(longest, kind="stable")
         return [make_batch(self.valid, order[a:b]) for a, b in cuts(longest[order], self.recipe.train.tokens_per_batch)]
 
     def report(self, model: nn.Module, measured: Measured) -> Validation:
         """Report the loss, the score of greedy outputs, and a few of them."""
-        writer = TextWriter(model, self.tokenizer, self.recipe, DecodeConfig(search="greedy"))
+        writer = TextWriter(model, self.tokenizer, self.recipe, greedy_as(self.recipe.decode))
         outputs = writer([pair.input for pair in self.written])
         scores = score_texts(outputs, [pair.targets for pair in self.written], self.recipe.data.answers).as_dict()
         lines = [
@@ -77,9 +78,9 @@ class TextToText(Prepared):
 
     def example(self) -> tuple[Part, int]:
         """A pair of average lengths."""
-        pairs, size = sum(map(len, self.train)), self.vocabulary_size
-        source = round(sum(p.source.flat.size for p in self.train) / pairs) + 1
-        target = round(sum(p.target.flat.size for p in self.train) / pairs) + 1
+        pairs, size, marks = sum(map(len, self.train)), self.vocabulary_size, self.valid.marks
+        source = round(sum(p.source.flat.size for p in self.train) / pairs) + marks.around_source
+        target = round(sum(p.target.flat.size for p in self.train) / pairs) + marks.around_target
         return count_model(self.recipe.model, target, source, vocabulary=size, target_vocabulary=size), target
 
     def amounts(self) -> dict[str, str]:
@@ -112,26 +113,26 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> TextToText:
     warn_of_overlap((pair.input for pairs in train for pair in pairs), [pair.input for pair in test], "inputs", say)
     start = start_to_train(recipe, folder)
     tokenizer = vocabulary(recipe, folder, start, lambda: _texts(train))
-    check_marks(tokenizer, f"task.init_from={recipe.task.init_from}")
+    marks = pair_marks(tokenizer, recipe.decode)
     say(f"text: {recipe.text.tokenizer}, {len(tokenizer):,} tokens in the vocabulary")
-    encoded = [training_pairs(recipe, tokenizer, where, pairs, say) for where, pairs in zip(recipe.data.train, train)]
+    encoded = [training_pairs(recipe, tokenizer, marks, where, pairs, say) for where, pairs in zip(recipe.data.train, train)]
     if recipe.data.weights:
         mixture = Mixture(encoded, recipe.data.weights, recipe.train.tokens_per_batch, recipe.train.seed)
         told = ", ".join(f"{share:,} of {where}" for where, share in zip(recipe.data.train, mixture.shares))
         say(f"mixed: batches of an epoch: {told}")
     held = [pair for pairs in valid for pair in pairs]
-    sources, cut = encode_inputs(tokenizer, [pair.input for pair in held], room_of(recipe))
+    sources, cut = encode_inputs(tokenizer, [pair.input for pair in held], room_of(recipe) - marks.around_source)
     if cut:
         say(f"valid: {cut:,} of {len(held):,} inputs are cut to data.maximum_input={room_of(recipe):,} tokens")
     targets = tokenizer.encode_batch([pair.targets[0] for pair in held])
-    must_fit(recipe, targets)
+    must_fit(recipe, targets, marks)
     few = WRITTEN // len(valid)
     return TextToText(
         recipe=recipe,
         tokenizer=tokenizer,
         start=start,
         train=encoded,
-        valid=EncodedPairs(Ragged(sources), Ragged(targets)),
+        valid=EncodedPairs(Ragged(sources), Ragged(targets), marks=marks),
         written=[pair for pairs in valid for pair in pairs[:few]],
         test=test,
     )
@@ -150,24 +151,26 @@ def _texts(train: Sequence[Sequence[TextPair]]) -> list[str]:
     return [text for pairs in train for pair in pairs for text in (pair.input, pair.targets[0])]
 
 
-def training_pairs(recipe: Recipe, tokenizer: Tokenizer, where: str, pairs: Sequence[TextPair], say: Say) -> EncodedPairs:
+def training_pairs(
+    recipe: Recipe, tokenizer: Tokenizer, marks: PairMarks, where: str, pairs: Sequence[TextPair], say: Say
+) -> EncodedPairs:
     """Return the pairs of a file to train on: inputs are cut, pairs with a longer target are left out, and both are counted."""
     room, most = room_of(recipe), recipe.data.maximum_target
-    sources, cut = encode_inputs(tokenizer, [pair.input for pair in pairs], room)
+    sources, cut = encode_inputs(tokenizer, [pair.input for pair in pairs], room - marks.around_source)
     targets = tokenizer.encode_batch([pair.targets[0] for pair in pairs])
-    kept = [n for n, ids in enumerate(targets) if len(ids) < most]
+    kept = [n for n, ids in enumerate(targets) if len(ids) + marks.around_target <= most]
     if not kept:
         raise UserError(f"{where}: all {len(pairs):,} targets are longer than data.maximum_target={most:,} tokens; raise it.")
     if cut:
         say(f"train: {cut:,} of {len(pairs):,} inputs of {where} are cut to data.maximum_input={room:,} tokens")
     if dropped := len(pairs) - len(kept):
         say(f"train: {dropped:,} of {len(pairs):,} targets of {where} are longer than data.maximum_target={most:,}: left out")
-    return EncodedPairs(Ragged([sources[n] for n in kept]), Ragged([targets[n] for n in kept]), dropped)
+    return EncodedPairs(Ragged([sources[n] for n in kept]), Ragged([targets[n] for n in kept]), dropped, marks)
 
 
-def must_fit(recipe: Recipe, targets: Sequence[Sequence[int]]) -> None:
+def must_fit(recipe: Recipe, targets: Sequence[Sequence[int]], marks: PairMarks) -> None:
     """Refuse validation targets that a model with learned positions cannot be scored on."""
-    most, room = max(map(len, targets)) + 1, recipe.model.context
+    most, room = max(map(len, targets)) + marks.around_target, recipe.model.context
     if room is not None and most > room:
         raise UserError(
             f"data.valid: a target has {most:,} tokens, its end counted, but model.position=learned has "

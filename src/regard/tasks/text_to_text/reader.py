@@ -69,6 +69,6 @@ def typed_with_prefix(prefixes: Sequence[str], text: str) -> str:
 
 
 def encode_inputs(tokenizer: Tokenizer, texts: Sequence[str], room: int) -> Cut:
-    """Return the ids of inputs, the end not counted, cut to `room` tokens with it."""
+    """Return the ids of inputs, cut to `room` tokens."""
     rows = tokenizer.encode_batch(list(texts))
-    return Cut([ids[: room - 1] for ids in rows], sum(len(ids) >= room for ids in rows))
+    return Cut([ids[:room] for ids in rows], sum(len(ids) > room for ids in rows))
