@@ -23,6 +23,8 @@ MISTYPED = [
     ([TEXT, "--show", "heads", "--head", "1"], "--head is not for --show heads", "--target"),
     ([TEXT, "--show", "heads", "--layer", "1"], "--layer is not for --show heads"),
     ([TEXT, "--show", "positions"], "the text 'the cat", "is not for --show positions, which takes no text"),
+    ([TEXT, "--show", "bias"], "the text 'the cat", "is not for --show bias, which takes no text"),
+    (["--show", "bias"], "this model adds no bias by distance to its scores", "model.position=relative"),
     ([TEXT, "--show", "heads", "--words"], "--words is not for --show heads"),
     ([TEXT, "--show", "heads", "--part", "cross"], "--part is not for --show heads"),
     ([TEXT, "--show", "weights", "--data", "x.conllu"], "--data is not for --show weights"),

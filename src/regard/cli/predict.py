@@ -195,7 +195,7 @@ def import_(
         bool, typer.Option("--check", help="refuse a model whose outputs differ from transformers by more than 0.001")
     ] = False,
 ) -> None:
-    """Make a run of a public checkpoint (GPT, LLaMA, T5, BART, Marian or BERT).
+    """Make a run of a public checkpoint, such as GPT, T5 or BERT.
 
     GPT-1, GPT-2, LLaMA, Mistral, Qwen2, Qwen3, T5, mT5, BART, mBART, Marian, BERT, RoBERTa, CamemBERT, DistilBERT and ELECTRA.
     """

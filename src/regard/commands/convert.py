@@ -101,8 +101,8 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
     family, task = recipe.model.family, TASKS[recipe.task.name]
     if family not in task.exports:
         raise UserError(
-            f"{folder} is a {family} for task {task.name}, which --to {kind} cannot write; it writes GPT and LLaMA language "
-            "models, T5, BART and Marian translators, and BERT and its relatives for any task."
+            f"{folder} is a {family} for task {task.name}, which --to {kind} cannot write; for this task it writes "
+            f"{', '.join(task.exports)}."
         )
     if kind == "peft":
         _export_adapter(run, to, say)
@@ -152,7 +152,7 @@ def _export_adapter(run: Run, to: Path, say: Say) -> None:
 def _generation(recipe: Recipe, start: InitCheckpoint) -> dict[str, Any]:
     """Return what generation_config.json says of the run's search."""
     family = family_of(recipe.model)
-    if not family.has_any("causal_lm", "seq2seq") or recipe.task.name not in ("language_model", "translation"):
+    if not family.has_any("causal_lm", "seq2seq"):
         return {}
     return write_generation(recipe.decode, start.tokenizer, reads_a_source=family.has("seq2seq"))
 

@@ -121,7 +121,7 @@ def _explained(target: str, settings: Sequence[str]) -> _Explained:
         recipe = load_recipe(target, settings)
         tree = model_tree(recipe)
     about = recipe.recipe
-    continues = recipe.task.name == "language_model" and family_of(recipe.model).has("blocks")
+    continues = TASKS[recipe.task.name].continues and family_of(recipe.model).has("blocks")
     decode = recipe.decode if continues else None
     return _Explained(about.title or about.name, about.paper, Footprint(recipe.model, tree, typical(recipe)), decode)
 

@@ -17,6 +17,7 @@ from regard.core.terminal import print_stderr
 from regard.data.sources.conllu import read_conllu
 from regard.data.sources.files import numbered_lines
 from regard.lens.analyses.ablation import ablation
+from regard.lens.analyses.bias import biases_of
 from regard.lens.analyses.deletion import deletion
 from regard.lens.analyses.gradients import gradient_times_input, integrated_gradients
 from regard.lens.analyses.head_statistics import head_statistics
@@ -219,6 +220,12 @@ SHOWS: dict[str, LensView] = {
     "positions": LensView(
         help="how alike positions are by distance, and whether a shift is a linear map",
         compute=lambda answers, asked: positions_of(answers.model, asked.run),
+        needs=(),
+        takes=(),
+    ),
+    "bias": LensView(
+        help="what position adds to the scores of each head, by distance: T5's buckets, ALiBi, Transformer-XL",
+        compute=lambda answers, asked: biases_of(answers.model, asked.run),
         needs=(),
         takes=(),
     ),

@@ -90,6 +90,7 @@ class Task:
     test_hint: str = ""  # what else data.test may be, behind "FILE"
     prompt: str = '"..."'  # what is typed behind `regard predict RUN`
     prompts: Mapping[str, str] = field(default_factory=dict)  # the same for some objectives
+    continues: bool = False  # do its models continue a prompt, by the settings of [decode] that only such a model has?
     lens: str | None = None  # options of `regard lens RUN TEXT` that suit any model of this task; None where there are none
     scored_on: str = "what the model says"  # by default, in studio
     exports: tuple[str, ...] = ("bert", "electra")  # families that can be written as a Hugging Face folder

@@ -59,23 +59,23 @@ def grid(title: str, caption: str, found: Grid) -> Figure:
         write(axes, left - 0.07, top + (n + 0.5) * tall, rows[n], size=LETTER, color=INK, ha="right")
     for n in range(0, len(columns), max(1, int(0.13 / max(wide, LEAST)))):
         write(axes, left + (n + 0.5) * wide, top - 0.07, columns[n], size=LETTER, color=INK, turn=50)
-    _name_range(axes, left, top + len(rows) * tall + 0.2, most, found.signed)
+    name_range(axes, left, top + len(rows) * tall + 0.2, most, found.signed)
     return figure
 
 
-def _shade(axes: Axes, values: np.ndarray, most: float, extent: tuple[float, float, float, float], signed: bool) -> None:
+def shade(axes: Axes, values: np.ndarray, most: float, extent: tuple[float, float, float, float], signed: bool) -> None:
     """Draw a matrix of shades, up to `most`, on this part of the sheet: left, right, bottom, top."""
     low, shades = (-most, DIVERGING) if signed else (0.0, SHADES)
     image = np.ma.masked_invalid(values)
     axes.imshow(image, cmap=shades, vmin=low, vmax=most, extent=extent, aspect="auto", interpolation="none", zorder=1)
 
 
-def _name_range(axes: Axes, left: float, y: float, most: float, signed: bool) -> None:
+def name_range(axes: Axes, left: float, y: float, most: float, signed: bool) -> None:
     write(axes, left, y, f"{f'{-most:.3g}' if signed else 0} to {most:.3g}", size=SMALL, color=MUTED)
 
 
 def _cells(axes: Axes, found: Grid, most: float, extent: tuple[float, float, float, float]) -> None:
-    _shade(axes, found.values, most, extent, found.signed)
+    shade(axes, found.values, most, extent, found.signed)
     left, right, bottom, top = extent
     axes.plot([left, right, right, left, left], [top, top, bottom, bottom, top], color=FRAME, linewidth=0.6, zorder=2)
     if found.inside is None:
@@ -234,10 +234,10 @@ def _draw_field(axes: Axes, field: Field, layers: Sequence[str], left: float, to
         write(axes, left - 0.08, y + CELL / 2, layer, size=SMALL, color=MUTED, ha="right")
         values = np.asarray(field.values.get(layer, ()), float)
         if len(values):
-            _shade(axes, values[None], most, (left, left + len(values) * CELL, y + CELL, y), field.signed)
+            shade(axes, values[None], most, (left, left + len(values) * CELL, y + CELL, y), field.signed)
             for x in left + CELL * np.arange(len(values)):
                 axes.add_patch(Rectangle((x, y), CELL, CELL, fill=False, edgecolor=FRAME, linewidth=0.5, zorder=2))
     heads = max((len(row) for row in field.values.values()), default=0)
     for head in range(0, heads, 1 + heads // 16):
         write(axes, left + (head + 0.5) * CELL, top - 0.1, str(head), size=SMALL, color=MUTED, ha="center")
-    _name_range(axes, left, top + len(layers) * CELL + 0.16, most, field.signed)
+    name_range(axes, left, top + len(layers) * CELL + 0.16, most, field.signed)

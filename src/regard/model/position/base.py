@@ -71,6 +71,15 @@ class Position(nn.Module):
     def forward(self, at_BL: Tensor) -> Tensor | None:
         return self.embed(at_BL)
 
+    farthest: int = 128  # the distance up to which a bias by distance is worth showing
+
+    def by_distance(self, distance_R: Tensor) -> list[Tensor]:
+        """Return bias_HR of these distances, key position - query position: one for all layers, or one a layer; none without.
+
+        Of a bias that reads queries or keys as well, it is the part that does not.
+        """
+        return []
+
     def over(self, view: View) -> Placement | None:
         """Return the scheme for the queries and keys of one pass, or None where it does nothing inside attention."""
         return None

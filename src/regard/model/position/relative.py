@@ -182,6 +182,9 @@ class RelativeBias(Position):
     def bucket(self, distance: Tensor) -> Tensor:
         return relative_bucket(distance, causal=self.causal, buckets=self.buckets, farthest=self.farthest)
 
+    def by_distance(self, distance_R: Tensor) -> list[Tensor]:
+        return [self.table(self.bucket(distance_R)).T]
+
     def over(self, view: View) -> Placement:
         farthest = self.farthest
         every_R = torch.arange(-farthest, farthest + 1, device=self.table.weight.device)
@@ -201,6 +204,9 @@ class ALiBi(Position):
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads = heads
+
+    def by_distance(self, distance_R: Tensor) -> list[Tensor]:
+        return [-alibi_slopes(self.heads, distance_R.device)[:, None] * distance_R.abs()]
 
     def over(self, view: View) -> Placement:
         slope_H = alibi_slopes(self.heads, view.device)
@@ -226,6 +232,15 @@ class TransformerXL(Position):
         super().__init__()
         self.width, self.scale = width, head_width**-0.5 if scaled else 1.0
         self.layers = nn.ModuleList(DistanceScores(width, heads, head_width) for _ in range(layers))
+
+    def by_distance(self, distance_R: Tensor) -> list[Tensor]:
+        """v . W_R R of every layer."""
+        r_RD, found = self.vectors(-distance_R.float()), list[Tensor]()
+        for learned in self.layers:
+            assert isinstance(learned, DistanceScores)
+            r_RHK = learned.project(r_RD.to(learned.project.weight.dtype)).unflatten(-1, (learned.position_HK.shape[0], -1))
+            found.append(torch.einsum("hk,rhk->hr", learned.position_HK, r_RHK) * self.scale)
+        return found
 
     def over(self, view: View) -> Placement:
         return _Distances(self, view)

@@ -19,6 +19,7 @@ TASK = Task(
     lower_is_better=True,
     has_outputs=False,
     single_texts=False,
+    continues=True,
     lens="",
     scored_on="only the text itself",
     exports=("gpt", "llama"),
