@@ -16,6 +16,7 @@ from regard.data.config import WordsDataConfig
 from regard.data.sources.word_vectors import WordVectors
 from regard.decode.beam_trace import SearchTree
 from regard.families.recurrent import Recurrent, RecurrentConfig
+from regard.families.transformer import Transformer, TransformerConfig
 from regard.lens.analyses.document import Document, Sentence, Word
 from regard.lens.subject import Subject
 from regard.studio.app import create
@@ -62,6 +63,12 @@ class UnmaskedPattern(TinySession):
     model: Any = field(default_factory=without_attention)
 
 
+def sharing_keys() -> Any:
+    config = TransformerConfig(width=16, heads=4, kv_heads=2, layers=1, feedforward=16, dropout=0.0)
+    return Transformer(config, WORDS, WORDS, 0).eval()
+
+
+GROUPED = TinySession(model=sharing_keys())
 SESSIONS = {"plain": UnmaskedPattern(), "unseen": Unseen(), "nested": BySentences()}
 SAYS = {
     "plain": dict.fromkeys(("atlas", "head", "ablate", "arithmetic", "compare"), "has no attention"),
@@ -72,7 +79,8 @@ SAYS = {
 
 @pytest.fixture(scope="module")
 def studio() -> Iterator[str]:
-    with served({name: TinyOpening(session) for name, session in SESSIONS.items()}) as address:
+    sessions = SESSIONS | {"grouped": GROUPED}
+    with served({name: TinyOpening(session) for name, session in sessions.items()}) as address:
         yield address
 
 
@@ -110,6 +118,24 @@ def test_what_cannot_be_looked_into_still_answers(page: Page, studio: str) -> No
     drawn(page, "run")
     assert "w6 w5" in page.inner_text(".says")
     assert "Nothing of this model can be drawn" in page.inner_text("#screen")
+
+
+def test_attention_says_how_many_heads_of_keys_it_has() -> None:
+    client = TestClient(create({"grouped": TinyOpening(GROUPED)}), base_url="http://127.0.0.1")
+    found = client.post("/api/pass", json={"run": "grouped", "text": "w5 w6"}).json()["attentions"]
+    assert [(one["name"], one["heads"], one["kv_heads"]) for one in found] == [
+        (name, 4, 2) for name in ("encoder.0.self", "decoder.0.self", "decoder.0.cross")
+    ]
+
+
+@pytest.mark.page
+@pytest.mark.parametrize("screen", ["head", "arithmetic"])
+def test_heads_that_share_keys_say_which(page: Page, studio: str, screen: str) -> None:
+    page.goto(f"{studio}/#/{screen}?{urlencode({'run': 'grouped', 'text': 'w5 w6'})}")
+    drawn(page, screen)
+    shown = "[aria-label=head] button" if screen == "head" else "select[aria-label=head] option"
+    names = page.evaluate(f"[...document.querySelectorAll('{shown}')].map((one) => one.textContent)")
+    assert names[:4] == ["0 (keys 0)", "1 (keys 0)", "2 (keys 1)", "3 (keys 1)"]
 
 
 def test_word_vectors_have_neighbours_and_a_sentence_for_the_rest() -> None:

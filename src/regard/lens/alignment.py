@@ -26,7 +26,7 @@ class Alignment:
 
     `weights` has the shape (layers, heads, queries, keys); each row over the keys sums to one. The array is copied and
     made read-only, so an alignment never changes after it was checked. A `note` says what else was done to the weights; with one,
-    rows need not sum to one.
+    rows need not sum to one. Where groups of heads share keys and values, `kv_heads` says how many such groups there are.
     """
 
     title: str
@@ -35,6 +35,7 @@ class Alignment:
     weights: np.ndarray
     layers: tuple[str, ...]
     note: str = ""
+    kv_heads: int = 0  # 0: as many as heads
 
     def __post_init__(self) -> None:
         own = np.array(self.weights, dtype=np.float32)

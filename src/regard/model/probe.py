@@ -91,6 +91,11 @@ def attentions(model: nn.Module) -> dict[str, Attention | Convolution | Aligner 
     return {module.name: module for module in model.modules() if isinstance(module, kinds)}
 
 
+def kv_heads(model: nn.Module) -> dict[str, int]:
+    """Return the heads of keys and values of every attention; fewer than its heads where groups of these share them."""
+    return {name: getattr(attention, "kv_heads", attention.heads) for name, attention in attentions(model).items()}
+
+
 @contextmanager
 def probe(model: nn.Module, gates: Mapping[str, Tensor] | None = None) -> Iterator[Probe]:
     """Look at `model` inside the with-block. A compiled model runs uncompiled meanwhile; its kernels are the same."""

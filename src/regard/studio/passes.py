@@ -30,7 +30,7 @@ from regard.core.errors import UserError
 from regard.core.packing import IGNORED
 from regard.lens.analyses.head_statistics import MEASURES, head_statistics
 from regard.lens.subject import Subject, TokenRow
-from regard.model.probe import Probe, Seen, attentions, probe
+from regard.model.probe import Probe, Seen, attentions, kv_heads, probe
 from regard.studio.session import LONGEST, Session
 
 TOP = 6  # choices told of each position
@@ -104,12 +104,15 @@ class ModelPass:
         sides = {stack: token_row_dict(side) for stack, side in self.subject.sides.items()}
         shapes = {name: shape(seen) for name, seen in self.seen.seen.items()}
         outputs = None if self.subject.outputs is None else token_row_dict(self.subject.outputs)
+        shared = kv_heads(self.subject.model)
         return {
             "id": self.asked.id,
             "title": self.subject.title,
             "sides": sides,
             "outputs": outputs,
-            "attentions": [{"name": name, "heads": h, "queries": q, "keys": k} for name, (h, q, k) in shapes.items()],
+            "attentions": [
+                {"name": n, "heads": h, "kv_heads": shared[n], "queries": q, "keys": k} for n, (h, q, k) in shapes.items()
+            ],
             "why": self.why,
             "nested": self.subject.nested,
             "steps": self.steps,

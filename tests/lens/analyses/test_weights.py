@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,14 @@ from hypothesis import strategies as st
 
 from regard.commands.subjects import subject_of
 from regard.core.errors import UserError
+from regard.families.gpt import GPT, GPTConfig
 from regard.lens.analyses import head_statistics
 from regard.lens.analyses import weights as merged
-from regard.lens.analyses.weights import Choice, attention_weights, merge_keys, merge_queries, value_norms
+from regard.lens.analyses.weights import Choice, attention_page, attention_weights, merge_keys, merge_queries, value_norms
+from regard.lens.result import save
+from regard.lens.subject import Subject
 from regard.model.probe import attentions
-from tests.lens.some_subjects import answers, subject, text_of
+from tests.lens.some_subjects import answers, side, subject, text_of
 
 NAMES = ["translator", "writer", "pairs", "RobertaForMaskedLM", "BertForQuestionAnswering"]
 
@@ -134,3 +138,35 @@ def test_it_prints_and_draws() -> None:
     assert found.lines()[2].startswith("A number is the length of what a key brings")
     assert len(found.figure().axes[0].images) > 1
     assert "<img" in found._repr_html_()
+
+
+def grouped(kv_heads: int) -> Subject:
+    """A GPT whose four heads share keys and values in groups."""
+    few = {"width": 16, "heads": 4, "layers": 2, "feedforward": 16, "maximum_length": 8, "dropout": 0.0}
+    model = GPT(GPTConfig(**few, kv_heads=kv_heads), 20, seed=1).eval()  # type: ignore[arg-type]
+    row = side("a", "b", "c")
+    ids = torch.tensor([4, 5, 6])
+    return Subject(model, "a b c", {"decoder": row}, lambda copies: model(ids.expand(copies, -1)), ids, row, str, None)
+
+
+def test_heads_that_share_keys_are_named_in_groups(tmp_path: Path) -> None:
+    found = attention_weights(grouped(2), Choice())
+    assert found.as_dict()["kv_heads"] == (2, 2)
+    assert found.alignment.kv_heads == 2
+    save(found, tmp_path / "all.svg")
+    drawing = (tmp_path / "all.svg").read_text()
+    assert [drawing.count(f">keys {group}<") for group in range(3)] == [1, 1, 0]
+    one = attention_weights(grouped(2), Choice(layer=1, head=2))
+    assert one.alignment.layers == ("decoder.1.self head 2, keys 1",)
+    assert one.alignment.kv_heads == 0
+    pages = (attention_page(grouped(1)), found.page())
+    assert [page.count(b'"kv_heads": 1') + page.count(b'"kv_heads": 2') for page in pages] == [2, 2]
+
+
+def test_heads_with_keys_of_their_own_are_not(tmp_path: Path) -> None:
+    found = attention_weights(grouped(0), Choice())
+    assert found.as_dict()["kv_heads"] == (4, 4)
+    assert found.alignment.kv_heads == 0
+    save(found, tmp_path / "all.svg")
+    assert ">keys " not in (tmp_path / "all.svg").read_text()
+    assert attention_weights(grouped(0), Choice(layer=1, head=2)).alignment.layers == ("decoder.1.self head 2",)

@@ -34,7 +34,7 @@ from regard.lens.subject import Subject, TokenRow
 from regard.model.attention import Attention
 from regard.model.mixers.convolution import Convolution
 from regard.model.pooling import LearnedQuery
-from regard.model.probe import Probe, Seen, attentions
+from regard.model.probe import Probe, Seen, attentions, kv_heads
 from regard.model.recurrent.decoders import Aligner
 
 Specials = Literal["keep", "hide", "renormalise"]
@@ -118,6 +118,7 @@ class AttentionWeights(NotebookView):
     alignment: Alignment
     heads: tuple[tuple[int, ...], ...]  # numbers of the heads, layer by layer
     choice: Choice
+    kv_heads: tuple[int, ...]  # heads of keys and values of each layer, each shared by a group of its heads where they are fewer
 
     def lines(self) -> list[str]:
         return self.alignment.lines()
@@ -130,7 +131,7 @@ class AttentionWeights(NotebookView):
 
     def as_dict(self) -> dict[str, Any]:
         a, c = self.alignment, self.choice
-        done = {"words": c.words, "values": c.values, "specials": c.specials}
+        done = {"kv_heads": self.kv_heads, "words": c.words, "values": c.values, "specials": c.specials}
         names = {"title": a.title, "layers": a.layers, "heads": self.heads, "queries": a.queries, "keys": a.keys}
         return {"format": "regard.weights.1", **names, **done, "weights": a.weights.tolist()}
 
@@ -158,7 +159,8 @@ def attention_page(subject: Subject, part: str | None = None) -> bytes:
             except UserError as problem:  # a text of special tokens only
                 found = {"refused": str(problem)}
             matrices[f"{name} {words:d}{hide:d}{values:d}"] = found
-    entries = [{"name": name, "heads": h, "queries": q, "keys": k} for name, (h, q, k) in shapes.items()]
+    shared = kv_heads(subject.model)
+    entries = [{"name": n, "heads": h, "kv_heads": shared[n], "queries": q, "keys": k} for n, (h, q, k) in shapes.items()]
     return _page(subject.title, first, switches, entries, matrices)
 
 
@@ -176,7 +178,8 @@ def alignment_page(alignment: Alignment) -> bytes:
             matrices[f"{one} 000"] = page_matrix(
                 Aggregated(rows, columns, np.concatenate(alignment.weights[of]), notes), alone=False
             )
-    sizes = {"heads": alignment.heads, "queries": len(alignment.queries), "keys": len(alignment.keys)}
+    shared = alignment.kv_heads or alignment.heads
+    sizes = {"heads": alignment.heads, "kv_heads": shared, "queries": len(alignment.queries), "keys": len(alignment.keys)}
     entries = [{"name": name, **sizes} for name in alignment.layers]
     return _page(alignment.title, alignment.layers[-1], (), entries, matrices)
 
@@ -219,14 +222,21 @@ def attention_weights(subject: Subject, choice: Choice) -> AttentionWeights:
     if (size := sum(map(len, heads)) * len(labels(queries, choice)) * len(labels(keys, choice))) > MOST:
         raise UserError(f"these are {size:,} weights, more than a picture can show; choose --layer N and --head N.")
     found = [aggregate(subject, seen, [name], some, choice) for name, some in zip(names, heads)]
-    layers = names if choice.head is None else [f"{name} head {choice.head}" for name in names]
+    shared = [kv_heads(subject.model)[name] for name in names]
+    sizes = [seen[name].q_BHLK.shape[1] // groups for name, groups in zip(names, shared)]  # of groups that share keys
+    layers = names if choice.head is None else [_head_name(name, choice.head, size) for name, size in zip(names, sizes)]
     weights = [one.weights_HQW for one in found]
     if len(set(map(len, heads))) > 1:  # pruning leaves layers with different numbers of heads
         weights, layers = [weights_HQW.mean(0, keepdims=True) for weights_HQW in weights], [f"{name} mean" for name in names]
     note = choice.note or ("" if np.allclose(np.stack(weights).sum(-1), 1, atol=TOLERANCE) else UNEVEN)
     rows, columns = (tuple(label.text for label in side) for side in (found[0].rows, found[0].columns))
-    alignment = Alignment(subject.title, rows, columns, np.stack(weights), tuple(layers), note)
-    return AttentionWeights(alignment, tuple(map(tuple, heads)), choice)
+    grouped = shared[0] if choice.head is None and min(sizes) > 1 else 0
+    alignment = Alignment(subject.title, rows, columns, np.stack(weights), tuple(layers), note, grouped)
+    return AttentionWeights(alignment, tuple(map(tuple, heads)), choice, tuple(shared))
+
+
+def _head_name(name: str, head: int, size: int) -> str:
+    return f"{name} head {head}" + (f", keys {head // size}" if size > 1 else "")
 
 
 def token_rows(subject: Subject, name: str) -> tuple[TokenRow, TokenRow]:

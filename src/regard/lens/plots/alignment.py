@@ -105,6 +105,13 @@ def _draw_thumbs(axes: Axes, sheet: Sheet, alignment: Alignment) -> None:
             if layer == 0:
                 centre = box.left + box.width / 2
                 write(axes, centre, box.top - 0.3, f"head {head}", size=SMALL, color=MUTED, ha="center")
+    if sheet.thumbs and alignment.kv_heads:
+        boxes, size = sheet.thumbs[0], alignment.heads // alignment.kv_heads
+        for group in range(alignment.kv_heads):
+            first, last = boxes[group * size], boxes[(group + 1) * size - 1]
+            left, right, y = first.left, last.left + last.width, first.top - 0.42
+            axes.plot([left, right], [y, y], color=MUTED, linewidth=0.8)
+            write(axes, (left + right) / 2, y - 0.12, f"keys {group}", size=SMALL, color=MUTED, ha="center")
 
 
 @dataclass(frozen=True)
@@ -166,7 +173,7 @@ def planned(alignment: Alignment) -> Sheet:
     top = head + rise + 0.25
     high = names.pitch * len(names.queries)
     matrix = Box(left, top + (tall - high) / 2, right - left, high)
-    thumbs = _thumb_boxes(alignment, thumbs_left, head + 0.45, thumb) if several else []
+    thumbs = _thumb_boxes(alignment, thumbs_left, head + (0.7 if alignment.kv_heads else 0.45), thumb) if several else []
     bottom = max(top + tall + SCALE_HEIGHT, *(row[0].top + row[0].height for row in thumbs), 0)
     return Sheet(names, heading, matrix, thumbs, top + tall / 2, keys_right, width, bottom + MARGIN)
 

@@ -12,6 +12,12 @@ export function called(name) {
   return `${STACKS[stack] ?? stack} ${Number(layer) + 1} ${kind}`;
 }
 
+/** Heads of an attention for a control: the number of each, with that of the keys and values where a group of heads shares them. */
+export function headNames(one) {
+  const size = one.heads / one.kv_heads;
+  return Array.from({ length: one.heads }, (_, n) => [String(n), size > 1 ? `${n} (keys ${Math.floor(n / size)})` : String(n)]);
+}
+
 /** Where alignment is to be seen: the last cross-attention, or the last of all. */
 const first = (pass) => (pass.data.attentions.findLast((one) => one.name.endsWith(".cross")) ?? pass.data.attentions.at(-1)).name;
 

@@ -1,6 +1,6 @@
 /** Arithmetic: one weight, from two tokens' vectors to what the head adds, with the model's own numbers; each says where it is from. */
 
-import { called, chosen, moving, notCause } from "../chosen.js";
+import { called, chosen, headNames, moving, notCause } from "../chosen.js";
 import { panel, select } from "../controls.js";
 import { fill, h, num, piece, say } from "../dom.js";
 import { number, set } from "../state.js";
@@ -14,7 +14,7 @@ function mount(root) {
   const tokens = (side) => (now ? side().tokens.map((token, n) => [String(n), `${n}  ${piece(token)}`]) : []);
   const controls = panel(
     select("at", "attention", () => (now?.pass.data.attentions ?? []).map((one) => [one.name, called(one.name)]), () => now?.at.name),
-    select("head", "head", () => Array.from({ length: now?.at.heads ?? 0 }, (_, n) => [String(n), String(n)]), () => String(now?.at.number)),
+    select("head", "head", () => (now?.at ? headNames(now.at) : []), () => String(now?.at.number)),
     select("q", "query", () => tokens(() => now.pass.writes(now.at.name)), () => String(now?.q ?? 0)),
     select("k", "key", () => tokens(() => now.pass.around(now.at.name)[1]), () => String(now?.k ?? 0)),
   );

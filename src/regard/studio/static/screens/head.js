@@ -1,6 +1,6 @@
 /** Head: one head as lines, as a matrix and as a ranked table, all of the same selection. Long texts open as an overview instead. */
 
-import { called, chosen, moving, notCause, parts, wholePart } from "../chosen.js";
+import { called, chosen, headNames, moving, notCause, parts, wholePart } from "../chosen.js";
 import { choice, panel, select, slider, toggle } from "../controls.js";
 import { fill, h, num, piece, say, weight } from "../dom.js";
 import { lines } from "../lines.js";
@@ -24,7 +24,7 @@ export function mount(root, { longView = null, switches = ["merge", "hide", "val
   let now = null;
   const controls = panel(
     select("at", "attention", () => [...parts(now.pass).map((part) => [part, `${part}, all layers`]), ...now.pass.data.attentions.map((one) => [one.name, called(one.name)])], () => now.at.name),
-    choice("head", "head", () => [...Array.from({ length: now?.at.heads ?? 0 }, (_, n) => [String(n), String(n)]), ...JOINED], () => "mean"),
+    choice("head", "head", () => [...(now?.at ? headNames(now.at) : []), ...JOINED], () => "mean"),
     slider("least", "threshold", { least: 0, most: 0.9, by: 0.02, otherwise: 0.06, shown: (v) => `${Math.round(100 * v)} %` }),
     slider("each", "top", { least: 1, most: 20, by: 1, otherwise: 5, shown: (v) => `${v} a query` }),
     ...SWITCHES.filter(({ key }) => switches.includes(key)).map(({ key, label, title }) => toggle(key, label, title)),
