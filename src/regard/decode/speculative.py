@@ -32,7 +32,7 @@ LONGEST, SHORTEST = 3, 1  # tokens at the end of a text that are looked up
 
 @dataclass
 class Speculation:
-    """What proposes tokens, and how many at a time; counts what became of them."""
+    """The proposer of tokens and their number a pass; counts how many were accepted."""
 
     tokens: int
     draft: Any = None  # a language model of the same vocabulary; None: the text itself is looked up

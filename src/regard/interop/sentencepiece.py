@@ -61,7 +61,7 @@ class Piece(NamedTuple):
 
 @dataclass
 class SentencePieceModel:
-    """What a file says."""
+    """The contents of a file."""
 
     pieces: list[Piece] = field(default_factory=list)
     kind: int = UNIGRAM

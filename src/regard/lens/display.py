@@ -103,7 +103,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
 
 
 def report(title: str, told: str, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
-    """Return a title, what is told of it, and a table."""
+    """Return a title, its explanation, and a table."""
     return [sentence(title), told, "", *table(header, rows)]
 
 

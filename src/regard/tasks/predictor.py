@@ -1,4 +1,4 @@
-"""What the predictors of all tasks have in common: how a model is opened and reads in batches, what an evaluation returns.
+"""The base of the predictors of all tasks: how a model is opened and reads in batches, what an evaluation returns.
 
 The result of an evaluation has an output for each example of a test set, and their scores. Mistakes are listed, the worst first,
 in a table in the run's folder that people can go through.
@@ -50,7 +50,7 @@ def open_model(
 
 
 class TextPredictor:
-    """What opened models that read text have in common; a subclass has fields for both."""
+    """A predictor with a model and a tokenizer; a subclass has fields for both."""
 
     model: Any
     tokenizer: Tokenizer
@@ -72,7 +72,7 @@ class TextPredictor:
 
 
 class ReaderPredictor(TextPredictor):
-    """What those have in common that encode text by a `reader`."""
+    """A predictor that encodes text by a `reader`."""
 
     reader: Any
 

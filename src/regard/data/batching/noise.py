@@ -37,7 +37,7 @@ SENTENCE_END = re.compile(rf"[.!?\u2026\u3002\uff01\uff1f\n{LINE_END}]['\")\]\u2
 
 
 class Noised(NamedTuple):
-    """What a model reads, and what it learns to write."""
+    """An input that a model reads, and the target that it learns to write."""
 
     input: Ids
     target: Ids

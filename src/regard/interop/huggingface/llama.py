@@ -169,7 +169,7 @@ def _theirs(settings: Settings) -> Settings:
 
 
 def _as_stored(config: Config, heads: Sequence[str], tensors: Mapping[str, Tensor]) -> Config:
-    """Where both matrices are there and differ, they are two, whatever config.json says: so transformers opens it."""
+    """Treat the two matrices as two where both are stored and differ, whatever config.json says: so does transformers."""
     head, words = tensors.get("lm_head.weight"), tensors.get("embed_tokens.weight")
     apart = head is not None and words is not None and not (head.shape == words.shape and torch.equal(head, words))
     assert isinstance(config, LLaMAConfig)

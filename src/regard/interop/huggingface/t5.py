@@ -176,7 +176,7 @@ T5 = Layout(
         Blocks("encoder.blocks", "encoder.block", _block("encoder")),
         Blocks("decoder.blocks", "decoder.block", _block("decoder")),
     ),
-    buffers=("layer.1.EncDecAttention.relative_attention_bias.weight",),  # computed with by nobody, but stored by some
+    buffers=("layer.1.EncDecAttention.relative_attention_bias.weight",),  # in no computation, but in some files
     ours=_ours,
     theirs=_theirs,
     fitted=_as_stored,

@@ -31,7 +31,7 @@ COPIES = 32
 DRAWS = 20
 RANDOM, ALONE = "random order", "each word alone"
 Explain = Callable[[Subject, str], np.ndarray]
-"""Of a subject and the stack whose words are ranked: a number for each of its tokens."""
+"""Map a subject and the stack whose words are ranked to a number for each token."""
 
 
 def _attention(subject: Subject, stack: str) -> np.ndarray:

@@ -43,7 +43,7 @@ AS_IT_IS = Scale(lowest=0.0, highest=1.0, mean=0.0, deviation=1.0, texts=EITHER)
 
 @dataclass
 class TextScorer(ReaderPredictor):
-    """What classifiers and raters have in common: scores of texts, or of pairs of texts, which stand for labels or a number."""
+    """A predictor that scores texts or pairs of texts; the scores stand for labels, or for a number."""
 
     model: Classifier
     reader: Reader

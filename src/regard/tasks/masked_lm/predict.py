@@ -52,7 +52,7 @@ class Filled(NamedTuple):
 
 @dataclass
 class MaskedPredictor(TextPredictor):
-    """What models that fill in words and models that judge them have in common."""
+    """A predictor for masked words, or for words that were replaced."""
 
     model: BERT
     tokenizer: Tokenizer
