@@ -143,7 +143,7 @@ class StreamedText:
         return self.stopped
 
     def end(self) -> None:
-        """Nothing comes any more."""
+        """End the stream: release the text that was held back."""
         if not self.stopped:
             self._grow(self.stream.end())
         self._tell(len(self.text))
