@@ -8,7 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.families import build_model
+from regard.families.bart import BARTConfig
 from regard.families.gpt import GPT, GPTConfig
+from regard.families.t5 import T5Config
+from regard.families.transformer import Transformer, TransformerConfig
 from tests.families.public_folder import shaken
 
 WORDS = 23
@@ -46,3 +50,23 @@ def padded(texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 def last(texts: Sequence[Sequence[int]]) -> Tensor:
     return torch.tensor([text[-1] for text in texts])
+
+
+PAIR_KINDS: dict[str, tuple[type[TransformerConfig], dict[str, Any]]] = {
+    "transformer": (TransformerConfig, {}),
+    "t5": (T5Config, {"head_width": 8}),
+    "bart": (BARTConfig, {"maximum_length": 40}),
+    "window, grouped": (TransformerConfig, {"visibility": "window(3)", "position": "rotary", "kv_heads": 1}),
+}
+
+
+def pair_model(kind: str = "transformer", seed: int = 1, **others: Any) -> Transformer:
+    """An encoder-decoder with outputs far from each other, in float64."""
+    config, own = PAIR_KINDS[kind]
+    small: dict[str, Any] = dict(width=16, heads=2, layers=2, feedforward=24, dropout=0.0)
+    return shaken(build_model(config(**small | own | others), seed, vocabulary=WORDS, target_vocabulary=WORDS)).double().eval()
+
+
+def sources(texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Whole texts, as an encoder-decoder's `start` takes them."""
+    return padded([[*text, 0] for text in texts])

@@ -17,8 +17,9 @@ from regard.decode.config import BeamSettings, Sampling
 from regard.decode.request import SearchRequest
 from regard.decode.search import search
 from regard.model.kernels.cuda_graph import CudaRecorder
+from regard.model.state.decoder import EachLayer
 from regard.model.visibility import Window, causal, full
-from tests.decode.models import KINDS, language_model, last, padded, prompts
+from tests.decode.models import KINDS, PAIR_KINDS, language_model, last, padded, pair_model, prompts, sources
 from tests.decode.tape import TapeRecorder
 
 WINDOWS = [kind for kind in KINDS if kind.startswith("window")]
@@ -100,6 +101,60 @@ def test_a_beam_searches_in_8_bits() -> None:
     for one, other in zip(rounded, plain):
         assert one[0].score == pytest.approx(other[0].score, abs=0.1)
         assert [text.score for text in one] == sorted((text.score for text in one), reverse=True)
+
+
+def from_sources(read: Any, count: int, **options: Any) -> list[list[Any]]:
+    limits = [2 + 5 * n for n in range(count)]
+    return search(SearchRequest(encoded=read, sos=1, eos=2, limits=limits, **options))
+
+
+def test_a_ring_changes_nothing_of_an_encoder_decoder() -> None:
+    """What is written goes round the ring several times; the source is seen whole."""
+    model, texts = pair_model("window, grouped"), prompts(6, longest=14)
+    options: dict[str, Any] = {"method": Sampling(temperature=0.9), "seeds": range(2 * len(texts))}
+    plain = from_sources(model.start(*sources(texts)), 6, **options)
+    state = (given := CompactInput(model.start(*sources(texts)), "window")).make_state(6, 1, 40, fixed=False)
+    assert state.caches[0].kv_2SHNK.shape[3] == 4  # type: ignore[attr-defined]
+    for one, other in zip(from_sources(given, 6, **options), plain):
+        assert [text.ids for text in one] == [text.ids for text in other]
+        assert one[0].token_logprobs == pytest.approx(other[0].token_logprobs, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", PAIR_KINDS)
+def test_sources_in_8_bits_are_close(kind: str) -> None:
+    """Forced tokens, so that both see the same text; greedy search and a beam of lanes that share slots."""
+    model, texts = pair_model(kind), prompts(5, shortest=6)
+    for method in (Sampling(temperature=0.0), BeamSettings(beam=3)):
+        options: dict[str, Any] = {"method": method, "forced": [prompts(1, 7, 20, 20)[0]] * 5}
+        plain = from_sources(model.start(*sources(texts)), 5, **options)
+        rounded = from_sources(CompactInput(model.start(*sources(texts)), "int8"), 5, **options)
+        exact = torch.tensor([p for row in plain for p in row[0].token_logprobs])
+        off = (torch.tensor([p for row in rounded for p in row[0].token_logprobs]) - exact).abs()
+        assert 0 < off.max() < 0.05 * exact.abs().max()
+
+
+def test_sources_in_8_bits_are_a_quarter_of_float32() -> None:
+    """Also while a layer reads them: numbers come back for that layer alone."""
+    model, texts = pair_model().float(), prompts(3, shortest=6)
+    sizes = []
+    for given_ in (model.start(*sources(texts)), CompactInput(model.start(*sources(texts)), "int8")):
+        state: Any = given_.make_state(3, 1, 32, fixed=True)
+        state.load(given_, [32] * 3)
+        sizes.append(sum(buffer.nbytes for layer in state.memory.layers for buffer in layer.buffers))
+        assert [part.k_BHMK.dtype for part in state.memories] == [torch.float32] * 2
+    assert sizes[1] == sizes[0] * (8 + 4) / (4 * 8)
+    assert isinstance(state.memories, EachLayer)
+
+
+@pytest.mark.parametrize("kind", ["window", "int8"])
+def test_steps_of_an_encoder_decoder_can_be_recorded(kind: Any) -> None:
+    model, sessions, limits = pair_model("window, grouped"), CapturedGraphs(TapeRecorder()), [24, 3, 15]
+    for seed in (0, 1):
+        encoded = CompactInput(model.start(*sources(prompts(3, seed))), kind)
+        request = SearchRequest(encoded=encoded, sos=1, eos=2, limits=limits, method=Sampling(), seeds=limits)
+        plain, recorded = search(request), search(replace(request, sessions=sessions))
+        assert [one.ids for (one,) in recorded] == [one.ids for (one,) in plain]
+    assert len(sessions.idle) == 1
 
 
 def test_how_many_tokens_a_window_sees() -> None:

@@ -10,13 +10,19 @@ import torch
 from scipy.stats import chisquare
 
 from regard.core.errors import UserError
+from regard.decode.candidates import NO_TOKEN
 from regard.decode.config import GREEDY, Sampling
 from regard.decode.request import Hypothesis, SearchRequest
 from regard.decode.search import search
-from regard.decode.speculative import Speculation, SpeculativeInput, looked_up, shared
+from regard.decode.speculative import Lookup, Speculation, SpeculativeInput, looked_up, shared
 from regard.decode.speculative import padded as side_by_side
+from regard.families import build_model
 from regard.families.gpt import GPT
-from tests.decode.models import KINDS, language_model, last, padded, prompts
+from regard.families.t5 import T5Config
+from regard.families.transformer import Transformer
+from regard.model.state.protocol import RowCompaction
+from tests.decode.models import KINDS, PAIR_KINDS, language_model, last, padded, pair_model, prompts, sources
+from tests.families.public_folder import shaken
 
 DRAWN = Sampling(temperature=0.9, top_p=0.95, top_k=12)
 PENALISED = Sampling(temperature=0.8, repetition_penalty=1.3)
@@ -135,6 +141,68 @@ def GPT_OF_FIVE(seed: int = 1) -> GPT:
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.6)
     return model
+
+
+def from_sources(
+    model: Transformer, texts: list[list[int]], speculation: Speculation | None, method: Sampling, **options: Any
+) -> list[Hypothesis]:
+    """What an encoder-decoder writes from these texts, after token 1."""
+    seeds = list(range(10, 10 + len(texts)))
+    read: Any = model.start(*sources(texts))
+    given = dict(sos=1, eos=2, limits=[3 + n % 17 for n in range(len(texts))], seeds=seeds, method=method) | options
+    if speculation is not None:
+        drafted = None if speculation.draft is None else speculation.draft.start(*sources(texts))
+        begun, banned = [[1]] * len(texts), given.get("banned", ())
+        found = [[1, *text] for text in texts]
+        read = SpeculativeInput(read, begun, speculation, method, seeds, banned, sources=found, drafted=drafted)
+    return [found[0] for found in search(SearchRequest(encoded=read, **given))]
+
+
+@pytest.mark.parametrize(("kind", "method"), [*((kind, GREEDY) for kind in PAIR_KINDS), ("t5", PENALISED), ("bart", DRAWN)])
+def test_encoder_decoders_write_as_ever(kind: str, method: Sampling) -> None:
+    """Sources of several lengths, whose rows leave at different steps; the last draft sees 9 tokens."""
+    model, draft, texts = pair_model(kind), pair_model("transformer", seed=7, layers=1), prompts(20, longest=14)
+    options: dict[str, Any] = dict(banned=(0, 1), minimum_length=2, banned_sequences=[(5, 6)])
+    plain = from_sources(model, texts, None, method, **options)
+    for speculation in (Speculation(5), Speculation(3, model), Speculation(4, draft, 9)):
+        assert_same(from_sources(model, texts, speculation, method, **options), plain)
+        assert speculation.written > 100
+        assert speculation.proposed > 0
+
+
+def test_a_draft_that_reads_the_same_source_is_always_right() -> None:
+    model = pair_model("t5")
+    speculation = Speculation(3, model)
+    from_sources(model, prompts(1), speculation, DRAWN, limits=[32], eos=-1)
+    assert (speculation.written, speculation.passes, speculation.read) == (32, 8, 8)
+
+
+def test_outputs_have_the_probabilities_of_an_encoder_decoder() -> None:
+    """Two tokens of 5, against products of the model's own probabilities, for 4,000 seeds."""
+    small: dict[str, Any] = dict(width=8, heads=2, layers=1, feedforward=8, dropout=0.0)
+    model, draft = (build_model(T5Config(**small, head_width=4), seed, vocabulary=5) for seed in (1, 9))
+    for net in (model, draft):
+        shaken(net.double(), 0.6)
+    text, count = [4, 3, 4, 3], 4_000
+    ids, length = torch.tensor([text]), torch.tensor([4])
+    with torch.no_grad():
+        first_V = model(ids, length, torch.tensor([[1]]))[0, -1].softmax(-1)
+        second_VV = torch.stack([model(ids, length, torch.tensor([[1, token]]))[0, -1].softmax(-1) for token in range(5)])
+    expected, method = (first_V[:, None] * second_VV).flatten(), Sampling(temperature=1.0)
+    for speculation in (Speculation(3, draft), Speculation(2)):
+        found = from_sources(model, [text] * count, speculation, method, limits=[2] * count, eos=-1, seeds=list(range(count)))
+        counts = torch.bincount(torch.tensor([one.ids[0] * 5 + one.ids[1] for one in found]), minlength=25)
+        assert chisquare(counts.numpy(), (expected * count).numpy()).pvalue > 0.01
+        assert speculation.proposed > count / 4
+
+
+def test_a_source_is_looked_up() -> None:
+    """From the token that outputs come after, the source's beginning; nothing beyond its end, or that cannot be written."""
+    lookup = Lookup(3, [[1, 5, 6, 7, 2], [1, 8, NO_TOKEN, 9]])
+    assert lookup.propose([0, 1], [[1], [1]], [9, 9]) == [[5, 6, 7], [8]]
+    assert lookup.propose([0, 1], [[1, 5, 6], [1, 4, 9]], [9, 1]) == [[7, 2], []]
+    lookup.compact(RowCompaction.of([1], torch.device("cpu")))
+    assert lookup.propose([0], [[1]], [9]) == [[8]]
 
 
 @pytest.mark.parametrize(

@@ -74,3 +74,17 @@ def test_the_seam_records_and_gates() -> None:
 def test_refused_in_one_sentence(settings: dict[str, object], said: str) -> None:
     with pytest.raises(UserError, match=said):
         GPTConfig(**{"width": 24, "heads": 6, **settings})
+
+
+@pytest.mark.parametrize("cross", [False, True])
+@pytest.mark.parametrize("groups", [6, 3])
+def test_values_may_have_a_width_of_their_own(cross: bool, groups: int) -> None:
+    ours = attention(head_width=4, value_width=7, kv_heads=groups, cross=cross, memory_width=10 if cross else None)
+    x, memory, view = torch.randn(2, 5, 24), torch.randn(2, 9, 10), full.over(5, 9 if cross else 5, device=CPU)
+    found = ours(x, view, ours.project_kv(memory)) if cross else ours(x, view)
+    parts = ours.project(memory if cross else x).split(ours.projections, -1)
+    q = ours.query(x) if ours.query is not None else parts[0]
+    k, v = (part.unflatten(-1, (groups, -1)).transpose(1, 2).repeat_interleave(6 // groups, 1) for part in parts[-2:])
+    weights = (q.unflatten(-1, (6, 4)).transpose(1, 2) @ k.mT / 2).softmax(-1)
+    assert ours.out.in_features == 6 * 7
+    torch.testing.assert_close(found, ours.out((weights @ v).transpose(1, 2).flatten(2)), atol=1e-5, rtol=1e-5)

@@ -30,14 +30,6 @@ def test_names_of_sublayers_are_those_of_the_state_dict() -> None:
     assert "kernel_HW" in dict(convolution["self"].layer.named_parameters())
 
 
-def test_fused_decoding_steps_serve_plain_parts_only() -> None:
-    from regard.model.kernels.decode_step import _plain_parts
-
-    parts = [{}, dict(norm="rms"), dict(feedforward_kind="gated"), dict(kv_heads=1), dict(scaled=False), dict(bias=False)]
-    stacks = [Stack(BlockConfig(width=8, heads=2, feedforward=12, **each), 1, "decoder") for each in parts]
-    assert [_plain_parts(stack.blocks[0]) for stack in stacks] == [True, False, False, False, False, True]
-
-
 def test_a_memory_may_have_another_width() -> None:
     stack = Stack(BlockConfig(width=8, heads=2, feedforward=12, dropout=0.0), 2, "decoder", cross=True, memory_width=5)
     memories = stack.project_kv(torch.randn(3, 6, 5))

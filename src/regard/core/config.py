@@ -109,9 +109,10 @@ def _value(value: Any, hint: Any, key: str) -> Any:
     if origin in (Union, types.UnionType):
         return None if value is None else _value(value, next(a for a in arguments if a is not type(None)), key)
     if origin is Literal:
-        if value not in arguments:
-            raise UserError(f"{key}={value!s} is not a choice{nearest(str(value), map(str, arguments))}")
-        return str(value)
+        choices = {str(choice): choice for choice in arguments}
+        if str(value) not in choices:
+            raise UserError(f"{key}={value!s} is not a choice{nearest(str(value), choices)}")
+        return choices[str(value)]
     if origin is tuple:
         items = [Typed(item) for item in value.split(",") if item] if isinstance(value, str) else value
         if not isinstance(items, (list, tuple)):

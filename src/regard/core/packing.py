@@ -80,6 +80,15 @@ class Pieces:
         return cls(ids_T.view(rows, -1), positions_T.view(rows, -1))
 
 
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Rows that go on where rows of an earlier batch ended, each in a stream of its own."""
+
+    streams_B: Tensor  # the number of each row's stream
+    fresh_B: Tensor  # true where it begins here
+    streams: int  # how many there are
+
+
 def round_up(count: int) -> int:
     """Round up to one of few sizes: a multiple of 128, and beyond 4,096 at most a sixteenth too large."""
     return -(-count // _grain(count)) * _grain(count)
@@ -108,6 +117,7 @@ def _places(lengths: Sequence[int] | np.ndarray) -> tuple[np.ndarray, Tensor, Te
     return starts, torch.from_numpy(ids), torch.from_numpy(np.arange(starts[-1]) - starts[ids])
 
 
+NESTED = Packing | Pieces | Segment  # parts of a batch that hold tensors
 Words = Tensor | Packing | Pieces  # what of a batch's rows are words: lengths_B of padded ones, or how sequences are laid out
 Batch = TypeVar("Batch")
 
@@ -129,7 +139,7 @@ def tensors(batch: Any) -> list[Tensor]:
     """Return all tensors of a batch of any kind, those of its packing included."""
     parts = [getattr(batch, f.name) for f in fields(batch)]
     own = [part for part in parts if isinstance(part, Tensor)]
-    return own + [tensor for part in parts if isinstance(part, Packing | Pieces) for tensor in tensors(part)]
+    return own + [tensor for part in parts if isinstance(part, NESTED) for tensor in tensors(part)]
 
 
 def shape_key(batch: Any) -> Hashable:
@@ -141,7 +151,7 @@ def shape_key(batch: Any) -> Hashable:
 def _values(batch: Any) -> Iterator[Hashable]:
     for f in fields(batch):
         part = getattr(batch, f.name)
-        if isinstance(part, Packing | Pieces):
+        if isinstance(part, NESTED):
             yield from _values(part)
         elif not isinstance(part, Tensor) and f.name != "tokens":
             yield f.name, part
@@ -150,5 +160,5 @@ def _values(batch: Any) -> Iterator[Hashable]:
 def _each_tensor(batch: Any, change: Any) -> Any:
     parts = {f.name: getattr(batch, f.name) for f in fields(batch)}
     tensors = {name: change(part) for name, part in parts.items() if isinstance(part, Tensor)}
-    packings = {name: _each_tensor(part, change) for name, part in parts.items() if isinstance(part, Packing | Pieces)}
+    packings = {name: _each_tensor(part, change) for name, part in parts.items() if isinstance(part, NESTED)}
     return replace(batch, **tensors, **packings)

@@ -19,7 +19,9 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from regard.core.errors import UserError
 from regard.decode.request import Hypothesis, SearchRequest
+from regard.model.kernels.compiled_step import CompiledRecorder
 from regard.model.kernels.cuda_graph import CudaRecorder, Recorder, Step
 from regard.model.state.kv_cache import round_to_stride
 from regard.model.state.protocol import RowCompaction, State
@@ -160,6 +162,10 @@ class CapturedGraphs:
         self.idle[key] = session
 
 
-def sessions_on(device: torch.device) -> CapturedGraphs | None:
-    """Return the sessions that all searches of one model share, or None on a CPU, where steps are run."""
-    return CapturedGraphs(CudaRecorder(device)) if device.type == "cuda" else None
+def sessions_on(device: torch.device, compiled: bool = False) -> CapturedGraphs | None:
+    """Return the sessions that all searches of one model share, or None where steps are run: on a CPU, unless compiled."""
+    if device.type == "cuda":
+        if compiled:
+            raise UserError("decode.compile=true is for a CPU; on a GPU steps are captured as CUDA graphs: leave it out.")
+        return CapturedGraphs(CudaRecorder(device))
+    return CapturedGraphs(CompiledRecorder()) if compiled else None

@@ -5,14 +5,16 @@ a ring: step t overwrites the oldest, so memory does not grow with the text. Equ
 was hidden.
 
 In 8 bits a key or value of one head and token has a scale of its own, its largest number divided by 127, so each of its numbers
-is off by at most half a scale. A quarter of the memory of float32, and turned back into numbers for every step.
+is off by at most half a scale. A quarter of the memory of float32, and turned back into numbers for every step. Of an
+encoder-decoder the keys and values of sources are kept in 8 bits as well; a window holds for what is written, and sources
+are kept whole.
 
 Dims: S sentences, W lanes, N slots, R slots of a ring.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,8 +23,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.decode.prefix_cache import must_keep_slots
-from regard.model.state.decoder import DecoderState, EncodedPrompt
+from regard.decode.config import Cache
+from regard.decode.prefix_cache import must_keep_slots, visibility_of
+from regard.model.attention import KeysValues
+from regard.model.state.decoder import CrossKV, DecoderState, EachLayer, Memory, WrappedPrompt, memory_of
 from regard.model.state.kv_cache import BeamAncestry, Slots, round_to_stride
 from regard.model.state.protocol import RowCompaction
 from regard.model.visibility import Visibility
@@ -41,28 +45,13 @@ def ring_size(visibility: Visibility) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class CompactInput:
-    """Encoded prompts that are decoded with a smaller cache. A search takes it like any other input."""
+class CompactInput(WrappedPrompt):
+    """Encoded prompts or sources that are decoded with a smaller cache."""
 
-    read: EncodedPrompt
     kind: Literal["window", "int8"]
 
     def __post_init__(self) -> None:
-        must_keep_slots(self.read.model)
-        if self.kind == "window":
-            ring_size(_visibility(self.read))
-
-    @property
-    def device(self) -> torch.device:
-        return self.read.device
-
-    @property
-    def rows(self) -> int:
-        return self.read.rows
-
-    @property
-    def probed(self) -> bool:
-        return self.read.probed
+        check_cache(self.read.model, self.kind)
 
     @property
     def session_key(self) -> Hashable:
@@ -73,15 +62,16 @@ class CompactInput:
 
 
 class CompactState(DecoderState):
-    """The state of a decoder-only model over one of these caches."""
+    """The state of a decoder of blocks over one of these caches."""
 
     def __init__(self, given: CompactInput, sentences: int, lanes: int, tokens: int, fixed: bool) -> None:
         read, rounded = given.read, round_to_stride if fixed else int
         like_SHPK = read.prompts[0][0]
-        self.model, self.memory = read.model, None
+        self.model, length = read.model, read.memories[0].k_BHMK.shape[2] if read.memories else 0
+        self.memory = memory_of(read, sentences, rounded(length), Int8Memory if given.kind == "int8" else Memory)
         if given.kind == "window":
             assert lanes == 1
-            self.ancestry: BeamAncestry = Ring(sentences, ring_size(_visibility(read)), like_SHPK)
+            self.ancestry: BeamAncestry = Ring(sentences, ring_size(visibility_of(read.model)), like_SHPK)
         else:
             steps = round_to_stride(tokens) if fixed else 0
             self.ancestry = BeamAncestry(sentences, lanes, rounded(like_SHPK.shape[2]), steps, like_SHPK)
@@ -92,13 +82,18 @@ class CompactState(DecoderState):
         super().load(read.read, limits)
 
 
-def _visibility(read: EncodedPrompt) -> Visibility:
-    model: Any = read.model
-    return model.visibility
+def check_cache(model: Any, kind: Cache) -> None:
+    """Refuse a model that cannot be decoded with this cache."""
+    if kind != "full":
+        must_keep_slots(model)
+    if kind == "window":
+        ring_size(visibility_of(model))
 
 
 class Ring(BeamAncestry):
     """Slots of the last R tokens of each sentence. `slots_W` is the one that the newest token takes: the oldest."""
+
+    ring = True
 
     def __init__(self, sentences: int, size: int, like: Tensor) -> None:
         super().__init__(sentences, 1, size, 0, like)
@@ -173,6 +168,33 @@ class Int8Slots:
         for buffer in (self.kv_2SHNK, self.scale_2SHN1):
             for kept_SHN in buffer[:, : self.ancestry.sentences, :, : self.ancestry.visible]:
                 moves.within(kept_SHN)
+
+
+class Int8CrossKV(CrossKV):
+    """Keys and values of the sources of one cross-attention layer in 8 bits, with a scale for each head and token."""
+
+    def __init__(self, like: KeysValues, sentences: int, length: int) -> None:
+        super().__init__(like, sentences, length)
+        scales = [buffer_SHMK[..., :1].clone() for buffer_SHMK in self.buffers]
+        self.buffers = [*(buffer_SHMK.to(torch.int8) for buffer_SHMK in self.buffers), *scales]
+
+    def stored(self, memory: KeysValues) -> Sequence[Tensor]:
+        (k_SHMK, k_SHM1), (v_SHMK, v_SHM1) = map(in_8_bits, memory)
+        return k_SHMK, v_SHMK, k_SHM1, v_SHM1
+
+    def first(self, sentences: int) -> KeysValues:
+        k_SHMK, v_SHMK, k_SHM1, v_SHM1 = (buffer_SHM[:sentences] for buffer_SHM in self.buffers)
+        return KeysValues(k_SHMK * k_SHM1, v_SHMK * v_SHM1)
+
+
+class Int8Memory(Memory):
+    """Encoded sources in 8 bits: each layer turns its own back into numbers when it attends."""
+
+    layer_type = Int8CrossKV
+
+    def make_parts(self, sentences: int) -> EachLayer:
+        layers: Any = self.layers
+        return EachLayer(len(layers), lambda n: layers[n].first(sentences))
 
 
 def in_8_bits(x: Tensor) -> tuple[Tensor, Tensor]:

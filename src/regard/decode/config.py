@@ -108,8 +108,11 @@ ONLY_FOR: dict[str, tuple[Search, ...]] = {  # elsewhere these would do nothing,
 MARKS = ("start", "first", "end", "end_at_limit", "suppressed", "suppressed_first")
 """Settings that name special tokens: they belong to a vocabulary and to how a model was trained."""
 
-CONTINUES = ("stop", "sliding_window", "draft", "draft_tokens", "prompt_lookup", "share_prefix", "cache")
+CONTINUES = ("stop", "sliding_window", "share_prefix")
 """Settings for models that continue a prompt. Others have no prompt, or end by themselves."""
+
+CHEAPER = ("draft", "draft_tokens", "prompt_lookup", "cache")
+"""Settings that make decoding cheaper, for decoders that keep keys and values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +153,7 @@ class DecodeConfig:
     share_prefix: bool = False  # what all prompts of a batch begin with is encoded once
     cache: Cache = "full"  # window: keys and values of the last tokens alone, which a window sees; int8: in 8 bits
     weights: Weights = "float32"  # on a CPU; bfloat16 and int8 are faster for a little loss
+    compile: bool = False  # on a CPU: a step becomes one function of C++, which takes a minute and serves small models
 
     def __post_init__(self) -> None:
         if self.search not in get_args(Search):
@@ -167,6 +171,10 @@ class DecodeConfig:
             raise UserError(f"decode.n_best is {self.n_best}, but only a beam ranks what it finds; {instead}.")
         self._check_sampling()
         self._check_speculation()
+        if self.compile and (self.weights != "float32" or self.speculates or self.share_prefix):
+            key = "weights" if self.weights != "float32" else "share_prefix" if self.share_prefix else "draft"
+            key = "prompt_lookup" if self.prompt_lookup else key
+            raise UserError(f"decode.compile=true compiles plain steps in float32; leave it or decode.{key} out.")
         if 0 < self.maximum_length <= self.minimum_length:
             raise UserError(
                 f"decode.minimum_length is {self.minimum_length}, which leaves no room for the end token within "
@@ -193,12 +201,16 @@ class DecodeConfig:
         return bool(self.draft or self.prompt_lookup)
 
     def must_not_continue(self, what: str) -> None:
-        """Refuse settings for models that continue a prompt; `what` writes otherwise."""
-        changed = [name for name in CONTINUES if getattr(self, name) != getattr(type(self), name)]
-        if changed:
+        """Refuse settings for models that continue a prompt; `what` is written otherwise."""
+        if changed := self.changed(CONTINUES):
             names = " and ".join(f"decode.{name}" for name in changed)
             verb, them = ("is", "it") if len(changed) == 1 else ("are", "them")
-            raise UserError(f"{names} {verb} for language models; {what} ends by itself. Leave {them} out.")
+            why = "is written from a source that is read whole" if changed == ["share_prefix"] else "ends by itself"
+            raise UserError(f"{names} {verb} for language models; {what} {why}. Leave {them} out.")
+
+    def changed(self, names: Sequence[str]) -> list[str]:
+        """Return those of these settings that do not have their default."""
+        return [name for name in names if getattr(self, name) != getattr(type(self), name)]
 
     def _check_sampling(self) -> None:
         for field in fields(self):

@@ -1,4 +1,4 @@
-"""Keys and values by position: several new tokens of a text in one pass, after all that came before.
+"""Keys and values by position: several new tokens of a text in one pass, after all that came before and beside its source.
 
 Slot n of a row holds the key and value of its position n, so a pass writes where its tokens stand, and a query sees what the
 model's visibility allows it of the slots up to its own. What stands beyond a text is never seen before it is written again: a
@@ -17,9 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.model.state.decoder import EncodedPrompt
+from regard.model.state.decoder import EncodedPrompt, memory_of
 from regard.model.state.protocol import RowCompaction
-from regard.model.visibility import View, given
+from regard.model.visibility import View, Visibility, causal, given
 
 
 class PositionSlots:
@@ -45,14 +45,22 @@ class PositionSlots:
 
 
 class PrefixCache:
-    """The texts of some rows, as keys and values of every layer of a language model."""
+    """The texts of some rows, as keys and values of every layer of a decoder, and the sources that it reads, if any."""
 
     def __init__(self, read: EncodedPrompt, slots: int, last: int, rows: int = 0) -> None:
         """Copy encoded prompts, the first one to all rows if `rows` is given; no token is at a position after `last`."""
-        self.model: Any = read.model  # with embed, decoder, head and visibility, as every language model has them
-        self.rows, self.last = rows or read.rows, last
+        self.model: Any = read.model  # with decoder, head and visibility, as every decoder of blocks has them
+        self.visibility = visibility_of(read.model)
+        self.embed, self.rows, self.last = read.embed, rows or read.rows, last
         must_keep_slots(self.model)
         self.layers = [PositionSlots(prompt, self.rows, slots) for prompt in read.prompts]
+        self.memory = memory_of(read, self.rows)
+        if self.memory is not None and read.memory_words_S is not None:
+            self.memory.load(read.memories, read.memory_words_S)
+
+    @property
+    def device(self) -> torch.device:
+        return self.layers[0].kv_2SHNK.device
 
     @torch.no_grad()
     def append(self, ids_RL: Tensor, first_R: Tensor, rows_R: Tensor | None = None) -> Tensor:
@@ -64,15 +72,16 @@ class PrefixCache:
                 layer.kv_2SHNK = F.pad(layer.kv_2SHNK, (0, 0, 0, more))
             layer.begin(slots_RL, visible, rows_R)
         view = self._view(positions_RL, slots_RL, visible)
-        return self.model.decoder(self.model.embed(ids_RL, positions_RL), view, caches=self.layers)
+        memory = (None, None) if self.memory is None else self.memory.of_rows(rows_R, ids_RL.shape[1])
+        return self.model.decoder(self.embed(ids_RL, positions_RL), view, *memory, self.layers)
 
     def _view(self, positions_RL: Tensor, slots_RL: Tensor, visible: int) -> View:
         """Padding behind a text takes the slots after it, so no token of the text sees it."""
         rows, length = slots_RL.shape
         b = h = slots_RL.new_zeros(1)
         slots_N = torch.arange(visible, device=slots_RL.device)
-        sees_RLN = self.model.visibility.sees(b, h, slots_RL[:, :, None], slots_N).expand(rows, length, visible)
-        mask_RLN = sees_RLN.log() if sees_RLN.is_cuda else sees_RLN
+        sees_RLN = self.visibility.sees(b, h, slots_RL[:, :, None], slots_N).expand(rows, length, visible)
+        mask_RLN = sees_RLN.log()  # numbers that are added to scores
         return View(
             given(sees_RLN),
             rows,
@@ -86,17 +95,26 @@ class PrefixCache:
 
     def compact(self, moves: RowCompaction) -> None:
         self.rows = moves.stay
+        if self.memory is not None:
+            self.memory.compact(moves)
         for layer in self.layers:
             for kept_SHNK in layer.kv_2SHNK:
                 moves.within(kept_SHNK)
             layer.kv_2SHNK = layer.kv_2SHNK[:, : moves.stay]
 
 
+def visibility_of(model: Any) -> Visibility:
+    """Return what a decoder sees of its own tokens; an encoder has the same pattern, so a model's own need not be causal."""
+    return causal & model.visibility
+
+
 def must_keep_slots(model: Any) -> None:
-    """Refuse a model whose decoding keeps sums or the last inputs in place of keys and values."""
-    if any(not block.self_attention.keeps_slots for block in model.decoder.blocks):
+    """Refuse a model whose decoding keeps sums, the last inputs or hidden vectors in place of keys and values."""
+    blocks = getattr(model.decoder, "blocks", None)
+    if blocks is None or any(not block.self_attention.keeps_slots for block in blocks):
+        kind = f"model.family={model.config.family}" if blocks is None else f"model.mixer={model.config.mixer}"
         raise UserError(
-            f"model.mixer={model.config.mixer} keeps no keys and values of single tokens while it decodes; leave out "
+            f"{kind} keeps no keys and values of single tokens while it decodes; leave out "
             "decode.draft, decode.prompt_lookup, decode.share_prefix and decode.cache."
         )
 
@@ -121,4 +139,4 @@ def start_with_common_prefix(model: Any, ids_BL: Tensor, lengths_B: Tensor) -> E
     cache = PrefixCache(once, length, last=max(0, length - 1), rows=len(ids_BL))
     if common < length:
         cache.append(ids_BL[:, common:], torch.full_like(lengths_B, common))
-    return EncodedPrompt(model, once.positions, [tuple(layer.kv_2SHNK.unbind()) for layer in cache.layers], lengths_B)
+    return EncodedPrompt(model, once.embed, [tuple(layer.kv_2SHNK.unbind()) for layer in cache.layers], lengths_B)

@@ -1,8 +1,9 @@
 """Exact speculative decoding: tokens are proposed cheaply, and the model reads several of them in one pass.
 
 Leviathan et al. 2023; Chen et al. 2023. Proposals come from a smaller model (`decode.draft`), or from the text itself: what
-followed the same few tokens earlier (`decode.prompt_lookup`; Saxena 2023). One pass gives the model's logits after each of them.
-The search goes on choosing tokens as ever, from these logits, as long as it chooses what was proposed.
+followed the same few tokens earlier (`decode.prompt_lookup`; Saxena 2023), for an encoder-decoder also in its source. One pass
+gives the model's logits after each of them. The search goes on choosing tokens as ever, from these logits, as long as it chooses
+what was proposed.
 
 The papers accept a proposal at random, so that the distribution stays. Here a draw is a function of the seed and the step
 (`src/regard/decode/sampling.py`), so the token that the search would draw is known, and a proposal is right or wrong. The text is
@@ -21,10 +22,11 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from regard.decode.candidates import NO_TOKEN
 from regard.decode.config import Sampling
 from regard.decode.prefix_cache import PrefixCache
 from regard.decode.sampling import draw, token_weights, uniform
-from regard.model.state.decoder import EncodedPrompt
+from regard.model.state.decoder import EncodedPrompt, WrappedPrompt
 from regard.model.state.protocol import RowCompaction
 
 LONGEST, SHORTEST = 3, 1  # tokens at the end of a text that are looked up
@@ -35,8 +37,8 @@ class Speculation:
     """The proposer of tokens and their number a pass; counts how many were accepted."""
 
     tokens: int
-    draft: Any = None  # a language model of the same vocabulary; None: the text itself is looked up
-    window: int = 0  # tokens that the draft can see; 0: any number
+    draft: Any = None  # a model of the same kind and vocabulary; None: the text itself is looked up
+    window: int = 0  # tokens that the draft can see of a text; 0: any number
     passes: int = field(default=0, compare=False)
     read: int = field(default=0, compare=False)  # rows, over all passes
     written: int = field(default=0, compare=False)
@@ -52,25 +54,31 @@ class Proposer(Protocol):
 
 
 class Lookup:
-    """Proposes what followed the last tokens of a text the last time they occurred in it."""
+    """Proposes what followed the last tokens of a text the last time they occurred in it, or in its source."""
 
-    def __init__(self, tokens: int) -> None:
-        self.tokens = tokens
+    def __init__(self, tokens: int, sources: Sequence[Sequence[int]] = ()) -> None:
+        self.tokens, self.sources = tokens, [[*source, NO_TOKEN] for source in sources]
 
     def propose(self, rows: Sequence[int], texts: Sequence[list[int]], room: Sequence[int]) -> list[list[int]]:
-        return [looked_up(text, min(self.tokens, most)) for text, most in zip(texts, room)]
+        seen = [[*self.sources[row], *text] for row, text in zip(rows, texts)] if self.sources else texts
+        return [looked_up(text, min(self.tokens, most)) for text, most in zip(seen, room)]
 
     def compact(self, moves: RowCompaction) -> None:
-        """Do nothing: all it knows are the texts that it is given."""
+        if self.sources:
+            compact_list(self.sources, moves)
 
 
 def looked_up(text: Sequence[int], most: int) -> list[int]:
-    """Return at most `most` tokens after the latest earlier occurrence of the longest ending, of 3 tokens, then 2, then 1."""
+    """Return at most `most` tokens after the latest earlier occurrence of the longest ending, of 3 tokens, then 2, then 1.
+
+    NO_TOKEN stands where a text ends within `text`, and for what no text can have: nothing is proposed beyond it.
+    """
     for size in range(min(LONGEST, len(text) - 1), SHORTEST - 1, -1):
         tail = list(text[-size:])
         for start in range(len(text) - size - 1, -1, -1):
             if text[start : start + size] == tail:
-                return list(text[start + size : start + size + most])
+                found = list(text[start + size : start + size + most])
+                return found[: found.index(NO_TOKEN)] if NO_TOKEN in found else found
     return []
 
 
@@ -78,15 +86,14 @@ class Draft:
     """Proposes what a smaller model would write, by the same settings and the same draws."""
 
     def __init__(self, speculation: Speculation, read: SpeculativeInput, slots: int) -> None:
-        model, prompts = speculation.draft, [prompt[:-1] for prompt in read.prompts]
         self.tokens, self.window, self.method = speculation.tokens, speculation.window or slots, read.method
-        device, longest = read.device, max(1, max(map(len, prompts)))
-        ids_SL = torch.zeros(len(prompts), longest, dtype=torch.long)
-        for row, prompt in enumerate(prompts):
-            ids_SL[row, : len(prompt)] = torch.tensor(prompt, dtype=torch.long)
-        started = model.start(ids_SL[:, : self.window].to(device), torch.ones(len(prompts), dtype=torch.long, device=device))
-        self.model, self.cache = model, PrefixCache(started, slots, last=self.window - 1)
-        self.cached = [list(prompt[: self.window]) for prompt in prompts]  # the tokens that stand in the cache
+        prompts, device = [list(prompt[: min(len(prompt) - 1, self.window)]) for prompt in read.prompts], read.device
+        started = read.drafted
+        if started is None:
+            ids_SL, last_S = padded([prompt or [0] for prompt in prompts], device)
+            started = speculation.draft.start(ids_SL, last_S + 1)  # of no prompt one token is read, and written over
+        self.model, self.cache = speculation.draft, PrefixCache(started, slots, last=self.window - 1)
+        self.cached = prompts  # the tokens that stand in the cache
         self.seeds = [int(seed) for seed in read.seeds]
         self.begun = [len(prompt) for prompt in read.prompts]  # tokens before the first that is written
         self.banned = torch.tensor(read.banned, dtype=torch.long, device=device)
@@ -138,27 +145,16 @@ class Plan(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SpeculativeInput:
-    """Encoded prompts of a language model, to be continued speculatively. A search takes it like any other input."""
+class SpeculativeInput(WrappedPrompt):
+    """Encoded prompts to be continued speculatively, or sources to be written from, one for each text."""
 
-    read: EncodedPrompt
     prompts: Sequence[Sequence[int]]  # whole, the token that writing starts from included
     speculation: Speculation
     method: Sampling
     seeds: Sequence[int]
     banned: Sequence[int] = ()
-
-    @property
-    def device(self) -> torch.device:
-        return self.read.device
-
-    @property
-    def rows(self) -> int:
-        return self.read.rows
-
-    @property
-    def probed(self) -> bool:
-        return self.read.probed
+    sources: Sequence[Sequence[int]] = ()  # that lookup finds tokens in beside the texts, NO_TOKEN for what no text can have
+    drafted: EncodedPrompt | None = None  # the sources as the draft has encoded them
 
     @property
     def session_key(self) -> Hashable:
@@ -191,7 +187,7 @@ class SpeculativeState:
         self.texts = [list(prompt[:-1]) for prompt in given.prompts]
         self.plans: list[Plan | None] = [None] * read.rows
         self.read_ahead = [0] * read.rows  # the token of its plan that each row stands at
-        self.proposer: Proposer = Lookup(self.speculation.tokens)
+        self.proposer: Proposer = Lookup(self.speculation.tokens, given.sources)
         if self.speculation.draft is not None:
             self.proposer = Draft(self.speculation, given, slots)
 
@@ -216,7 +212,7 @@ class SpeculativeState:
 
     def _read(self, rows: list[int]) -> None:
         """Read the newest token of these rows and what is proposed to follow it, in one pass."""
-        texts, device = [self.texts[row] for row in rows], self.cache.layers[0].kv_2SHNK.device
+        texts, device = [self.texts[row] for row in rows], self.cache.device
         room = [self.last[row] - len(text) + 1 for row, text in zip(rows, texts)]
         new = [[text[-1], *ahead] for text, ahead in zip(texts, self.proposer.propose(rows, texts, room))]
         ids_RL, _ = padded(new, device)

@@ -4,8 +4,8 @@ Vaswani et al. 2017, section 3.2.2: concat(head_1 .. head_H) W_O, head_i = atten
 the same vectors share a matrix: queries, keys and values in self-attention; keys and values in cross-attention, whose queries
 come from other vectors. H heads of K = D / H, or of any other width. With fewer key/value heads than heads (grouped-query
 attention, Ainslie et al. 2023), groups of H / G heads share keys and values, and a decoding cache holds G heads. Pruned heads are
-gone from every matrix; the others keep their width. With `qk_norm` (Henry et al. 2020, as in Qwen3) each query and key is divided
-by its root mean square before it is rotated, so that scores stay small.
+gone from every matrix; the others keep their width. Values may have a width of their own (`value_width`). With `qk_norm` (Henry
+et al. 2020, as in Qwen3) each query and key is divided by its root mean square before it is rotated, so that scores stay small.
 
 Dims: B batch, L query length, M memory length, D width, H heads, G key/value heads, K head width, I = H K.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from torch import Tensor, nn, stack
+from torch import Tensor, cat, nn, stack
 
 from regard.model.layers import Linear, RMSNorm
 from regard.model.mixers import Mixer
@@ -79,6 +79,7 @@ class Attention(nn.Module):
         name: str,
         cross: bool = False,
         head_width: int | None = None,
+        value_width: int | None = None,
         kv_heads: int | None = None,
         memory_width: int | None = None,
         bias: bool = True,
@@ -88,14 +89,14 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         self.name, self.width, self.heads, self.head_width = name, width, heads, head_width or width // heads
-        self.kv_heads = kv_heads or heads
+        self.kv_heads, self.value_width = kv_heads or heads, value_width or self.head_width
         self.mixer = mixer
         self.dropout = dropout
         self.scaled = scaled
         self.query = Linear(width, self.inner, bias=bias or qkv_bias) if cross else None
         given = (memory_width or width) if cross else width
         self.project = Linear(given, sum(self.projections), bias=bias or qkv_bias)
-        self.out = Linear(self.inner, width, bias=bias)
+        self.out = Linear(self.heads * self.value_width, width, bias=bias)
         self.query_norm = RMSNorm(self.head_width, eps=qk_norm) if qk_norm else None  # with this epsilon
         self.key_norm = RMSNorm(self.head_width, eps=qk_norm) if qk_norm else None
         self.probe: Probe | None = None
@@ -112,8 +113,8 @@ class Attention(nn.Module):
     @property
     def projections(self) -> tuple[int, ...]:
         """Sizes of the parts of `project`: queries (in self-attention), keys, values."""
-        kv = self.kv_heads * self.head_width
-        return (kv, kv) if self.query is not None else (self.inner, kv, kv)
+        kv = self.kv_heads * self.head_width, self.kv_heads * self.value_width
+        return kv if self.query is not None else (self.inner, *kv)
 
     def forward(
         self,
@@ -127,15 +128,19 @@ class Attention(nn.Module):
             assert memory is not None
             q_BHLK, seen = self._split(self.query(x_BLD)), memory
             q_BHLK = q_BHLK if self.query_norm is None else self.query_norm(q_BHLK)
+        elif self.value_width != self.head_width:
+            assert cache is None
+            assert position is None
+            q_BLI, *kv = self.project(x_BLD).split(self.projections, -1)
+            q_BHLK, seen = self._split(q_BLI), KeysValues(*(x.unflatten(-1, (self.kv_heads, -1)).transpose(1, 2) for x in kv))
         else:
-            kv = self.kv_heads * self.head_width
-            q_BLI, kv_BLE = self.project(x_BLD).split([self.inner, 2 * kv], -1)
+            q_BLI, kv_BLE = self.project(x_BLD).split([self.inner, 2 * self.kv_heads * self.head_width], -1)
             q_BHLK, kv_2BGLK = self._split(q_BLI), kv_BLE.unflatten(-1, (2, self.kv_heads, -1)).permute(2, 0, 3, 1, 4)
             if self.query_norm is not None and self.key_norm is not None:
                 q_BHLK, kv_2BGLK = self.query_norm(q_BHLK), stack([self.key_norm(kv_2BGLK[0]), kv_2BGLK[1]])
             if position is not None and position.rotates:
-                q_BHLK = position.rotate(q_BHLK)
-                kv_2BGLK = stack([position.rotate(kv_2BGLK[0]), kv_2BGLK[1]])
+                turned_BELK = position.rotate(cat([q_BHLK, kv_2BGLK[0]], 1))  # queries and keys at once
+                q_BHLK, kv_2BGLK = turned_BELK[:, : self.heads], stack([turned_BELK[:, self.heads :], kv_2BGLK[1]])
             found = kv_2BGLK if cache is None else cache.append(kv_2BGLK)
             seen = found if isinstance(found, Sums) else KeysValues(*found)
         return self.out(self._context(q_BHLK, seen, view, position).transpose(1, 2).flatten(2))
@@ -146,7 +151,8 @@ class Attention(nn.Module):
             return gate_heads(self.probe, self.name, self.mixer.recurrent_form.query(q_BHLK, seen))
         k_BHMK, v_BHMK = seen
         if self.kv_heads != self.heads:
-            k_BHMK, v_BHMK = (part.repeat_interleave(self.heads // self.kv_heads, 1) for part in seen)
+            shared = self.heads // self.kv_heads
+            k_BHMK, v_BHMK = (part[:, :, None].expand(-1, -1, shared, -1, -1).flatten(1, 2) for part in seen)
         bias = None if position is None or self.query is not None else position.bias(q_BHLK, k_BHMK)
         if not self.scaled:  # mixers divide by the root of the head width
             q_BHLK = q_BHLK * self.head_width**0.5
@@ -155,8 +161,7 @@ class Attention(nn.Module):
 
     def project_kv(self, memory_BMD: Tensor) -> KeysValues:
         """Return keys and values of a memory: once per pass in training, once per sentence in decoding."""
-        kv = self.kv_heads * self.head_width
-        parts = self.project(memory_BMD).split(kv, -1)
+        parts = self.project(memory_BMD).split(self.projections, -1)
         k_BGMK, v_BGMK = (part.unflatten(-1, (self.kv_heads, -1)).transpose(1, 2) for part in parts)
         return KeysValues(k_BGMK if self.key_norm is None else self.key_norm(k_BGMK), v_BGMK)
 

@@ -7,6 +7,9 @@
 Vaswani et al. 2017, section 3.1. Visibility is what makes a decoder causal; nothing else differs. A sublayer named `self` is
 given the view, the cache and the positions of its own tokens, one named `cross` the memory and its view, any other vectors
 alone.
+
+Stochastic depth (Huang et al. 2016, section 3): while a model trains, a sublayer is left out of some examples and counts 1 / (1 -
+p) in the others, where p grows in equal steps from 0 in the first layer of a stack to `drop_path` in its last, as DeiT has it.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -55,6 +59,7 @@ class BlockConfig(FavorSettings, ConvolutionSettings):
     dropout: Fraction = 0.1
     attention_dropout: Fraction = 0.0
     activation_dropout: Fraction = 0.0  # inside the feed-forward network
+    drop_path: Fraction = 0.0  # share of the examples that the last layer of a stack is left out of; less of earlier ones
     norm: NormKind = "layer"
     norm_placement: Literal["pre", "post"] = "post"
     norm_epsilon: NormEpsilon = 1e-5
@@ -101,26 +106,36 @@ class BlockConfig(FavorSettings, ConvolutionSettings):
 class Residual(nn.Module):
     """A sublayer with its norm and skip connection: x + f(norm x), or norm(x + f x) as in the 2017 paper."""
 
-    def __init__(self, config: BlockConfig, layer: nn.Module) -> None:
+    def __init__(self, config: BlockConfig, layer: nn.Module, drop_path: float = 0.0) -> None:
         super().__init__()
         self.norm = NORMS[config.norm](config.width, eps=config.norm_epsilon)
         self.layer = layer
         self.dropout = nn.Dropout(config.dropout)
+        self.drop_path = drop_path
         self.pre = config.norm_placement == "pre"
 
     def forward(self, x_BLD: Tensor, *rest: Any) -> Tensor:
         if self.pre:
-            return x_BLD + self.dropout(self.layer(self.norm(x_BLD), *rest))
-        return self.norm(x_BLD + self.dropout(self.layer(x_BLD, *rest)))
+            return x_BLD + self._dropped(self.layer(self.norm(x_BLD), *rest))
+        return self.norm(x_BLD + self._dropped(self.layer(x_BLD, *rest)))
+
+    def _dropped(self, y_BLD: Tensor) -> Tensor:
+        if not self.training:
+            return y_BLD
+        y_BLD = self.dropout(y_BLD)
+        if not self.drop_path:
+            return y_BLD
+        # By the same draws as dropout, so that steps are seeded, captured and computed again as it is.
+        return y_BLD * F.dropout(y_BLD.new_ones(len(y_BLD), 1, 1), self.drop_path)
 
 
 class Block(nn.Module):
     """Residual sublayers in a row, each by its name: block["self"].layer is its self-attention."""
 
-    def __init__(self, config: BlockConfig, sublayers: Mapping[str, nn.Module]) -> None:
+    def __init__(self, config: BlockConfig, sublayers: Mapping[str, nn.Module], drop_path: float = 0.0) -> None:
         super().__init__()
         for name, layer in sublayers.items():
-            self.add_module(name, Residual(config, layer))
+            self.add_module(name, Residual(config, layer, drop_path))
 
     def __getitem__(self, name: str) -> Residual:
         return cast(Residual, self._modules[name])
@@ -200,6 +215,11 @@ class BodyConfig(BlockConfig, RotarySettings, RelativeSettings):
         check_position(self, linear=self.mixer in LINEAR, scores=self.compares)
         if self.pruned:
             parse_pruned(self.pruned, self.heads, self.attentions)
+        if self.drop_path and max(self.depth) < 2:
+            raise UserError(
+                f"model.drop_path={self.drop_path} grows from 0 in the first layer, and there is one layer; leave it out or set "
+                "model.layers=2."
+            )
 
     @property
     def attentions(self) -> list[str]:
@@ -224,7 +244,8 @@ class BodyConfig(BlockConfig, RotarySettings, RelativeSettings):
     @property
     def packable(self) -> bool:
         """Is there a kernel for sequences packed without padding?"""
-        softmax = self.mixer == "softmax" and not self.attention_dropout
+        # Sequences of one row would share what drop_path draws for a row.
+        softmax = self.mixer == "softmax" and not self.attention_dropout and not self.drop_path
         return softmax and parse_visibility(self.visibility).reach is not None
 
 
@@ -243,7 +264,8 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         self.blocks: Sequence[Block] = nn.ModuleList(  # type: ignore[assignment]
-            Block(config, sublayers(config, f"{name}.{n}", cross, n, memory_width)) for n in range(layers)
+            Block(config, sublayers(config, f"{name}.{n}", cross, n, memory_width), config.drop_path * n / max(1, layers - 1))
+            for n in range(layers)
         )
         self.recompute = False  # keep a block's input alone, and compute the rest again when its gradient is asked for
         # A pre-norm stack leaves its sum unnormalised, so it ends with a norm of its own; a post-norm block has done so.
@@ -258,9 +280,13 @@ class Stack(nn.Module):
         memories: Sequence[KeysValues | Sums] | None = None,
         memory_view: View | None = None,
         caches: Sequence[Cache] | None = None,
+        inputs: list[Tensor] | None = None,
     ) -> Tensor:
+        """Return x_BLD after all blocks; the input of each block is appended to `inputs`, which a segment memory keeps."""
         position = None if self.position is None else self.position.over(view)
         for n, block in enumerate(self.blocks):
+            if inputs is not None:
+                inputs.append(x_BLD)
             memory, cache = memories[n] if memories else None, caches[n] if caches else None
             rest = (view, memory, memory_view, cache, None if position is None else position.layer(n))
             if self.recompute and torch.is_grad_enabled():

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import torch
@@ -23,20 +22,22 @@ from torch import Tensor, nn
 from regard.core.packing import Packing, Words
 from regard.model.layers import ACTIVATIONS, Activation, Linear, Norm
 
-Pooling = Literal["tanh", "relu", "gelu", "gelu_tanh", "silu", "mean"]
-POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": F.relu, "gelu": F.gelu, "silu": F.silu}
-POOLINGS["gelu_tanh"] = partial(F.gelu, approximate="tanh")
-LAYERS: dict[str, Callable[[], nn.Module]] = {
-    "relu": nn.ReLU,
-    "gelu": nn.GELU,
-    "silu": nn.SiLU,
-    "gelu_tanh": partial(nn.GELU, approximate="tanh"),
-}
+Pooling = Literal["tanh", "relu", "gelu", "gelu_tanh", "quick_gelu", "silu", "mean"]
+POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, **ACTIVATIONS}
+
+
+class Activated(nn.Module):
+    def __init__(self, name: Activation) -> None:
+        super().__init__()
+        self.function = ACTIVATIONS[name]
+
+    def forward(self, x_BLD: Tensor) -> Tensor:
+        return self.function(x_BLD)
 
 
 def before_words(width: int, words_width: int, activation: Activation, epsilon: float) -> nn.Sequential:
     """BERT's layer between its body and its words, which are as wide as they are embedded."""
-    return nn.Sequential(Linear(width, words_width), LAYERS[activation](), Norm(words_width, eps=epsilon))
+    return nn.Sequential(Linear(width, words_width), Activated(activation), Norm(words_width, eps=epsilon))
 
 
 class Pooler(nn.Module):

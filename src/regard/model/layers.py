@@ -97,13 +97,16 @@ if ONEDNN:
 
 class Norm(nn.LayerNorm):
     def forward(self, x_BLD: Tensor) -> Tensor:
-        return super().forward(x_BLD).to(x_BLD.dtype)
+        normed_BLD = super().forward(x_BLD)
+        return normed_BLD if normed_BLD.dtype == x_BLD.dtype else normed_BLD.to(x_BLD.dtype)
 
 
 class RMSNorm(nn.RMSNorm):
     """Each vector divided by its root mean square, then scaled by what is learned (Zhang & Sennrich 2019): no mean, no shift."""
 
     def forward(self, x_BLD: Tensor) -> Tensor:
+        if x_BLD.dtype == self.weight.dtype == torch.float32:
+            return F.rms_norm(x_BLD, self.normalized_shape, self.weight, self.eps)
         normed_BLD = F.rms_norm(x_BLD.float(), self.normalized_shape, None, self.eps)
         return self.weight.to(x_BLD.dtype) * normed_BLD.to(x_BLD.dtype)
 
@@ -140,11 +143,16 @@ class BatchNorm(nn.Module):
         return ((exact_ND - mean_D) * (variance_D + self.EPSILON).rsqrt()).to(x_ND.dtype)
 
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]  # gelu_tanh is GPT-2's approximation of gelu
+def _quick_gelu(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(1.702 * x)
+
+
+Activation = Literal["relu", "gelu", "gelu_tanh", "quick_gelu", "silu"]  # GPT-2 and ImageGPT approximate gelu
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "quick_gelu": _quick_gelu,
     "silu": F.silu,
 }
 FeedForwardKind = Literal["plain", "gated"]
@@ -167,8 +175,10 @@ class FeedForward(nn.Module):
 
     def forward(self, x_BLD: Tensor) -> Tensor:
         if self.gate is None:
-            return self.contract(self.dropout(self.activation(self.expand(x_BLD))))
-        return self.contract(self.dropout(self.activation(self.gate(x_BLD)) * self.expand(x_BLD)))
+            inner_BLF = self.activation(self.expand(x_BLD))
+        else:
+            inner_BLF = self.activation(self.gate(x_BLD)) * self.expand(x_BLD)
+        return self.contract(self.dropout(inner_BLF) if self.training else inner_BLF)
 
 
 Weights = Literal["float32", "bfloat16", "int8"]
@@ -185,7 +195,9 @@ class PackedLinear(nn.Module):
         self.fast = fast
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight, self.bias) if torch.is_grad_enabled() else self.fast(x)
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():  # a compiler lays weights out by itself
+            return F.linear(x, self.weight, self.bias)
+        return self.fast(x)
 
 
 def pack(model: nn.Module, weights: Weights = "float32") -> None:

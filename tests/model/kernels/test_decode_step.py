@@ -10,7 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.decode.algorithm import sessions_on
+from regard.decode.compact_cache import CompactInput
 from regard.families.gpt import GPT, GPTConfig
+from regard.families.llama import LLaMAConfig
+from regard.families.t5 import T5Config
 from regard.families.transformer import Transformer, TransformerConfig
 from regard.model.kernels import decode_step
 from regard.model.probe import probe
@@ -21,17 +24,28 @@ from tests.model.kernels.interpreted import DEVICE, INTERPRETING, close, lively,
 
 pytestmark = needs_triton
 VOCABULARY = 37
+SMALL = {"width": 32, "layers": 2, "feedforward": 48}
 
 
 def gpt(**parts: object) -> GPT:
-    return lively(
-        GPT(GPTConfig(heads=2, layers=2, feedforward=48, maximum_length=64, **{"width": 32, **parts}), VOCABULARY, seed=3)
-    )
+    return lively(GPT(GPTConfig(**SMALL | {"heads": 2, "maximum_length": 64, **parts}), VOCABULARY, seed=3))
+
+
+def llama(**parts: object) -> GPT:
+    return lively(GPT(LLaMAConfig(**SMALL | {"heads": 4, "kv_heads": 2, "maximum_length": 64, **parts}), VOCABULARY, seed=5))
 
 
 def transformer(**parts: object) -> Transformer:
-    config = TransformerConfig(width=32, heads=2, layers=2, feedforward=48, **parts)
-    return lively(Transformer(config, VOCABULARY, VOCABULARY, seed=4))
+    return lively(Transformer(TransformerConfig(**SMALL | {"heads": 2, **parts}), VOCABULARY, VOCABULARY, seed=4))
+
+
+def t5(**parts: object) -> Transformer:
+    config = T5Config(**SMALL | {"heads": 2, "head_width": 24, "buckets": 8, "farthest": 12, "dropout": 0.0, **parts})
+    return lively(Transformer(config, VOCABULARY, VOCABULARY, seed=6))
+
+
+QWEN3 = {"qk_norm": True, "qkv_bias": False, "head_width": 12, "tie": "output"}
+GATED = {"feedforward_kind": "gated", "activation": "gelu_tanh"}
 
 
 MODELS = {
@@ -40,6 +54,14 @@ MODELS = {
     "a window": partial(gpt, visibility="window(3)"),
     "transformer": transformer,
     "pre-norm transformer": partial(transformer, norm_placement="pre", tie="none"),
+    "llama": llama,
+    "qwen2": partial(llama, qkv_bias=True, kv_heads=1),
+    "qwen3": partial(llama, **QWEN3),
+    "t5": t5,
+    "t5 1.1": partial(t5, **GATED, tie="inputs", scaled_head=False),
+    "bart": partial(transformer, position="learned", activation="gelu", embedding_norm=True, head_bias=True),
+    "alibi": partial(gpt, position="alibi"),
+    "shared memory heads": partial(transformer, heads=4, kv_heads=2, qk_norm=True),
 }
 
 
@@ -75,7 +97,7 @@ def states(
     return found[0], found[1]
 
 
-@pytest.mark.parametrize(("name", "lanes"), zip(MODELS, [1, 3, 2, 3, 1]))
+@pytest.mark.parametrize(("name", "lanes"), zip(MODELS, [1, 3, 2, 3, 1, 1, 3, 2, 1, 3, 2, 1, 2]))
 def test_steps_are_those_of_the_modules(name: str, lanes: int) -> None:
     """Lanes that split and die, and sentences that leave: after each step both give the same logits."""
     model, draw, steps = MODELS[name]().to(DEVICE), torch.Generator().manual_seed(7), 3 if INTERPRETING else 30
@@ -98,6 +120,22 @@ def test_steps_are_those_of_the_modules(name: str, lanes: int) -> None:
                 state.compact(RowCompaction.of(kept, DEVICE))
 
 
+def test_a_ring_of_slots_that_is_written_over_and_over() -> None:
+    model = gpt(visibility="window(3)", position="rotary").to(DEVICE)
+    words, states = torch.randint(4, VOCABULARY, (2, 5), generator=torch.Generator().manual_seed(0)), []
+    for steps_by in (by_modules, by_kernels):
+        read = CompactInput(model.start(words.to(DEVICE), torch.tensor([5, 2], device=DEVICE)), "window")
+        past = read.make_state(2, 1, 9, fixed=True)
+        past.load(read, [9, 9])
+        past.model = type("Steps", (), {"step": staticmethod(partial(steps_by, model))})
+        states.append(past)
+    for t in range(9):
+        ids = torch.tensor([[4 + t], [20 - t]], device=DEVICE)
+        for state in states:
+            state.grow(1)
+        close(states[1].step(ids), states[0].step(ids))
+
+
 @pytest.mark.parametrize("name", ["gpt-2", "transformer"])
 def test_either_way_logits_are_the_same(name: str) -> None:
     plain, fast = states(MODELS[name]().to(DEVICE), 2, 3, by_either)
@@ -115,6 +153,8 @@ def test_the_modules_step_where_kernels_would_not_serve() -> None:
     assert not decode_step.suits(model.decoder, model.head, x_SWD.expand(257, 1, 32))
     assert not decode_step.suits(model.decoder, model.head, x_SWD.bfloat16())
     assert not decode_step.suits(gpt(width=24).to(DEVICE).decoder, model.head, x_SWD[..., :24])  # not a multiple of 16
+    other = gpt(position="transformer-xl").to(DEVICE)  # whose bias reads the query
+    assert not decode_step.suits(other.decoder, other.head, x_SWD)
     with probe(model):
         assert not decode_step.suits(model.decoder, model.head, x_SWD)
     with torch.enable_grad():

@@ -45,7 +45,7 @@ class Alone(nn.Module):
         """The last word of a prompt is the first to be stepped."""
         prompts = [Prompt() for _ in self.decoder.blocks]
         self(prompt_BL, prompts)
-        return EncodedPrompt(self, self.embed.positions, [KeysValues(*p.kv_2SHPK) for p in prompts], lengths_B - 1)
+        return EncodedPrompt(self, self.embed, [KeysValues(*p.kv_2SHPK) for p in prompts], lengths_B - 1)
 
     def step(self, ids_SW: Tensor, past: DecoderState) -> Tensor:
         x_SWD = self.embed(ids_SW, past.positions_SW)

@@ -33,6 +33,9 @@ class CudaRecorder:
         self.device = device
         self.stream = torch.cuda.Stream(device)
         self.pool = torch.cuda.graph_pool_handle()
+        self.first: torch.cuda.CUDAGraph | None = (
+            None  # a pool whose last graph is gone takes no other one while tensors lie in it
+        )
 
     def warm_up(self, step: Step) -> None:
         """On a stream of its own, where libraries may allocate what they must not allocate while a graph is captured."""
@@ -56,7 +59,9 @@ class CudaRecorder:
             # A capture that failed leaves the generator believing that it goes on; its copy does not.
             generator = torch.cuda.default_generators[self.device.index or 0]
             generator.graphsafe_set_state(generator.clone_state())
+            self.pool, self.first = torch.cuda.graph_pool_handle(), None  # the old one counts as still being captured into
             raise
+        self.first = self.first or graph
         return graph.replay
 
     def _autocast(self) -> torch.autocast:

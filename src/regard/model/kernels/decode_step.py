@@ -1,9 +1,10 @@
 """A decoder's step, from its newest tokens' vectors to logits, in as few kernels as its rows allow.
 
 Sublayer by sublayer it follows `Stack`, `Block`, `Residual` and `Attention`, whose own forward is the definition it is tested
-against. For one row a sublayer is two products and attention, with norms and sums inside the products; for some rows products are
-the library's, and a sum and its norm are one kernel. It serves where a step waits for memory and launches: few rows on a GPU,
-no probe, no gradient. Everything else runs the modules.
+against: layer or RMS norms, plain or gated feed-forward, shared keys and values, positions that rotate or add to scores. For one
+row a sublayer is two products and attention, with norms and sums inside the products; for some rows products are the library's,
+and a sum and its norm are one kernel. It serves where a step waits for memory and launches: few rows on a GPU, no probe, no
+gradient. Everything else runs the modules.
 
 Dims: S sentences, W lanes, R = S W rows, D width, V vocabulary.
 """
@@ -20,9 +21,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.model.attention import Attention, KeysValues
-from regard.model.block import Block, Residual, Stack
-from regard.model.embedding import VocabularyHead
-from regard.model.layers import ACTIVATIONS, FeedForward, Linear, Norm
+from regard.model.block import Residual, Stack
+from regard.model.embedding import Scale, VocabularyHead
+from regard.model.layers import ACTIVATIONS, FeedForward, Linear, Norm, RMSNorm
 from regard.model.mixers.causal_scan import Sums
 from regard.model.mixers.softmax import Softmax
 from regard.model.probe import attentions
@@ -31,8 +32,8 @@ from regard.model.visibility import View
 
 HAS_TRITON = find_spec("triton") is not None
 if HAS_TRITON:
-    from regard.model.kernels.attention import attend_memory, attend_own
-    from regard.model.kernels.linear import Pending, add_norm, product
+    from regard.model.kernels.attention import Newest, attend_memory, attend_own
+    from regard.model.kernels.linear import Pending, add_norm, gated, product
 
 MOST_ROWS = 256
 ALIGNED = 8  # columns: products that write rows of any other width are several times as slow
@@ -66,21 +67,15 @@ def suits(stack: Stack, head: VocabularyHead, x_SWD: Tensor) -> bool:
         return False
     if torch.is_grad_enabled() or stack.training or x_SWD.shape[:2].numel() > MOST_ROWS or x_SWD.dtype not in TYPES:
         return False
-    if head.before is not None or any(
-        a.probe is not None or not isinstance(getattr(a, "mixer", None), Softmax) for a in attentions(stack).values()
-    ):
+    if any(a.probe is not None or not isinstance(getattr(a, "mixer", None), Softmax) for a in attentions(stack).values()):
         return False
-    if stack.position is not None or not all(map(_plain_parts, stack.blocks)):
+    if not (isinstance(head.before, Scale | None) and (stack.position is None or stack.position.fused)):
+        return False
+    if not all(isinstance(part.norm, Norm | RMSNorm) for block in stack.blocks for part in block.children()):
         return False
     linears = [module for module in chain(stack.modules(), head.modules()) if isinstance(module, Linear)]
     alike = all(weight.dtype == x_SWD.dtype and weight.is_contiguous() for weight in chain(stack.parameters(), head.parameters()))
     return alike and all(type(linear) is Linear and linear.in_features % 16 == 0 for linear in linears)  # adapters add to it
-
-
-def _plain_parts(block: Block) -> bool:
-    """Has a block only what the kernels compute: layer norms, plain feed-forward, scaled scores, as many key as query heads?"""
-    heads = all(a.kv_heads == a.heads and a.scaled and a.query_norm is None for a in block.modules() if isinstance(a, Attention))
-    return heads and block.feedforward.gate is None and all(isinstance(part.norm, Norm) for part in block.children())
 
 
 def fused(
@@ -93,7 +88,7 @@ def fused(
     caches: Sequence[Slots],
 ) -> Tensor:
     """Return logits_SWV, by the kernels, on a GPU or in Triton's interpreter."""
-    x_RD, sublayers = x_SWD.flatten(0, 1), list(_sublayers(stack, view, memories, memory_view, caches))
+    x_RD, sublayers = x_SWD.flatten(0, 1), list(_sublayers(stack, x_SWD, view, memories, memory_view, caches))
     logits_RV = _one_row(stack, head, x_RD, sublayers) if len(x_RD) == 1 else _some_rows(stack, head, x_RD, sublayers)
     return logits_RV.unflatten(0, x_SWD.shape[:2])
 
@@ -105,31 +100,39 @@ def _one_row(stack: Stack, head: VocabularyHead, x_1D: Tensor, sublayers: Sequen
         given = Pending(x.x_1K, _norm(residual)) if residual.pre else x
         out_1D = product(Pending(inner(product, given)), last, residual=x)
         x = Pending(out_1D, None if residual.pre else _norm(residual))
-    return product(Pending(x.x_1K, _norm(stack) or x.norm), head.project)
+    return product(Pending(x.x_1K, _norm(stack) or x.norm), head.project, factor=_factor(head))
 
 
 def _some_rows(stack: Stack, head: VocabularyHead, x_RD: Tensor, sublayers: Sequence[Sublayer]) -> Tensor:
     """Each sum is normalised for whoever comes next: before the next sublayer, or after this one."""
-    norms, last_norm = [_norm(residual) for residual, _, _ in sublayers], _norm(stack)
+    norms, last_norm, factor = [_norm(residual) for residual, _, _ in sublayers], _norm(stack), _factor(head)
     if last_norm is not None:
         normed_RD = add_norm(x_RD, None, norms[0])[1]
-        for (_, inner, last), following in zip(sublayers, [*norms[1:], last_norm]):
-            x_RD, normed_RD = add_norm(x_RD, last(inner(_library, Pending(normed_RD))), following)
+        for n, ((_, inner, last), following) in enumerate(zip(sublayers, [*norms[1:], last_norm]), 1):
+            out_RD = last(inner(_library, Pending(normed_RD)))
+            x_RD, normed_RD = add_norm(x_RD, out_RD, following, factor if n == len(sublayers) else 1.0)
         return _scores(head.project, normed_RD)
-    for (_, inner, last), own in zip(sublayers, norms):
-        x_RD = add_norm(x_RD, last(inner(_library, Pending(x_RD))), own)[1]
+    for n, ((_, inner, last), own) in enumerate(zip(sublayers, norms), 1):
+        x_RD = add_norm(x_RD, last(inner(_library, Pending(x_RD))), own, factor if n == len(sublayers) else 1.0)[1]
     return _scores(head.project, x_RD)
 
 
 def _norm(part: Residual | Stack) -> Any:
-    """Return its layer norm, as `suits` has seen; None where a stack ends without one."""
-    assert part.norm is None or isinstance(part.norm, Norm)
+    """Return its norm; None where a stack ends without one."""
     return part.norm
 
 
-def _library(x: Pending, linear: nn.Linear, activation: str | None = None) -> Tensor:
+def _factor(head: VocabularyHead) -> float:
+    """Return the number that a head multiplies its input by."""
+    return head.before.factor if isinstance(head.before, Scale) else 1.0
+
+
+def _library(x: Pending, linear: nn.Linear, activation: str | None = None, gate: nn.Linear | None = None) -> Tensor:
     """Return the product of normalised rows by the library's kernels."""
     out_RN = F.linear(x.x_1K, linear.weight, linear.bias)
+    if gate is not None:
+        assert activation is not None
+        return gated(F.linear(x.x_1K, gate.weight, gate.bias), out_RN, activation)
     return out_RN if activation is None else ACTIVATIONS[activation](out_RN)
 
 
@@ -151,12 +154,24 @@ def added(view: View) -> Tensor:
 
 
 def _sublayers(
-    stack: Stack, view: View, memories: Sequence[KeysValues] | None, memory_view: View | None, caches: Sequence[Slots]
+    stack: Stack,
+    x_SWD: Tensor,
+    view: View,
+    memories: Sequence[KeysValues] | None,
+    memory_view: View | None,
+    caches: Sequence[Slots],
 ) -> Iterator[Sublayer]:
-    mask_S1WN, memory_mask_S11M = added(view), None if memory_view is None else added(memory_view)
+    mask_SHWN, memory_mask_S11M = added(view), None if memory_view is None else added(memory_view)
+    position = None if stack.position is None else stack.position.over(view)
+    turns: tuple[Tensor, ...] = ()
+    if position is not None and position.scores is not None:
+        mask_SHWN = position.scores.dense() + mask_SHWN
+    if position is not None and position.turns is not None:
+        rows = x_SWD.shape[:2]
+        turns = tuple(part_B1WK.expand(rows[0], 1, rows[1], -1).flatten(0, 2) for part_B1WK in position.turns)
     for n, block in enumerate(stack.blocks):
         assert isinstance(block.self_attention, Attention)  # as `suits` has seen
-        yield block["self"], _self_attention(block.self_attention, mask_S1WN, caches[n]), block.self_attention.out
+        yield block["self"], _self_attention(block.self_attention, mask_SHWN, caches[n], turns), block.self_attention.out
         if block.cross_attention is not None:
             assert memories is not None
             assert memory_mask_S11M is not None
@@ -165,19 +180,26 @@ def _sublayers(
         yield block["ffn"], _feedforward(block.feedforward), block.feedforward.contract
 
 
-def _self_attention(attention: Attention, mask_S1WN: Tensor, cache: Slots) -> Callable[[Product, Pending], Tensor]:
+def _self_attention(
+    attention: Attention, mask_SHWN: Tensor, cache: Slots, turns: tuple[Tensor, ...]
+) -> Callable[[Product, Pending], Tensor]:
+    newest = Newest(attention.query_norm, attention.key_norm, *turns)
+    kind = {"scaled": attention.scaled, "ring": cache.ancestry.ring}
+
     def inner(product: Product, x: Pending) -> Tensor:
-        return attend_own(product(x, attention.project), mask_S1WN, cache.now_2SHNK, cache.ancestry.slots_W)
+        return attend_own(product(x, attention.project), mask_SHWN, cache.now_2SHNK, cache.ancestry.slots_W, newest, **kind)
 
     return inner
 
 
 def _cross_attention(attention: Attention, mask_S11M: Tensor, memory: KeysValues) -> Callable[[Product, Pending], Tensor]:
     def inner(product: Product, x: Pending) -> Tensor:
-        return attend_memory(product(x, attention.query), mask_S11M, *memory)
+        q_RI = product(x, attention.query)
+        return attend_memory(q_RI, mask_S11M, *memory, attention.query_norm, scaled=attention.scaled)
 
     return inner
 
 
 def _feedforward(feedforward: FeedForward) -> Callable[[Product, Pending], Tensor]:
-    return lambda product, x: product(x, feedforward.expand, NAMES[feedforward.activation])
+    name = NAMES[feedforward.activation]
+    return lambda product, x: product(x, feedforward.expand, name, gate=feedforward.gate)

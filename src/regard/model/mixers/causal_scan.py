@@ -131,6 +131,8 @@ def causal_scan(part: Callable[[int, int], Segment], length: int, stride: int | 
     `part` gives what lies between two places. With a stride, one segment is done after the other, in memory that a processor has
     at hand.
     """
+    if not length:  # the prompt before a first token, say
+        return part(0, 0).v_BHLK
     if stride is None:
         return _answered(part(0, length), None, goes_on=False)[0]
     found, carry = [], None

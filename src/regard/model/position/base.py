@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 ScoreBias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
+class LearnedTable(NamedTuple):
+    """A bias that is one learned number for each head and distance, for a kernel that sums its gradient by distance."""
+
+    table_HR: Tensor  # of the distances -R // 2 to R // 2
+    at: ScoreBias  # the same numbers as `Bias.at`, without gradients
+
+
 @dataclass(frozen=True, eq=False)
 class Bias:
     """Numbers added to scores_BHLM. Kernels take them dense, or ask for single ones by index, as FlexAttention does."""
@@ -29,6 +36,8 @@ class Bias:
     shape: tuple[int, int, int, int]  # B or 1, H, L, M
     device: torch.device
     whole: Callable[[], Tensor] | None = None  # all of them, by something faster than `at`
+    fixed_shapes: bool = False  # does `at` read a tensor with gradients whose sizes follow the lengths? See `Position`
+    learned: LearnedTable | None = None  # where that is all of the bias
 
     def dense(self) -> Tensor:
         """Return bias_BHLM; dimensions of size 1 broadcast."""
@@ -47,6 +56,8 @@ class Placement:
     """A scheme with the positions of one pass. The default does nothing."""
 
     rotates = False  # does `rotate` change anything?
+    turns: tuple[Tensor, Tensor] | None = None  # cos_B1LK and sin_B1LK of `rotate`, which turns coordinate i with i + K / 2
+    scores: Bias | None = None  # the bias, where it is the same in all layers and depends on neither queries nor keys
 
     def layer(self, n: int) -> Placement:
         """Return what the n-th layer uses; most schemes are the same in every layer."""
@@ -71,6 +82,10 @@ class Position(nn.Module):
     def forward(self, at_BL: Tensor) -> Tensor | None:
         return self.embed(at_BL)
 
+    fixed_shapes: bool = False
+    """Does the bias read a tensor with gradients whose sizes follow the lengths? FlexAttention compiles its gradient for fixed
+    sizes only (torch 2.11 to 2.13), so each length is then compiled by itself."""
+    fused: bool = False  # do decoding kernels serve it? Then `turns` and `scores` are all that its placement does.
     farthest: int = 128  # the distance up to which a bias by distance is worth showing
 
     def by_distance(self, distance_R: Tensor) -> list[Tensor]:

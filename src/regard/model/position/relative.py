@@ -18,9 +18,9 @@ bidirectional stack uses the distance to either side.
 Transformer-XL (Dai et al. 2019, section 3.3) compares a query with the content of a key and with its distance: the score of query
 i and key j is (q_i + u) . k_j + (q_i + v) . W_R R_{i-j}, with R the sinusoidal vector of a distance and u, v, W_R learned. q . k
 is the mixer's; the rest is a bias, u . k_j + (q_i + v) . r_{i-j}, divided by the root of the head width where scores are. u, v
-and W_R are a layer's own (`untie_r` of the paper's code).
+and W_R are a layer's own (`untie_r` of the paper's code); u and v may be shared.
 
-Differs from the paper in: a bidirectional stack uses negative distances, too. Segment memory is another part.
+Differs from the paper in: a bidirectional stack uses negative distances, too. Segment memory is in `model/memory`.
 
 Dims: B batch, H heads, L queries, M keys, K head width, D width, R distances.
 """
@@ -29,17 +29,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.config import Bounds, refuse_unused
 from regard.core.errors import UserError
 from regard.model.layers import Linear
-from regard.model.position.base import Bias, Placement, Position
+from regard.model.position.base import Bias, LearnedTable, Placement, Position
 from regard.model.visibility import View
 
 BASE = 10_000.0
@@ -76,6 +76,8 @@ class RotarySettings(Llama3Settings):
 
 
 class Rotary(Position):
+    fused = True
+
     def __init__(self, head_width: int, settings: RotarySettings) -> None:
         super().__init__()
         self.head_width, self.settings = head_width, settings
@@ -95,19 +97,22 @@ class Rotary(Position):
     def over(self, view: View) -> Placement:
         at_BL, _ = view.positions()
         angle_B1LK = (at_BL[..., None].float() * self.rates(at_BL.device)).repeat(1, 1, 2)[:, None]
-        return _Rotation(angle_B1LK.cos(), angle_B1LK.sin())
+        return Rotation(angle_B1LK.cos(), angle_B1LK.sin())
 
 
-class _Rotation(Placement):
+class Rotation(Placement):
     rotates = True
 
     def __init__(self, cos_B1LK: Tensor, sin_B1LK: Tensor) -> None:
-        self.cos_B1LK, self.sin_B1LK = cos_B1LK, sin_B1LK
+        self.turns = cos_B1LK, sin_B1LK
+        first, second = sin_B1LK.chunk(2, -1)
+        self.signed_B1LK = torch.cat([-first, second], -1)
 
     def rotate(self, x_BHLK: Tensor) -> Tensor:
-        first, second = x_BHLK.chunk(2, -1)
-        turned_BHLK = torch.cat([-second, first], -1)
-        return x_BHLK * self.cos_B1LK.to(x_BHLK.dtype) + turned_BHLK * self.sin_B1LK.to(x_BHLK.dtype)
+        assert self.turns is not None
+        cos_B1LK, _ = self.turns
+        turned_BHLK = x_BHLK.roll(x_BHLK.shape[-1] // 2, -1)
+        return x_BHLK * cos_B1LK.to(x_BHLK.dtype) + turned_BHLK * self.signed_B1LK.to(x_BHLK.dtype)
 
 
 BUCKETS, FARTHEST = 32, 128
@@ -154,26 +159,47 @@ class ByDistance(Placement):
     """A bias that only the distance between two positions and the head decide: computed once for all layers."""
 
     def __init__(
-        self, view: View, heads: int, value: Callable[[Tensor, Tensor], Tensor], table_of: Callable[[Tensor], Tensor]
+        self,
+        view: View,
+        heads: int,
+        value: Callable[[Tensor, Tensor], Tensor],
+        table_of: Callable[[Tensor], Tensor],
+        table_HR: Tensor | None = None,
     ) -> None:
-        """`value(h, distance)` is for single pairs; `table_of(distances_BLM)` returns bias_BHLM of all."""
+        """`value(h, distance)` is for single pairs; `table_of(distances_BLM)` returns bias_BHLM of all.
+
+        `table_HR` has the value of every distance from -R // 2 to R // 2, where these are learned and no pair is farther apart.
+        """
         at_BL, at_BM = view.positions()
+        alike_BL, alike_BM = len(at_BL) == 1, len(at_BM) == 1
+        in_one_row = view.packed is not None and view.packed.queries is view.packed.keys
+
+        def distance(b: Tensor, i: Tensor, j: Tensor) -> Tensor:
+            if in_one_row:  # that of two tokens of a sequence; of others, which do not see each other, it is some number
+                return j - i
+            return at_BM[b * (not alike_BM), j] - at_BL[b * (not alike_BL), i]
 
         def at(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-            return value(h, at_BM[b * (len(at_BM) > 1), j] - at_BL[b * (len(at_BL) > 1), i])
+            return value(h, distance(b, i, j)) if table_HR is None else _read(table_HR, h, distance(b, i, j))
 
+        learned = None
+        if table_HR is not None:
+            fixed_HR = table_HR.detach()
+            learned = LearnedTable(table_HR, lambda b, h, i, j: _read(fixed_HR, h, distance(b, i, j)))
         shape = (max(len(at_BL), len(at_BM)), heads, at_BL.shape[1], at_BM.shape[1])
         whole = None
         if not view.by_blocks:  # now, not inside a layer: all layers share it, also those that are computed again for gradients
             dense_BHLM = table_of(at_BM[:, None, :] - at_BL[:, :, None])
             whole = lambda: dense_BHLM  # noqa: E731
-        self.found = Bias(at, shape, at_BL.device, whole)
+        self.scores: Bias = Bias(at, shape, at_BL.device, whole, learned=learned)
 
     def bias(self, q_BHLK: Tensor, k_BHMK: Tensor) -> Bias:
-        return self.found
+        return self.scores
 
 
 class RelativeBias(Position):
+    fused = True
+
     def __init__(self, heads: int, *, causal: bool, buckets: int = BUCKETS, farthest: int = FARTHEST) -> None:
         super().__init__()
         self.causal, self.buckets, self.farthest = causal, buckets, farthest
@@ -186,21 +212,40 @@ class RelativeBias(Position):
         return [self.table(self.bucket(distance_R)).T]
 
     def over(self, view: View) -> Placement:
-        farthest = self.farthest
-        every_R = torch.arange(-farthest, farthest + 1, device=self.table.weight.device)
-        value_RH = self.table(self.bucket(every_R))  # beyond `farthest` the bucket is the same
-        least, most = every_R[0], every_R[-1]  # tensors: FlexAttention cannot compile a number that varies between calls
-
-        def value(h: Tensor, distance: Tensor) -> Tensor:
-            return value_RH[distance.clamp(least, most) + most, h]
+        # By blocks a number for every distance there is, not only up to `farthest`: gradients of pairs are added up one by one
+        # then, and those of all far pairs into one number would wait for each other.
+        most = _table_reach(view.farthest()) if view.by_blocks else self.farthest
+        every_R = torch.arange(-most, most + 1, device=self.table.weight.device)
+        value_HR = self.table(self.bucket(every_R)).T.contiguous()
+        if view.by_blocks and not torch.compiler.is_compiling():
+            torch._dynamo.mark_static(value_HR)  # for FlexAttention, as `fixed_shapes` says; compiled, its size is a constant
 
         def table_of(distance_BLM: Tensor) -> Tensor:
-            return nn.functional.embedding(distance_BLM.clamp(-farthest, farthest) + farthest, value_RH).permute(0, 3, 1, 2)
+            return nn.functional.embedding(distance_BLM.clamp(-most, most) + most, value_HR.T).permute(0, 3, 1, 2)
 
-        return ByDistance(view, value_RH.shape[1], value, table_of)
+        return ByDistance(view, len(value_HR), lambda h, distance: _read(value_HR, h, distance), table_of, value_HR)
+
+
+def _read(table_HR: Tensor, h: Tensor, distance: Tensor) -> Tensor:
+    """Return the numbers of these distances; beyond its ends the table goes on as it ends.
+
+    Its middle is taken from its size, a constant of every graph: FlexAttention cannot compile a number of the host that varies.
+    """
+    size = table_HR.shape[1]
+    return table_HR[h, (distance + size // 2).clamp(0, size - 1)]
+
+
+def _table_reach(distance: int) -> int:
+    """Return the smallest power of 2, at least 128, that is not below the distance: few sizes, each a constant of its graph."""
+    reach = 128
+    while reach < distance:
+        reach *= 2
+    return reach
 
 
 class ALiBi(Position):
+    fused = True
+
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads = heads
@@ -228,10 +273,17 @@ class DistanceScores(nn.Module):
 
 
 class TransformerXL(Position):
-    def __init__(self, width: int, heads: int, head_width: int, layers: int, scaled: bool = True) -> None:
+    fixed_shapes = True
+
+    def __init__(
+        self, width: int, heads: int, head_width: int, layers: int, scaled: bool = True, clamp: int = 0, shared: bool = False
+    ) -> None:
+        """Distances beyond `clamp` count as it, 0: none do; `shared`: all layers have one u and one v."""
         super().__init__()
-        self.width, self.scale = width, head_width**-0.5 if scaled else 1.0
+        self.width, self.scale, self.clamp = width, head_width**-0.5 if scaled else 1.0, clamp
         self.layers = nn.ModuleList(DistanceScores(width, heads, head_width) for _ in range(layers))
+        for layer in self.layers if shared else ():
+            layer.content_HK, layer.position_HK = self.layers[0].content_HK, self.layers[0].position_HK
 
     def by_distance(self, distance_R: Tensor) -> list[Tensor]:
         """v . W_R R of every layer."""
@@ -247,41 +299,55 @@ class TransformerXL(Position):
 
     def vectors(self, distance_R: Tensor) -> Tensor:
         """Return the sinusoidal vectors_RD of distances: sines, then cosines, as in the paper's code."""
+        distance_R = distance_R.clamp(-self.clamp, self.clamp) if self.clamp else distance_R
         rate_K = 10_000.0 ** (-torch.arange(0, self.width, 2, device=distance_R.device).double() / self.width)
         angle_RK = distance_R[:, None] * rate_K.float()
         return torch.cat([angle_RK.sin(), angle_RK.cos()], -1)[:, : self.width]
 
 
 class _Distances(Placement):
+    """The positions of one pass and the vectors of their distances; `layer` adds what a layer has learned."""
+
     def __init__(self, scheme: TransformerXL, view: View) -> None:
-        self.scheme, self.n = scheme, 0
-        self.at, self.most = view.positions(), view.farthest()
-        every_R = torch.arange(-self.most, self.most + 1, device=view.device)
-        self.ends = every_R[0], every_R[-1]  # tensors: FlexAttention cannot compile a number that varies between calls
-        self.r_RD = scheme.vectors(every_R.float())
+        self.scheme, self.at, most = scheme, view.positions(), view.farthest()
+        ahead = not view.visibility.looks_back
+        # The last query is the last key and no key is ahead: then row i of the bias is row i - 1, moved by one (appendix B).
+        self.slides = not ahead and view.in_order and view.offset + view.length == view.memory
+        self.zero, self.sign = (most - 1, -1) if self.slides else (most * ahead, 1)  # the place of distance 0, and the order
+        every_R = torch.arange(most - 1, -1, -1) if self.slides else torch.arange(-most * ahead, most + 1)
+        self.r_RD = scheme.vectors(every_R.to(view.device).float())
 
     def layer(self, n: int) -> Placement:
-        own = copy(self)
-        own.n = n
-        return own
+        learned = self.scheme.layers[n]
+        assert isinstance(learned, DistanceScores)
+        return _LayerDistances(self, learned)
+
+
+class _LayerDistances(Placement):
+    def __init__(self, of: _Distances, learned: DistanceScores) -> None:
+        self.of, self.learned = of, learned
 
     def bias(self, q_BHLK: Tensor, k_BHMK: Tensor) -> Bias:
-        learned, most, (at_BL, at_BM) = self.scheme.layers[self.n], self.most, self.at
-        nearest, farthest = self.ends
-        assert isinstance(learned, DistanceScores)
+        learned, scheme, of, (at_BL, at_BM) = self.learned, self.of.scheme, self.of, self.of.at
         heads = learned.content_HK.shape[0]
-        r_HKR = learned.project(self.r_RD.to(learned.project.weight.dtype)).unflatten(-1, (heads, -1)).permute(1, 2, 0)
-        content_BHM = torch.einsum("hk,bhmk->bhm", learned.content_HK.to(k_BHMK.dtype), k_BHMK) * self.scheme.scale
-        by_distance_BHLR = (q_BHLK + learned.position_HK.to(q_BHLK.dtype)[:, None]) @ r_HKR.to(q_BHLK.dtype) * self.scheme.scale
+        r_HKR = learned.project(self.of.r_RD.to(learned.project.weight.dtype)).unflatten(-1, (heads, -1)).permute(1, 2, 0)
+        content_BHM = torch.einsum("hk,bhmk->bhm", learned.content_HK.to(k_BHMK.dtype), k_BHMK) * scheme.scale
+        by_distance_BHLR = (q_BHLK + learned.position_HK.to(q_BHLK.dtype)[:, None]) @ r_HKR.to(q_BHLK.dtype) * scheme.scale
+        last = r_HKR.shape[2] - 1
+
+        def place(distance: Tensor) -> Tensor:  # pairs that do not see each other may have any
+            return (of.zero + of.sign * distance).clamp(0, last)
 
         def at(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
             distance = at_BL[b * (len(at_BL) > 1), i] - at_BM[b * (len(at_BM) > 1), j]
-            return content_BHM[b, h, j] + by_distance_BHLR[b, h, i, distance.clamp(nearest, farthest) + farthest]
+            return content_BHM[b, h, j] + by_distance_BHLR[b, h, i, place(distance)]
 
         def whole() -> Tensor:
-            distance_B1LM = (at_BL[:, :, None] - at_BM[:, None])[:, None].clamp(-most, most) + most
             batch, _, length, _ = q_BHLK.shape
-            index_BHLM = distance_B1LM.expand(batch, heads, length, -1)
+            if of.slides:
+                moved_BHRL = F.pad(by_distance_BHLR, (1, 0)).view(batch, heads, last + 2, length)[:, :, 1:]
+                return content_BHM[:, :, None] + moved_BHRL.reshape(batch, heads, length, last + 1)
+            index_BHLM = place((at_BL[:, :, None] - at_BM[:, None])[:, None]).expand(batch, heads, length, -1)
             return content_BHM[:, :, None] + by_distance_BHLR.gather(3, index_BHLM)
 
-        return Bias(at, (*q_BHLK.shape[:3], k_BHMK.shape[2]), q_BHLK.device, whole)
+        return Bias(at, (*q_BHLK.shape[:3], k_BHMK.shape[2]), q_BHLK.device, whole, fixed_shapes=True)

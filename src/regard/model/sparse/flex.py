@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.model.position.base import Bias
+from regard.model.position.base import Bias, ScoreBias
 from regard.model.sparse import split_global as sharing
 from regard.model.sparse.blocks import Blocks, blocks_of
 from regard.model.sparse.split_global import TILE, SplitGlobal
@@ -31,14 +31,24 @@ WINDOW = 4096  # tokens: what is trained on multiples of it are no texts as they
 GRAPHS = 64  # that a process may need; the usual 8 are fewer than an afternoon in a notebook
 
 
-def score_function(view: View, bias: Bias | None) -> Callable[..., Tensor] | None:
+class PackedTable(NamedTuple):
+    """A learned bias by distance in packed sequences: what `kernels/table_gradient.py` needs for its gradient."""
+
+    table_HR: Tensor
+    starts_N: Tensor
+    longest: int
+    left: int
+    right: int
+
+
+def score_function(view: View, bias: ScoreBias | None) -> Callable[..., Tensor] | None:
     """Return what FlexAttention does to every score: add the bias of positions, and log n for a key that is seen n times."""
     pattern, offset = view.visibility, view.offset
     if bias is None and not pattern.counts:
         return None
 
     def changed(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        score = score if bias is None else score + bias.at(b, h, i, j).to(score.dtype)
+        score = score if bias is None else score + bias(b, h, i, j).to(score.dtype)
         return score + pattern.sees(b, h, i + offset, j).log() if pattern.counts else score
 
     return changed
@@ -56,14 +66,19 @@ def blocks_for(view: View, bias: Bias | None) -> Blocks:
 
 def mix(q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, view: View, bias: Bias | None = None) -> Tensor:
     """Return context_BHLK; FlexAttention returns zeros for a query that sees no key. Gradients flow into the bias's tensors."""
-    blocks, score_mod = blocks_for(view, bias), score_function(view, bias)
+    table, at = None, None if bias is None else bias.at
+    if bias is not None and bias.learned is not None and view.packed is not None and torch.is_grad_enabled():
+        queries, at = view.packed.queries, bias.learned.at
+        table = PackedTable(bias.learned.table_HR, queries.starts_N, queries.longest, *view.packed.reach)
+    blocks, score_mod = blocks_for(view, bias), score_function(view, at)
     small, whole = blocks.size < 128, blocks.wide is not None or q_BHLK.shape[2] % TILE == k_BHMK.shape[2] % TILE == 0
     options = (tiles(q_BHLK) if small else {}) | ({"IS_DIVISIBLE": True} if whole else {})
-    inputs = (q_BHLK, k_BHMK, v_BHMK, score_mod, blocks.mask, blocks.wide, options)
+    inputs = (q_BHLK, k_BHMK, v_BHMK, score_mod, blocks.mask, blocks.wide, options, table)
     if torch.compiler.is_compiling():  # as part of what is compiled around it
         return attend(*inputs)
     with torch.compiler.set_stance("default"):  # also where models run uncompiled: it would hold all scores at once
-        return _compiled(small, is_window(q_BHLK, k_BHMK))(*inputs)
+        alone = is_window(q_BHLK, k_BHMK) or (bias is not None and bias.fixed_shapes and q_BHLK.requires_grad)
+        return _compiled(small, alone)(*inputs)
 
 
 def is_window(q_BHLK: Tensor, k_BHMK: Tensor) -> bool:
@@ -76,7 +91,14 @@ def tiles(q_BHLK: Tensor) -> dict[str, int]:
 
 
 def attend(
-    q_BHLK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, score_mod: Any, mask: Any, wide: SplitGlobal | None, options: Any
+    q_BHLK: Tensor,
+    k_BHMK: Tensor,
+    v_BHMK: Tensor,
+    score_mod: Any,
+    mask: Any,
+    wide: SplitGlobal | None,
+    options: Any,
+    table: PackedTable | None = None,
 ) -> Tensor:
     from torch.nn.attention.flex_attention import AuxRequest, flex_attention  # half a second, that only a GPU is worth
 
@@ -86,6 +108,12 @@ def attend(
         assert found.lse is not None
         return context_BHEK, found.lse
 
+    if table is not None:
+        from regard.model.kernels.table_gradient import with_table_gradient
+
+        context_BHLK, lse_BHL = kernel(q_BHLK, k_BHMK, v_BHMK)
+        bounds = table.longest, table.left, table.right
+        return with_table_gradient(context_BHLK, lse_BHL, q_BHLK, k_BHMK, v_BHMK, table.table_HR, table.starts_N, *bounds)
     if wide is not None:
         return sharing.mix(q_BHLK, k_BHMK, v_BHMK, wide, kernel)
     return flex_attention(q_BHLK, k_BHMK, v_BHMK, score_mod, mask, kernel_options=options)

@@ -78,6 +78,8 @@ class Prompt:
 class BeamAncestry:
     """The slots that are ancestors of each lane, and the positions of the newest tokens. Shared by all layers."""
 
+    ring = False  # does the newest token take the slot of the oldest?
+
     def __init__(self, sentences: int, lanes: int, prompt: int, steps: int, like: Tensor, slotted: bool = True) -> None:
         """Allocate for `steps` steps at fixed addresses; with 0 steps, the buffers grow. Dtype and device are those of `like`."""
         self.lanes, self.prompt, self.fixed, self.slotted = lanes, prompt if slotted else 0, steps > 0, slotted
@@ -132,8 +134,7 @@ class BeamAncestry:
             b = h = self.slots_W.new_zeros(1)
             i_S11 = self.position_S[: self.sentences, None, None]
             sees_SWN = sees_SWN & visibility.sees(b, h, i_S11, self._positions_SN()[:, None])
-        # On a GPU the mask is turned here, once for all layers, into numbers that are added to scores.
-        mask_SWN = torch.where(sees_SWN, self.seen, self.hidden) if sees_SWN.is_cuda else sees_SWN
+        mask_SWN = torch.where(sees_SWN, self.seen, self.hidden)  # once for all layers: numbers that are added to scores
         sentences, lanes, slots = sees_SWN.shape
         view = View(given(sees_SWN), sentences, lanes, slots, 0, sees_SWN.device, mask_SWN[:, None])
         return replace(view, places=lambda: (self.positions_SW, self._positions_SN()))

@@ -68,8 +68,15 @@ class View:
         queries_L, keys_M = (torch.arange(n, device=self.device) for n in (self.length, self.memory))
         return (queries_L + self.offset)[None], keys_M[None]
 
+    @property
+    def in_order(self) -> bool:
+        """Return whether positions are those of rows, and the host knows them."""
+        return self.places is None and isinstance(self.offset, int) and all(part.places is None for part in self.visibility.parts)
+
     def farthest(self) -> int:
-        """Return a bound, known to the host, of how far apart a query and a key can be."""
+        """Return a bound, known to the host, of how far apart the positions of a query and a key can be."""
+        if self.packed is not None:
+            return max(self.packed.queries.longest, self.packed.keys.longest)
         return max(self.length + (self.offset if isinstance(self.offset, int) else self.memory), self.memory)
 
     def rendered(self) -> View:
@@ -292,10 +299,18 @@ class Documents(Visibility):
         return self.queries_BL[b, i] == self.keys_BM[b, j]
 
     def between(self, b: Tensor, queries: Span, keys: Span) -> Between:
-        """Sure of spans that lie in one document each."""
+        """Sure of spans that lie in one document each, and where numbers rise along a row, also of spans that share no number."""
         (asking, one), (asked, other) = _document(self.queries_BL, b, queries), _document(self.keys_BM, b, keys)
         sure, same = one & other, asking == asked
-        return Between(~sure | same, sure & same)
+        some = ~sure | same
+        if self.rising:
+            some = (asking <= self.keys_BM[b, keys.last]) & (asked <= self.queries_BL[b, queries.last])
+        return Between(some, sure & same)
+
+    @property
+    def rising(self) -> bool:
+        """Return whether the numbers of documents rise along a row, as those of `core/packing.py` do."""
+        return self.places is not None
 
     @property
     def data_independent(self) -> Visibility:

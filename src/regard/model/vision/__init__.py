@@ -13,14 +13,17 @@ Dims: B batch, Y X rows and columns of pixels, C colours or channels, M cells, P
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
-from math import gcd
+from math import gcd, isfinite
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.config import Count
+from regard.core.errors import UserError
 from regard.model.block import BlockConfig, Stack
 from regard.model.embedding import Sinusoidal, by_row_and_column
 from regard.model.layers import FeedForward, Linear, Norm
@@ -30,6 +33,36 @@ COLOURS = 3
 GROUPS = 8
 NARROWEST = 16  # channels of a first stage
 KERNEL = 4  # an even number: with two pixels for one, a cell then looks from its own middle
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSettings:
+    """Settings of families that read whole images: the size of an image, and the numbers that its pixels become."""
+
+    image_size: Count = 32  # pixels: every image is made so wide and high
+    colours: Literal[1, 3] = 3  # of a pixel: grey, or red, green and blue
+    pixel_mean: tuple[float, ...] = (0.5,)  # subtracted from colours of 0 to 1; one number for all colours, or one each
+    pixel_deviation: tuple[float, ...] = (0.5,)  # what they are divided by then
+
+    def check_image(self) -> None:
+        """Refuse numbers that do not fit the colours."""
+        for key in ("pixel_mean", "pixel_deviation"):
+            if len(given := getattr(self, key)) not in (1, self.colours):
+                raise UserError(f"model.{key} has {len(given)} numbers; give one, or one for each of {self.colours} colours.")
+            if not all(isfinite(number) for number in given):
+                raise UserError(f"model.{key}={','.join(map(str, given))} is not finite; give numbers such as 0.5.")
+        if min(self.pixel_deviation) <= 0:
+            raise UserError(f"model.pixel_deviation={min(self.pixel_deviation)} must be above 0, such as 0.5.")
+
+    def as_numbers(self, image_BYXC: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return colours of 0 to 255, whole or not, as numbers whose mean and deviation over many images are about 0 and 1."""
+        scaled_BYXC = image_BYXC.float() / 255
+        if len(self.pixel_mean) == len(self.pixel_deviation) == 1:
+            return ((scaled_BYXC - self.pixel_mean[0]) / self.pixel_deviation[0]).to(dtype)
+        means, deviations = (part * (self.colours // len(part)) for part in (self.pixel_mean, self.pixel_deviation))
+        numbers = zip(scaled_BYXC.unbind(-1), means, deviations)
+        # Numbers of Python, not a tensor of them: a captured graph may not copy from the host.
+        return torch.stack([(colour_BYX - mean) / deviation for colour_BYX, mean, deviation in numbers], -1).to(dtype)
 
 
 def as_numbers(image_BYXC: Tensor, dtype: torch.dtype) -> Tensor:
@@ -106,6 +139,19 @@ class Think(nn.Module):
 
     def forward(self, x_BMD: Tensor) -> Tensor:
         return x_BMD + self.feedforward(self.norm(x_BMD))
+
+
+def check_cells(size: int, patch: int, kind: Cells, width: int) -> None:
+    """Refuse settings of an image encoder that no grid of cells fits."""
+    if patch < 2 or size < patch or size % patch:
+        raise UserError(
+            f"model.image_size={size} is not a multiple of model.patch={patch}, which is at least 2 pixels; "
+            f"give, for instance, model.image_size={max(patch, 2) * 8} and model.patch={max(patch, 2)}."
+        )
+    if kind == "cnn" and patch & (patch - 1):
+        raise UserError(f"model.patch={patch} cannot be halved to 1 by the stages of a cnn; give 2, 4, 8, 16 or 32.")
+    if width % 4:
+        raise UserError(f"model.width={width} must be a multiple of 4: a row and a column share it in waves.")
 
 
 class ImageEncoder(nn.Module):

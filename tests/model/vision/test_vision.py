@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.core.errors import UserError
 from regard.model.embedding import Sinusoidal
 from regard.model.init import initialise
-from regard.model.vision import Convolutions, GridPositions, Patches, as_numbers, stage_channels
+from regard.model.vision import Convolutions, GridPositions, ImageSettings, Patches, as_numbers, stage_channels
 
 
 def image(batch: int, rows: int, columns: int, seed: int = 0) -> torch.Tensor:
@@ -72,3 +73,24 @@ def test_learned_positions_are_one_a_cell_and_none_are_none() -> None:
     assert learned.table is not None
     torch.testing.assert_close(learned(cells), cells + learned.table.weight)
     assert GridPositions("none", 3, 8)(cells) is cells
+
+
+@pytest.mark.parametrize(("mean", "deviation"), [((0.5,), (0.5,)), ((0.4, 0.5, 0.6), (0.2, 0.3, 0.4)), ((0.1, 0.2, 0.3), (0.5,))])
+def test_colours_are_centred_and_divided(mean: tuple[float, ...], deviation: tuple[float, ...]) -> None:
+    chosen, pixels = ImageSettings(pixel_mean=mean, pixel_deviation=deviation), image(2, 4, 6)
+    expected = (pixels.double() / 255 - torch.tensor(mean)) / torch.tensor(deviation)
+    torch.testing.assert_close(chosen.as_numbers(pixels, torch.float64), expected, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (dict(pixel_mean=(0.5, 0.5)), "model.pixel_mean has 2 numbers"),
+        (dict(pixel_mean=(float("nan"),)), "not finite"),
+        (dict(pixel_deviation=(0.0,)), "model.pixel_deviation=0.0 must be above 0"),
+        (dict(colours=1, pixel_deviation=(0.5, 0.5, 0.5)), "each of 1 colours"),
+    ],
+)
+def test_numbers_that_do_not_fit_the_colours_are_refused(given: dict, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        ImageSettings(**given).check_image()

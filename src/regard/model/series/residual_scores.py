@@ -1,0 +1,46 @@
+"""Residual attention: every layer adds the scores of the layer below to its own, before the softmax.
+
+He et al. 2021, "RealFormer: Transformer likes residual attention"; in PatchTST as published (Nie et al. 2023).
+
+    S_n = Q_n K_n^T / sqrt(K) + S_(n-1),  S_0 = 0        weights_n = softmax(S_n)
+
+For attention this is a bias that depends on queries and keys, so it is a position scheme without any positions. The scores that
+are handed on are computed once more beside the kernel, which keeps none: M^2 K operations a head, little for some forty patches.
+
+Dims: B batch, H heads, M tokens, K head width.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from regard.model.position.base import Bias, Placement, Position
+from regard.model.visibility import View
+
+
+class ResidualScores(Position):
+    """Scores of the layer below as a bias. Layers run in order, and each once: no activation checkpointing."""
+
+    def over(self, view: View) -> Placement:
+        return _Pass()
+
+
+class _Pass(Placement):
+    """One pass through the layers, with the sum of the scores so far."""
+
+    def __init__(self) -> None:
+        self.sum_BHMM: Tensor | None = None
+
+    def bias(self, q_BHLK: Tensor, k_BHMK: Tensor) -> Bias | None:
+        before = self.sum_BHMM
+        own_BHMM = q_BHLK @ k_BHMK.mT * q_BHLK.shape[-1] ** -0.5
+        self.sum_BHMM = own_BHMM if before is None else own_BHMM + before
+        if before is None:
+            return None
+        scores = before
+        return Bias(
+            lambda b, h, i, j: scores[b, h, i, j],
+            (scores.shape[0], scores.shape[1], scores.shape[2], scores.shape[3]),
+            scores.device,
+            whole=lambda: scores,
+        )
