@@ -14,7 +14,7 @@ from regard.objectives import OBJECTIVES
 from regard.objectives.base import Loss
 
 ELSEWHERE = {"skipgram": "negative_sampling", "cbow": "negative_sampling"}  # modules that have two objectives
-ELSEWHERE |= {"regression": "classification", "bidirectional_lm": "causal_lm"}
+ELSEWHERE |= {"regression": "classification", "bidirectional_lm": "causal_lm", "image_distillation": "image_classification"}
 
 
 @pytest.mark.parametrize("name", list(OBJECTIVES))

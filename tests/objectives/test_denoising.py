@@ -41,6 +41,8 @@ def test_the_loss_is_the_cross_entropy_of_targets(smoothing: float) -> None:
         ({"smoothing": 1.0}, r"objective.smoothing=1.0"),
         ({"noise": "spam_corruption"}, r"did you mean 'span_corruption'"),
         ({"noise": 3}, r"objective.noise=3 must be text"),
+        ({"mask_random": 0.1}, r"objective.mask_random=0.1 puts words in place of masks, and objective.noise=span_corruption"),
+        ({"mask_random": 1.0, "noise": "infilling"}, r"objective.mask_random=1.0"),
         ({"mask_rate": 0.1}, r"objective.mask_rate is not a setting"),
     ],
 )

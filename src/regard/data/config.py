@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
 from regard.core.config import Bounds, Count, check_bounds
 from regard.core.errors import UserError
@@ -124,6 +124,13 @@ class TextsConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuedTextsConfig(TextsConfig):
+    """Running text for a decoder, which may have a memory of earlier segments."""
+
+    memory: Annotated[int, Bounds(0, zero="model.memory")] = 0  # tokens, when a text is scored or continued, not in training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,10 +325,7 @@ def split_valid(examples: Sequence[T], group: Callable[[T], Hashable], share: fl
     return [examples[n] for n in rows.kept], [examples[n] for n in rows.held]
 
 
-Splits = PairsConfig | LabelledConfig | QuestionsConfig | TaggedConfig | CaptionsConfig | DialoguesConfig
-
-
-def describe_valid_fraction(data: Splits) -> list[str]:
+def describe_valid_fraction(data: Any) -> list[str]:
     """Describe whether a share of the training data is used for validation."""
     if data.valid_fraction and data.valid:
         return [f"data.valid_fraction={data.valid_fraction} is not used, since there is data.valid; data.valid= leaves that out"]

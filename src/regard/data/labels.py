@@ -35,23 +35,26 @@ class Labels:
     texts: int  # that have one label together: 1, or 2 of a pair; 0: either
 
     @classmethod
-    def of(cls, examples: Sequence[Example]) -> Labels:
-        """Collect the labels: integers sorted by value, others alphabetically; generated sequences have a fixed list."""
+    def of(cls, examples: Sequence[Example], what: str = "texts") -> Labels:
+        """Collect the labels: integers sorted by value, others alphabetically; generated sequences have a fixed list.
+
+        `what` are the examples, for errors.
+        """
         found = Counter(example.label for example in examples)
         if len(found) < 2:
             raise UserError(
                 f"data.train has one label only, {examples[0].label!r}, so there is nothing to learn. Check data.columns "
-                "(text,label), and data.limit if the file is sorted by label."
+                f"({what.removesuffix('s')},label), and data.limit if the file is sorted by label."
             )
         if len(found) > max(MANY, SHARED * len(examples)):
-            if all(is_number(label) for label in found):
+            if what == "texts" and all(is_number(label) for label in found):
                 raise UserError(
                     f"data.train has {len(found):,} labels for {len(examples):,} texts, and all are numbers, such as "
                     f"{examples[0].label!r}. To predict numbers, set objective.name=regression."
                 )
             raise UserError(
-                f"data.train has {len(found):,} labels for {len(examples):,} texts, such as {examples[0].label[:40]!r}; are the "
-                "columns swapped? Give data.columns=TEXT,LABEL."
+                f"data.train has {len(found):,} labels for {len(examples):,} {what}, such as {examples[0].label[:40]!r}; are the "
+                f"columns swapped? Give data.columns={what.removesuffix('s').upper()},LABEL."
             )
         if isinstance(examples, Sequences):
             return cls(examples.names, 1)
@@ -105,7 +108,7 @@ class Labels:
         return cls(names, texts)
 
 
-def describe_labels(examples: Sequence[Example], shown: int = 6) -> list[str]:
+def describe_labels(examples: Sequence[Example], shown: int = 6, what: str = "texts") -> list[str]:
     """Describe how often each label occurs, the accuracy of always saying the most frequent one, and add warnings."""
     total, counts = len(examples), Counter(example.label for example in examples).most_common()
     (most, often), dots = counts[0], ", ..." if len(counts) > shown else ""
@@ -114,10 +117,10 @@ def describe_labels(examples: Sequence[Example], shown: int = 6) -> list[str]:
     if often > LOPSIDED * total:
         lines.append(f"warning: {often / total:.1%} are {most!r}, so accuracy will look too good; use macro F1 and MCC.")
     if rare := [label for label, count in counts if count < RARE]:
-        lines.append(f"warning: {len(rare)} labels have fewer than {RARE} texts each, such as {rare[0]!r}; more would help.")
+        lines.append(f"warning: {len(rare)} labels have fewer than {RARE} {what} each, such as {rare[0]!r}; more would help.")
     different = Counter(key for key, _ in {(example.key, example.label) for example in examples})
     if unsure := sum(count > 1 for count in different.values()):
-        lines.append(f"warning: {unsure} texts occur with two labels or more, so no model can be right about all of them.")
+        lines.append(f"warning: {unsure} {what} occur with two labels or more, so no model can be right about all of them.")
     return lines
 
 

@@ -71,8 +71,8 @@ class Bounded:
 
 
 def bounded(source: Source, most: int) -> Source:
-    """Limit the number of examples in a batch; 0 is no limit."""
-    return Bounded(source, most) if most else source
+    """Limit the number of examples in a batch, where a batch has more; 0 is no limit."""
+    return Bounded(source, most) if most and most < max(map(len, source.plan(0)), default=0) else source
 
 
 class Work(NamedTuple):

@@ -95,22 +95,28 @@ class ClassificationScores:
             f"macro F1   {self.macro_f1:7.2%}",
             *([f"F1         {self.positive.f1:7.2%}  of {self.positive.name!r}"] if self.positive else []),
             f"MCC        {self.mcc:7.4f}",
-            f"nll        {self.nll:7.4f}  nats a {self.unit[:-1]}",
+            f"nll        {self.nll:7.4f}  nats {one_of(self.unit)}",
             *class_lines(self.classes(), self.unit),
             *confusion_lines(self.labels, self.confusion_CC),
         ]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scores as JSON values."""
-        whole = {name: getattr(self, name) for name in ("texts", "accuracy", "constant", "macro_f1", "mcc", "nll")}
+        whole: dict[str, Any] = {self.unit: self.texts}
+        whole |= {name: getattr(self, name) for name in ("accuracy", "constant", "macro_f1", "mcc", "nll")}
         whole |= {"micro_f1": self.accuracy}
         if self.positive:
             whole |= {"f1": self.positive.f1, "f1_of": self.positive.name}
         return whole | {
-            "classes": class_dicts(self.classes(), "label", "texts"),
+            "classes": class_dicts(self.classes(), "label", self.unit),
             "labels": list(self.labels),
             "confusion": self.confusion_CC.tolist(),
         }
+
+
+def one_of(unit: str) -> str:
+    """Return one of a unit that ends in s: a text, an image."""
+    return f"{'an' if unit[0] in 'aeio' else 'a'} {unit.removesuffix('s')}"
 
 
 def _ratio(part: int, whole: int) -> float:

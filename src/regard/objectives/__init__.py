@@ -29,6 +29,12 @@ OBJECTIVES = LazyRegistry[type[Any]](
         "cbow": "regard.objectives.negative_sampling:CBOWConfig",
         "glove": "regard.objectives.glove:GloVeConfig",
         "captioning": "regard.objectives.captioning:CaptioningConfig",
+        "answering": "regard.objectives.answering:AnsweringConfig",
+        "masked_patches": "regard.objectives.masked_patches:MaskedPatchesConfig",
+        "pixels": "regard.objectives.pixels:PixelsConfig",
+        "forecasting": "regard.objectives.forecasting:ForecastingConfig",
+        "image_classification": "regard.objectives.image_classification:ImageClassificationConfig",
+        "image_distillation": "regard.objectives.image_classification:ImageDistillationConfig",
     }
 )
 LOSSES = LazyRegistry[Callable[[Any], "Objective"]](
@@ -42,6 +48,10 @@ LOSSES = LazyRegistry[Callable[[Any], "Objective"]](
         "masked_lm": "regard.objectives.masked_lm:MaskedLMLoss",
         "replaced_token": "regard.objectives.replaced_token:ReplacedTokenLoss",
         "captioning": "regard.objectives.captioning:CaptioningLoss",
+        "answering": "regard.objectives.answering:AnsweringLoss",
+        "masked_patches": "regard.objectives.masked_patches:MaskedPatchesLoss",
+        "pixels": "regard.objectives.pixels:PixelsLoss",
+        "forecasting": "regard.objectives.forecasting:ForecastingLoss",
     }
 )
 """From its settings to an objective, plugins' among them. Objectives that need more than settings are built by their task."""

@@ -60,4 +60,6 @@ class BidirectionalLMLoss:
 
 
 def _loss(head: VocabularyHead, x_BLD: Tensor, targets_BL: Tensor) -> Tensor:
+    if (own := getattr(head, "loss", None)) is not None:  # of a head in clusters
+        return own(x_BLD.flatten(0, 1), targets_BL.flatten())
     return chunked_loss(cross_entropy, head, x_BLD.flatten(0, 1), targets_BL.flatten(), fill=True)

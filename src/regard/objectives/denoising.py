@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from regard.core.config import Bounds, Fraction, check_bounds
+from regard.core.errors import UserError
 from regard.data.batching.noise import parse_noise
 from regard.objectives.seq2seq import Seq2SeqConfig, Seq2SeqLoss
 
@@ -23,12 +24,18 @@ class DenoisingConfig:
         0.15  # of the tokens, if noise has a rate
     )
     mean_span: Annotated[float, Bounds(1)] = 3.0  # tokens of a span, on average
+    mask_random: Fraction = 0.0  # of the masks, a random word instead (BART: 0.1)
     smoothing: Fraction = 0.0
     passes = 1
 
     def __post_init__(self) -> None:
         check_bounds(self, "objective.")
-        parse_noise(self.noise)
+        kinds = parse_noise(self.noise)
+        if self.mask_random and not {"masking", "infilling"} & set(kinds):
+            raise UserError(
+                f"objective.mask_random={self.mask_random:g} puts words in place of masks, and objective.noise={self.noise} has "
+                "none; leave it out, or add masking or infilling."
+            )
 
 
 def denoising_loss(config: DenoisingConfig) -> Seq2SeqLoss:

@@ -28,6 +28,15 @@ class TextConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NoTextConfig:
+    """The empty section of tasks without text. What others ask of a vocabulary are constants here, and no settings."""
+
+    tokenizer = "none"
+    size = 0
+    vectors, freeze_vectors = "", False
+
+
+@dataclass(frozen=True, kw_only=True)
 class PairTextConfig(TextConfig):
     joint: bool = True  # one vocabulary for source and target, or one each
 

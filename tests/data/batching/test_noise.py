@@ -19,6 +19,7 @@ from regard.data.batching.noise import ALONE, KINDS, Noise, NoiseIds, fill_spans
 from regard.text.tokenizer import train_tokenizer
 
 MASK, STOP = 3, 10
+WORDS = np.arange(2000, 2010)  # that come at random: none is in a text
 SENTINELS = np.arange(1099, 999, -1)
 ENDS = np.zeros(1100, bool)
 ENDS[STOP] = True
@@ -28,8 +29,8 @@ RATES = st.sampled_from([0.1, 0.15, 0.3, 0.5, 0.9])
 SPANS = st.sampled_from([1.0, 3.0, 3.5, 10.0])
 
 
-def noise_of(kinds: str, rate: float = 0.15, mean_span: float = 3.0, seed: int = 1) -> Noise:
-    return Noise(parse_noise(kinds), rate, mean_span, NoiseIds(MASK, SENTINELS, ENDS), seed)
+def noise_of(kinds: str, rate: float = 0.15, mean_span: float = 3.0, seed: int = 1, mask_random: float = 0.0) -> Noise:
+    return Noise(parse_noise(kinds), rate, mean_span, NoiseIds(MASK, SENTINELS, ENDS, WORDS), seed, mask_random)
 
 
 @given(PASSAGES, NUMBERS, RATES, SPANS)
@@ -122,6 +123,36 @@ def test_span_lengths_of_infilling_are_poisson() -> None:
     assert lengths == 200 * 300
     assert lengths / masks == pytest.approx(3, abs=0.06)
     assert empty / masks == pytest.approx(np.exp(-3), abs=0.008)
+
+
+@pytest.mark.parametrize("kinds", ["masking", "infilling", "permutation+infilling"])
+@given(PASSAGES, NUMBERS)
+def test_random_words_stand_where_masks_would(kinds: str, ids: np.ndarray, number: int) -> None:
+    plain, mixed = noise_of(kinds, 0.5)(ids, number), noise_of(kinds, 0.5, mask_random=0.4)(ids, number)
+    changed = plain.input != mixed.input
+    assert (plain.input[changed] == MASK).all()
+    assert np.isin(mixed.input[changed], WORDS).all()
+    assert mixed.target.tolist() == ids.tolist()
+    whole = noise_of(kinds, 0.5, mask_random=1.0)(ids, number).input
+    assert (np.isin(whole, WORDS) == (plain.input == MASK)).all()
+
+
+def test_as_many_random_words_as_asked_for_and_every_word_as_often() -> None:
+    """10,000 masks, 10% of them: a deviation of 30; each of ten words 100 times, chi-square by hand."""
+    ids, source = np.arange(100, 600), noise_of("masking", 0.2, mask_random=0.1)
+    read = np.concatenate([source(ids, number).input for number in range(100)])
+    words = read[np.isin(read, WORDS)]
+    assert (read == MASK).sum() + len(words) == 10_000
+    assert abs(len(words) - 1000) < 4 * 30
+    counts = np.bincount(words - WORDS[0], minlength=10)
+    assert ((counts - len(words) / 10) ** 2 / (len(words) / 10)).sum() < 27.9  # 0.999 of chi-square of 9
+
+
+def test_words_are_no_special_tokens() -> None:
+    tokenizer = train_tokenizer("word", ["the cat sees the dog ."] * 5, 40).with_mask().with_sentinels(4)
+    names = [tokenizer.raw.id_to_token(i) for i in NoiseIds.of(tokenizer).words.tolist()]
+    assert {"▁the", "▁cat", "."} < {*names}
+    assert not any(name.startswith("<") for name in names)
 
 
 @given(PASSAGES, NUMBERS, RATES)

@@ -16,7 +16,8 @@ from PIL import Image
 
 from regard.core import files
 from regard.core.errors import UserError
-from regard.data.lra.images import CIFAR10, grey, is_pictures, read_pictures
+from regard.data.lra.images import is_pictures, read_pictures
+from regard.data.sources.image_arrays import CIFAR10, grey
 from regard.data.sources.labelled import read_labelled
 
 COLOURS = np.random.default_rng(0).integers(0, 256, (6, 32, 32, 3), dtype=np.uint8)

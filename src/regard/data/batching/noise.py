@@ -12,7 +12,8 @@
 
 Those of BART can be joined, `permutation+infilling`: each changes what the one before it left. A function takes the ids of one
 passage without marks, and a generator that is seeded by the passage's number: the same passage of the same epoch always gets the
-same noise, whenever a run was stopped. Exactly `rate` of the tokens are noise, rounded, at least one.
+same noise, whenever a run was stopped. Exactly `rate` of the tokens are noise, rounded, at least one. With `mask_random`, a mask
+is now and then a random word instead, each with this probability (0.1 in BART's public training), so that no token is sure.
 
 Differs from the papers in: spans are of tokens, not of whole words (as in T5, other than in BART's code). T5's figure ends a
 target with one more sentinel; its code does not, since a passage ends with a span, and so neither do we.
@@ -49,6 +50,7 @@ class NoiseIds(NamedTuple):
     mask: int | None
     sentinels: Ids  # in the order in which spans take them
     ends_sentence: np.ndarray  # for every id, whether a sentence ends with it
+    words: Ids = np.zeros(0, np.int64)  # all but special tokens
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> NoiseIds:
@@ -56,7 +58,9 @@ class NoiseIds(NamedTuple):
         ends_sentence = np.zeros(len(tokenizer), bool)
         for piece, number in tokenizer.raw.get_vocab(with_added_tokens=True).items():
             ends_sentence[number] = number not in tokenizer.specials and SENTENCE_END.search(piece) is not None
-        return cls(tokenizer.roles.mask, np.array(tokenizer.sentinels(), np.int64), ends_sentence)
+        sentinels = np.array(tokenizer.sentinels(), np.int64)
+        words = np.setdiff1d(np.arange(len(tokenizer)), [*tokenizer.specials, *sentinels])
+        return cls(tokenizer.roles.mask, sentinels, ends_sentence, words)
 
 
 def noise_count(length: int, rate: float) -> int:
@@ -145,6 +149,15 @@ def masking(ids: Ids, random: np.random.Generator, mask: int, rate: float) -> No
     return Noised(changed, ids)
 
 
+def with_random_words(ids: Ids, random: np.random.Generator, mask: int, words: Ids, probability: float) -> Ids:
+    """Replace each mask by a random word with this probability; every word is as likely."""
+    masks = np.flatnonzero(ids == mask)
+    chosen = masks[random.random(len(masks)) < probability]
+    changed = ids.copy()
+    changed[chosen] = random.choice(words, len(chosen))
+    return changed
+
+
 def deletion(ids: Ids, random: np.random.Generator, rate: float) -> Noised:
     """Leave out random tokens: what is missing, and where, is to be found out."""
     return Noised(np.delete(ids, random.choice(len(ids), noise_count(len(ids), rate), replace=False)), ids)
@@ -186,6 +199,7 @@ class Noise:
     mean_span: float
     ids: NoiseIds
     seed: int
+    mask_random: float = 0.0  # the probability that a word stands in place of a mask
 
     def __call__(self, ids: Ids, number: int) -> Noised:
         """Return the noised passage of this number."""
@@ -193,6 +207,9 @@ class Noise:
         for kind in self.kinds:
             random = generator(self.seed, f"noise {kind}", number)
             read, written = KINDS[kind](self, read, random) if len(read) else (read, written)  # all may be deleted
+        if self.mask_random and self.ids.mask is not None:
+            random = generator(self.seed, "noise words", number)
+            read = with_random_words(read, random, self.ids.mask, self.ids.words, self.mask_random)
         return Noised(read, written if self.kinds[0] in ALONE else ids)
 
     def target_length(self, length: int, number: int) -> int:

@@ -164,12 +164,19 @@ class PairBatches:
         return pack_batch(self.data, rows) if self.packed else make_batch(self.data, rows)
 
 
-def encode_pairs(pairs: Sequence[Pair], source: Encode, target: Encode, maximum: int | None = None) -> EncodedPairs:
+def encode_pairs(
+    pairs: Sequence[Pair], source: Encode, target: Encode, maximum: int | None = None, marks: PairMarks = OWN_MARKS
+) -> EncodedPairs:
     """Encode pairs (step 5); those with a side longer than `maximum` tokens (<eos> counted) are dropped and counted."""
     sources = source([pair.source for pair in pairs])
     targets = target([pair.target for pair in pairs])
-    kept = [n for n in range(len(pairs)) if maximum is None or max(len(sources[n]), len(targets[n])) < maximum]
-    return EncodedPairs(Ragged([sources[n] for n in kept]), Ragged([targets[n] for n in kept]), len(pairs) - len(kept))
+    whole = EncodedPairs(Ragged(sources), Ragged(targets), marks=marks)
+    if maximum is None or not len(pairs):
+        return whole
+    kept = (whole.longest() <= maximum).nonzero()[0].tolist()
+    if len(kept) == len(pairs):
+        return whole
+    return EncodedPairs(Ragged([sources[n] for n in kept]), Ragged([targets[n] for n in kept]), len(pairs) - len(kept), marks)
 
 
 class OfTexts(Protocol):

@@ -18,18 +18,18 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.core.packing import Packing, Pieces, to_device
+from regard.core.packing import Packing, Pieces, Segment, to_device
 from regard.core.rng import generator
 
 
 @dataclass(frozen=True)
 class WindowBatch:
-    """`documents` says who shares a document; None where each row is one."""
+    """`documents` says who shares a document, or which stream each row goes on with; None where each row is one document."""
 
     ids_BL: Tensor
     next_BL: Tensor
     tokens: int
-    documents: Packing | Pieces | None = None
+    documents: Packing | Pieces | Segment | None = None
 
     to = to_device
 

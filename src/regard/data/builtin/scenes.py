@@ -127,9 +127,13 @@ def _content(random: np.random.Generator, split: str) -> tuple[tuple[Group, ...]
     while True:
         first, second, relation = _group(random), _group(random), tuple(OPPOSITE)[random.integers(len(OPPOSITE))]
         differ = (first.colour, first.shape) != (second.colour, second.shape)
-        part = blake2b(f"{first} {relation} {second}".encode(), digest_size=8).digest()[0] % 10
-        if differ and part in PARTS[split]:
+        if differ and part_of(f"{first} {relation} {second}") in PARTS[split]:
             return (first, second), relation
+
+
+def part_of(caption: str) -> int:
+    """Return the part of ten that a scene with this caption is in."""
+    return blake2b(caption.encode(), digest_size=8).digest()[0] % 10
 
 
 def _group(random: np.random.Generator) -> Group:

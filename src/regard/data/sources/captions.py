@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from PIL import Image
@@ -34,6 +34,19 @@ from regard.data.sources.records import Record, is_csv, json_records, separator_
 SCENES = re.compile(r"builtin:scenes(@count=(?P<count>\d{1,6}))?(/(?P<split>[^/]+))?(/(?P<number>\d{1,6}))?")
 EXAMPLE = '{"image": "1.jpg", "captions": ["a dog runs", "a dog on grass"]}'
 SHOWN = 512  # pixels of a scene that is shown
+
+
+class Pictured(Protocol):
+    """An example with an image."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def place(self) -> str: ...
+    @property
+    def scene(self) -> Scene | None: ...
+    @property
+    def among(self) -> Path | None: ...
 
 
 class Captioned(NamedTuple):
@@ -64,7 +77,7 @@ class CaptionedImages:
 def read_captions(where: Sequence[str], images: str, side: int, limit: int | None = None) -> CaptionedImages:
     """Read the images and captions of all files, or the first `limit` images, resized to `side` pixels."""
     examples = _one_of_each_image(example for entry in where for example in _read(entry, images))[:limit]
-    return CaptionedImages(_pixels(examples, side), examples)
+    return CaptionedImages(pixels_of(examples, side), examples)
 
 
 def open_image(name: str) -> Image.Image:
@@ -91,7 +104,7 @@ def _one_of_each_image(found: Iterable[Captioned]) -> list[Captioned]:
     return [lines[0]._replace(captions=tuple(text for line in lines for text in line.captions)) for lines in images.values()]
 
 
-def _pixels(examples: Sequence[Captioned], side: int) -> np.ndarray:
+def pixels_of(examples: Sequence[Pictured], side: int) -> np.ndarray:
     """Return images_NYXC, one for each example: found by name in its folder or archive, or drawn."""
     images_NYXC = np.empty((len(examples), side, side, 3), np.uint8)
     for among in {example.among: None for example in examples}:

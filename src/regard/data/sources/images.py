@@ -34,19 +34,26 @@ warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # mo
 def read_images(where: Path, needed: Mapping[str, str], side: int) -> np.ndarray:
     """Read images_NYXC by name, in order, from a folder or an archive; `needed` says what each is for, for errors."""
     images_NYXC = np.empty((len(needed), side, side, 3), np.uint8)
-    places, found = {name: n for n, name in enumerate(needed)}, set[str]()
-    for name, content in _in_archive(where, places) if is_archive(where) else _in_folder(where, needed):
+    places = {name: n for n, name in enumerate(needed)}
+    for name, content in read_contents(where, needed):
         images_NYXC[places[name]] = square(
             decode_image(content, f"{where}, {name}" if is_archive(where) else str(where / name)), side
         )
+    return images_NYXC
+
+
+def read_contents(where: Path, needed: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the content of each image that is needed, from a folder or an archive; a missing one is refused."""
+    found = set[str]()
+    for name, content in _in_archive(where, needed) if is_archive(where) else _in_folder(where, needed):
         found.add(name)
+        yield name, content
     if missing := [name for name in needed if name not in found]:
         more = f" (and {len(missing) - 1:,} more are missing)" if len(missing) > 1 else ""
         raise UserError(
             f"{needed[missing[0]]}: there is no image {missing[0]!r} in {where}{more}; name where they are, a folder or a .tar "
             "archive, by data.images."
         )
-    return images_NYXC
 
 
 def read_image(path: Path) -> Image.Image:

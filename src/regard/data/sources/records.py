@@ -45,8 +45,11 @@ def parse_record(text: str, place: str, cure: str) -> Any:
     return found
 
 
-def hub_records(where: str) -> Iterator[Record]:
-    """Yield the rows of hf:NAME@CONFIG:SPLIT, where @CONFIG and :SPLIT (train) may be left out; `datasets` caches them."""
+def hub_records(where: str, classes: bool = False) -> Iterator[Record]:
+    """Yield the rows of hf:NAME@CONFIG:SPLIT, where @CONFIG and :SPLIT (train) may be left out; `datasets` caches them.
+
+    With `classes`, a class number becomes the name of its class.
+    """
     parts = HUB.fullmatch(where)
     if parts is None:
         raise UserError(
@@ -65,9 +68,11 @@ def hub_records(where: str) -> Iterator[Record]:
     # The class names of every column that holds lists of class numbers, such as the tags of a sentence's words.
     lists = {column: getattr(feature, "feature", None) for column, feature in (getattr(rows, "features", None) or {}).items()}
     named = {column: names for column, inner in lists.items() if (names := getattr(inner, "names", None))}
+    single = {c: names for c, f in (getattr(rows, "features", None) or {}).items() if (names := getattr(f, "names", None))}
     for number, record in enumerate(rows):
         renamed = {column: [names[n] if n in range(len(names)) else n for n in record[column]] for column, names in named.items()}
-        yield f"{where}, row {number}", {**record, **renamed}
+        chosen = {c: names[record[c]] for c, names in single.items() if classes and record[c] in range(len(names))}
+        yield f"{where}, row {number}", {**record, **renamed, **chosen}
 
 
 def at_least_one(found: list[T], where: Sequence[str], what: str) -> list[T]:
