@@ -155,9 +155,10 @@ def test_a_gpu_records_and_learns_the_same(optimizer: str, precision: str, apart
 
 
 @pytest.mark.gpu
-def test_dropout_is_drawn_anew_in_every_replay() -> None:
+@pytest.mark.parametrize("setting", ["dropout", "drop_path"])
+def test_dropout_is_drawn_anew_in_every_replay(setting: str) -> None:
     """And as it would be without: the seed of a step decides."""
-    with patch("tests.training.test_cuda_graphs.TINY", replace(TINY, dropout=0.3)):
+    with patch("tests.training.test_cuda_graphs.TINY", replace(TINY, **{setting: 0.3})):
         (found, stepper), (expected, _) = trained(lambda stepper: None, device="cuda"), trained(plainly, device="cuda")
     assert stepper.graphs is not None
     assert stepper.graphs.captured

@@ -248,6 +248,23 @@ def wait_for_steps(folder: Path, least: int = 3) -> None:
         time.sleep(0.02)
 
 
+def test_shards_of_a_model_with_adapters_learn_as_one_process_does(one: Path, tmp_path: Path) -> None:
+    """Frozen matrices are cut up beside the adapters that learn, those of cross-attention too; stopped once and continued."""
+    choices = [f"task.init_from={one}", "train.lora=3", "train.lora_targets=query,key,value,out,expand", "train.optimizer=adamw"]
+    train(1, tmp_path / "alone", *choices, steps=6)
+    train(2, tmp_path / "run", *choices, "train.fsdp=true", steps=4)
+    train(2, tmp_path / "run", *choices, "train.fsdp=true", steps=6)
+    keys = ("loss", "norm")
+    assert logged(tmp_path / "run", *keys) == pytest.approx(logged(tmp_path / "alone", *keys), abs=1e-6)
+    found, expected = saved(tmp_path / "run", 6), saved(tmp_path / "alone", 6)
+    same(found, expected)
+    frozen, start = [name for name in expected if name.endswith("project.weight")], saved(one, STEPS)
+    assert all(torch.equal(found[name], start[name]) for name in frozen if name in start)
+    assert any(name.endswith("cross.layer.project.adapters.key.up") and tensor.any() for name, tensor in found.items())
+    said = {folder: regard("predict", tmp_path / folder, "the cat", "--device", "cpu").out for folder in ("run", "alone")}
+    assert said["run"] == said["alone"]
+
+
 @pytest.mark.parametrize("choice", ["train.fsdp=false", "train.fsdp=true"])
 def test_a_signal_to_one_process_stops_all_at_the_same_step(choice: str, one: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"

@@ -29,6 +29,7 @@ from regard.core.packing import copy_to, shape_key, tensors
 from regard.model.block import Stack
 from regard.model.embedding import Embed
 from regard.model.kernels.cuda_graph import CudaRecorder, Recorder, Step
+from regard.model.perceiver.latents import LatentEncoder
 from regard.model.recurrent.hran_decoder import ByTurns
 from regard.model.sparse import flex
 from regard.model.visibility import Visibility
@@ -51,8 +52,9 @@ def compile_stacks(model: nn.Module) -> None:
         if isinstance(module, Stack) and any(hasattr(block, "unshard") for block in module.blocks):
             for block in module.blocks:
                 block.compile(fullgraph=True, options=options)  # shards are gathered before each block, outside a graph
-        elif isinstance(module, (Stack, Embed, ByTurns)):
-            module.compile(fullgraph=True, options=options)
+        elif isinstance(module, (Stack, Embed, ByTurns, LatentEncoder)):
+            fixed = isinstance(module, Stack) and module.position is not None and module.position.fixed_shapes
+            module.compile(fullgraph=True, options=options, dynamic=False if fixed else None)
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 16)  # encoder and decoder share their code
 
 

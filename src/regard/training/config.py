@@ -97,10 +97,11 @@ class TrainConfig:
             raise UserError(f"train.lora_targets={unknown[0]} is no matrix of a block{nearest(unknown[0], ADAPTABLE)}")
         if not self.lora_targets:
             raise UserError(f"train.lora_targets names no matrix; give some of: {', '.join(ADAPTABLE)}.")
-        if self.lora and (self.optimizer == "muon" or self.fsdp):
-            given = "train.fsdp=true cuts up" if self.fsdp else "train.optimizer=muon is for"
-            instead = "leave train.fsdp out" if self.fsdp else "give train.optimizer=adamw"
-            raise UserError(f"{given} whole matrices, and with train.lora={self.lora} only thin ones learn; {instead}.")
+        if self.lora and self.optimizer == "muon":
+            raise UserError(
+                f"train.optimizer=muon is for whole matrices, and with train.lora={self.lora} only thin ones learn; give "
+                "train.optimizer=adamw."
+            )
 
     @property
     def lora_scale(self) -> float:

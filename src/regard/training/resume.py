@@ -29,6 +29,7 @@ from regard.training.optimizers import flatten_optimizer, make_optimizer
 from regard.training.progress import Progress, done
 
 SNAPSHOTS = "snapshots"
+MEMORY = "memory"  # the tensors of a model's segment memory in a checkpoint
 SNAPSHOT = re.compile(r"step-(\d+)\.safetensors")
 
 
@@ -38,6 +39,8 @@ def save(
     """Save a checkpoint, sharded if the model is; the last one of a run is not sharded, so that everything can load it."""
     tensors, rest = flatten_optimizer(optimizer)
     parts, state = {"model": weights(parallel.model), "optimizer": tensors}, {"progress": vars(progress), "optimizer": rest}
+    if (memory := getattr(parallel.model, "segment_memory", None)) is not None:
+        parts |= {MEMORY: memory.tensors()}
     _save_finite(parallel, store, "step", progress.step, parts, state, keep=config.keep, whole=done(config, progress))
 
 
@@ -89,6 +92,8 @@ def resume(
         store.keep("step", config.keep)  # a run killed between saving and tidying has one too many
         store.keep("best", 1)
     parallel.restore(found, optimizer)
+    if (memory := getattr(model, "segment_memory", None)) is not None:
+        memory.load(found.tensors(MEMORY), parallel.device)
     return optimizer, Progress(**found.state["progress"])
 
 

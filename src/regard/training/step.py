@@ -57,6 +57,7 @@ class Stepper:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.first_bad_step, self.norm, self.loss_sum = (torch.zeros((), device=self.device) for _ in range(3))
         self.tokens = 0
+        self.memory = getattr(model, "segment_memory", None)  # of a model that reads streams, or none
         # Numbers of a step, on the device: a captured step can read no others.
         self.number, self.count, self.rate = (torch.zeros((), device=self.device) for _ in range(3))
         one_gpu = self.device.type == "cuda" and self.parallel.world.size == 1
@@ -105,6 +106,8 @@ class Stepper:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.loss_sum += loss * self.count
+        if self.memory is not None:
+            self.memory.commit()
 
     def read_stats(self) -> StepStats:
         """Return loss, gradient norm and the first step that was not finite; waits for the device."""
@@ -130,6 +133,8 @@ class Stepper:
     def _pass(self, batches: Sequence[AnyBatch], idle: int, step: int | None = None) -> Tensor:
         """Return the loss of these micro-batches, after backward. Dropout is seeded for each of them if `step` is given."""
         loss, world = torch.zeros((), device=self.device), self.parallel.world
+        if self.memory is not None:
+            self.memory.discard()  # of a step that is taken again
         for left, batch in zip(reversed(range(len(batches))), batches):
             if step is not None:
                 seed_dropout(self.config.seed, step, len(batches) - left - 1, self.loader.rank)
