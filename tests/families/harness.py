@@ -28,19 +28,16 @@ class Variant:
     name: str
     config: Any
     sizes: Sizes
-    backwards: bool = False  # compiled backwards too; forwards, all are
+    backwards: bool = False  # compiled, forwards and backwards; PyTorch does not trace its own recurrent kernels
 
     @property
     def family(self) -> Family:
         return FAMILIES[self.config.family]
 
     @property
-    def compiles(self) -> bool:
-        """PyTorch does not trace its own recurrent kernels."""
-        return self.family.has("blocks") or getattr(self.config, "decoder", "") == "transformer"
-
-    @property
     def reads_lengths(self) -> bool:
+        if (reads := getattr(self.config, "reads", "")) or self.family.has("visual_questions"):
+            return reads != "image"
         return self.family.has_any("seq2seq", "token_vectors", "nested_documents")
 
     def build(self, layers: int = 0) -> nn.Module:
@@ -171,6 +168,24 @@ def check_an_encoder_reads_both_sides(variant: Variant) -> None:
         assert not torch.allclose(vectors(other)[0, 1], before[0, 1], atol=1e-7), f"word 1 does not depend on word {neighbour}"
 
 
+# --- families that read images --------------------------------------------------------------------------------------------
+def check_every_part_of_an_image_is_seen(variant: Variant) -> None:
+    """What an image is changes with each of its corners, and with where they stand; other sizes are read as well."""
+    if getattr(variant.config, "reads", "image") != "image":
+        return
+    model, (image, *_) = variant.build().eval(), variant.inputs()
+    before, side = model(image), image.shape[1] // 3
+    for rows in (slice(side), slice(-side, None)):
+        for columns in (slice(side), slice(-side, None)):
+            other = image.clone()
+            other[:, rows, columns] = 255 - other[:, rows, columns]
+            assert not torch.allclose(model(other), before, atol=1e-6)
+    if getattr(variant.config, "position", "") != "none":
+        assert not torch.allclose(model(image.transpose(1, 2)), before, atol=1e-6)
+    larger = torch.cat([image, image], 1)
+    assert model(larger).shape == before.shape
+
+
 # --- families that write word after word ----------------------------------------------------------------------------------
 class Writing(NamedTuple):
     """How a family writes: what it reads of some rows before the first word, and its logits_BLV of words that are all given."""
@@ -182,7 +197,7 @@ class Writing(NamedTuple):
 
 def writing(variant: Variant, model: Any) -> Writing:
     read = variant.inputs()[:-1]
-    if not variant.family.has("causal_lm"):
+    if not variant.family.has_any("causal_lm", "pixel_lm"):
         cut = variant.family.has("seq2seq")
 
         def first(words: int) -> Any:
@@ -321,8 +336,7 @@ def check_compiles_without_graph_breaks(variant: Variant) -> None:
     )  # a second layer adds only time; pruned heads name both
     model = variant.build(**fewer).eval()
     inputs = variant.inputs()
-    backend = "aot_eager" if variant.backwards else "eager"
-    compiled = torch.compile(model, fullgraph=True, backend=backend)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     expected, found = model(*inputs), compiled(*inputs)
     torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
     learned = [p for p in model.parameters() if p.requires_grad]
@@ -335,15 +349,16 @@ def check_compiles_without_graph_breaks(variant: Variant) -> None:
     target = drawn(variant, ROWS, LENGTH)
     start, logits, _ = writing(variant, model)
     state = state_of(start(ALL), ROWS, tokens=LENGTH)
-    state.model.step = torch.compile(state.model.step, fullgraph=True, backend=backend)
+    state.model.step = torch.compile(state.model.step, fullgraph=True, backend="eager")
     torch.testing.assert_close(stepped(state, target), logits(ALL, target), atol=5e-5, rtol=1e-4)
 
 
-WRITES = ("seq2seq", "causal_lm", "captioning")
+WRITES = ("seq2seq", "causal_lm", "pixel_lm", "captioning")
 NEEDS = {  # one of these capabilities; checks that are not listed are for every family
     "check_future_tokens_change_nothing": WRITES,
     "check_cached_decoding_is_the_full_forward": WRITES,
     "check_select_follows_the_rows": WRITES,
     "check_a_state_begins_again_with_fewer_and_shorter": WRITES,
+    "check_every_part_of_an_image_is_seen": ("image_classification",),
     "check_an_encoder_reads_both_sides": ("token_vectors", "seq2seq"),
 }

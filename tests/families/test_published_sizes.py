@@ -53,6 +53,8 @@ RELEASED = {  # numbers of the weights that can be downloaded, tied matrices onc
     "bart-base": 139_420_416 + 50_265,  # with the bias of each word, which is a buffer there
     "bart-large": 406_291_456 + 50_265,
     "mbart-large": 610_851_840 + 250_027,
+    "language-perceiver": 201_108_230,  # transformers, on the meta device
+    "vision-perceiver-fourier": 48_440_627,
     "opus-mt": 74_410_496 - 2 * 512 * 512 + 58_101,  # without the positions of both stacks, which are computed
 }
 
@@ -61,7 +63,8 @@ BODIES = [("roberta-base", 0.004), ("roberta-large", 0.004), ("camembert-base", 
 
 
 def parameters(name: str) -> int:
-    return count(SIZES[name].config, SIZES[name].vocabulary, 8).parameters
+    size = SIZES[name]
+    return count(size.config, size.vocabulary, 8, heads=size.sizes.heads).parameters
 
 
 def significant(number: float, digits: int) -> float:
@@ -116,7 +119,7 @@ def test_the_lectures_gpt3():
 
 def test_names_are_keys_and_shapes_are_told_apart():
     assert all(name == size.name for name, size in SIZES.items())
-    assert len(SIZES) == 53
+    assert len(SIZES) == 73
     assert GPTConfig(layers=3).depth == (0, 3)
     assert BERTConfig(layers=3).depth == (3, 0)
     assert SIZES["transformer-big"].config.depth == (6, 6)

@@ -31,10 +31,16 @@ CAPABILITIES = {
     "seq2seq": "model(source_BM, lengths_B, target_BL) -> logits_BLV, and start() for a decoder that writes the target",
     "dialogue_context": "a seq2seq model that reads the turns of a dialogue, each ended by the last piece of its vocabulary",
     "causal_lm": "model(ids_BL) -> logits_BLV of the next token, and start() for a decoder that continues a prompt",
+    "pixel_lm": "model(ids_BL) -> scores_BLV of an image's next value, and start() for a decoder that draws the rest",
     "masked_lm": "model(ids_BL, words) -> logits_BLV of masked tokens",
     "replaced_token": "a generator and a discriminator: model(ids_BL, words) -> logits_BL that a token was replaced",
     "bidirectional_lm": "model(ids_BL, words) -> logits_BLV of the next and of the previous token, each by a network of its own",
+    "visual_questions": "model(ids_BL, lengths_B, image_IYXC, owner_B) -> logits_BC of answers, and image_weights(probe)",
     "captioning": "model(image_BYXC, target_BL) -> logits_BLV, and start() for a decoder that writes the caption",
+    "image_classification": "model(image_BYXC) -> logits_BC; outputs(image_BYXC) -> one logits_BC a head: classes, distilled",
+    "masked_image_modeling": "model(image_BYXC, shown_BS) -> patches_BGP, all cells of an image restored from those shown",
+    "forecasting": "model(past_BLC) -> future_BHC, or future_BHCQ where Heads has quantiles",
+    "covariates": "a forecasting model that reads what is known in advance: model(past_BLC, known_BME), M = L + H times",
     "word_vectors": "a table of static vectors, one for each word",
     "token_vectors": "hidden(ids_BL, words, segments_BL) -> x_BLD that depends on both sides of each token",
     "token_heads": "takes Heads: tags, a pooled vector and, where `span_head` is there too, answer spans",
@@ -44,7 +50,7 @@ CAPABILITIES = {
     "nested_documents": "reads a document sentence by sentence: attention over words and over sentences",
     "attention": "has attention that a probe can record",
     "blocks": "is made of Transformer blocks alone: can be pruned, compiled, sharded and trained with activation checkpointing",
-    "compiles_steps": "the steps of its recurrent decoder can be compiled, though it is not made of blocks",
+    "compiles_steps": "its steps can be compiled, though it is not made of blocks",
 }
 
 MOST_LAYERS = 4_096  # the deepest Transformer that was published has 1,000 (Wang et al. 2022, DeepNet)
@@ -61,6 +67,9 @@ class Heads:
     tags: int = 0  # logits a token
     span: bool = False  # two logits a token: an answer starts here, it ends here
     replaced: bool = False  # one logit a token: it was replaced
+    channels: int = 0  # series that are forecast side by side
+    quantiles: int = 0  # numbers that are forecast for each time of each; 0: one
+    covariates: int = 0  # series that are known in advance
 
     @property
     def pooled(self) -> bool:

@@ -39,7 +39,7 @@ from regard.model.recurrent.decoders import Bahdanau, Source
 from regard.model.state.decoder import DecoderState, EncodedPrompt
 from regard.model.state.recurrent import RecurrentPrompt
 from regard.model.visibility import Visibility, causal, full
-from regard.model.vision import COLOURS, ImageEncoder, stage_channels
+from regard.model.vision import COLOURS, ImageEncoder, check_cells, stage_channels
 
 OF_ALL = ("width", "dropout", "mixer")  # of the settings of blocks, those that mean something where there are none
 
@@ -59,21 +59,13 @@ class CaptionerConfig(BodyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.patch < 2 or self.image_size < self.patch or self.image_size % self.patch:
-            raise UserError(
-                f"model.image_size={self.image_size} is not a multiple of model.patch={self.patch}, which is at least 2 pixels; "
-                f"give, for instance, model.image_size={max(self.patch, 2) * 8} and model.patch={max(self.patch, 2)}."
-            )
-        if self.encoder == "cnn" and self.patch & (self.patch - 1):
-            raise UserError(f"model.patch={self.patch} cannot be halved to 1 by the stages of a cnn; give 2, 4, 8, 16 or 32.")
+        check_cells(self.image_size, self.patch, self.encoder, self.width)
         if self.encoder == "cnn" and (self.visibility != "full" or self.encoder_layers):
             raise UserError("model.visibility and model.encoder_layers are for model.encoder=patches; with cnn leave them out.")
         if self.decoder == "lstm" and self.mixer not in SCORES:
             raise UserError(f"model.mixer={self.mixer} does not score single cells; give one of: {', '.join(SCORES)}.")
         if self.position not in ABSOLUTE:
             raise UserError(f"model.position={self.position} is not for images; choose one of: {', '.join(ABSOLUTE)}.")
-        if self.width % 4:
-            raise UserError(f"model.width={self.width} must be a multiple of 4: a row and a column share it in waves.")
         self._check_blocks()
 
     def _check_blocks(self) -> None:
@@ -173,7 +165,7 @@ class TransformerWriter(nn.Module):
     def start(self, memory_BMD: Tensor) -> EncodedPrompt:
         memories, cells_S = self.decoder.project_kv(memory_BMD), _all_cells(memory_BMD)
         no_prompt = [block.self_attention.empty_kv(memory) for block, memory in zip(self.decoder.blocks, memories)]
-        return EncodedPrompt(self, self.target.positions, no_prompt, torch.zeros_like(cells_S), memories, cells_S)
+        return EncodedPrompt(self, self.target, no_prompt, torch.zeros_like(cells_S), memories, cells_S)
 
     def step(self, ids_SW: Tensor, past: DecoderState) -> Tensor:
         x_SWD, view = self.target(ids_SW, past.positions_SW), past.view(full)

@@ -17,13 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.config import Count, Fraction
-from regard.core.packing import Packing, Pieces
+from regard.core.packing import Packing, Pieces, Segment
 from regard.families.base import Family, Sizes, random_ids
 from regard.model.block import BodyConfig, Stack
 from regard.model.embedding import Embed, VocabularyHead
 from regard.model.init import initialise
 from regard.model.kernels import decode_step as kernels
 from regard.model.layers import Activation
+from regard.model.memory.segments import SegmentMemory
+from regard.model.memory.settings import MemorySettings, check_memory
 from regard.model.position import attention_position
 from regard.model.state.decoder import DecoderState, EncodedPrompt
 from regard.model.state.kv_cache import Prompt
@@ -32,7 +34,7 @@ from regard.model.visibility.parse import parse_visibility
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPTConfig(BodyConfig):
+class GPTConfig(BodyConfig, MemorySettings):
     family: Literal["gpt"] = "gpt"
     width: Count = 768
     heads: Count = 12
@@ -44,6 +46,10 @@ class GPTConfig(BodyConfig):
     word_dropout: Fraction = 0.0  # of whole words at the input, for little text
     output_dropout: Fraction = 0.0  # of the vectors that the next token is read from
     tie: Literal["output", "none"] = "output"  # one matrix for the embedding and the output; one each
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_memory(self)
 
     @property
     def depth(self) -> tuple[int, int]:
@@ -58,7 +64,8 @@ class GPT(nn.Module):
     def __init__(self, config: GPTConfig, vocabulary: int, seed: int = 0) -> None:
         super().__init__()
         c = self.config = config
-        self.visibility = causal & parse_visibility(c.visibility)
+        self.segment_memory = SegmentMemory.of(c)
+        self.visibility = causal & parse_visibility(c.visibility) if self.segment_memory is None else self.segment_memory.pattern
         self.embed = Embed(
             vocabulary,
             c.width,
@@ -73,13 +80,16 @@ class GPT(nn.Module):
         self.head = VocabularyHead(c.width, vocabulary, None if c.tie == "none" else self.embed.tokens)
         initialise(self, seed, deviation=0.02, residual_layers=2 * c.layers)
 
-    def forward(self, ids_BL: Tensor, documents: Packing | Pieces | None = None) -> Tensor:
-        """logits_BLV; position l has seen 0..l, of its own document where several are packed."""
+    def forward(self, ids_BL: Tensor, documents: Packing | Pieces | Segment | None = None) -> Tensor:
+        """logits_BLV; position l has seen 0..l, of its own document where several are packed, and what a memory keeps."""
         return self.head(self.hidden(ids_BL, documents))
 
-    def hidden(self, ids_BL: Tensor, documents: Packing | Pieces | None = None) -> Tensor:
+    def hidden(self, ids_BL: Tensor, documents: Packing | Pieces | Segment | None = None) -> Tensor:
         """The vectors x_BLD that `forward` asks the head about."""
         length = ids_BL.shape[1]
+        if self.segment_memory is not None and (self.segment_memory.zeros or isinstance(documents, Segment)):
+            return self.output_dropout(self.segment_memory.decode(self.decoder, self.embed(ids_BL), documents))
+        assert not isinstance(documents, Segment), "a model without a memory has no earlier segment"
         pattern = self.visibility & (full if documents is None else only_words(documents))
         view = pattern.over(length, length, batch=len(ids_BL), device=ids_BL.device, mask=self.config.compares)
         return self.output_dropout(self.decoder(self.embed(ids_BL, positions(documents)), view))
@@ -87,11 +97,14 @@ class GPT(nn.Module):
     @torch.no_grad()
     def start(self, prompt_BL: Tensor, lengths_B: Tensor) -> EncodedPrompt:
         """Reads prompts, padded at the right, in one pass. The word that writing starts from is not among them."""
+        if (memory := self.segment_memory) is not None:
+            kept = memory.encode(self.decoder, self.embed(prompt_BL))
+            return EncodedPrompt(self, self.embed, kept, lengths_B + memory.length * memory.zeros)
         caches = [Prompt() for _ in self.decoder.blocks]
         length = prompt_BL.shape[1]
         view = self.visibility.over(length, length, device=prompt_BL.device)  # causal, so no word sees the padding behind it
         self.decoder(self.embed(prompt_BL), view, caches=caches)
-        return EncodedPrompt(self, self.embed.positions, [cache.parts for cache in caches], lengths_B)
+        return EncodedPrompt(self, self.embed, [cache.parts for cache in caches], lengths_B)
 
     def step(self, ids_SW: Tensor, past: DecoderState) -> Tensor:
         """logits_SWV after one more token in every lane: the sums of `forward`, with all before it taken from the past."""

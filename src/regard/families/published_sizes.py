@@ -14,6 +14,8 @@
     T5           Raffel et al. 2020; T5 1.1 and mT5 (Xue et al. 2021), ByT5 (Xue et al. 2022)
     BART         Lewis et al. 2020, mBART (Liu et al. 2020) and OPUS-MT (Tiedemann & Thottingal 2020), as released; counted with
                  the bias of each word, which is stated without
+    Perceiver    Jaegle et al. 2022, tables 9 and 10, as released
+    Images       in `published_image_sizes.py`
 
 Two rows of GPT-3's table 2.1 contradict themselves, as heads times head width is not the width: 1.3B (24 x 128, width 2,048) and
 13B (40 x 128, width 5,140). What agrees with table D.1 to its last digit is taken: 16 heads of 128, and a width of 5,120.
@@ -25,11 +27,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.families.bart import BARTConfig
+from regard.families.base import MASKED_WORDS, Heads, Sizes
 from regard.families.bert import BERTConfig
 from regard.families.electra import ELECTRAConfig
 from regard.families.gpt import GPTConfig
 from regard.families.llama import LLaMAConfig
 from regard.families.marian import MarianConfig
+from regard.families.perceiver import PerceiverConfig
+from regard.families.published_image_sizes import IMAGE_SIZES
 from regard.families.t5 import T5Config
 from regard.families.transformer import TransformerConfig
 from regard.model.block import BodyConfig
@@ -48,12 +53,18 @@ class Size:
     name: str
     title: str
     paper: str
-    config: BodyConfig
+    config: BodyConfig | PerceiverConfig
     vocabulary: int
     stated: float  # parameters, as published
+    classes: int = 0  # of images
     tokens: float | None = None  # trained on, as published
     petaflop_days: float | None = None  # spent on them, as published
     note: str = ""
+
+    @property
+    def sizes(self) -> Sizes:
+        heads = Heads(words=False, classes=self.classes) if self.classes else MASKED_WORDS
+        return Sizes(vocabulary=self.vocabulary, heads=heads)
 
 
 def _gpt2(name: str, layers: int, width: int, heads: int, stated: float) -> Size:
@@ -237,6 +248,17 @@ _SEQ2SEQ = (
     ),
     Size(name="opus-mt", title="OPUS-MT en-de", paper=OPUS, config=MarianConfig(), vocabulary=58_101, stated=74e6),
 )
+PERCEIVER_IO = "Jaegle et al. 2022, Perceiver IO: a general architecture for structured inputs and outputs"
+_BYTES: dict[str, Any] = {
+    "reads": "text",
+    "positions": "learned",
+    "input_width": 768,
+    "width": 1280,
+    "latents": 256,
+    "layers": 26,
+}
+_BYTES |= {"cross_heads": 8, "qk_width": 256, "value_width": 1280}
+_BYTES |= {"decoder_heads": 8, "decoder_qk_width": 256, "decoder_value_width": 768}
 
 _ALL = (
     Size(
@@ -279,6 +301,24 @@ _ALL = (
     _transformer("big", 1024, 16, 0.3, 213e6, 300_000 * 25_000, 2.3e19),
     *_LLAMAS,
     *_SEQ2SEQ,
+    *(Size(**fields, vocabulary=0) for fields in IMAGE_SIZES),
+    Size(
+        name="language-perceiver",
+        title="Perceiver IO on bytes",
+        paper=PERCEIVER_IO,
+        config=PerceiverConfig(**_BYTES),
+        vocabulary=262,
+        stated=201e6,
+    ),
+    Size(
+        name="vision-perceiver-fourier",
+        title="Perceiver IO on pixels with Fourier features",
+        paper=PERCEIVER_IO,
+        config=PerceiverConfig(width=1024, latents=512, layers=6, blocks=8, image_size=224),
+        vocabulary=0,
+        classes=1000,
+        stated=48.4e6,
+    ),
 )
 
 SIZES: dict[str, Size] = {size.name: size for size in _ALL}

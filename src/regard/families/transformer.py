@@ -148,7 +148,7 @@ class Transformer(nn.Module):
     def start(self, source_BM: Tensor, lengths_B: Tensor) -> EncodedPrompt:
         memories = self.decoder.project_kv(self.encode(source_BM, lengths_B))
         no_prompt = [block.self_attention.empty_kv(memory) for block, memory in zip(self.decoder.blocks, memories)]
-        return EncodedPrompt(self, self.target.positions, no_prompt, torch.zeros_like(lengths_B), memories, lengths_B)
+        return EncodedPrompt(self, self.target, no_prompt, torch.zeros_like(lengths_B), memories, lengths_B)
 
     def step(self, ids_SW: Tensor, past: DecoderState) -> Tensor:
         """logits_SWV after one more token in every lane: the sums of `forward`, with all before it taken from the past."""

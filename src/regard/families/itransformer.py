@@ -1,0 +1,97 @@
+"""iTransformer: each variable is a token, its whole past one vector, and attention runs between variables.
+
+Liu et al. 2024, "iTransformer: inverted Transformers are effective for time series forecasting".
+
+    x - mean, / deviation    each window by its own
+    token of a channel       W x over the look-back; of a covariate, over look-back and horizon, as it is known in advance
+    encoder                  post-norm blocks without positions: channels have no order; a norm at the end
+    head                     a channel's vector -> the horizon; then the deviation and the mean come back
+
+Differs from the authors' code in: covariates are read over the horizon too, not over the look-back alone.
+
+Dims: B batch, L look-back, H horizon, M = L + H, C channels, E covariates, D width, Q quantiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.config import Count
+from regard.core.errors import UserError
+from regard.families.base import Family, Sizes
+from regard.model.block import BodyConfig, Stack
+from regard.model.init import initialise
+from regard.model.layers import Activation, Linear, Norm
+from regard.model.series import ForecastSettings, random_window, to_future
+from regard.model.series.parts import InstanceNorm
+from regard.model.visibility.parse import parse_visibility
+
+
+@dataclass(frozen=True, kw_only=True)
+class ITransformerConfig(BodyConfig, ForecastSettings):
+    family: Literal["itransformer"] = "itransformer"
+    width: Count = 128
+    heads: Count = 8
+    layers: Count = 2
+    feedforward: Count = 128
+    activation: Activation = "gelu"
+    dropout: float = 0.1
+    position: str = "none"
+
+    packable = False  # windows lie side by side
+    context = None  # any number of channels
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.position != "none":
+            raise UserError(f"model.position={self.position} is for tokens in an order, and channels have none; leave it out.")
+        if self.maximum_length != BodyConfig.maximum_length:
+            raise UserError(f"model.maximum_length={self.maximum_length} is for texts; series have model.lookback.")
+
+
+class ITransformer(nn.Module):
+    def __init__(self, config: ITransformerConfig, sizes: Sizes, seed: int = 0) -> None:
+        super().__init__()
+        c, self.quantiles = config, sizes.heads.quantiles
+        self.config, self.visibility = c, parse_visibility(c.visibility)
+        self.normalise = InstanceNorm(c.normalisation)
+        self.embed = Linear(c.lookback, c.width)
+        self.embed_known = Linear(c.lookback + c.horizon, c.width) if sizes.heads.covariates else None
+        self.dropout = nn.Dropout(c.dropout)
+        self.encoder = Stack(c, c.layers, "encoder")
+        self.norm = Norm(c.width, eps=c.norm_epsilon) if c.norm_placement == "post" else None
+        self.head = Linear(c.width, c.horizon * max(1, self.quantiles))
+        initialise(self, seed)
+
+    def forward(self, past_BLC: Tensor, known_BME: Tensor | None = None) -> Tensor:
+        x_BLC, level = self.normalise(past_BLC)
+        x_BTD = self.embed(x_BLC.transpose(1, 2))
+        if self.embed_known is not None and known_BME is not None:
+            x_BTD = torch.cat([x_BTD, self.embed_known(known_BME.transpose(1, 2))], 1)
+        batch, tokens, _ = x_BTD.shape
+        view = self.visibility.over(tokens, tokens, batch=batch, device=x_BTD.device, mask=self.config.compares)
+        x_BTD = self.encoder(self.dropout(x_BTD), view)
+        x_BCD = x_BTD[:, : past_BLC.shape[-1]]
+        y_BCN = self.head(x_BCD if self.norm is None else self.norm(x_BCD))
+        return self.normalise.back(to_future(y_BCN, self.config.horizon, self.quantiles), level)
+
+
+def window_inputs(config: ITransformerConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, ...]:
+    """Return (past_BLC,), and known_BME where there are covariates."""
+    past_BLC = random_window(config.lookback, max(1, sizes.heads.channels), batch)
+    if not sizes.heads.covariates:
+        return (past_BLC,)
+    return past_BLC, random_window(config.lookback + config.horizon, sizes.heads.covariates, batch)
+
+
+FAMILY = Family(
+    name="itransformer",
+    config=ITransformerConfig,
+    build=ITransformer,
+    inputs=window_inputs,
+    capabilities=frozenset({"forecasting", "covariates", "attention", "blocks"}),
+)
