@@ -16,6 +16,7 @@ from regard.interop.sentencepiece import TokenizerPair, read_pair
 from regard.runs.init_recipe import load_recipe_to_train
 from regard.runs.pretrained import start_of
 from regard.tasks.registry import open_run
+from regard.tasks.translation.prepare import prepare
 from tests.command import regard
 from tests.families.public_folder import shaken
 from tests.interop.sentencepiece_files import marian_folder
@@ -110,17 +111,94 @@ def test_tokenizers_of_another_model_are_refused(tmp_path: Path) -> None:
     assert f"its target's tokenizer has {len(pair.target)} pieces, its model writes {len(pair.target) + 1}" in result.err
 
 
-def test_it_is_not_trained_on(tmp_path: Path) -> None:
+PAIRS = [("the cat", "le chat"), ("the dogs", "le"), ("the cat at the dog", "chat le"), ("dogs", "chat chat")]
+TINY = ["train.steps=3", "train.warmup=1", "train.learning_rate=1e-3", "train.validate_every=3", "train.checkpoint_every=1"]
+TINY += ["train.tokens_per_batch=64", "data.valid_fraction=0.3", "data.valid=", "data.test=", "model.dropout=0"]
+TINY += ["train.precision=fp32", "train.compile=false", "objective.smoothing=0"]
+
+
+def tuned(start: Path, out: Path, *settings: str) -> Path:
+    data = out.parent / "pairs.tsv"
+    data.write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS * 3), "utf-8")
+    result = regard("train", "translate", f"task.init_from={start}", f"data.train={data}", *TINY, *settings, "--out", out)
+    assert result.code == 0, result.err
+    return out
+
+
+def folder_with_weights(folder: Path, apart: bool) -> tuple[Any, TokenizerPair]:
+    pair = read_pair(separate(folder) if apart else marian_folder(folder))
+    sizes = dict(share_encoder_decoder_embeddings=False, decoder_vocab_size=len(pair.target)) if apart else {}
+    return with_weights(folder, pair, **sizes), pair
+
+
+@torch.no_grad()
+def logits_of(theirs: Any, pair: TokenizerPair) -> torch.Tensor:
+    source = torch.tensor([[*pair.source.encode(TEXTS[1]), 0]])
+    target = torch.tensor([[pair.target.raw.token_to_id("<pad>"), *pair.target.encode("le chat")]])
+    return theirs(input_ids=source, decoder_input_ids=target).logits[0]
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["one vocabulary", "two vocabularies"])
+def test_it_is_fine_tuned_exported_and_imported(apart: bool, tmp_path: Path) -> None:
+    """From the public folder to a run, to a folder that transformers opens, and back: the same ids, the same logits."""
+    public, pair = folder_with_weights(tmp_path / "marian", apart)
+    run = tuned(tmp_path / "marian", tmp_path / "run")
+    mine: Any = open_run(run, "cpu")
+    assert regard("export", run, tmp_path / "out", "--to", "hf").code == 0
+    theirs = transformers.MarianMTModel.from_pretrained(tmp_path / "out").eval()
+    assert (logits_of(theirs, pair) - logits_of(public, pair)).abs().max() > 1e-3  # it has learned something
+    source, target = [*pair.source.encode(TEXTS[1]), 0], [mine.marks.start, *pair.target.encode("le chat")]
+    with torch.no_grad():
+        own = mine.model(torch.tensor([source]), torch.tensor([len(source)]), torch.tensor([target]))[0]
+    torch.testing.assert_close(own, logits_of(theirs, pair), atol=1e-4, rtol=0)
+    tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path / "out")
+    for text in TEXTS:
+        assert tokenizer(text)["input_ids"] == [*pair.source.encode(text), 0]
+        assert tokenizer(text_target="le chat")["input_ids"] == [*pair.target.encode("le chat"), 0]
+    assert regard("import", tmp_path / "out", tmp_path / "back", "--check").code == 0
+    again: Any = open_run(tmp_path / "back", "cpu")
+    assert again.marks == mine.marks
+    assert [one.raw.to_str() for one in again.tokenizers] == [one.raw.to_str() for one in mine.tokenizers]
+    for name, weight in mine.model.state_dict().items():
+        assert torch.equal(weight, again.model.state_dict()[name]), name
+    greedy = [open_run(folder, "cpu", ["decode.search=greedy"]) for folder in (run, tmp_path / "back")]
+    assert greedy[0](TEXTS) == greedy[1](TEXTS)  # type: ignore[operator]
+
+
+@torch.no_grad()
+def test_a_batch_loses_what_it_loses_in_transformers(tmp_path: Path) -> None:
+    theirs, pair = folder_with_weights(tmp_path / "marian", apart=True)
+    data = tmp_path / "pairs.tsv"
+    data.write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS * 3), "utf-8")
+    begin = [f"task.init_from={tmp_path / 'marian'}", f"data.train={data}", *TINY]
+    found = prepare(load_recipe_to_train("translate", begin), None, lambda line: None)
+    (batch, *_), pad = found.valid_batches(), pair.source.raw.token_to_id("<pad>")
+    loss = found.objective()(found.model().eval(), batch)
+    labels = batch.target_out_BL.masked_fill(batch.target_out_BL == pad, -100)
+    assert set(batch.target_in_BL[:, 0].tolist()) == {pad}
+    assert labels.max(1).values.ge(0).all()
+    expected = theirs(input_ids=batch.source_BM, attention_mask=batch.source_BM.ne(pad).long(), labels=labels).loss
+    assert float(loss.total) / batch.tokens == pytest.approx(float(expected), abs=1e-4)
+
+
+def test_a_run_of_two_vocabularies_goes_on_and_begins_another(tmp_path: Path) -> None:
+    """The same command resumes it without the folder that it began with; another run may begin with it."""
+    folder_with_weights(tmp_path / "marian", apart=True)
+    run = tuned(tmp_path / "marian", tmp_path / "run")
+    shutil.move(tmp_path / "marian", tmp_path / "gone")
+    tuned(tmp_path / "marian", run, "train.steps=4")
+    further: Any = open_run(tuned(run, tmp_path / "further"), "cpu")
+    assert len(further.tokenizers.target) < len(further.tokenizers.source)
+    assert start_of(str(run)).target_vocabulary == len(further.tokenizers.target)
+
+
+def test_what_two_tokenizers_cannot_be(tmp_path: Path) -> None:
     folder = marian_folder(tmp_path / "marian")
     with_weights(folder, read_pair(folder))
-    with pytest.raises(UserError, match="has two tokenizers"):
+    with pytest.raises(UserError, match=r"has two tokenizers, and task\.name=text_to_text reads and writes with one"):
         load_recipe_to_train("summarize", [f"task.init_from={folder}"])
+    with pytest.raises(UserError, match=r"text\.joint=true cannot be set with task\.init_from"):
+        load_recipe_to_train("translate", [f"task.init_from={folder}", "text.joint=true"])
     result = regard("import", folder, tmp_path / "run", "task.name=text_to_text")
     assert result.code == 2
     assert "has two tokenizers, and task.name=text_to_text reads and writes with one" in result.err
-    regard("import", folder, tmp_path / "run")
-    with pytest.raises(UserError, match="two vocabularies"):
-        start_of(str(tmp_path / "run"))
-    result = regard("export", tmp_path / "run", tmp_path / "out", "--to", "hf")
-    assert result.code == 2
-    assert "two vocabularies" in result.err

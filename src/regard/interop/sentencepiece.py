@@ -303,9 +303,9 @@ def read_public_tokenizer(folder: Path) -> Tokenizer:
 
 
 def holds_pair(folder: Path) -> bool:
-    """Return whether a folder has two tokenizers, as Marian's have, and no file with one."""
+    """Return whether a folder has two tokenizers, as Marian's have, or one of the two, and no file of another kind."""
     one = any((folder / name).exists() for name in (*OTHERS, *FILES))
-    return not one and all((folder / name).exists() for name in PAIR)
+    return not one and any((folder / name).exists() for name in PAIR[:2])
 
 
 def read_pair(folder: Path) -> TokenizerPair:

@@ -15,7 +15,7 @@ from regard.core.errors import UserError
 from regard.interop.huggingface.generation import read_generation, write_generation
 from regard.tasks.registry import open_run
 from regard.text.tokenizer import Tokenizer
-from tests.families.public_folder import TOKENIZER, VOCABULARY, shaken
+from tests.families.public_folder import TOKENIZER, VOCABULARY, change_tensors, shaken
 
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
@@ -87,6 +87,39 @@ def test_a_seq2seq_folder_writes_what_it_writes_in_transformers(family: str, sea
         while written and written[-1] == PAD:
             written.pop()
         assert ids == (written[:-1] if written and written[-1] in ends else written), text
+
+
+MORE: dict[str, tuple[str, dict[str, Any]]] = {
+    "t5 1.1": ("T5", T5 | dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
+    "mt5": ("MT5", T5 | dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
+    "mbart": ("MBart", BART | dict(scale_embedding=True)),
+}
+
+
+@pytest.mark.parametrize("search", ["beam", "beam, early"])
+@pytest.mark.parametrize("kind", MORE)
+@torch.no_grad()
+def test_beams_of_their_kin_in_one_padded_batch(kind: str, search: str, tmp_path: Path) -> None:
+    """4 hypotheses of 10 texts in one batch there and here, and three of them alone."""
+    name, keys = MORE[kind]
+    torch.manual_seed(1)
+    model = getattr(transformers, f"{name}ForConditionalGeneration")
+    theirs = shaken(model(getattr(transformers, f"{name}Config")(**keys, **IDS)), 0.2)
+    raw = folder_of(tmp_path, theirs, SEARCHES[search])
+    if "t5" in kind:  # with an output layer of its own, which transformers 5 ties when it saves
+        change_tensors(tmp_path, lambda tensors: tensors.update({"lm_head.weight": 0.5 * torch.randn(VOCABULARY, 24)}))
+    theirs, ours = model.from_pretrained(tmp_path).eval(), open_run(tmp_path)
+    found = [best[0].ids for best in ours.translate(TEXTS)]  # type: ignore[attr-defined]
+    assert [ours.translate([TEXTS[n]])[0][0].ids for n in (0, 1, 8)] == [found[n] for n in (0, 1, 8)]  # type: ignore[attr-defined]
+    rows = [raw.encode(text).ids for text in TEXTS]
+    most = max(map(len, rows))
+    mask = torch.tensor([[1] * len(row) + [0] * (most - len(row)) for row in rows])
+    source = torch.tensor([row + [PAD] * (most - len(row)) for row in rows])
+    for written, ids in zip(theirs.generate(input_ids=source, attention_mask=mask)[:, 1:].tolist(), found):
+        while written and written[-1] == PAD:
+            written.pop()
+        assert ids == (written[:-1] if written and written[-1] == EOS else written)
+    assert len({tuple(ids) for ids in found}) > 5
 
 
 def small_llama(**keys: Any) -> Any:

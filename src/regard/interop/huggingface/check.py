@@ -19,6 +19,9 @@ from regard.families import family_of
 
 MOST = 1e-3  # largest difference of two logits, or of two vectors, that is the same model
 ROWS, LENGTH = 2, 12  # of the probe input
+IMAGES = ("AutoModelForImageClassification", "AutoModelForPreTraining")
+CLASSES = {"seq2seq": "AutoModelForSeq2SeqLM", "causal_lm": "AutoModelForCausalLM"}
+CLASSES |= {"image_classification": IMAGES[0], "masked_image_modeling": IMAGES[1]}
 
 
 def installed() -> bool:
@@ -33,17 +36,32 @@ def largest_difference(model: Any, folder: Path, vocabulary: int) -> float | Non
     import transformers
 
     family, model = family_of(model), model.float().eval()
-    ids = torch.randint(4, vocabulary, (ROWS, LENGTH), generator=torch.Generator().manual_seed(0)).to(_device(model))
-    classes = {"seq2seq": "AutoModelForSeq2SeqLM", "causal_lm": "AutoModelForCausalLM"}
-    kind = next((name for capability, name in classes.items() if family.has(capability)), "AutoModel")
+    kind = next((name for capability, name in CLASSES.items() if family.has(capability)), "AutoModel")
     try:
         theirs = getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval()
     except Exception as error:  # of any of its many kinds
         reason = str(error).strip().partition("\n")[0]
         raise UserError(f"transformers cannot open {folder}, so there is nothing to compare with ({reason}).") from error
-    expected = _theirs(theirs.to(ids.device), kind, ids)
-    found = _ours(model, kind, ids)
+    if kind in IMAGES:
+        found, expected = _of_images(model, theirs.to(_device(model)), kind)
+    else:
+        ids = torch.randint(4, vocabulary, (ROWS, LENGTH), generator=torch.Generator().manual_seed(0)).to(_device(model))
+        expected = _theirs(theirs.to(ids.device), kind, ids)
+        found = _ours(model, kind, ids)
     return float((found - expected).abs().max()) if found.shape == expected.shape else None
+
+
+def _of_images(model: Any, theirs: Any, kind: str) -> tuple[Tensor, Tensor]:
+    """Return what both say of random images; of a masked autoencoder, with the same patches shown."""
+    c, draw, device = model.config, torch.Generator().manual_seed(0), _device(model)
+    image_BYXC = torch.randint(256, (ROWS, c.image_size, c.image_size, c.colours), generator=draw, dtype=torch.uint8).to(device)
+    pixels_BCYX = c.as_numbers(image_BYXC, torch.float32).permute(0, 3, 1, 2)
+    if kind != "AutoModelForPreTraining":
+        return model(image_BYXC), theirs(pixels_BCYX).logits
+    cells = c.grid[0] * c.grid[1]
+    noise_BG = torch.rand(ROWS, cells, generator=draw).to(device)
+    shown_BS = noise_BG.argsort(1)[:, : int(cells * (1 - theirs.config.mask_ratio))]
+    return model(image_BYXC, shown_BS), theirs(pixels_BCYX, noise=noise_BG).logits
 
 
 def _theirs(theirs: Any, kind: str, ids: Tensor) -> Tensor:
@@ -58,6 +76,8 @@ def _ours(model: Any, kind: str, ids: Tensor) -> Tensor:
     lengths = torch.full((len(ids),), ids.shape[1], device=ids.device)
     if kind == "AutoModelForSeq2SeqLM":
         return model(ids, lengths, ids.flip(0))
+    if family_of(model).has("pixel_lm"):
+        return model.hidden(ids)
     return model(ids) if kind == "AutoModelForCausalLM" else getattr(model, "body", model).hidden(ids, lengths)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from regard.core.errors import UserError
 from regard.interop.huggingface.mapping import SETTINGS, Choice, Config, Flag, Ignored, Layout, Meaning, Number, Only, Raw
 
-ONLY_IN_TRAINING = ("word_dropout", "output_dropout", "deviation")  # transformers has no keys for these
+ONLY_IN_TRAINING = ("word_dropout", "output_dropout", "deviation", "drop_path")  # transformers has no keys for these
 
 
 class Understood(NamedTuple):
@@ -42,7 +42,7 @@ def understand(raw: Mapping[str, Any], layout: Layout, where: str) -> Understood
             )
     try:
         given = dict(layout.ours({setting: value for setting, value in settings.items() if value is not None}))
-        vocabulary, target = given.pop("vocabulary"), given.pop("target_vocabulary", 0)
+        vocabulary, target = given.pop("vocabulary", 0), given.pop("target_vocabulary", 0)
         return Understood(layout.config(**{**layout.implied(given), **given}), vocabulary, tuple(notes), target)
     except UserError as error:
         raise UserError(f"{where} asks for what no model can be: {error}") from error
@@ -57,7 +57,7 @@ def express(config: Config, vocabulary: int, layout: Layout, target_vocabulary: 
     keys = {key: meaning for key, meaning in layout.keys.items() if isinstance(meaning, SETTINGS)}
     said = {meaning.setting for meaning in keys.values()} | {"vocabulary", "target_vocabulary"}
     for setting, value in settings.items():
-        if setting in implied and setting not in (*said, *ONLY_IN_TRAINING) and value != implied[setting]:
+        if setting in implied and setting not in (*said, *ONLY_IN_TRAINING, *layout.elsewhere) and value != implied[setting]:
             raise UserError(
                 f"model.{setting}={value} cannot be written as {layout.model_type} of transformers, "
                 f"which has only model.{setting}={implied[setting]}."

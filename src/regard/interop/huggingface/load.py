@@ -23,6 +23,7 @@ from regard.core.terminal import quoted
 from regard.families.base import MASKED_WORDS, Heads
 from regard.interop.huggingface.config import understand
 from regard.interop.huggingface.heads import as_heads, find_heads, read_labels
+from regard.interop.huggingface.imagegpt import read_palette
 from regard.interop.huggingface.mapping import Config, Layout
 from regard.interop.huggingface.registry import LAYOUTS
 from regard.interop.huggingface.tensors import from_public, short_name
@@ -30,6 +31,7 @@ from regard.interop.huggingface.tensors import from_public, short_name
 if TYPE_CHECKING:
     from regard.interop.huggingface.adapters import Adapter
 
+PREPROCESSOR = "preprocessor_config.json"
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
 OTHER_FRAMEWORKS = {".h5": ", from_tf=True", ".msgpack": ", from_flax=True"}  # which transformers 4 could still read
@@ -52,29 +54,42 @@ def read_public(folder: Path, adapter: Adapter | None = None) -> Public:
     """Read a public model, with a low-rank adapter added to it if one is given."""
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}; give one with {CONFIG} and {WEIGHTS}.")
-    raw = read_object(folder / CONFIG, folder)
-    layout = _layout(raw, folder / CONFIG)
+    raw, tensors, layout = read_object(folder / CONFIG, folder), None, None
+    if "model_type" not in raw and isinstance(raw.get("architecture"), str):
+        from regard.interop.huggingface import timm
+
+        tensors = _tensors(folder, "AutoModel")
+        raw = timm.as_config(raw, tensors, str(folder / CONFIG))
+        layout = timm.LAYOUTS[raw["model_type"]]
+    layout = layout or _layout(raw, folder / CONFIG)
     raw = raw if adapter is None else adapter.described(raw)
     config, vocabulary, notes, target = understand(raw, layout, str(folder / CONFIG))
-    tensors = _tensors(folder, layout.opened_by(raw))
+    tensors = _tensors(folder, layout.opened_by(raw)) if tensors is None else tensors
     if adapter is not None:
         tensors = adapter.added_to(tensors, layout, config)
-    names = {name: short_name(name, layout) for name in tensors}
+    unread = [name for name in tensors if name.endswith(layout.unused or ("\0",))]
+    names = {name: short_name(name, layout) for name in tensors if name not in unread}
     heads, unused = find_heads({*names.values()}, raw, layout, str(folder / CONFIG))
-    config = layout.fitted(config, heads, {names[name]: tensor for name, tensor in tensors.items()})
+    config = layout.fitted(config, heads, {names[name]: tensors[name] for name in names})
+    described = read_object(folder / PREPROCESSOR, folder) if (folder / PREPROCESSOR).exists() else raw.get("preprocessor")
+    if layout.pixels is not None:
+        config, more = layout.pixels(config, described, str(folder / PREPROCESSOR))
+        notes += more
     labels = read_labels(raw, heads, str(folder / CONFIG))
-    used = {name: tensor for name, tensor in tensors.items() if names[name] not in unused}
+    used = {name: tensors[name] for name in names if names[name] not in unused}
     weights = from_public(used, layout, config, vocabulary, str(folder), heads, len(labels), target)
-    if unused:
-        notes = (*notes, f"{folder} has {unused[0]}, which its architecture does not compute with; it is left out.")
+    if layout.clusters:
+        weights |= read_palette(config, described, str(folder / PREPROCESSOR))
+    if left_out := [*unused, *unread]:
+        notes = (*notes, f"{folder} has {left_out[0]}, which its architecture does not compute with; it is left out.")
     return Public(config.family, config, vocabulary, weights, raw, notes, as_heads(heads, layout, len(labels)), labels, target)
 
 
 def opened_by(folder: Path) -> str:
     """Return the class of transformers that opens a folder, as far as its `config.json` says."""
     raw = read_object(folder / CONFIG, folder) if (folder / CONFIG).is_file() else {}
-    layout = LAYOUTS.get(str(raw.get("model_type")))
-    return layout.opened_by(raw) if layout else "AutoModel"
+    known = str(raw.get("model_type")) in LAYOUTS
+    return _layout(raw, folder / CONFIG).opened_by(raw) if known else "AutoModel"
 
 
 def how_to_convert(source: str, model: str, suffix: str = ".bin") -> str:
@@ -93,7 +108,9 @@ def _layout(raw: Mapping[str, Any], path: Path) -> Layout:
         raise UserError(f"{path} has no model_type, so it does not say what model it is; add one{nearest('', LAYOUTS)}")
     if kind not in LAYOUTS:
         raise UserError(f"{path} has model_type={kind!r}, which this version of Regard cannot open{nearest(kind, LAYOUTS)}")
-    return LAYOUTS[kind]
+    named, layout = raw.get("architectures"), LAYOUTS[kind]
+    name = named[0] if isinstance(named, list) and named else None
+    return next((other for other in layout.others if name in other.architectures), layout)
 
 
 def _tensors(folder: Path, model: str) -> dict[str, Tensor]:

@@ -3,7 +3,8 @@
 Of each key of the config it says one of four things: it is a number of ours, it is a choice of ours under another name, it can
 have only the values that we compute, or it changes nothing that is computed. A key that is in no table may mean anything.
 Of each tensor it says where ours is found, and its shape in the letters of `sizes`: V vocabulary, T target vocabulary, P
-positions, D width, I all heads side by side, K all key heads, F feed-forward width, E width of words, S segments, C labels;
+positions, D width, I all heads side by side, K all key heads, F feed-forward width, E width of words, S segments, C labels; of an
+image, P numbers in a patch, G vectors in the table of positions, W and X the widths of a decoder as D and F are an encoder's;
 figures stand for themselves. A size of 0 leaves a tensor out: a model has no such part.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from torch import Tensor
 
@@ -19,7 +20,12 @@ from regard.families.bert import BERTConfig
 from regard.families.gpt import GPTConfig
 from regard.families.transformer import TransformerConfig
 
-Config = GPTConfig | BERTConfig | TransformerConfig
+if TYPE_CHECKING:  # to name them: a translator is opened without the families of images and of series
+    from regard.families.image_transformer import ImageTransformerConfig
+    from regard.families.patchtst import PatchTSTConfig
+    from regard.families.vit import ViTConfig
+
+Config: TypeAlias = "GPTConfig | BERTConfig | TransformerConfig | ViTConfig | ImageTransformerConfig | PatchTSTConfig"
 Settings = Mapping[str, Any]  # ours, without `model.`
 
 
@@ -87,6 +93,8 @@ class Entry:
     inside: bool = True  # below the prefix of the body
     parts: tuple[str, ...] = ()  # rows of each of theirs, where they are not alike
     row: bool = False  # theirs is the one row of a matrix, and zeros where it is missing
+    ones: int = 0  # dimensions of size 1 that theirs has in front
+    pixels: bool = False  # theirs is a convolution over patches, colours first; each row of ours is row, column, colour
 
     def within(self, ours: str, theirs: str) -> Entry:
         return replace(self, ours=f"{ours}.{self.ours}", theirs=tuple(f"{theirs}.{name}" for name in self.theirs))
@@ -106,7 +114,14 @@ class Blocks(NamedTuple):
 
     def count(self, config: Config) -> int:
         encoder_layers, decoder_layers = config.depth
-        return encoder_layers if self.ours.startswith("encoder") else decoder_layers
+        if self.ours.startswith("encoder"):
+            return encoder_layers
+        return decoder_layers or getattr(config, "decoder_layers", 0)  # of a masked autoencoder
+
+
+class Described(NamedTuple):
+    config: Config
+    notes: tuple[str, ...]
 
 
 def _same(settings: Settings) -> Settings:
@@ -117,11 +132,15 @@ def _as_it_is(config: Config, heads: Sequence[str], tensors: Mapping[str, Tensor
     return config
 
 
+def _nothing_more(config: Config) -> tuple[Entry, ...]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Layout:
     model_type: str
     architectures: Mapping[str, tuple[str, ...]]  # classes of transformers that open it, and the heads that each must have
-    config: type[GPTConfig] | type[BERTConfig] | type[TransformerConfig]
+    config: type[Any]
     keys: Mapping[str, Meaning]
     implied: Callable[[Settings], Settings]  # what no key says, from what the keys say
     prefix: str  # of the body's tensors, where a head is stored beside them; without heads it may be missing
@@ -134,9 +153,24 @@ class Layout:
     always: Mapping[str, Any] = field(default_factory=dict)  # keys that are written beside those, for other programs
     fitted: Callable[[Config, Sequence[str], Mapping[str, Tensor]], Config] = _as_it_is
     """(config, heads that came along, tensors by their short names) -> the config that these have."""
+    sized: Callable[..., dict[str, int]] | None = None  # in place of `sizes`, for families with other parts
+    more: Callable[[Config], Iterable[Entry]] = _nothing_more  # entries that a table of blocks cannot say
+    others: tuple[Layout, ...] = ()  # of the same model_type: taken where `architectures` names one of theirs
+    unused: tuple[str, ...] = ()  # ends of names of tensors that are learned, but in no computation of ours; a note says so
+    spellings: Mapping[str, str] = field(default_factory=dict)  # parts of names that some version writes otherwise
+    elsewhere: tuple[str, ...] = ()  # settings that are written into other files than config.json
+    pixels: Callable[[Config, Mapping[str, Any] | None, str], Described] | None = None
+    """(config, preprocessor_config.json if there is one, where) -> the config whose pixels are these; of models of images."""
+    preprocessor: Callable[[Config], dict[str, Any]] | None = None  # and back
+    clusters: str = ""  # a tensor of ours, the colours of a palette, that preprocessor_config.json has and not the weights
+    computed: Callable[[Config, str], Mapping[str, Tensor]] = lambda config, prefix: {}  # tensors of theirs that ours computes
+
+    def sizes(self, config: Config, vocabulary: int, labels: int = 0, target: int = 0) -> dict[str, int]:
+        """Return sizes by the letters of the entries."""
+        return (self.sized or sizes)(config, vocabulary, labels, target)
 
     def entries(self, config: Config, heads: Iterable[str] = ()) -> Iterator[Entry]:
-        size = sizes(config, 1)
+        size = self.sizes(config, 1)
 
         def has(entry: Entry) -> bool:
             return all(size.get(letter) != 0 for letter in entry.shape)
@@ -146,13 +180,14 @@ class Layout:
             there = [entry for entry in blocks.entries if has(entry)]
             for n in range(blocks.count(config)):
                 yield from (entry.within(f"{blocks.ours}.{n}", f"{blocks.theirs}.{n}") for entry in there)
+        yield from self.more(config)
         for head in heads:
             yield from self.heads[head]
 
     @property
     def writes(self) -> bool:
         """Does it write a text, word after word?"""
-        return not issubclass(self.config, BERTConfig)
+        return issubclass(self.config, GPTConfig | TransformerConfig)
 
     @property
     def reads_a_source(self) -> bool:

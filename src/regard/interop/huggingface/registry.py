@@ -1,26 +1,46 @@
-"""Every layout, by the `model_type` that transformers knows it under, and which of them a model of ours is written as."""
+"""Every layout, by the `model_type` that transformers knows it under, and which of them a model of ours is written as.
+
+A layout is imported when it is looked up, so that opening a run imports none of the families that it does not have.
+"""
 
 from __future__ import annotations
 
+from regard.core.config import LazyRegistry
 from regard.core.errors import UserError, nearest
 from regard.families.gpt import GPTConfig
-from regard.families.llama import LLaMAConfig
 from regard.families.transformer import TransformerConfig
-from regard.interop.huggingface.bart import BART, MARIAN, MBART
-from regard.interop.huggingface.bert import BERT
-from regard.interop.huggingface.bert_variants import CAMEMBERT, DISTILBERT, ELECTRA, ROBERTA
-from regard.interop.huggingface.bigbird import BIGBIRD, is_bigbird
-from regard.interop.huggingface.gpt import GPT1, GPT2
-from regard.interop.huggingface.llama import LLAMA, MISTRAL, QWEN2, QWEN3, layout_for
 from regard.interop.huggingface.mapping import Config, Layout
-from regard.interop.huggingface.t5 import MT5, T5
 
-DECODERS = (GPT2, GPT1, LLAMA, MISTRAL, QWEN2, QWEN3)
-ENCODERS = (BERT, ROBERTA, CAMEMBERT, DISTILBERT, ELECTRA, BIGBIRD)
-LAYOUTS = {layout.model_type: layout for layout in (*DECODERS, T5, MT5, BART, MBART, MARIAN, *ENCODERS)}
-OF_FAMILY = {"t5": {"pre": T5, "post": T5}, "bart": {"pre": MBART, "post": BART}, "marian": {"pre": MARIAN, "post": MARIAN}}
-OF_NORM = {"pre": GPT2, "post": GPT1}
-OF_POOLER = {"tanh": BERT, "relu": DISTILBERT, "gelu": ELECTRA, "gelu_tanh": BIGBIRD, "mean": BERT}
+_PLACES = {
+    "gpt2": "gpt:GPT2",
+    "openai-gpt": "gpt:GPT1",
+    "transfo-xl": "transformer_xl:TRANSFO_XL",
+    "llama": "llama:LLAMA",
+    "mistral": "llama:MISTRAL",
+    "qwen2": "llama:QWEN2",
+    "qwen3": "llama:QWEN3",
+    "t5": "t5:T5",
+    "mt5": "t5:MT5",
+    "bart": "bart:BART",
+    "mbart": "bart:MBART",
+    "marian": "bart:MARIAN",
+    "bert": "bert:BERT",
+    **{name: f"bert_variants:{name.upper()}" for name in ("roberta", "camembert", "distilbert", "electra")},
+    "big_bird": "bigbird:BIGBIRD",
+    "vit": "vit:VIT",
+    "deit": "vit:DEIT",
+    "vit_mae": "vit_mae:VIT_MAE",
+    "imagegpt": "imagegpt:IMAGEGPT",
+    "perceiver": "perceiver:PERCEIVER",
+    "patchtst": "patchtst:PATCHTST",
+}
+LAYOUTS: LazyRegistry[Layout] = LazyRegistry({name: f"regard.interop.huggingface.{place}" for name, place in _PLACES.items()})
+# The model_type of families that have one alone.
+OF_OTHERS = {"vit": "vit", "deit": "deit", "vit_mae": "vit_mae", "image_transformer": "imagegpt", "patchtst": "patchtst"}
+OF_FAMILY = {"t5": {"pre": "t5", "post": "t5"}, "bart": {"pre": "mbart", "post": "bart"}}
+OF_FAMILY |= {"marian": {"pre": "marian", "post": "marian"}}
+OF_NORM = {"pre": "gpt2", "post": "openai-gpt"}
+OF_POOLER = {"tanh": "bert", "relu": "distilbert", "gelu": "electra", "gelu_tanh": "big_bird", "mean": "bert"}
 
 
 def layout_of(config: Config, model_type: str = "") -> Layout:
@@ -30,12 +50,29 @@ def layout_of(config: Config, model_type: str = "") -> Layout:
         if model_type not in fitting:
             raise UserError(f"A {config.family} cannot be written as {model_type!r}{nearest(model_type, fitting)}")
         return LAYOUTS[model_type]
-    if isinstance(config, LLaMAConfig):
+    family: str = config.family
+    if family in OF_OTHERS:
+        return LAYOUTS[OF_OTHERS[family]]
+    if family == "perceiver":
+        from regard.interop.huggingface.perceiver import layout_for_perceiver
+
+        return layout_for_perceiver(config)
+    if family == "llama":
+        from regard.interop.huggingface.llama import layout_for
+
         return layout_for(config)
+    if family == "transformer_xl":
+        raise UserError("A transformer_xl cannot be written for transformers, which has no such model since version 4.36.")
     if isinstance(config, TransformerConfig):
-        return OF_FAMILY[config.family][config.norm_placement]
+        return LAYOUTS[OF_FAMILY[family][config.norm_placement]]
     if isinstance(config, GPTConfig):
-        return OF_NORM[config.norm_placement]
+        return LAYOUTS[OF_NORM[config.norm_placement]]
+    return LAYOUTS[_encoder(config)]
+
+
+def _encoder(config: Config) -> str:
+    from regard.interop.huggingface.bigbird import is_bigbird
+
     if is_bigbird(config):
-        return BIGBIRD
-    return ROBERTA if config.first_position and config.pooler == "tanh" else OF_POOLER[config.pooler]
+        return "big_bird"
+    return "roberta" if config.first_position and config.pooler == "tanh" else OF_POOLER[config.pooler]  # type: ignore[union-attr]

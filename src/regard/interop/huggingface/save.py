@@ -27,7 +27,7 @@ from regard.interop.huggingface.tensors import to_public
 
 ROLES = ("bos", "eos", "pad", "unk", "sep", "cls", "mask")  # of special tokens, as transformers calls them
 IN_CONFIG = ("bos", "eos", "pad")
-NOTHING: Mapping[str, str] = {}
+NOTHING: Mapping[str, str | bytes] = {}
 NO_SETTINGS: Mapping[str, Any] = {}
 
 
@@ -37,28 +37,32 @@ def write_public(
     vocabulary: int,
     weights: Mapping[str, Tensor],
     *,
-    tokenizer_json: str,
-    roles: Mapping[str, str],
+    tokenizer_json: str = "",
+    roles: Mapping[str, str] = NO_SETTINGS,
     labels: Sequence[str] = (),
     model_type: str = "",
-    beside: Mapping[str, str] = NOTHING,
+    beside: Mapping[str, str | bytes] = NOTHING,
     target_vocabulary: int = 0,
     generation: Mapping[str, Any] = NO_SETTINGS,
 ) -> str:
     """Write a folder for transformers; return the name of the class that opens it.
 
-    `weights` as the model's `state_dict` has them; `roles` gives special tokens their meaning, such as {"eos": "<eos>"}.
-    `labels` name classes or tags. Of the types of model that compute the same (`roberta` and `camembert`) one may be named.
-    `beside` are more small files, by their names; `generation` has what generation_config.json says of a search.
+    `weights` as the model's `state_dict` has them; `roles` gives special tokens their meaning, such as {"eos": "<eos>"}. A model
+    of images has no tokenizer. `labels` name classes or tags. Of the types of model that compute the same (`roberta` and
+    `camembert`) one may be named.
+    `beside` are more small files, by their names, those of other tokenizers in place of tokenizer.json among them; `generation`
+    has what generation_config.json says of a search.
     """
     layout = layout_of(config, model_type)
     said = express(config, vocabulary, layout, target_vocabulary)
+    clusters = weights[layout.clusters].tolist() if layout.clusters else []
+    weights = {name: tensor for name, tensor in weights.items() if name != layout.clusters}
     heads = heads_of_weights(weights, layout)
     architecture = architecture_of(heads, layout)
     names = _labels(weights, heads, labels)
     tensors = to_public(weights, layout, config, vocabulary, heads, len(names), target_vocabulary)
-    ids = _ids(tokenizer_json, roles, vocabulary)
-    special = {f"{role}_token_id": ids.get(role) for role in IN_CONFIG}  # null too: transformers' defaults are GPT-2's
+    ids = _ids(tokenizer_json, roles, vocabulary) if tokenizer_json else {}
+    special = {f"{role}_token_id": ids.get(role) for role in IN_CONFIG if tokenizer_json}  # null too: their defaults are GPT-2's
     _must_pad_alike(said, special, layout)
     if layout.reads_a_source:
         special["decoder_start_token_id"] = generation.get("decoder_start_token_id", special["bos_token_id"])
@@ -68,11 +72,16 @@ def write_public(
             "id2label": {str(n): name for n, name in enumerate(names)},
             "label2id": {name: n for n, name in enumerate(names)},
         }
-    files = {"config.json": described, "tokenizer_config.json": _tokenizer_config(roles, config)}
+    files = {"config.json": described}
+    if tokenizer_json:
+        files["tokenizer_config.json"] = _tokenizer_config(roles, config)
+    if layout.preprocessor is not None:
+        files["preprocessor_config.json"] = layout.preprocessor(config) | ({"clusters": clusters} if clusters else {})
     if layout.writes:
         files["generation_config.json"] = {key: i for key, i in special.items() if i is not None} | dict(generation)
-    texts = {name: json.dumps(content, indent=2) + "\n" for name, content in files.items()}
-    _write(folder, texts | {"tokenizer.json": tokenizer_json} | dict(beside), tensors)
+    texts: dict[str, str | bytes] = {name: json.dumps(content, indent=2) + "\n" for name, content in files.items()}
+    own = {} if "tokenizer_config.json" in beside or not tokenizer_json else {"tokenizer.json": tokenizer_json}
+    _write(folder, texts | own | dict(beside), tensors)
     return layout.opened_by(described)
 
 
@@ -90,7 +99,7 @@ def _labels(weights: Mapping[str, Tensor], heads: Sequence[str], labels: Sequenc
 
 def _must_pad_alike(said: Mapping[str, Any], special: Mapping[str, int | None], layout: Layout) -> None:
     """Refuse a padding id other than RoBERTa's: transformers finds padding by it and starts positions after it."""
-    padding, own = said.get("pad_token_id"), special["pad_token_id"]
+    padding, own = said.get("pad_token_id"), special.get("pad_token_id")
     if padding is not None and own is not None and padding != own:
         raise UserError(
             f"The tokenizer pads with the id {own}, but the positions of {layout.model_type} of transformers start behind that "
@@ -129,14 +138,14 @@ def _tokenizer_config(roles: Mapping[str, str], config: Config) -> dict[str, Any
     }
 
 
-def _write(folder: Path, texts: Mapping[str, str], tensors: Mapping[str, Tensor]) -> None:
+def _write(folder: Path, contents: Mapping[str, str | bytes], tensors: Mapping[str, Tensor]) -> None:
     if not is_free(folder):
         raise UserError(f"{folder} exists already and is not an empty folder; choose another name, or remove it first.")
     try:
         with draft_folder(folder, last="config.json") as draft:
-            for name, text in texts.items():
+            for name, content in contents.items():
                 (draft / name).parent.mkdir(exist_ok=True)
-                (draft / name).write_text(text, encoding="utf-8")
+                (draft / name).write_bytes(content if isinstance(content, bytes) else content.encode())
             save_file(dict(tensors), draft / "model.safetensors", metadata={"format": "pt"})
             # safetensors lets only the owner read what it writes; a model to be handed on is as readable as its config.
             (draft / "model.safetensors").chmod((draft / "config.json").stat().st_mode)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.interop.huggingface.mapping import Config, Entry, Layout, sizes
+from regard.interop.huggingface.mapping import Config, Entry, Layout
 
 SPELLINGS = ((".gamma", ".weight"), (".beta", ".bias"))  # how norms were called when weights came from TensorFlow
 
@@ -31,14 +31,15 @@ def from_public(
 ) -> dict[str, Tensor]:
     """Convert public tensors to ours, in float32; tied ones share one tensor. `where` names the folder in errors."""
     stored = _learned(tensors, layout, where)
-    size = sizes(config, vocabulary, labels, target_vocabulary)
+    size = layout.sizes(config, vocabulary, labels, target_vocabulary)
     weights: dict[str, Tensor] = {}
     for entry in layout.entries(config, heads):
         _once(stored, entry, where)
         if entry.tied and not any(name in stored for name in entry.theirs):
             weights[entry.ours] = weights[entry.tied]
             continue
-        parts = [_part(stored, name, entry, rows, size, where) for name, rows in zip(entry.theirs, entry.rows(size))]
+        pairs = zip(entry.theirs, entry.rows(size))
+        parts = [_part(stored, name, entry, rows, size, where, config) for name, rows in pairs]
         weights[entry.ours] = torch.cat(parts) if len(parts) > 1 else parts[0].contiguous()
         if entry.tied:
             if not torch.equal(weights[entry.ours], weights[entry.tied]):
@@ -66,7 +67,7 @@ def to_public(
     target_vocabulary: int = 0,
 ) -> dict[str, Tensor]:
     """Convert our tensors to public ones: dense, float32, each in its own memory, and tied ones written once."""
-    size = sizes(config, vocabulary, labels, target_vocabulary)
+    size = layout.sizes(config, vocabulary, labels, target_vocabulary)
     prefix = layout.prefix if not layout.heads or {*heads} - {"pooler"} else ""  # transformers has none where only a body is
     left = dict(weights)
     public: dict[str, Tensor] = {}
@@ -81,11 +82,11 @@ def to_public(
                 raise UserError(f"{entry.ours} is not {entry.tied}; {layout.model_type} of transformers has one matrix for both.")
             continue
         for name, part in zip(entry.theirs, ours.detach().split(entry.rows(size))):
-            dense = (part.T if entry.transposed else part[None] if entry.row else part).to("cpu", torch.float32).contiguous()
+            dense = _theirs(part, entry, config).to("cpu", torch.float32).contiguous()
             public[prefix + name if entry.inside else name] = dense.clone() if dense.data_ptr() == part.data_ptr() else dense
     if left:
         raise UserError(f"The weight {next(iter(left))} has no place in a {layout.model_type} of transformers.")
-    return public
+    return public | dict(layout.computed(config, prefix))
 
 
 def short_name(name: str, layout: Layout) -> str:
@@ -93,6 +94,8 @@ def short_name(name: str, layout: Layout) -> str:
     for old, new in SPELLINGS:
         if name.endswith(old):
             name = name.removesuffix(old) + new
+    for other, usual in layout.spellings.items():
+        name = name.replace(other, usual)
     return name.removeprefix(layout.prefix)
 
 
@@ -119,15 +122,27 @@ def _once(stored: dict[str, Stored], entry: Entry, where: str) -> None:
             raise UserError(f"{where} has two tensors for one, {stored[first].name} and {other.name}, which are not the same.")
 
 
-def _part(stored: dict[str, Stored], name: str, entry: Entry, rows: int, size: Mapping[str, int], where: str) -> Tensor:
-    """Take one public tensor out of `stored`, transposed as ours are."""
+def _theirs(ours: Tensor, entry: Entry, config: Config) -> Tensor:
+    """Return a part of ours in the shape of theirs."""
+    if entry.pixels:
+        patch, colours = config.patch, config.colours  # type: ignore[union-attr]
+        return ours.unflatten(1, (patch, patch, colours)).permute(0, 3, 1, 2)
+    return ours.T if entry.transposed else ours[(None,) * (entry.row + entry.ones)]
+
+
+def _part(
+    stored: dict[str, Stored], name: str, entry: Entry, rows: int, size: Mapping[str, int], where: str, config: Config
+) -> Tensor:
+    """Take one public tensor out of `stored`, in the shape of ours."""
     if name not in stored and entry.row:
         return torch.zeros(rows)
     if name not in stored:
         raise UserError(f"{where} has no tensor {name}; its weights are not all there, or not those of its config.json.")
     full, tensor = stored.pop(name)
     ours = (rows, *(size[letter] for letter in entry.shape[1:]))
-    expected = ours[::-1] if entry.transposed else (1, *ours) if entry.row else ours
+    expected = (1,) * (entry.row + entry.ones) + (ours[::-1] if entry.transposed else ours)
+    if entry.pixels:
+        expected = rows, config.colours, config.patch, config.patch  # type: ignore[union-attr]
     if tensor.shape != expected:
         raise UserError(f"In {where} the tensor {full} has shape {tuple(tensor.shape)}; its config.json asks for {expected}.")
     if not tensor.is_floating_point():
@@ -139,4 +154,6 @@ def _part(stored: dict[str, Stored], name: str, entry: Entry, rows: int, size: M
             f"In {where} the tensor {full} has values that are NaN or infinite, or too large for float32; it computes nothing: "
             "download or copy it again, or train it again."
         )
-    return own.T if entry.transposed else own[0] if entry.row else own
+    if entry.pixels:
+        return own.permute(0, 2, 3, 1).flatten(1)
+    return own.T if entry.transposed else own.reshape(ours)

@@ -34,7 +34,7 @@ def public_tokenizer(tokenizer: Tokenizer, config: Config) -> tuple[str, dict[st
     around = marks_of(config, tokenizer.roles)
     start, between, end = (str(name(i)) for i in (around.start, around.between, around.end))
     raw = tokenizers.Tokenizer.from_str(tokenizer.raw.to_str())
-    second = int(config.segments > 1)
+    second = int(getattr(config, "segments", 0) > 1)
     raw.post_processor = processors.TemplateProcessing(
         single=[f"{start}:0", "$A:0", f"{end}:0"],
         pair=[f"{start}:0", "$A:0", *[f"{between}:0"] * (1 + around.twice), f"$B:{second}", f"{end}:{second}"],
