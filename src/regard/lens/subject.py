@@ -13,7 +13,7 @@ Dims: B copies of the input, L output positions, V choices, D width.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -96,6 +96,53 @@ def _words(text: str, starts: np.ndarray) -> list[int]:
     return [numbers.setdefault(word, len(numbers)) for word in found]
 
 
+@dataclass(frozen=True, eq=False)
+class ImageTokens:
+    """The tokens of a stack that are patches or pixels of an image, row by row, behind `first` that are none: class, start.
+
+    Where an image is drawn, the token that asks for a pixel stands `ahead` of it: it is the pixel before.
+    """
+
+    image_YXC: np.ndarray  # bytes, as the model reads them
+    rows: int
+    columns: int
+    first: int = 0
+    reads: tuple[int, ...] = ()  # tokens whose vectors the head reads; none where it reads all patches
+    tokens: int = 1  # of each patch: the colours of a pixel
+    ahead: int = 0
+    stack: str = "encoder"
+
+    @property
+    def count(self) -> int:
+        return self.rows * self.columns
+
+    @property
+    def patch(self) -> tuple[float, float]:
+        """Pixels that a patch is high and wide."""
+        high, wide = self.image_YXC.shape[:2]
+        return high / self.rows, wide / self.columns
+
+    def token(self, row: int, column: int) -> int:
+        """Return the token that attends for a patch, or that asks for a pixel; rows and columns from 0."""
+        if not (0 <= row < self.rows and 0 <= column < self.columns):
+            raise UserError(
+                f"there is no {self.unit} {row + 1},{column + 1}: this model reads {self.rows} rows and {self.columns} columns; "
+                f"give a row from 1 to {self.rows} and a column from 1 to {self.columns}."
+            )
+        return self.first + (row * self.columns + column) * self.tokens - self.ahead
+
+    @property
+    def unit(self) -> str:
+        return "pixel" if self.ahead else "patch"
+
+    def on_grid(self, numbers_NT: np.ndarray) -> np.ndarray:
+        """Return maps_NYX of numbers of all tokens: sums over the colours of a pixel, 0 where no token is."""
+        end = self.first + self.count * self.tokens
+        found = numbers_NT[:, self.first : end]
+        found = np.pad(found, ((0, 0), (0, self.count * self.tokens - found.shape[1])))
+        return np.asarray(found.reshape(len(found), self.rows, self.columns, self.tokens).sum(-1))
+
+
 @dataclass(frozen=True)
 class Subject:
     """A model with one input, that can be run again: with heads gated, as several copies at once."""
@@ -111,6 +158,8 @@ class Subject:
     hidden: Callable[[int], Tensor] | None = None  # the same pass without the head: x_BLD of the stack that is asked
     nested: bool = False  # its attention reads one sentence at a time, so no matrix has all words of the text
     output_text: str | None = None  # the translation or caption that a model wrote itself, or that was given
+    image: ImageTokens | None = None  # which tokens are patches of an image, if some are
+    apart: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # sides of queries and keys that a name does not say
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -122,12 +171,18 @@ class Subject:
         """Which stack reads each of `tokens`."""
         return tuple(stack for stack, side in self.sides.items() for _ in side.tokens)
 
-    def around(self, name: str) -> tuple[TokenRow, TokenRow]:
-        """Return the tokens of queries and keys of attention "decoder.2.cross" or "encoder.0.self"."""
+    def between(self, name: str) -> tuple[str, str]:
+        """Return the sides of queries and keys of attention "decoder.2.cross" or "encoder.0.self"."""
         stack = name.partition(".")[0]
-        if stack not in self.sides:
-            raise KeyError(f"{name!r} is no attention of a model with {' and '.join(self.sides)}")
-        return self.sides[stack], self.sides["encoder" if name.endswith(".cross") else stack]
+        found = self.apart.get(name) or (stack, "encoder" if name.endswith(".cross") else stack)
+        if missing := [side for side in found if side not in self.sides]:
+            raise KeyError(f"{name!r} is no attention of a model with {' and '.join(self.sides)}: {missing[0]} is not there")
+        return found
+
+    def around(self, name: str) -> tuple[TokenRow, TokenRow]:
+        """Return the tokens of queries and keys of an attention."""
+        queries, keys = self.between(name)
+        return self.sides[queries], self.sides[keys]
 
     def nll(self, copies: int = 1) -> Tensor:
         """Return nll_B: mean negative log-likelihood of the targets, one number a copy."""

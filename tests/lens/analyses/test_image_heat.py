@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from regard.core.errors import UserError
-from regard.lens.analyses.image_heat import Heat, lit
+from regard.lens.analyses.image_heat import Heat
+from regard.lens.plots.image_maps import lit
 from regard.lens.result import save
 
 IMAGE = np.random.default_rng(1).integers(100, 256, (32, 48, 3), np.uint8)

@@ -70,6 +70,15 @@ def test_of_a_model():
     assert "run" in html(result)
 
 
+@pytest.mark.parametrize("position", ["relative", "rotary", "alibi"])
+def test_positions_inside_attention_are_no_vectors(position):
+    from regard.families.gpt import GPT, GPTConfig
+
+    model = GPT(GPTConfig(width=8, heads=2, layers=1, feedforward=8, position=position), 10)
+    with pytest.raises(UserError, match=rf"model\.position={position} acts inside attention.*--show bias"):
+        positions_of(model, "run")
+
+
 def test_no_positions_are_refused():
     from regard.families.gpt import GPT, GPTConfig
 

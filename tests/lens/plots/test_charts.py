@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from regard.lens.analyses.image_heat import sheet
 from regard.lens.plots import charts
-from regard.lens.plots.charts import Curve, Field, Grid, atlas
+from regard.lens.plots.charts import Curve, Field, Grid, atlas, curves
+from regard.lens.plots.image_maps import sheet
 
 TITLE = "the animal did not cross the street because it was too tired → l'animal n'a pas traversé la rue"
 CAPTION = "gradient × input: predictions down, words across; right of the line, words already written, which the model reads too"
@@ -70,3 +70,16 @@ def test_curves_keep_their_size_below_a_long_heading() -> None:
         for told in (("a", "b"), (TITLE, CAPTION))
     ]
     assert heights[0] == pytest.approx(heights[1])
+
+
+def test_cells_without_a_number_are_explained() -> None:
+    """A role that no cross-attention can have: white, which would read as 0."""
+    whole, half = ({"a": [0.5], "b": [number]} for number in (0.1, float("nan")))
+    for values, told in ((whole, False), (half, True), ({"a": [0.5]}, False)):
+        texts = [text.get_text() for axes in atlas("t", "c", [Field("one", values)]).axes for text in axes.texts]
+        assert any("white: does not apply" in text for text in texts) == told
+
+
+def test_many_curves_have_a_colour_each() -> None:
+    figure = curves("t", "c", {str(n): Curve([0, 1], [n, n]) for n in range(8)}, "x", "y")
+    assert len({line.get_color() for axes in figure.axes for line in axes.lines if len(line.get_xdata()) == 2}) >= 8

@@ -20,6 +20,8 @@ from matplotlib.figure import Figure
 
 from regard.core.errors import UserError
 from regard.lens.analyses.gradients import gradient_times_input, input_side, integrated_gradients, word_shares
+from regard.lens.analyses.image_attention import begin_of, rolled_out
+from regard.lens.analyses.image_relevance import relevances
 from regard.lens.analyses.rollout import flow, mean_weights, rollout
 from regard.lens.display import report
 from regard.lens.plots import charts
@@ -29,7 +31,7 @@ from regard.lens.subject import Subject
 
 COPIES = 32
 DRAWS = 20
-RANDOM, ALONE = "random order", "each word alone"
+RANDOM, ALONE, RELEVANCE = "random order", "each word alone", "relevance"
 Explain = Callable[[Subject, str], np.ndarray]
 """Map a subject and the stack whose words are ranked to a number for each token."""
 
@@ -41,9 +43,23 @@ def _attention(subject: Subject, stack: str) -> np.ndarray:
     return np.mean([mean_weights(seen[name]).mean(0) for name in looking], axis=0)
 
 
+def _rollout(subject: Subject, stack: str) -> np.ndarray:
+    """Return the share of each token in all places; of an image, in what the head reads."""
+    if subject.image is None or subject.outputs is not None:
+        return rollout(subject).of(stack)
+    seen = subject.record()
+    return rolled_out(subject, seen, begin_of(subject, seen))[-1]
+
+
+def _relevance(subject: Subject, stack: str) -> np.ndarray:
+    """Return what speaks for the class that is scored, of an image."""
+    return np.asarray(relevances(subject)[1](int(subject.targets_L[0])))
+
+
 EXPLANATIONS: Mapping[str, Explain] = {
     "attention": _attention,
-    "rollout": lambda subject, stack: rollout(subject).of(stack),
+    "rollout": _rollout,
+    RELEVANCE: _relevance,
     "flow": lambda subject, stack: flow(subject).of(stack),
     "gradient × input": lambda subject, stack: gradient_times_input(subject).of(stack),
     "integrated gradients": lambda subject, stack: integrated_gradients(subject, steps=16).of(stack),
@@ -139,6 +155,8 @@ def _curves(
     alone = _losses(subject, stack, [[n] for n in takeable]) - base
     scores = {ALONE: alone}
     for name, explain in explanations.items():
+        if name == RELEVANCE and (subject.image is None or subject.outputs is not None):
+            continue  # it is of the class of an image
         try:
             scores[name] = explain(subject, stack)[takeable]
         except UserError as error:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
@@ -157,13 +158,20 @@ def _slopes(
         with torch.enable_grad(), word_shares(subject, given) as entered:
             logits_BLV = subject.forward(len(chosen))
             logprob_B = _chosen_logprobs(logits_BLV, subject, chosen)
-            vectors = [entered[stack] for stack in subject.sides]
-            slopes = torch.autograd.grad(logprob_B.sum(), vectors)
-        parts = [(slope * vector.detach()).float().sum(-1) for slope, vector in zip(slopes, vectors)]
-        values_BN = torch.cat(parts, 1).cpu()
+            slopes = torch.autograd.grad(logprob_B.sum(), list(entered.values()))
+        parts = [(slope * vector.detach()).float().sum(-1) for slope, vector in zip(slopes, entered.values())]
+        values_BN = torch.cat([_on_side(subject, stack, dict(zip(entered, parts))) for stack in subject.sides], 1).cpu()
         values.append(values_BN / shares_B[:, None] if whole else values_BN)
         logprobs.append(logprob_B.detach().cpu())
     return torch.cat(values).numpy(), torch.cat(logprobs).numpy()
+
+
+def _on_side(subject: Subject, stack: str, values: Mapping[str, Tensor]) -> Tensor:
+    """Return values_BN of all tokens of a side: 0 of those that were not read, such as the class token before an image."""
+    found_BL, count = values.get(stack), len(subject.sides[stack])
+    if found_BL is None:
+        return next(iter(values.values())).new_zeros(len(next(iter(values.values()))), count)
+    return F.pad(found_BL, (count - found_BL.shape[1], 0))
 
 
 def _chosen_logprobs(logits_BLV: Tensor, subject: Subject, positions: Sequence[int]) -> Tensor:
@@ -200,13 +208,22 @@ def entries(subject: Subject) -> dict[str, Entry]:
     if family_of(model).has("captioning"):
         target = model.writer.target
         return {"encoder": Entry(model.encoder, model.encoder.cells), "decoder": Entry(target, target.tokens)}
+    if subject.image is not None and not subject.image.ahead:
+        if not hasattr(model.embed, "cells"):
+            raise UserError(
+                "this model reads pixels together with where they are, so none can be taken away from its place; --show latents "
+                "shows what it attends to."
+            )
+        return {subject.image.stack: Entry(model.embed, model.embed.cells)}
     found = {name: part for name, part in model.named_children() if isinstance(part, Embed)}
     only = next(iter(subject.sides))
     return {EMBEDS.get(name, only): Entry(part, part.tokens) for name, part in found.items()}
 
 
 def input_side(subject: Subject) -> tuple[str, TokenRow]:
-    """Return the tokens that the model reads: the source if there is one, else the text itself."""
+    """Return the tokens that the model reads: the source if there is one, else the text itself, or the image."""
+    if subject.image is not None:
+        return subject.image.stack, subject.sides[subject.image.stack]
     stack = "encoder" if "encoder" in subject.sides else "decoder"
     return stack, subject.sides[stack]
 
@@ -216,6 +233,7 @@ def word_shares(subject: Subject, shares: Shares) -> Iterator[dict[str, Tensor]]
     """Within, words enter by these shares. Yields the vectors of the latest pass, as they entered: vectors_BLD by stack."""
     entered: dict[str, Tensor] = {}
     reading: list[str] = []  # two stacks may have one table of words between them
+    pictured, before = (None, 0) if subject.image is None else (subject.image.stack, subject.image.first)
 
     def begin(stack: str) -> Any:
         return lambda module, inputs: reading.append(stack)
@@ -223,7 +241,9 @@ def word_shares(subject: Subject, shares: Shares) -> Iterator[dict[str, Tensor]]
     def scale(module: nn.Module, inputs: Any, vectors_BLD: Tensor) -> Tensor:
         stack = reading.pop()
         if stack in shares:
-            vectors_BLD = vectors_BLD * shares[stack].to(vectors_BLD)[..., None]
+            first = before if stack == pictured else 0
+            shares_BL = shares[stack][:, first : first + vectors_BLD.shape[1]]
+            vectors_BLD = vectors_BLD * shares_BL.to(vectors_BLD)[..., None]
         if torch.is_grad_enabled():
             vectors_BLD = vectors_BLD if vectors_BLD.requires_grad else vectors_BLD.requires_grad_()
         entered[stack] = vectors_BLD

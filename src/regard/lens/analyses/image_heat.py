@@ -8,27 +8,19 @@ Dims: L words, Y X rows and columns, of cells or of pixels; C colours.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from PIL import Image
 
 from regard.lens.analyses.weights import Aggregated, Label
 from regard.lens.display import TOKEN_COLUMNS, bar, brief, cut, sentence, visible
-from regard.lens.plots.render import INK, MARGIN, MUTED, SMALL, fitted, new_sheet, write
+from regard.lens.plots.image_maps import sheet
 from regard.lens.result import NotebookView, page
 
 FORMAT = "regard.heat.1"
 TOLERANCE = 1e-3
-PICTURE, GAP, LABEL = 1.5, 0.18, 0.26  # inches
-TITLE = 0.6  # of a heading that has one line of each kind
-ACROSS = 6  # pictures
-DARK = 0.22  # share of its light that a place without attention keeps
-GLOW = np.array([255.0, 150.0, 20.0])
-TINT = 0.3  # of the glow, where a word looked most
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,31 +72,3 @@ class Heat(NotebookView):
         image = {"shape": self.image_YXC.shape[:2], "pixels": pixels}
         title = sentence(self.title)
         return page("offline_image.js", title, {"title": title, "averaged": self.averaged, "image": image, "maps": maps})
-
-
-def sheet(title: str, told: str, image_YXC: np.ndarray, words: Sequence[str], maps_LYX: np.ndarray) -> Figure:
-    """Draw the sheet; `told` says what the light shows."""
-    across = min(ACROSS, max(3, len(words) + 1))
-    down = -(-(len(words) + 1) // across)
-    height = PICTURE * image_YXC.shape[0] / image_YXC.shape[1]
-    width = 2 * MARGIN + across * PICTURE + (across - 1) * GAP
-    heading = fitted(title, told, width)
-    first = MARGIN + TITLE + heading.extra
-    figure, axes = new_sheet(width, first + MARGIN + down * (height + LABEL) + (down - 1) * GAP, heading)
-    shown = [("", image_YXC), *((visible(word), lit(image_YXC, map_YX)) for word, map_YX in zip(words, maps_LYX))]
-    for n, (word, picture_YXC) in enumerate(shown):
-        row, column = divmod(n, across)
-        left, top = MARGIN + column * (PICTURE + GAP), first + row * (height + LABEL + GAP)
-        extent = (left, left + PICTURE, top + LABEL + height, top + LABEL)
-        axes.imshow(picture_YXC, extent=extent, interpolation="nearest", aspect="auto", zorder=2)
-        write(axes, left, top + LABEL / 2, word or "the image", size=SMALL + 2, color=INK if word else MUTED)
-    return figure
-
-
-def lit(image_YXC: np.ndarray, map_YX: np.ndarray) -> np.ndarray:
-    """Return the image lit by a word's weights, brightest at the peak."""
-    rows, columns = image_YXC.shape[:2]
-    share = Image.fromarray((map_YX / map_YX.max()).astype(np.float32)).resize((columns, rows), Image.Resampling.BICUBIC)
-    share_YX1 = np.asarray(share).clip(0, 1)[..., None]
-    bright_YXC = image_YXC * (DARK + (1 - DARK) * share_YX1)
-    return (bright_YXC + TINT * share_YX1 * (GLOW - bright_YXC)).clip(0, 255).astype(np.uint8)

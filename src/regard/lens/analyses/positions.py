@@ -17,11 +17,13 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from regard.core.errors import UserError
+from regard.lens.analyses.grid_positions import GridPositions, compared, grid_positions
 from regard.lens.display import table
 from regard.lens.plots import charts
 from regard.lens.plots.charts import Curve
 from regard.lens.result import NotebookView
 from regard.model.embedding import Embed, InputPositions, Learned, Pixels
+from regard.model.position.base import Position
 
 MOST = 512  # positions that are looked at
 OFFSETS = (1, 2, 3, 5, 8, 13, 21, 34)
@@ -60,11 +62,18 @@ class PositionAnalysis(NotebookView):
         return charts.curves(self.title, caption, found, "distance, or k", "cosine, or share not predicted")
 
 
-def positions_of(model: nn.Module, title: str) -> PositionAnalysis:
-    """Return the position vectors; of the stack that writes if there are two tables."""
+def positions_of(model: nn.Module, title: str) -> PositionAnalysis | GridPositions:
+    """Return the position vectors: of an image's patches, or of tokens; of the stack that writes if there are two tables."""
+    if (vectors := grid_positions(model)) is not None:
+        return compared(vectors, title)
     found = [module.positions for module in model.modules() if isinstance(module, Embed)]
     if not found or found[-1].kind == "none":
         raise UserError("this model has no positions (model.position=none), so there is nothing to show.")
+    if type(found[-1].scheme) is Position:
+        raise UserError(
+            f"model.position={found[-1].kind} acts inside attention, and there are no vectors of positions to show; --show bias "
+            "shows what a distance adds to scores, where it adds something."
+        )
     return analysed(found[-1], title)
 
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 
 from regard.core.errors import UserError
@@ -32,7 +33,7 @@ from regard.lens.analyses.logit_lens import written_side
 from regard.lens.display import report, visible
 from regard.lens.result import NotebookView
 from regard.lens.subject import Subject
-from regard.model.probe import Probe, Seen
+from regard.model.probe import Seen
 
 LONGEST = 2_048  # tokens of one pass: a step is a matrix of all places with all places
 FLOWS = 40_000_000  # places × words × links: what a flow may take, about a minute
@@ -112,23 +113,23 @@ def _steps(subject: Subject) -> list[np.ndarray]:
     starts, at = {}, 0
     for stack, side in subject.sides.items():
         starts[stack], at = at, at + len(side)
-    return [_step(name, seen, starts, total) for name in seen]
+    return [_step(subject.between(name), seen[name], starts, total) for name in seen]
 
 
-def _step(name: str, seen: Probe, starts: dict[str, int], total: int) -> np.ndarray:
-    stack = name.partition(".")[0]
-    weights_LM = mean_weights(seen[name])
+def _step(between: tuple[str, str], seen: Seen, starts: dict[str, int], total: int) -> np.ndarray:
+    weights_LM = mean_weights(seen)
     length, keys = weights_LM.shape
-    row, column = starts[stack], starts["encoder" if name.endswith(".cross") else stack]
+    row, column = (starts[side] for side in between)
     step_TT = np.eye(total)
     step_TT[row : row + length] *= KEPT
     step_TT[row : row + length, column : column + keys] += (1 - KEPT) * weights_LM
     return step_TT
 
 
-def mean_weights(seen: Seen) -> np.ndarray:
-    """Return weights_LM, the mean over all heads; a fully masked query adds nothing."""
-    heads = range(seen.q_BHLK.shape[1])
+@torch.no_grad()
+def mean_weights(seen: Seen, heads: Sequence[int] | None = None) -> np.ndarray:
+    """Return weights_LM, the mean over these heads, all if None; a fully masked query adds nothing."""
+    heads = range(seen.q_BHLK.shape[1]) if heads is None else heads
     total = sum(seen.weights(heads=[head])[0, 0].double() for head in heads)
     mean = (total / len(heads)).cpu().numpy()  # type: ignore[union-attr]
     return np.asarray(mean)

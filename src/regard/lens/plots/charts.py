@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from regard.lens.display import FONT, drawable, inches, sentence
 from regard.lens.plots.render import FRAME, INK, MUTED, SHADES, SMALL, fitted, new_sheet, write
 
-COLOURS = ("#0f766e", "#c2410c", "#4a55a8", "#b08900", "#8c2d6b", "#5b6b7a")
+COLOURS = ("#0f766e", "#c2410c", "#4a55a8", "#b08900", "#8c2d6b", "#5b6b7a", "#2f8fd0", "#111827")
 GRID = "#dfe3e8"
 MARGIN, TOP = 0.35, 1.15
 CELL, LEAST, MOST = 0.3, 0.012, 0.95  # inches of a cell: as it is drawn, the least, and the most where words are written inside
@@ -218,15 +218,18 @@ def atlas(title: str, caption: str, fields: Sequence[Field]) -> Figure:
     columns = min(ACROSS, len(fields))
     wide, tall = label + max(heads * CELL, 1.2) + GAP, len(layers) * CELL + 1.0
     width = max(2 * MARGIN + columns * wide, 6.4)
-    heading = fitted(title, caption, width)
+    rows = [np.asarray(field.values.get(layer, ()), float) for field in fields for layer in layers]
+    blank = any(not len(row) or np.isnan(row).any() for row in rows)
+    heading = fitted(title, f"{caption}; white: does not apply" if blank else caption, width)
     top = MARGIN + 0.95 + heading.extra
     figure, axes = new_sheet(width, top + tall * -(-len(fields) // columns), heading)
     for n, field in enumerate(fields):
-        _draw_field(axes, field, layers, MARGIN + n % columns * wide + label, top + n // columns * tall + 0.3)
+        draw_field(axes, field, layers, MARGIN + n % columns * wide + label, top + n // columns * tall + 0.3)
     return figure
 
 
-def _draw_field(axes: Axes, field: Field, layers: Sequence[str], left: float, top: float) -> None:
+def draw_field(axes: Axes, field: Field, layers: Sequence[str], left: float, top: float) -> None:
+    """Draw one measure: a row of shades for each layer, with its range below."""
     write(axes, left, top - 0.32, drawable(field.name), size=10, color=INK)
     most = field.most or 1.0
     for row, layer in enumerate(layers):
