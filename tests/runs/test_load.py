@@ -22,7 +22,7 @@ SIZES = Sizes(vocabulary=50, target_vocabulary=50)
 
 
 def small(name: str) -> object:
-    kind, known = FAMILIES[name].config, {"width": 16}
+    kind, known = FAMILIES[name].config, {"width": 32}
     if FAMILIES[name].has("blocks"):
         known |= {"heads": 2, "feedforward": 32, "layers": 1}
     return kind(**{key: value for key, value in known.items() if key in kind.__dataclass_fields__})

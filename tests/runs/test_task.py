@@ -49,8 +49,10 @@ def test_its_default_family_is_one_that_it_takes(name: str) -> None:
 def test_families_by_capability() -> None:
     assert TASKS["translation"].families() == ["transformer", "bart", "marian", "recurrent", "t5"]
     assert set(TASKS["dialogue"].families()) == {"transformer", "bart", "marian", "t5", "recurrent", "hran"}
-    assert set(TASKS["classification"].families()) == {"gpt", "llama", "bert", "encoder", "han", "elmo"}
-    assert set(TASKS["masked_lm"].families()) == {"bert", "electra"}
+    assert set(TASKS["classification"].families()) == {
+        *("gpt", "llama", "transformer_xl", "bert", "encoder", "han", "elmo", "perceiver"),
+    }
+    assert set(TASKS["masked_lm"].families()) == {"bert", "electra", "encoder", "perceiver"}
 
 
 def test_declarations_need_no_torch() -> None:

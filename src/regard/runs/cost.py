@@ -18,7 +18,7 @@ import torch
 from regard.core.errors import UserError
 from regard.data.loader import Source, bounded
 from regard.families import family_of, two_tower
-from regard.families.base import Sizes
+from regard.families.base import Heads, Sizes
 from regard.families.flops import Part, on_meta
 from regard.objectives.chunked_cross_entropy import CHUNK_BYTES
 from regard.runs.recipe import Recipe
@@ -186,6 +186,10 @@ def model_tree(recipe: Recipe, *sizes: int) -> Part:
     if recipe.task.name == "retrieval":
         return two_tower.count(recipe.model, sizes[0], TYPICAL, TYPICAL)
     found = Sizes(vocabulary=sizes[0], target_vocabulary=sizes[-1])
+    if family.has("forecasting"):
+        columns, known, quantiles = recipe.data.columns, recipe.data.known, recipe.objective.quantiles
+        heads = Heads(words=False, channels=len(columns), covariates=len(known), quantiles=len(quantiles))
+        return family.count(recipe.model, replace(found, heads=heads), 1)
     if family.has("word_vectors"):
         found = replace(found, word_biases=recipe.objective.name == "glove")
         return family.count(recipe.model, found, round(recipe.objective.products))
@@ -275,12 +279,12 @@ def estimate(prepared: Prepared, device: torch.device) -> Estimate:
     batches = source.plan(0)
     tokens = round(recipe.train.steps * sum(source.count(rows) for rows in batches) / len(batches))
     seconds = tokens * _seconds_per_token(prepared, source, device)
-    vocabulary = max(len(tokenizer) for tokenizer in prepared.vocabularies.values())
+    vocabulary = max((len(tokenizer) for tokenizer in prepared.vocabularies.values()), default=0)
     watts, how = planned(device)
     return Estimate(
         parameters=parameter_counts(prepared),
         lora=recipe.train.lora,
-        activations=_activations(recipe, vocabulary, device),
+        activations=_activations(recipe, vocabulary, device, max(map(len, batches))),
         precision=recipe.train.precision,
         batches_per_epoch=len(batches),
         ledger=CostReport(
@@ -314,13 +318,20 @@ def _seconds_per_token(prepared: Prepared, source: Source, device: torch.device)
     return seconds / batch.tokens
 
 
-def _activations(recipe: Recipe, vocabulary: int, device: torch.device) -> int:
+def _activations(recipe: Recipe, vocabulary: int, device: torch.device, examples: int) -> int:
     """Bytes kept for the backward pass: about 10 vectors of width D and 2 of F a sublayer pair, or a block's input alone where
     the rest is computed again; and a chunk of logits three times.
     """
     model, tokens = recipe.model, recipe.objective.passes * recipe.train.tokens_per_batch // recipe.train.accumulate
     logits = 3 * min(tokens * vocabulary * 4, CHUNK_BYTES[device.type])
     family = family_of(model)
+    if family.has("image_classification"):  # those of as many images as a batch has
+        per_token = model.depth[0] * (10 * model.width + 2 * getattr(model, "feedforward", 0))
+        images, kept = (
+            -(-examples // recipe.train.accumulate),
+            getattr(model, "kept_of_an_image", 0) or per_token * (model.context or TYPICAL),
+        )
+        return images * kept * (2 if recipe.train.precision == "bf16" else 4)
     if family.has("captioning"):  # those of words, and of as many images as have captions of a typical length
         numbers = tokens * (26 * model.width + 2 * model.feedforward) + tokens // TYPICAL * model.kept_of_an_image
         return 4 * numbers + logits

@@ -92,7 +92,9 @@ class Run:
         return build_recipe(tables_of(self._settings, str(path), assignments))
 
     def vocabulary_sizes(self) -> list[int]:
-        """Return the sizes of the vocabularies: of the source and of the target, where there are two."""
+        """Return the sizes of the vocabularies: one, two where source and target have their own, none where there is no text."""
+        if self.recipe.text.tokenizer == "none":
+            return []
         paths = sorted(self.folder.glob("tokenizer*.json"))
         if not paths:
             raise UserError(f"{self.folder} has no tokenizer.json. Copy it back, or make it again by the same command.")
@@ -192,7 +194,9 @@ class Run:
 
     def seals(self) -> dict[str, str]:
         """Hashes of what the weights mean nothing without: tokenizers, labels, and all settings but those that may change."""
-        paths = sorted([*self.folder.glob("tokenizer*.json"), *self.folder.glob("labels.json")])
+        paths = sorted(
+            [*self.folder.glob("tokenizer*.json"), *self.folder.glob("labels.json"), *self.folder.glob("scaling.json")]
+        )
         found = {path.name: hashlib.sha256(read_bounded(path, LARGEST, within=self.folder)).hexdigest() for path in paths}
         tables = self._settings  # as written: a later version may know more keys
         settings = {section: tables.get(section, {}) for section in ("model", "text", "objective", "train")}

@@ -29,10 +29,12 @@ OPERATIONS_PER_PARAMETER = 6  # forward 2, backward 4: the rule of Brown et al. 
 def sized(name: str, settings: Sequence[str] = ()) -> tuple[Size, bool]:
     """A published size, with `model.key=value` and `text.size=N` on top; and whether it is still as published."""
     size = SIZES[name]
-    tables: dict[str, dict[str, Any]] = {"model": asdict(size.config), "text": {"size": size.vocabulary}}
+    tables: dict[str, dict[str, Any]] = {"model": asdict(size.config)}
+    if size.vocabulary:
+        tables["text"] = {"size": size.vocabulary}
     override(tables, list(settings))
     config = build(type(size.config), tables["model"], "model")
-    vocabulary = build(TextConfig, tables["text"], "text").size
+    vocabulary = build(TextConfig, tables["text"], "text").size if size.vocabulary else 0
     return replace(size, config=config, vocabulary=vocabulary), not settings
 
 
@@ -55,6 +57,11 @@ class Footprint:
         return self.tree.flops / self.tokens
 
     @property
+    def _images(self) -> bool:
+        kinds = ("image_classification", "masked_image_modeling", "pixel_lm")
+        return family_of(self.config).has_any(*kinds) and getattr(self.config, "reads", "image") == "image"
+
+    @property
     def _blocks(self) -> bool:
         return family_of(self.config).has("blocks")
 
@@ -62,7 +69,7 @@ class Footprint:
     def cached_per_token(self) -> int:
         """Return the numbers that decoding keeps of each token, and of each source token where there is a source."""
         if not self._blocks:
-            return int(self.config.kept_of_source)
+            return int(getattr(self.config, "kept_of_source", 0))
         readers, writers = self.config.depth
         return keys_and_values(self.config, writers, source=bool(readers))
 
@@ -70,7 +77,7 @@ class Footprint:
     def kept_always(self) -> int:
         """Return the numbers that decoding keeps whatever the length: sums of linear attention, states of cells."""
         if not self._blocks:
-            return int(self.config.carried)
+            return int(getattr(self.config, "carried", 0))
         readers, writers = self.config.depth
         return constant_state(self.config, writers, source=bool(readers))
 
@@ -88,7 +95,7 @@ class Footprint:
             "heads": heads,
             "head_width": c.width // heads,
             "width": c.width,
-            **({"feedforward": c.feedforward} if self._blocks else {"cell": c.cell}),
+            **({"feedforward": c.feedforward} if self._blocks else {"cell": c.cell} if hasattr(c, "cell") else {}),
             "parameters": self.parameters,
             "context": window,
             "weight_bytes": {kind: size * self.parameters for kind, size in WEIGHT_BYTES.items()},
@@ -130,7 +137,9 @@ class Footprint:
         c, (readers, writers) = self.config, self.config.depth
         blocks = f"{readers} + {writers}" if readers and writers else f"{readers + writers}"
         if not self._blocks:
-            return f"{blocks} layers of {c.cell} cells; width {c.width:,}"
+            if not hasattr(c, "cell"):
+                return str(c.summary)
+            return f"{blocks} layers of {c.cell}{'' if self._images else ' cells'}; width {c.width:,}"
         return f"{blocks}, of {c.heads} heads of {c.width // c.heads}; width {c.width:,}, feed-forward {c.feedforward:,}"
 
     def _parameters(self) -> str:
@@ -140,7 +149,7 @@ class Footprint:
     def _context(self) -> str:
         window = self.config.context
         if not self._blocks:
-            return "of any length"
+            return "images of any size" if self._images else "of any length"
         return f"{window:,} tokens" if window else f"of any length ({self.config.position} positions)"
 
     def _training(self) -> str:
@@ -161,7 +170,11 @@ class Footprint:
 
     def _operations(self) -> str:
         forward, training = (amount(n * self.flops_per_token / 1e6, "MFLOP", "GFLOP", "TFLOP") for n in (1, 3))
-        text = f"a pair of {self.tokens:,} + {self.tokens:,}" if all(self.config.depth) else f"a text of {self.tokens:,}"
+        if self._images and not self._blocks:
+            forward, training = (amount(n * self.tree.flops / 1e6, "MFLOP", "GFLOP", "TFLOP") for n in (1, 3))
+            return f"{forward} an image of {self.config.image_size} pixels forward, {training} in training"
+        one = "an image" if self._images else "a text"
+        text = f"a pair of {self.tokens:,} + {self.tokens:,}" if all(self.config.depth) else f"{one} of {self.tokens:,}"
         return f"{forward} a token forward, {training} in training, in {text} tokens"
 
     def _compute(self, size: Size, tokens: float) -> str:

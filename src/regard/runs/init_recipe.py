@@ -17,14 +17,17 @@ from regard.core.errors import UserError
 from regard.families import FAMILIES
 from regard.runs.folder import Run, Say
 from regard.runs.pretrained import InitCheckpoint, Settings, marks_of, settings_of, start_of
-from regard.runs.recipe import Recipe, Tables, build_recipe, builtin_names, named_tables
+from regard.runs.recipe import DEFAULT_TASK, Recipe, Tables, build_recipe, builtin_names, named_tables
+from regard.runs.task import TASKS
+from regard.text.config import PairTextConfig
 from regard.training.compile import fastest_precision, multiplies_bf16
 from regard.training.config import AUTO
 
 OTHER: tuple[str, ...] = ("dropout", "attention_dropout", "word_dropout", "output_dropout", "deviation", "visibility", "pooler")
-OTHER += ("mixer", "features", "redraw_every")
+OTHER += ("drop_path", "mixer", "features", "redraw_every")
 MAY_BE_OTHER = tuple(f"model.{key}" for key in OTHER)  # the weights mean the same
 MAY_BE_OTHER += ("text.vectors", "text.freeze_vectors")  # which they were before training
+MAY_BE_TYPED = ("model.pooling", "model.image_size", "model.antialias")  # of images: positions are interpolated
 
 
 def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | None = None) -> Recipe:
@@ -38,9 +41,14 @@ def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | N
         return _of_teacher(tables) if tables["objective"].get("name") == "distillation" else build_recipe(tables)
     begun = _begun(folder, start)
     settings = settings_of(begun) if begun else _told(start).settings
+    settings = _of_body(settings, str(tables["task"].get("name", DEFAULT_TASK)))
     if FAMILIES[settings["model"]["family"]].has("seq2seq"):
-        if not settings["text"].get("joint", True):
-            raise UserError(f"task.init_from={start} has two tokenizers, and pairs are trained on with one; give another start.")
+        task = TASKS.get(tables["task"].get("name", DEFAULT_TASK))
+        if not settings["text"].get("joint", True) and task is not None and not hasattr(task.text, "joint"):
+            raise UserError(
+                f"task.init_from={start} has two tokenizers, and task.name={task.name} reads and writes with one; give another "
+                "start, or train with task.name=translation."
+            )
         marks = asdict(begun.recipe.decode) if begun else _told(start).decode
         tables |= {"decode": marks_of(marks) | tables["decode"]}
     if isinstance(tables["task"]["init_from"], Typed):
@@ -54,6 +62,13 @@ def load_recipe_to_train(name: str, assignments: Sequence[str], folder: Path | N
             "the recipe."
         )
     return recipe
+
+
+def _of_body(settings: Settings, task: str) -> Settings:
+    """Return the settings of the part that goes on where the task is another: of a masked autoencoder, its encoder's."""
+    family = FAMILIES[settings["model"]["family"]]
+    body = getattr(family.config(**settings["model"]), "body_settings", None)
+    return settings if body is None or task not in TASKS or TASKS[task].takes(family) else settings | {"model": asdict(body)}
 
 
 def _of_teacher(tables: Tables) -> Recipe:
@@ -87,8 +102,9 @@ def _different(recipe: Recipe, settings: Settings) -> Iterator[tuple[str, str, s
     """`section.key`, what it is in the recipe and what in these settings, for all that weights depend on."""
     for section, theirs in settings.items():
         for key, value in asdict(getattr(recipe, section)).items():
-            if value != theirs[key] and f"{section}.{key}" not in MAY_BE_OTHER:
-                yield f"{section}.{key}", format_value(value), format_value(theirs[key])
+            told, name = theirs.get(key, getattr(PairTextConfig, key, None)), f"{section}.{key}"
+            if value != told and name not in (*MAY_BE_OTHER, *MAY_BE_TYPED):
+                yield name, format_value(value), format_value(told)
 
 
 def _told(name: str) -> InitCheckpoint:

@@ -158,6 +158,34 @@ def window_of(recipe: Recipe) -> int:
     return int(window)
 
 
+def memory_of(recipe: Recipe) -> int:
+    """Return the tokens of memory that a text is scored and continued with; refuse what a memory does not go with."""
+    data, decode, memory = recipe.data, recipe.decode, getattr(recipe.model, "memory", 0)
+    longer = getattr(data, "memory", 0)
+    if not memory:
+        if longer:
+            raise UserError(f"data.memory={longer} is for models with a memory, and model.memory=0; leave it out.")
+        return 0
+    if data.document_mask:
+        raise UserError(
+            f"data.document_mask=true hides documents from each other, and model.memory={memory} goes on from one to the next; "
+            "set data.document_mask=false, or model.memory=0."
+        )
+    if data.stride:
+        raise UserError(
+            f"data.stride={data.stride} is for windows that overlap, and with model.memory={memory} nothing is read twice; leave "
+            "it out, or give data.memory for a longer context."
+        )
+    for key in ("share_prefix", "draft", "prompt_lookup", "cache"):
+        value = getattr(decode, key)
+        if recipe.model.memory_start == "zeros" and value != getattr(type(decode), key):
+            raise UserError(
+                f"decode.{key}={str(value).lower()} counts tokens from the first of a text, and model.memory_start=zeros has "
+                f"vectors before it; leave decode.{key} out."
+            )
+    return int(longer or memory)
+
+
 def vocabulary_of(recipe: Recipe, tokenizer: Tokenizer) -> int:
     """Return the rows of a model's token embedding: a public model may have more of them than its tokenizer has tokens."""
     return int(recipe.text.size) if recipe.text.tokenizer == "public" else len(tokenizer)

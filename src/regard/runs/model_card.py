@@ -8,6 +8,7 @@ from datetime import date
 import torch
 
 from regard import __version__
+from regard.metrics.classification import one_of
 from regard.runs.cost import spent
 from regard.runs.folder import Run
 from regard.runs.prepared import Prepared
@@ -21,8 +22,9 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
     recipe, amounts = prepared.recipe, prepared.amounts()
     about, model, weights = recipe.recipe, recipe.model, run.weights()
     sizes = " and ".join(f"{len(pieces):,}" for name, pieces in prepared.vocabularies.items() if name.startswith("tokenizer"))
-    each = prepared.unit.split()[-1].removesuffix("s")
+    each = one_of(prepared.unit.split()[-1])
     held = f", {amounts['valid']} to validate with" if "valid" in amounts else ""  # static word vectors have nothing to validate
+    learned = f"; {recipe.text.tokenizer} vocabulary of {sizes}" if sizes else ""
     lines = [
         f"# {about.title or about.name}",
         "",
@@ -34,7 +36,7 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
         "",
         "## Data",
         *[f"- {split}: `{', '.join(where)}`" for split in SPLITS if (where := getattr(recipe.data, split, ()))],
-        f"- {amounts['train']} to train on{held}; {recipe.text.tokenizer} vocabulary of {sizes}",
+        f"- {amounts['train']} to train on{held}{learned}",
         "",
         "## Model",
         *([f"- began with the weights of `{recipe.task.init_from}`"] if recipe.task.init_from else []),
@@ -57,8 +59,8 @@ def write_card(run: Run, progress: Progress, result: Result | None, prepared: Pr
 def _validated(figure: str, each: str, progress: Progress) -> list[str]:
     if progress.best is None:
         return []
-    told = f"lowest loss, nats a {each}:" if figure == "nll" else f"highest {figure}:"
-    loss = "" if figure == "nll" or progress.best_nll is None else f", with a loss of {progress.best_nll:.4f} nats a {each}"
+    told = f"lowest loss, nats {each}:" if figure == "nll" else f"highest {figure}:"
+    loss = "" if figure == "nll" or progress.best_nll is None else f", with a loss of {progress.best_nll:.4f} nats {each}"
     return [f"- {told} {progress.best:.4f} in validation, at step {progress.best_step:,}{loss}"]
 
 

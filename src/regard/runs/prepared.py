@@ -46,7 +46,6 @@ class Prepared:
     """A recipe and its data. A task adds `build`, `source`, `valid_batches` and `example`, and often `measure` and `report`."""
 
     recipe: Recipe
-    tokenizer: Tokenizer
     train: Any
     valid: Any
     test: Any = None  # the test set; None or empty where there is none
@@ -58,11 +57,7 @@ class Prepared:
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """Files of the run that its weights mean nothing without."""
-        return {VOCABULARY: self.tokenizer}
-
-    @property
-    def vocabulary_size(self) -> int:
-        return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.tokenizer)
+        return {}
 
     def build(self, seed: int) -> nn.Module:
         """Build the model with random weights."""
@@ -81,11 +76,6 @@ class Prepared:
         if self.recipe.train.lora and self.start is not None:
             must_have_learned(self.start, model)
         return frozen(model, self.recipe.task)
-
-    def count(self, tokens: int, heads: Heads = MASKED_WORDS, scored: int | None = None) -> Part:
-        """Return the model as a tree with the operations of one text of this many tokens."""
-        sizes = Sizes(vocabulary=self.vocabulary_size, heads=heads)
-        return family_of(self.recipe.model).count(self.recipe.model, sizes, tokens, scored=scored)
 
     def objective(self) -> Objective:
         """Build the objective from its settings, a plugin's among them."""
@@ -130,6 +120,26 @@ class Prepared:
             return self.report(model, measured)
 
         return validate
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedText(Prepared):
+    """The same of tasks that read text, by a tokenizer."""
+
+    tokenizer: Tokenizer
+
+    @property
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        return {VOCABULARY: self.tokenizer}
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.start.vocabulary if self.start else vocabulary_of(self.recipe, self.tokenizer)
+
+    def count(self, tokens: int, heads: Heads = MASKED_WORDS, scored: int | None = None) -> Part:
+        """Return the model as a tree with the operations of one text of this many tokens."""
+        sizes = Sizes(vocabulary=self.vocabulary_size, heads=heads)
+        return family_of(self.recipe.model).count(self.recipe.model, sizes, tokens, scored=scored)
 
 
 def losses_of(model: nn.Module, objective: Objective, batches: Iterable[Any]) -> Iterator[Loss]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
+from math import isqrt
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from regard.core.config import override
@@ -29,17 +31,20 @@ from regard.model.embedding import tiled
 from regard.model.heads import VectorsConfig
 from regard.model.mixers.feature_maps import is_drawn
 from regard.model.pruning import restored_weights
+from regard.model.vision.positions import Grid, resized
 from regard.runs.folder import Run
 from regard.runs.load import assign, empty_parameters, model_weights, must_fit_weights, vocabulary_of
 from regard.runs.recipe import Recipe, Tables, TaskConfig, build_recipe, typed_task
 from regard.runs.task import TASKS
-from regard.text.config import TextConfig
+from regard.text.config import NoTextConfig, TextConfig
 from regard.text.tokenizer import Tokenizer, train_tokenizer
 
 Settings = dict[str, dict[str, Any]]
 Trained = TypeVar("Trained", bound=nn.Module)
 VOCABULARY = "tokenizer.json"
+PAIR_VOCABULARIES = ("tokenizer.source.json", "tokenizer.target.json")  # of a model that reads and writes with one each
 POSITIONS = "positions.scheme.table.weight"
+GRID_POSITIONS = "embed.vectors.table_MD"
 READS = ("embed", "source", "target", "encoder", "decoder", "ahead", "back")  # of a body, whatever its heads were for
 LEFT_BEHIND = "generator."  # of an ELECTRA
 
@@ -49,13 +54,20 @@ class InitCheckpoint:
     name: str
     settings: Settings  # the sections of a recipe that come with the weights: model and text
     vocabulary: int
-    tokenizer: Tokenizer
+    tokenizer: Any  # a Tokenizer; None of a model that reads no text
     weights: dict[str, Tensor]
     notes: tuple[str, ...] = ()  # for whoever trains it further
     heads: Heads = MASKED_WORDS  # that came with a public body; of a GPT that for words
     labels: tuple[str, ...] = ()  # of its classes or tags
     decode: Mapping[str, Any] = field(default_factory=dict)  # settings of a search that came with it
     target_tokenizer: Tokenizer | None = None  # of what is written, where `tokenizer` is of what is read alone
+
+    @property
+    def target_vocabulary(self) -> int:
+        """Return the number of ids that are written, where it is another than that of ids that are read; else 0."""
+        if self.target_tokenizer is None or self.settings["model"].get("tie") in ("all", "inputs"):
+            return 0
+        return len(self.target_tokenizer)
 
     @property
     def smallest_vocabulary(self) -> int:
@@ -107,10 +119,23 @@ class InitCheckpoint:
             assign(model.get_submodule(head), {name: tensor.clone() for name, tensor in own.items()})
 
     def _long_enough(self, name: str, tensor: Tensor, own: Mapping[str, Tensor]) -> Tensor:
-        """A table of positions is tiled, where the model has more of them."""
+        """A table of positions is tiled, where the model has more of them; that of an image's grid is interpolated."""
+        if name.endswith(GRID_POSITIONS) and name in own and len(own[name]) != len(tensor):
+            return self._resized(tensor, len(own[name]))
         if not name.endswith(POSITIONS) or name not in own or len(own[name]) <= len(tensor):
             return tensor
         return tiled(tensor, len(own[name]), self.settings["model"].get("first_position", 0))
+
+    def _resized(self, table_MD: Tensor, rows: int) -> Tensor:
+        """Return the positions of a square grid that takes so many rows, where there is one."""
+        model = self.settings["model"]
+        config = FAMILIES[model["family"]].config(**model)
+        extra = len(config.extra_tokens)
+        side = isqrt(max(0, rows - extra))
+        if side * side != rows - extra:
+            return table_MD
+        grid_GD = resized(table_MD[extra:], Grid(*config.grid), Grid(side, side), config.antialias)
+        return torch.cat([table_MD[:extra], grid_GD])
 
     def whole(self) -> InitCheckpoint:
         """Return the checkpoint with all attention heads, pruned ones as zeros, for formats without pruning."""
@@ -147,7 +172,11 @@ def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> InitCheckpoint:
     adapter = Adapter(folder) if is_adapter(folder) else None
     folder = folder if adapter is None else local_folder(adapter.base.removeprefix("hf:"))
     public = read_public(folder, adapter)
-    pair = read_pair(folder) if FAMILIES[public.family].has("seq2seq") and holds_pair(folder) else None
+    family = FAMILIES[public.family]
+    if family.has_any("image_classification", "masked_image_modeling", "pixel_lm", "forecasting"):
+        settings = {"model": asdict(public.config), "text": {}}
+        return InitCheckpoint(name, settings, 0, None, public.weights, public.notes, public.heads, public.labels)
+    pair = read_pair(folder) if family.has("seq2seq") and holds_pair(folder) else None
     tokenizer = pair.source if pair else read_public_tokenizer(folder)
     if len(tokenizer) > public.vocabulary:
         raise UserError(
@@ -163,7 +192,6 @@ def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> InitCheckpoint:
             "Python alone, with read_public."
         )
     text = asdict(TextConfig(tokenizer="public", size=public.vocabulary)) | ({"joint": False} if pair else {})
-    family = FAMILIES[public.family]
     generation = Generation({}, ())
     if family.has_any("causal_lm", "seq2seq"):
         generation = read_generation(folder, public.raw, pair.target if pair else tokenizer, reads_a_source=family.has("seq2seq"))
@@ -194,13 +222,27 @@ def _must_be_of(public: Public, target: Tokenizer, written: int, name: str) -> N
 def start_of_run(run: Run) -> InitCheckpoint:
     """Return the weights and the vocabulary of a run that is opened already."""
     must_fit_weights(run, run.recipe)
-    if not getattr(run.recipe.text, "joint", True):
-        raise UserError(f"{run.folder} reads and writes with two vocabularies, and one is asked for here; give another run.")
-    tokenizer = Tokenizer.load(run.folder / "tokenizer.json", foreign=True)
-    size = vocabulary_of(run.recipe, tokenizer)
+    if run.recipe.text.tokenizer == "none":
+        return InitCheckpoint(
+            str(run.folder), settings_of(run), 0, None, model_weights(run, run.weights()), labels=_labels_of(run)
+        )
+    files = (VOCABULARY,) if getattr(run.recipe.text, "joint", True) else PAIR_VOCABULARIES
+    tokenizer, *target = (Tokenizer.load(run.folder / name, foreign=True) for name in files)
+    size, marks = vocabulary_of(run.recipe, tokenizer), marks_of(asdict(run.recipe.decode))
     tensors = model_weights(run, run.weights())
     weights = {_plain(name): tensor for name, tensor in tensors.items() if not name.startswith(LEFT_BEHIND)}
-    return InitCheckpoint(str(run.folder), settings_of(run), size, tokenizer, weights, decode=marks_of(asdict(run.recipe.decode)))
+    target_tokenizer = target[0] if target else None
+    return InitCheckpoint(
+        str(run.folder), settings_of(run), size, tokenizer, weights, decode=marks, target_tokenizer=target_tokenizer
+    )
+
+
+def _labels_of(run: Run) -> tuple[str, ...]:
+    """Return the class names of a run that has any."""
+    from regard.data.labels import Labels  # with readers of tables, which most models do without
+
+    path = run.folder / "labels.json"
+    return Labels.load(path).names if path.is_file() else ()
 
 
 def _plain(name: str) -> str:
@@ -210,7 +252,7 @@ def _plain(name: str) -> str:
 
 def has_vocabulary(folder: Path | None) -> bool:
     """Return whether a run in this folder has begun."""
-    return folder is not None and (folder / VOCABULARY).exists()
+    return folder is not None and any((folder / name).exists() for name in (VOCABULARY, PAIR_VOCABULARIES[0]))
 
 
 def start_to_train(recipe: Recipe, folder: Path | None) -> InitCheckpoint | None:
@@ -239,7 +281,10 @@ def learn_vocabulary(text: TextConfig, texts: Callable[[], list[str]]) -> Tokeni
 def settings_of(run: Run) -> Settings:
     model = run.recipe.model
     body = getattr(model, "discriminator", model)  # an ELECTRA is continued with the larger of its networks
-    return {"model": asdict(body), "text": asdict(replace(run.recipe.text, vectors="", freeze_vectors=False))}
+    if run.recipe.text.tokenizer == "none":
+        return {"model": asdict(body), "text": {}}
+    text = asdict(replace(run.recipe.text, vectors="", freeze_vectors=False))
+    return {"model": asdict(body), "text": {key: value for key, value in text.items() if (key, value) != ("joint", True)}}
 
 
 def marks_of(decode: Mapping[str, Any]) -> dict[str, Any]:
@@ -289,8 +334,12 @@ def task_of(start: InitCheckpoint) -> str:
     A head for one task counts before one for words, which a model may have kept from its pre-training.
     """
     family, parts = start.settings["model"]["family"], set(map(_part, start.weights))
-    able = [task for task in TASKS.values() if task.takes(FAMILIES[family]) and not parts.isdisjoint(task.heads)]
-    return min(able, key=lambda task: "head" in task.heads).name if able else "embedding"
+    reads = [task for task in TASKS.values() if (task.text is NoTextConfig) == (start.tokenizer is None)]
+    able = [task for task in reads if task.takes(FAMILIES[family]) and not parts.isdisjoint(task.heads)]
+    if able:
+        return min(able, key=lambda task: "head" in task.heads).name
+    takers = [task.name for task in TASKS.values() if task.takes(FAMILIES[family])]
+    return takers[0] if takers and "embedding" not in takers else "embedding"
 
 
 def _must_suit(start: InitCheckpoint, family: str, name: str) -> None:
@@ -303,9 +352,10 @@ def _must_suit(start: InitCheckpoint, family: str, name: str) -> None:
     if start.target_tokenizer is not None and not hasattr(task.text, "joint"):
         raise UserError(f"{start.name} has two tokenizers, and task.name={name} reads and writes with one; leave task.name out.")
     if task.heads and set(map(_part, start.weights)).isdisjoint(task.heads):
+        other = "" if task_of(start) == name else f", or open it for task.name={task_of(start)}"
         raise UserError(
-            f"{start.name} was not trained for task {name}: it has no head for it. Train one with task.init_from={start.name}, "
-            f"or open it for task.name={task_of(start)}."
+            f"{start.name} was not trained for task {name}: it has no head for it. Train one with "
+            f"task.init_from={start.name}{other}."
         )
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
@@ -13,6 +13,7 @@ from regard.core.errors import UserError
 
 if TYPE_CHECKING:  # to name them: a run is opened without what trains one
     import numpy as np
+    from PIL import Image
 
     from regard.core.terminal import Emit
     from regard.data.sources.word_vectors import WordVectors
@@ -122,6 +123,54 @@ class Captions(Protocol):
     """Writes about an image, and can tell where each word looked."""
 
     def heat(self, name: str) -> Heat: ...
+
+
+@runtime_checkable
+class ReadsImages(Protocol):
+    """Says something of an image, and can be looked into on any pixels."""
+
+    model: Any
+
+    def pixels(self, picture: Image.Image) -> np.ndarray:
+        """Return image_YXC as the model reads it: its size, its colours."""
+
+    def image_subject(self, image_YXC: np.ndarray, name: str, target: str | None = None) -> Subject:
+        """Return such pixels as a lens subject, scored on `target`: by default on the model's own answer."""
+
+
+@runtime_checkable
+class AnswersImages(Protocol):
+    """Answers questions about images, and can tell where it attended."""
+
+    model: Any
+
+    def answer_heat(self, image: str, question: str) -> Heat: ...
+
+    def heat_of(self, picture: Image.Image, question: str) -> tuple[Heat, Sequence[tuple[str, float]]]:
+        """Return the same of an image that is open, with the likeliest answers and their probabilities."""
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """Draws images, pixel after pixel."""
+
+    def draw(self, text: str, seen: Callable[[np.ndarray, int], None] | None = None, number: int = 0) -> np.ndarray:
+        """Return image_YXC, bytes, of what a text asks for: nothing, a class, or the file of an image that is begun or small.
+
+        `seen` is called with the image as far as it is drawn, and how many pixels that is; sampling is seeded by `number`.
+        """
+        ...
+
+    def draw_to(self, texts: Sequence[str], output: Path | None, as_json: bool, emit: Emit) -> None:
+        """Draw what the texts ask for into a picture, or a folder of pictures."""
+
+
+@runtime_checkable
+class Forecasting(Protocol):
+    """Continues the series of a table."""
+
+    def forecast_to(self, texts: Sequence[str], output: Path | None, as_json: bool, emit: Emit) -> None:
+        """Write the next values of a table, or draw them; without one, those of the table that was trained on."""
 
 
 @runtime_checkable

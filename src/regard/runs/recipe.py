@@ -55,7 +55,8 @@ class TaskConfig:
         if self.freeze and not self.init_from:
             raise UserError("task.freeze=true keeps what came with task.init_from as it is; give that too, or leave it out.")
         if self.freeze and not TASKS[self.name].freezes:
-            able = " and ".join(name for name, task in TASKS.items() if task.freezes)
+            *others, last = (name for name, task in TASKS.items() if task.freezes)
+            able = f"{', '.join(others)} and {last}"
             raise UserError(f"task.freeze=true is for tasks {able}, not for {self.name}; leave it out.")
 
 
