@@ -20,7 +20,7 @@ from regard.metrics.likelihood import Ids, Likelihood
 from regard.metrics.lm_baselines import baselines
 from regard.objectives.base import Objective
 from regard.runs.folder import Say
-from regard.runs.prepared import Measured, Prepared
+from regard.runs.prepared import Measured, PreparedText
 from regard.runs.pretrained import InitCheckpoint, has_vocabulary, start_to_train, vocabulary
 from regard.runs.recipe import Recipe
 from regard.text.tokenizer import Tokenizer
@@ -55,7 +55,7 @@ class Running(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunningText(Prepared):
+class RunningText(PreparedText):
     """Running text, of which a part is for validation."""
 
     train: Text

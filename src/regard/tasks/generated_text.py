@@ -16,11 +16,14 @@ import torch
 from regard.core.terminal import Emit
 from regard.data.batching.pairs import pad
 from regard.decode.algorithm import CapturedGraphs
+from regard.decode.compact_cache import CompactInput
 from regard.decode.config import DecodeConfig
 from regard.decode.request import SearchRequest, in_batches
 from regard.decode.search import search
+from regard.model.state.decoder import EncodedPrompt
 from regard.model.state.protocol import EncodedInput
 from regard.tasks.output_marks import OutputMarks, pair_marks
+from regard.tasks.speculation import SourceSpeculation
 from regard.text.tokenizer import Stream, Tokenizer
 
 ROOM = 50  # tokens that an output may be longer than what is read (Vaswani et al. 2017, section 6.1)
@@ -45,25 +48,36 @@ def find(
     numbers: Sequence[int],
     sessions: CapturedGraphs | None,
     vocabulary: int = 0,
+    sources: Sequence[Sequence[int]] = (),
+    proposes: SourceSpeculation | None = None,
 ) -> list[list[GeneratedText]]:
     """The n_best or the samples of each row that was read; `numbers` says which of all each row is, `limits` end them.
 
-    `vocabulary` counts the rows of the output layer, where these may be more than the tokenizer's.
+    `vocabulary` counts the rows of the output layer, where these may be more than the tokenizer's. `sources` are the rows as
+    they were read, for what proposes tokens.
     """
     encode, marks = tokenizer.encode, OutputMarks.of(config, tokenizer)
-    prefix = encode(config.prefix) if config.prefix else []
+    prefix, copies = encode(config.prefix) if config.prefix else [], 1 if proposes is None else config.samples
+    own = marks.request(config, vocabulary or len(tokenizer), tokenizer, prefix, len(numbers) * copies)
+    if proposes is not None:
+        assert isinstance(reading, EncodedPrompt)
+        reading, sessions = proposes.input(reading, sources, marks.start, config, numbers, own["banned"]), None
+    elif config.cache != "full":
+        assert isinstance(reading, EncodedPrompt)
+        reading = CompactInput(reading, config.cache)
     request = SearchRequest.from_config(
         config,
         reading,
         numbers,
-        limits=limits,
+        limits=[limit for limit in limits for _ in range(copies)],
         banned_sequences=[ids for word in config.banned_words if (ids := encode(word))],
         sessions=sessions,
-        **marks.request(config, vocabulary or len(tokenizer), tokenizer, prefix, len(numbers)),
+        **own,
     )
-    return [
+    found = [
         [GeneratedText(tokenizer.decode(h.ids), h.score, h.logprob, h.finished, h.ids) for h in best] for best in search(request)
     ]
+    return [[one for best in found[n : n + copies] for one in best] for n in range(0, len(found), copies)]
 
 
 @torch.no_grad()
@@ -76,6 +90,7 @@ def write(
     first: int = 0,
     longest: int = 0,
     sessions: CapturedGraphs | None = None,
+    proposes: SourceSpeculation | None = None,
 ) -> list[list[GeneratedText]]:
     """Return what a model writes from each of these inputs, given without their marks, in the order given.
 
@@ -90,7 +105,9 @@ def write(
         limits = [longest or len(framed[n]) + ROOM for n in batch]
         limits = [min(limit, most) for limit in limits] if most else limits
         read = model.start(source_BM.to(device), lengths_B.to(device))
-        outputs = find(decode, read, tokenizer, decode.capped(limits), [first + n for n in batch], sessions, vocabulary)
+        numbers, read_ids = [first + n for n in batch], [framed[n] for n in batch]
+        limits = decode.capped(limits)
+        outputs = find(decode, read, tokenizer, limits, numbers, sessions, vocabulary, read_ids, proposes)
         for n, output in zip(batch, outputs):
             found[n] = output
     return found

@@ -74,13 +74,16 @@ def is_own(tokenizer: Tokenizer) -> bool:
     return all(tokenizer.raw.token_to_id(special) == i for i, special in enumerate(SPECIALS))
 
 
-def pair_marks(tokenizer: Tokenizer, config: DecodeConfig) -> PairMarks:
+def pair_marks(tokenizer: Tokenizer, config: DecodeConfig, source: Tokenizer | None = None) -> PairMarks:
     """Return what training puts around sources and targets, as transformers does for its `labels`.
 
     A target has what the vocabulary's template puts around any text, but for the language: `decode.first` names it where it comes
-    first, `decode.start` where the template has it behind the end (mBART).
+    first, `decode.start` where the template has it behind the end (mBART). Give the tokenizer of the source where it is another.
     """
     marks = OutputMarks.of(config, tokenizer)
+    if source is not None and source is not tokenizer:
+        read = pair_marks(source, source_settings(config, source))
+        return pair_marks(tokenizer, config)._replace(before_source=read.before_source, after_source=read.after_source)
     if is_own(tokenizer):
         return OWN_MARKS._replace(start=marks.start)
     if (pad := tokenizer.roles.pad) is None:
@@ -101,6 +104,11 @@ def _template(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
     framed, plain = (tokenizer.raw.encode("a", add_special_tokens=add).ids for add in (True, False))
     begin = next((n for n in range(len(framed)) if framed[n : n + len(plain)] == plain), 0)
     return tuple(framed[:begin]), tuple(framed[begin + len(plain) :])
+
+
+def source_settings(config: DecodeConfig, source: Tokenizer) -> DecodeConfig:
+    """Return settings with the ends of these alone, for a tokenizer that writes nothing."""
+    return DecodeConfig(end=() if is_own(source) else config.end)
 
 
 def greedy_as(config: DecodeConfig, maximum_length: int = 0) -> DecodeConfig:

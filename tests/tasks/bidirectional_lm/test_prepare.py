@@ -166,7 +166,7 @@ def test_who_asks_for_its_attention_hears_that_there_is_none() -> None:
 def test_nothing_can_be_frozen_that_did_not_come_from_elsewhere() -> None:
     with pytest.raises(UserError, match=r"keeps what came with task\.init_from"):
         load_recipe("bert-tag", ["task.freeze=true"])
-    with pytest.raises(UserError, match="for tasks classification and tagging, not for language_model"):
+    with pytest.raises(UserError, match="for tasks classification, image_classification and tagging, not for language_model"):
         load_recipe("gpt", ["task.freeze=true", "task.init_from=runs/gpt"])
 
 

@@ -119,10 +119,10 @@ def test_a_draft_must_have_the_same_vocabulary_and_write(tmp_path: Path) -> None
 
 
 def test_other_tasks_refuse_them() -> None:
-    for setting in ("decode.cache=int8", "decode.share_prefix=true"):
-        refused(regard("predict", translator(), "the cat", setting), "for language models; a translation ends by itself")
-    two = ["decode.search=greedy", "decode.stop=x", "decode.prompt_lookup=2"]
-    refused(regard("predict", translator(), "the cat", *two), "decode.stop and decode.prompt_lookup are for language models")
+    told = "for language models; a translation is written from a source that is read whole"
+    refused(regard("predict", translator(), "the cat", "decode.share_prefix=true"), told)
+    two = ["decode.search=greedy", "decode.stop=x", "decode.sliding_window=true"]
+    refused(regard("predict", translator(), "the cat", *two), "decode.stop and decode.sliding_window are for language models")
 
 
 def test_a_beam_holds_several_texts() -> None:

@@ -19,7 +19,7 @@ from regard.data.batching.pairs import pad
 from regard.data.sources.captions import CaptionedImages, open_image
 from regard.data.sources.images import square
 from regard.decode.algorithm import CapturedGraphs, sessions_on
-from regard.decode.config import DecodeConfig
+from regard.decode.config import CHEAPER, DecodeConfig
 from regard.families.captioner import Captioner, CaptionerConfig
 from regard.lens.analyses.image_heat import Heat
 from regard.metrics.bleu import NONE, CaptionScores, caption_scores, looks_at
@@ -48,7 +48,7 @@ class CaptionGenerator(TextPredictor):
     example = "IMAGE.png"
 
     def __post_init__(self) -> None:
-        self.sessions = sessions_on(self.device)
+        self.sessions = sessions_on(self.device, self.decode.compile)
 
     @classmethod
     def open(cls, folder: str, device: str | None = None, assignments: Sequence[str] = ()) -> CaptionGenerator:
@@ -58,6 +58,8 @@ class CaptionGenerator(TextPredictor):
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> CaptionGenerator:
         recipe.decode.must_not_continue("a caption")
+        if cheaper := recipe.decode.changed(CHEAPER):
+            raise UserError(f"decode.{cheaper[0]} is for models that write from text, not from an image; leave it out.")
         return cls(*open_model(run, recipe, device, lambda size: Captioner(recipe.model, size, recipe.train.seed)), recipe.decode)
 
     @property

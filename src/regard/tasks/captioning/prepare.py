@@ -19,7 +19,7 @@ from regard.families.base import Sizes
 from regard.families.captioner import Captioner
 from regard.families.flops import Part
 from regard.runs.folder import Say
-from regard.runs.prepared import Measured, Prepared, read_split, warn_of_overlap, with_perplexity
+from regard.runs.prepared import Measured, PreparedText, read_split, warn_of_overlap, with_perplexity
 from regard.runs.pretrained import vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.captioning.predict import CaptionGenerator, longest
@@ -29,7 +29,7 @@ SAMPLES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pictures(Prepared):
+class Pictures(PreparedText):
     """Images with captions."""
 
     train: EncodedCaptions

@@ -6,7 +6,7 @@ A trained rater: it gives a text, or a pair of texts, a number, such as how alik
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, overload
 
@@ -147,15 +147,28 @@ class TextClassifier(TextScorer):
 
     def evaluate(self, test: Sequence[Example]) -> EvaluationResult[ClassificationScores]:
         """Scores, with the mistakes listed in the run's folder, the surest first."""
-        names, true = self.labels.names, self.labels.numbers(test, "test")
-        found = probabilities(self.scores_of_test(test))
-        nll = float(-np.log(np.maximum(found[np.arange(len(test)), true], 1e-300)).mean())
-        said, sure = found.argmax(1), found.max(1)
-        header = [*("text", "second")[: len(test[0].texts)], "label", "predicted", "probability"]
-        wrong = [n for n in np.argsort(-sure, kind="stable") if said[n] != true[n]]
-        rows = [[*test[n].shown, test[n].label, names[said[n]], f"{sure[n]:.4f}"] for n in wrong]
-        listed = list_mistakes(self.run, "the surest first", header, rows)
-        return EvaluationResult(ClassificationScores.of(names, true, said, nll), [names[n] for n in said], listed)
+        true, header = self.labels.numbers(test, "test"), [*("text", "second")[: len(test[0].texts)], "label"]
+        found_NC = self.scores_of_test(test)
+        return evaluated(self.labels.names, true, found_NC, self.run, header, lambda n: (*test[n].shown, test[n].label))
+
+
+def evaluated(
+    names: Sequence[str],
+    true: np.ndarray,
+    scores_NC: np.ndarray,
+    run: Run | None,
+    header: Sequence[str],
+    row: Callable[[int], Sequence[str]],
+    unit: str = "texts",
+) -> EvaluationResult[ClassificationScores]:
+    """Return the scores of a test set, and list the mistakes in the run's folder: a `row` of each, and what was predicted."""
+    found = probabilities(scores_NC)
+    nll = float(-np.log(np.maximum(found[np.arange(len(true)), true], 1e-300)).mean())
+    said, sure = found.argmax(1), found.max(1)
+    wrong = [n for n in np.argsort(-sure, kind="stable") if said[n] != true[n]]
+    rows = [[*row(n), names[said[n]], f"{sure[n]:.4f}"] for n in wrong]
+    listed = list_mistakes(run, "the surest first", [*header, "predicted", "probability"], rows)
+    return EvaluationResult(ClassificationScores.of(names, true, said, nll, unit), [names[n] for n in said], listed)
 
 
 def probabilities(scores_NC: np.ndarray) -> np.ndarray:

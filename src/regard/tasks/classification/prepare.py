@@ -32,7 +32,7 @@ from regard.objectives.base import Objective
 from regard.objectives.classification import ClassificationLoss, RegressionLoss
 from regard.objectives.distillation import DistillationConfig, DistillationLoss
 from regard.runs.folder import Run, Say
-from regard.runs.prepared import Measured, Prepared, losses_of, mean_losses, read_split, train_and_valid, warn_of_overlap
+from regard.runs.prepared import Measured, PreparedText, losses_of, mean_losses, read_split, train_and_valid, warn_of_overlap
 from regard.runs.pretrained import VOCABULARY, has_vocabulary, start_to_train, vocabulary
 from regard.runs.protocols import Result, Vocabulary
 from regard.runs.recipe import Recipe
@@ -225,7 +225,7 @@ KINDS = {"classification": IN_CLASSES, "distillation": IN_CLASSES, "regression":
 
 
 @dataclass(frozen=True, kw_only=True)
-class Labelled(Prepared):
+class Labelled(PreparedText):
     """Texts with their labels; a student's training texts may have none."""
 
     reader: Reader

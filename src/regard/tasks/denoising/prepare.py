@@ -35,7 +35,7 @@ from regard.objectives import make_objective
 from regard.objectives.base import Objective
 from regard.runs.folder import Run, Say
 from regard.runs.load import must_be_as_trained, ready
-from regard.runs.prepared import Measured, Prepared
+from regard.runs.prepared import Measured, PreparedText
 from regard.runs.pretrained import has_vocabulary, start_of_run, start_to_train, vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.classification.prepare import read_labelled_split, read_to_learn, words_of
@@ -46,7 +46,7 @@ from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Denoised(Prepared):
+class Denoised(PreparedText):
     """Single texts, some symbols of which are masked."""
 
     reader: Reader

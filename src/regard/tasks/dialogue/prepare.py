@@ -72,9 +72,9 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
     pairs = {split: fit([exchange.pair for exchange in some]) for split, some in splits.items()}
     encode = tokenizers.source.encode_batch
     valid = encode_pairs(pairs["valid"], encode, encode)
-    must_fit(recipe, "valid", np.maximum(valid.source.lengths, valid.target.lengths))
+    must_fit(recipe, "valid", valid.longest())
     if test := pairs.get("test", []):
-        must_fit(recipe, "test", np.array([len(ids) for ids in encode([pair.source for pair in test])]))
+        must_fit(recipe, "test", np.array([len(ids) + 1 for ids in encode([pair.source for pair in test])]))
     return Pairs(
         recipe=recipe,
         tokenizer=tokenizers.source,

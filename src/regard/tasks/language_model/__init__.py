@@ -1,11 +1,11 @@
 """Causal language modelling: running text, and models that continue it."""
 
-from regard.data.config import TextsConfig
+from regard.data.config import ContinuedTextsConfig
 from regard.runs.task import Task, lazy
 
 TASK = Task(
     name="language_model",
-    data=TextsConfig,
+    data=ContinuedTextsConfig,
     family="gpt",
     needs=({"causal_lm"},),
     objectives=("causal_lm",),

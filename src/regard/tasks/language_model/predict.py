@@ -21,9 +21,11 @@ from regard.families import build_model
 from regard.families.gpt import GPT
 from regard.lens.alignment import Alignment
 from regard.metrics.likelihood import Choice, Ids, Likelihood, choose, log_probabilities
+from regard.metrics.segment_likelihood import segment_log_probabilities
+from regard.model.memory.segments import read_in_segments
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run
-from regard.runs.load import window_of
+from regard.runs.load import memory_of, window_of
 from regard.runs.pretrained import InitCheckpoint
 from regard.runs.recipe import Recipe
 from regard.runs.task import lazy
@@ -32,8 +34,10 @@ from regard.tasks.generated_text import StreamedText, silent
 from regard.tasks.language_model.generate import BatchGenerator, Continuation
 from regard.tasks.output_marks import OutputMarks
 from regard.tasks.predictor import TextPredictor, open_model
+from regard.tasks.speculation import must_share_vocabulary, open_draft
 from regard.text.tokenizer import Tokenizer
 
+ROOM = 65_536  # tokens of a prompt and what is written after it, with a memory
 LOOKED_AT = 16  # tokens of a continuation that is drawn
 
 
@@ -64,20 +68,25 @@ class TextGenerator(TextPredictor):
     window: int  # tokens that it sees
     sessions: CapturedGraphs | None = None  # on a GPU: recorded searches, to be replayed
     speculation: Speculation | None = None  # what proposes tokens, if anything does
+    memory: int = 0  # tokens before each segment of `window`, of a model with a memory, which sees texts of any length
 
     example = "The following example shows how a function returns a value"
     subject = lazy("regard.tasks.translation.inspect:of_writer")
     trace = lazy("regard.tasks.translation.inspect:trace_writer")
 
     def __post_init__(self) -> None:
-        self.sessions = sessions_on(self.device)
+        self.sessions = sessions_on(self.device, self.decode.compile)
+        self.segment = self.window
+        if self.memory:
+            self.window = ROOM
+            read_in_segments(self.model, self.segment, self.memory)
 
     @classmethod
     def of(cls, source: Run | InitCheckpoint, recipe: Recipe, device: torch.device) -> TextGenerator:
         """Open a run, or a public checkpoint as it is."""
         model, tokenizer = open_model(source, recipe, device, lambda size: build_model(recipe.model, vocabulary=size))
         proposes = speculation_of(recipe.decode, tokenizer, device)
-        return cls(model, tokenizer, recipe.decode, window_of(recipe), speculation=proposes)
+        return cls(model, tokenizer, recipe.decode, window_of(recipe), speculation=proposes, memory=memory_of(recipe))
 
     @property
     def start(self) -> int:
@@ -164,6 +173,8 @@ class TextGenerator(TextPredictor):
 
     def log_probabilities(self, texts: Sequence[Ids], stride: int = 0) -> list[Any]:
         """log p of every token of each text, given those before it that the window lets it see."""
+        if self.memory:
+            return segment_log_probabilities(self.model, texts, start=self.start, segment=self.segment, memory=self.memory)
         stride = stride or max(1, self.window // 2)
         return log_probabilities(self.model, texts, start=self.start, window=self.window, stride=stride)
 
@@ -229,35 +240,23 @@ class TextGenerator(TextPredictor):
         return written.text, Alignment(f"{text}|{written.text}", words, words, weights, tuple(seen))
 
     @classmethod
-    def validating(cls, model: GPT, tokenizer: Tokenizer, window: int, tokens: int) -> TextGenerator:
+    def validating(cls, model: GPT, tokenizer: Tokenizer, window: int, tokens: int, memory: int = 0) -> TextGenerator:
         """Return a generator for samples during training."""
         decode = DecodeConfig(search="sample", top_p=0.95, maximum_length=min(tokens, max(1, window // 2)), sliding_window=True)
-        return cls(model, tokenizer, decode, window)  # it slides: what is cut out of a text may be more tokens by itself
+        # It slides: what is cut out of a text may be more tokens by itself.
+        return cls(model, tokenizer, decode, window, memory=memory)
 
 
 def speculation_of(config: DecodeConfig, tokenizer: Tokenizer, device: torch.device) -> Speculation | None:
     """Return what `decode.prompt_lookup` or `decode.draft` proposes tokens by. A draft must have the same vocabulary."""
-    from regard.tasks.registry import open_run
-
     if config.prompt_lookup:
         return Speculation(config.prompt_lookup)
     if not config.draft:
         return None
-    plain = [
-        "decode.draft=",
-        "decode.draft_tokens=4",
-        "decode.prompt_lookup=0",
-        "decode.cache=full",
-        f"decode.weights={config.weights}",
-    ]
-    draft = open_run(config.draft, str(device), plain)
+    draft = open_draft(config, device)
     if not isinstance(draft, TextGenerator):
         raise UserError(f"decode.draft={config.draft} is no language model; give one of the same vocabulary.")
-    if draft.tokenizer.fingerprint() != tokenizer.fingerprint():
-        raise UserError(
-            f"decode.draft={config.draft} has another vocabulary than this model; give a draft that was trained with the same "
-            "tokenizer, or decode.prompt_lookup."
-        )
+    must_share_vocabulary(config, [draft.tokenizer], [tokenizer])
     return Speculation(config.draft_tokens, draft.model, draft.window)
 
 

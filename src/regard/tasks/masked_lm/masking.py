@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from torch import nn
@@ -12,7 +13,7 @@ from regard.core.errors import UserError
 from regard.data.batching.masked import MASKED, REPLACED, MaskedPassages, Masking, Passages
 from regard.data.batching.token_cache import tokenise
 from regard.data.sources.text import documents
-from regard.families import marks_of
+from regard.families import build_model, marks_of
 from regard.families.base import Heads
 from regard.families.bert import BERT
 from regard.families.electra import ELECTRA
@@ -39,6 +40,8 @@ def must_belong_together(recipe: Recipe) -> None:
     if (family == "electra") != (asked == "replaced_token"):
         cure = "objective.name=replaced_token" if family == "electra" else "model.family=electra, or take recipe electra"
         raise UserError(f"model.family={family} cannot be trained with objective.name={asked}; set {cure}.")
+    if (reads := getattr(recipe.model, "reads", "text")) != "text":
+        raise UserError(f"model.reads={reads} reads no words to fill in; set model.reads=text.")
     if recipe.objective.next_sentence and recipe.model.segments < 2:
         raise UserError(
             f"objective.next_sentence=true tells two texts apart by segments, but model.segments={recipe.model.segments}; set "
@@ -49,7 +52,7 @@ def must_belong_together(recipe: Recipe) -> None:
 def built(recipe: Recipe, vocabulary: int, seed: int = 0) -> BERT | ELECTRA:
     if recipe.objective.name == "replaced_token":
         return ELECTRA(recipe.model, vocabulary, seed)
-    return BERT(recipe.model, vocabulary, seed, asked(recipe))
+    return cast(BERT, build_model(recipe.model, seed, vocabulary=vocabulary, heads=asked(recipe)))
 
 
 def asked(recipe: Recipe) -> Heads:

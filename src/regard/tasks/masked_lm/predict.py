@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, cast, overload
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ from regard.runs.load import must_be_as_trained
 from regard.runs.pretrained import InitCheckpoint, start_of_run
 from regard.runs.recipe import Recipe, Tables
 from regard.runs.task import lazy
-from regard.tasks.masked_lm.masking import MaskedTest, asked, masked_test_texts, scored
+from regard.tasks.masked_lm.masking import MaskedTest, built, masked_test_texts, scored
 from regard.tasks.predictor import TextPredictor, each_with, open_model
 from regard.text.offsets import Placed
 from regard.text.tokenizer import TYPED, Blanks, Tokenizer
@@ -84,7 +84,7 @@ class FillMask(MaskedPredictor):
         """A run, or a public checkpoint as it is."""
         if not any(name.startswith("head.") for name in start.weights):
             raise UserError(f"{start.name} has no head for words; train one with task.init_from={start.name}.")
-        return cls(*open_model(start, recipe, device, lambda size: BERT(recipe.model, size, heads=asked(recipe))), recipe)
+        return cls(*open_model(start, recipe, device, lambda size: cast(BERT, built(recipe, size))), recipe)
 
     @overload
     def __call__(self, text: str) -> str: ...

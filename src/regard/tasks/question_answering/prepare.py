@@ -19,7 +19,7 @@ from regard.families.flops import Part
 from regard.metrics.question_answering import AnswerScores
 from regard.objectives.base import Objective
 from regard.runs.folder import Run, Say
-from regard.runs.prepared import Measured, Prepared, read_split, train_and_valid, warn_of_overlap
+from regard.runs.prepared import Measured, PreparedText, read_split, train_and_valid, warn_of_overlap
 from regard.runs.pretrained import start_to_train, vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.question_answering.predict import SPAN, Asked, Reader, answers_of, scores_of
@@ -30,7 +30,7 @@ EXPECTED = "SQuAD's .json, a .jsonl file with questions, contexts and answers, o
 
 
 @dataclass(frozen=True, kw_only=True)
-class Questions(Prepared):
+class Questions(PreparedText):
     """Questions with their contexts, in windows."""
 
     reader: Reader

@@ -23,7 +23,7 @@ from regard.families.flops import Part
 from regard.families.two_tower import TwoTower, count, towers
 from regard.metrics.dialogue import recalls
 from regard.runs.folder import Say
-from regard.runs.prepared import Measured, Prepared
+from regard.runs.prepared import Measured, PreparedText
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint, pooled_settings, start_to_train, vocabulary
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe, Tables
@@ -35,7 +35,7 @@ SAMPLES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exchanges(Prepared):
+class Exchanges(PreparedText):
     """Contexts and their replies."""
 
     reader: TurnReader

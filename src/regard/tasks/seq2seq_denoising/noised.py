@@ -52,7 +52,7 @@ def noise_of(recipe: Recipe, tokenizer: Tokenizer, seed: int) -> Noise:
     """Return the noise of a recipe; refused if the vocabulary lacks tokens for it."""
     objective = recipe.objective
     ids = NoiseIds.of(tokenizer)
-    noise = Noise(parse_noise(objective.noise), objective.noise_rate, objective.mean_span, ids, seed)
+    noise = Noise(parse_noise(objective.noise), objective.noise_rate, objective.mean_span, ids, seed, objective.mask_random)
     noise.check(room_of(recipe, pair_marks(tokenizer, recipe.decode)))
     if "permutation" in noise.kinds and not ids.ends_sentence.any():
         raise UserError(

@@ -36,6 +36,7 @@ from regard.tasks.notices import LONGEST_SOURCE
 from regard.tasks.output_marks import pair_marks
 from regard.tasks.predictor import open_model
 from regard.tasks.seq2seq_denoising.noised import SCORED, DenoisingScores, noised, score
+from regard.tasks.speculation import SourceSpeculation, source_speculation
 from regard.tasks.translation.predict import Tokenizers, Translator
 from regard.text.specials import SENTINEL
 from regard.text.tokenizer import TYPED, Blanks, Tokenizer
@@ -54,21 +55,24 @@ class Restorer:
     tokenizer: Tokenizer
     recipe: Recipe
     sessions: CapturedGraphs | None = None
+    proposes: SourceSpeculation | None = None  # tokens, if the settings ask for it
 
     example = "the [MASK] statement is used to [MASK] a module"
 
     def __post_init__(self) -> None:
         self.kinds = parse_noise(self.recipe.objective.noise)
-        self.sessions = sessions_on(next(self.model.parameters()).device)
+        self.sessions = sessions_on(next(self.model.parameters()).device, self.recipe.decode.compile)
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Restorer:
-        if recipe.decode.stop or recipe.decode.sliding_window:
-            raise UserError("decode.stop and decode.sliding_window are for language models; leave them out.")
+        recipe.decode.must_not_continue("an output")
         model, tokenizer = open_model(
             run, recipe, device, lambda size: build_model(recipe.model, 0, vocabulary=size, target_vocabulary=size)
         )
-        return cls(model, tokenizer, recipe)
+        room = model.config.context or LONGEST_SOURCE
+        return cls(
+            model, tokenizer, recipe, proposes=source_speculation(recipe.decode, model, tokenizer, tokenizer, room, device)
+        )
 
     @overload
     def __call__(self, text: str) -> str: ...
@@ -85,7 +89,8 @@ class Restorer:
         rows = [row for row, text in enumerate(texts) if text.strip()]
         sources = [self.encode(texts[row]) for row in rows]
         results: list[list[GeneratedText]] = [[NOTHING] for _ in texts]
-        found = write(self.model, self.tokenizer, self.recipe.decode, sources, first=first, sessions=self.sessions)
+        options: dict[str, Any] = {"sessions": self.sessions, "proposes": self.proposes}
+        found = write(self.model, self.tokenizer, self.recipe.decode, sources, first=first, **options)
         for row, source, outputs in zip(rows, sources, found):
             results[row] = [self._completed(source, output) for output in outputs]
         return results

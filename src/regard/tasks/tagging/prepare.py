@@ -21,7 +21,7 @@ from regard.families.flops import Part
 from regard.metrics.classification import EntityScores
 from regard.objectives.base import Objective
 from regard.runs.folder import Run, Say
-from regard.runs.prepared import Measured, Prepared, read_split, warn_of_overlap
+from regard.runs.prepared import Measured, PreparedText, read_split, warn_of_overlap
 from regard.runs.pretrained import VOCABULARY, InitCheckpoint, start_to_train, vocabulary
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
@@ -39,7 +39,7 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sentences(Prepared):
+class Sentences(PreparedText):
     """Sentences with their tags."""
 
     reader: WordReader

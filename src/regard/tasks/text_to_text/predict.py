@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
-from regard.core.errors import UserError
 from regard.core.terminal import Emit, print_stderr
 from regard.data.sources.text_pairs import TextPair
 from regard.decode.algorithm import CapturedGraphs, sessions_on
@@ -21,6 +20,7 @@ from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import NOTHING, GeneratedText, tell, write
 from regard.tasks.output_marks import pair_marks
 from regard.tasks.predictor import EvaluationResult, open_model
+from regard.tasks.speculation import SourceSpeculation, source_speculation
 from regard.tasks.text_to_text.reader import encode_inputs, typed_with_prefix
 from regard.tasks.translation.predict import Tokenizers, Translator
 from regard.text.tokenizer import Tokenizer
@@ -39,22 +39,23 @@ class TextWriter:
     recipe: Recipe
     decode: DecodeConfig
     sessions: CapturedGraphs | None = None
+    proposes: SourceSpeculation | None = None  # tokens, if the settings ask for it
 
     example = "the pump stopped at noon because a fuse had blown , and nobody could repair it ."
     texts = 1  # in one input
     tells = ("predicted",)  # the columns that `fields` adds to a table
 
     def __post_init__(self) -> None:
-        self.sessions = sessions_on(next(self.model.parameters()).device)
+        self.sessions = sessions_on(next(self.model.parameters()).device, self.decode.compile)
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> TextWriter:
-        if recipe.decode.stop or recipe.decode.sliding_window:
-            raise UserError("decode.stop and decode.sliding_window are for language models; an output ends by itself.")
+        recipe.decode.must_not_continue("an output")
         model, tokenizer = open_model(
             run, recipe, device, lambda size: build_model(recipe.model, 0, vocabulary=size, target_vocabulary=size)
         )
-        return cls(model, tokenizer, recipe, recipe.decode)
+        proposes = source_speculation(recipe.decode, model, tokenizer, tokenizer, room_of(recipe), device)
+        return cls(model, tokenizer, recipe, recipe.decode, proposes=proposes)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -83,7 +84,8 @@ class TextWriter:
             print_stderr(f"{cut:,} of {len(typed):,} texts have more than {room_of(self.recipe):,} tokens, and were cut")
         results: list[list[GeneratedText]] = [[NOTHING] for _ in texts]
         most = self.recipe.data.maximum_target
-        found = write(self.model, self.tokenizer, self.decode, sources, first=first, longest=most, sessions=self.sessions)
+        options: dict[str, Any] = {"longest": most, "sessions": self.sessions, "proposes": self.proposes}
+        found = write(self.model, self.tokenizer, self.decode, sources, first=first, **options)
         for row, outputs in zip(rows, found):
             results[row] = outputs
         return results

@@ -22,7 +22,7 @@ from regard.families import build_model, count_model
 from regard.families.flops import Part
 from regard.metrics.text_to_text import METRIC, score_texts
 from regard.runs.folder import Say
-from regard.runs.prepared import Measured, Prepared, warn_of_overlap, with_perplexity
+from regard.runs.prepared import Measured, PreparedText, warn_of_overlap, with_perplexity
 from regard.runs.pretrained import start_to_train, vocabulary
 from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import shown
@@ -39,7 +39,7 @@ WRITTEN = 300  # validation pairs that outputs are written for: the first of eac
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextToText(Prepared):
+class TextToText(PreparedText):
     """Inputs and targets of each file."""
 
     train: Sequence[EncodedPairs]

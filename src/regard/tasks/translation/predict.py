@@ -24,11 +24,13 @@ from regard.metrics.bleu import Scores, corpus_scores
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run, choose_device
 from regard.runs.load import load_model, must_be_as_trained, ready
+from regard.runs.pretrained import PAIR_VOCABULARIES, VOCABULARY
 from regard.runs.recipe import Recipe
 from regard.runs.task import lazy
 from regard.tasks.generated_text import NOTHING, ROOM, GeneratedText, find, tell
 from regard.tasks.notices import LONGEST_SOURCE
-from regard.tasks.output_marks import OutputMarks, frame_sources, is_own
+from regard.tasks.output_marks import OutputMarks, frame_sources, source_settings
+from regard.tasks.speculation import SourceSpeculation, source_speculation
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class Tokenizers(NamedTuple):
 
     @staticmethod
     def files(joint: bool) -> tuple[str, ...]:
-        return ("tokenizer.json",) if joint else ("tokenizer.source.json", "tokenizer.target.json")
+        return (VOCABULARY,) if joint else PAIR_VOCABULARIES
 
     @classmethod
     def load(cls, folder: Path, joint: bool, foreign: bool = False) -> Tokenizers:
@@ -75,6 +77,7 @@ class Translator:
     decode: DecodeConfig
     columns: tuple[str, ...] = ()  # source and target of a table, as in training
     sessions: CapturedGraphs | None = None  # on a GPU: recorded searches, to be replayed
+    proposes: SourceSpeculation | None = None  # tokens, if the settings ask for it
 
     example = "the animal did not cross the street because it was too tired"
     texts = 1  # in one input
@@ -83,7 +86,7 @@ class Translator:
     trace = lazy("regard.tasks.translation.inspect:trace_translator")
 
     def __post_init__(self) -> None:
-        self.sessions = sessions_on(self.device)
+        self.sessions = sessions_on(self.device, self.decode.compile)
 
     @classmethod
     def open(cls, folder: Path | str, device: str | None = None, assignments: Sequence[str] = ()) -> Translator:
@@ -98,7 +101,10 @@ class Translator:
         public = recipe.text.tokenizer == "public"
         tokenizers = Tokenizers.load(run.folder, recipe.text.joint, foreign=public)
         model = load_model(run, lambda: build_translator(recipe, tokenizers))
-        return cls(ready(model, recipe.decode.weights, device), tokenizers, recipe.decode, getattr(recipe.data, "columns", ()))
+        model = ready(model, recipe.decode.weights, device)
+        room = min(LONGEST_SOURCE, longest(recipe.model))
+        proposes = source_speculation(recipe.decode, model, *tokenizers, room, device)
+        return cls(model, tokenizers, recipe.decode, getattr(recipe.data, "columns", ()), proposes=proposes)
 
     @classmethod
     def of_start(cls, start: InitCheckpoint, recipe: Recipe, device: torch.device) -> Translator:
@@ -118,9 +124,8 @@ class Translator:
 
     def sources(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of texts as the encoder reads them."""
-        own = is_own(self.tokenizers.source)
-        marks = OutputMarks.of(DecodeConfig(end=() if own else self.decode.end), self.tokenizers.source)
-        return frame_sources(self.tokenizers.source, texts, marks)
+        source = self.tokenizers.source
+        return frame_sources(source, texts, OutputMarks.of(source_settings(self.decode, source), source))
 
     @property
     def device(self) -> torch.device:
@@ -198,7 +203,7 @@ class Translator:
         limits = [min(len(ids) + ROOM, longest(self.model.config)) for ids in sources]
         read = self.model.start(source_BM.to(self.device), lengths_B.to(self.device))
         limits, rows = self.decode.capped(limits), self.model.head.project.weight.shape[0]
-        return find(self.decode, read, self.tokenizers.target, limits, numbers, self.sessions, rows)
+        return find(self.decode, read, self.tokenizers.target, limits, numbers, self.sessions, rows, sources, self.proposes)
 
     @torch.no_grad()
     def _look(self, texts: Sequence[str], translations: Sequence[GeneratedText]) -> None:
@@ -237,9 +242,12 @@ def longest(config: Any) -> int:
 
 
 def build_translator(recipe: Recipe, tokenizers: Tokenizers) -> Any:
-    if recipe.text.tokenizer == "public":
-        shared = recipe.text.joint or recipe.model.tie in ("all", "inputs")
-        written = recipe.text.size if shared else len(tokenizers.target)
-        return build_model(recipe.model, recipe.train.seed, vocabulary=recipe.text.size, target_vocabulary=written)
-    sizes = {"vocabulary": len(tokenizers.source), "target_vocabulary": len(tokenizers.target)}
-    return build_model(recipe.model, recipe.train.seed, **sizes)
+    return build_model(recipe.model, recipe.train.seed, **vocabulary_sizes(recipe, tokenizers))
+
+
+def vocabulary_sizes(recipe: Recipe, tokenizers: Tokenizers) -> dict[str, int]:
+    """Return the rows of the embeddings; a public model may have more of them than its tokenizers have tokens."""
+    if recipe.text.tokenizer != "public":
+        return {"vocabulary": len(tokenizers.source), "target_vocabulary": len(tokenizers.target)}
+    shared = recipe.text.joint or recipe.model.tie in ("all", "inputs")
+    return {"vocabulary": recipe.text.size, "target_vocabulary": recipe.text.size if shared else len(tokenizers.target)}

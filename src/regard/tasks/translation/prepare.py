@@ -15,15 +15,16 @@ from regard.data.batching.pairs import EncodedPairs, PairBatches, cuts, encode_p
 from regard.data.config import describe_valid_fraction
 from regard.data.sources import Pair
 from regard.data.sources.parallel import Columns, check_pairs, describe_columns, read_pairs
-from regard.decode.config import DecodeConfig
 from regard.families import count_model
 from regard.families.flops import Part
 from regard.runs.folder import Say
-from regard.runs.prepared import Measured, Prepared, read_split, train_and_valid, warn_of_overlap, with_perplexity
-from regard.runs.pretrained import learn_vocabulary
+from regard.runs.prepared import Measured, PreparedText, read_split, train_and_valid, warn_of_overlap, with_perplexity
+from regard.runs.pretrained import InitCheckpoint, learn_vocabulary, start_to_train
 from regard.runs.recipe import Recipe
 from regard.tasks.generated_text import shown
-from regard.tasks.translation.predict import Tokenizers, Translator, build_translator, longest
+from regard.tasks.output_marks import greedy_as, pair_marks
+from regard.tasks.translation.predict import Tokenizers, Translator, build_translator, longest, vocabulary_sizes
+from regard.text.specials import OWN_MARKS, PairMarks
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Validation
 
@@ -32,7 +33,7 @@ SHOWN = 3  # pairs, as they are read
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pairs(Prepared):
+class Pairs(PreparedText):
     """Sentence pairs."""
 
     tokenizers: Tokenizers
@@ -54,21 +55,22 @@ class Pairs(Prepared):
         return PairBatches(self.train, self.recipe.train.tokens_per_batch, self.recipe.train.seed, packed)
 
     def valid_batches(self) -> list[Any]:
-        longest = np.maximum(self.valid.source.lengths, self.valid.target.lengths) + 1
+        longest = self.valid.longest()
         order = np.argsort(longest, kind="stable")
         return [make_batch(self.valid, order[a:b]) for a, b in cuts(longest[order], self.recipe.train.tokens_per_batch)]
 
     def report(self, model: nn.Module, measured: Measured) -> Validation:
         """Report the loss on the validation pairs, and translate the first few of them."""
-        samples, greedy = self.valid_pairs[:SAMPLES], DecodeConfig(search="greedy", maximum_length=128)
+        samples, greedy = self.valid_pairs[:SAMPLES], greedy_as(self.recipe.decode, 128)
         outputs = Translator(model, self.tokenizers, greedy)([pair.source for pair in samples])
         lines = [f"{pair.source}\n  reference  {pair.target}\n  model      {out}" for pair, out in zip(samples, outputs)]
         return Validation(with_perplexity(measured.means), lines)
 
     def example(self) -> tuple[Part, int]:
-        source, target = (round(side.lengths.mean() + 1) for side in (self.train.source, self.train.target))
-        sizes = [len(tokenizer) for tokenizer in self.tokenizers]
-        return count_model(self.recipe.model, target, source, vocabulary=sizes[0], target_vocabulary=sizes[1]), target
+        marks, train = self.train.marks, self.train
+        source = round(train.source.lengths.mean() + marks.around_source)
+        target = round(train.target.lengths.mean() + marks.around_target)
+        return count_model(self.recipe.model, target, source, **vocabulary_sizes(self.recipe, self.tokenizers)), target
 
 
 def _columns(recipe: Recipe) -> Columns | None:
@@ -90,12 +92,7 @@ def read_test(recipe: Recipe) -> list[Pair]:
 
 
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
-    """Read and check the data, then take the vocabularies of the run's folder or learn them. Nothing is written."""
-    if recipe.task.init_from:
-        raise UserError(
-            f"task.init_from={recipe.task.init_from}: in this version a translator is trained from random weights; leave it out, "
-            "or open the checkpoint as it is with 'regard import'."
-        )
+    """Read and check the data, then take the vocabularies of the run's folder or start, or learn them. Nothing is written."""
     train, valid = read_to_learn(recipe)
     test = read_test(recipe) if recipe.data.test else []
     for line in describe_valid_fraction(recipe.data):
@@ -106,19 +103,23 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> Pairs:
                 say(line)
     _show(recipe, train, say)
     warn_of_overlap(train, test, "pairs", say)
-    tokenizers = _tokenizers(recipe, train, folder)
+    start = start_to_train(recipe, folder)
+    tokenizers = _tokenizers(recipe, train, folder, start)
+    marks = pair_marks(tokenizers.target, recipe.decode, tokenizers.source)
     sizes = f"{len(tokenizers.source):,}" + ("" if recipe.text.joint else f" and {len(tokenizers.target):,}")
     say(f"text: {recipe.text.tokenizer}, {sizes} tokens in the {'joint vocabulary' if recipe.text.joint else 'two vocabularies'}")
     encode = tokenizers.source.encode_batch, tokenizers.target.encode_batch
-    validation = encode_pairs(valid, *encode)
-    must_fit(recipe, "valid", np.maximum(validation.source.lengths, validation.target.lengths))
+    validation = encode_pairs(valid, *encode, marks=marks)
+    must_fit(recipe, "valid", validation.longest())
     if test:
-        must_fit(recipe, "test", np.array([len(ids) for ids in encode[0]([pair.source for pair in test])]))
+        lengths = np.array([len(ids) for ids in encode[0]([pair.source for pair in test])])
+        must_fit(recipe, "test", lengths + marks.around_source)
     return Pairs(
         recipe=recipe,
+        start=start,
         tokenizer=tokenizers.source,
         tokenizers=tokenizers,
-        train=training_pairs(recipe, train, tokenizers, say),
+        train=training_pairs(recipe, train, tokenizers, say, marks),
         valid=validation,
         valid_pairs=valid,
         test=test,
@@ -133,13 +134,15 @@ def _show(recipe: Recipe, train: Sequence[Pair], say: Say) -> None:
         say(f"  {shown(pair.source)!r} is {shown(pair.target)!r}")
 
 
-def training_pairs(recipe: Recipe, train: Sequence[Pair], tokenizers: Tokenizers, say: Say) -> EncodedPairs:
-    """Return the pairs that are not too long to train on, their <eos> counted."""
+def training_pairs(
+    recipe: Recipe, train: Sequence[Pair], tokenizers: Tokenizers, say: Say, marks: PairMarks = OWN_MARKS
+) -> EncodedPairs:
+    """Return the pairs that are not too long to train on, their marks counted."""
     room, setting = min(
         (recipe.data.maximum_tokens, f"data.maximum_tokens={recipe.data.maximum_tokens}"),
         (longest(recipe.model), f"model.maximum_length={longest(recipe.model)}"),
     )
-    encoded = encode_pairs(train, tokenizers.source.encode_batch, tokenizers.target.encode_batch, maximum=room)
+    encoded = encode_pairs(train, tokenizers.source.encode_batch, tokenizers.target.encode_batch, room, marks)
     if not len(encoded):
         raise UserError(f"all {len(train):,} training pairs have a side longer than {setting}; raise it, or check data.train.")
     if encoded.dropped:
@@ -148,8 +151,8 @@ def training_pairs(recipe: Recipe, train: Sequence[Pair], tokenizers: Tokenizers
 
 
 def must_fit(recipe: Recipe, split: str, lengths: np.ndarray) -> None:
-    """A score over what happens to be short would mislead, so here nothing is left out."""
-    room, most = longest(recipe.model), int(lengths.max()) + 1
+    """A score over what happens to be short would mislead, so here nothing is left out; lengths count the marks."""
+    room, most = longest(recipe.model), int(lengths.max())
     if most > room:
         raise UserError(
             f"data.{split}, pair {int(lengths.argmax()) + 1:,}: {most:,} tokens, the end counted, but model.position=learned has "
@@ -157,10 +160,12 @@ def must_fit(recipe: Recipe, split: str, lengths: np.ndarray) -> None:
         )
 
 
-def _tokenizers(recipe: Recipe, train: Sequence[Pair], folder: Path | None) -> Tokenizers:
+def _tokenizers(recipe: Recipe, train: Sequence[Pair], folder: Path | None, start: InitCheckpoint | None) -> Tokenizers:
     text = recipe.text
     if folder is not None and all((folder / name).exists() for name in Tokenizers.files(text.joint)):
-        return Tokenizers.load(folder, text.joint)
+        return Tokenizers.load(folder, text.joint, foreign=text.tokenizer == "public")
+    if start is not None:
+        return Tokenizers(start.tokenizer, start.target_tokenizer or start.tokenizer)
     sources, targets = [pair.source for pair in train], [pair.target for pair in train]
     if text.joint:
         joint = learn_vocabulary(text, lambda: [*sources, *targets])
