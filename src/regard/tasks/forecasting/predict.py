@@ -1,0 +1,211 @@
+"""A trained forecaster: the next values of a table, with intervals where the model has quantiles, and its scores on a test.
+
+Dims: B batch, L look-back, H horizon, C channels, Q quantiles.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from regard.core.atomic import check_place
+from regard.core.errors import UserError
+from regard.core.files import write_whole
+from regard.core.terminal import Emit
+from regard.data.batching.series import SCALING, Scaling, make_windows
+from regard.data.sources.series import Series, next_dates, read_series
+from regard.families import build_model
+from regard.lens.plots.forecast import Shown, draw_forecasts
+from regard.metrics.forecasting import ForecastScores, baselines, measure
+from regard.objectives.forecasting import MEDIAN
+from regard.runs.folder import Run
+from regard.runs.load import load_model, must_be_as_trained, ready
+from regard.runs.protocols import Vocabulary
+from regard.runs.recipe import Recipe
+from regard.tasks.forecasting.prepare import TestSeries, heads_of, together
+from regard.tasks.predictor import EvaluationResult
+
+MOST_SERIES = 10_000
+HISTORY = 2  # horizons or look-backs, whichever is less, that are drawn before a forecast
+
+
+@dataclass(frozen=True, eq=False)
+class Next:
+    """A forecast of one series: values_HC in units, quantiles_HCQ where there are any, and its times."""
+
+    series: Series
+    values_HC: np.ndarray
+    quantiles_HCQ: np.ndarray | None
+    dates: np.ndarray | None
+
+
+@dataclass
+class Forecasts:
+    """Forecasts the series of a table."""
+
+    model: Any
+    scaling: Scaling
+    recipe: Recipe
+
+    tokenizer = None
+    example = "SERIES.csv"
+
+    @classmethod
+    def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Self:
+        must_be_as_trained(run, recipe)
+        scaling = Scaling.load(run.folder / SCALING)
+        heads = heads_of(recipe, len(scaling), len(scaling.known))
+        model = load_model(run, lambda: build_model(recipe.model, vocabulary=0, heads=heads))
+        return cls(ready(model, recipe.decode.weights, device), scaling, recipe)
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
+    @property
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        return {SCALING: self.scaling}
+
+    @property
+    def quantiles(self) -> tuple[float, ...]:
+        return tuple(self.recipe.objective.quantiles)
+
+    # --- the next values ------------------------------------------------------------------------------------------------------
+    @torch.no_grad()
+    def next(self, where: str) -> tuple[list[Next], str]:
+        """Return what comes after the end of each series of a table, and the name of its column of dates."""
+        c, table = self.recipe.model, read_series((where,), self.recipe.data, forecasts=True)
+        self.scaling.must_suit(table, where)
+        return [self._next(one, c.lookback, c.horizon, where) for one in table.series[:MOST_SERIES]], table.time
+
+    def _next(self, one: Series, lookback: int, horizon: int, where: str) -> Next:
+        values_TC, known_TE = self.scaling.scaled(one)
+        empty_T = np.isnan(values_TC).all(1)
+        rows = len(values_TC) if not empty_T.any() else int(empty_T.argmax())
+        if rows < lookback:
+            raise UserError(
+                f"{where}{f', series {one.name!r},' if one.name else ''} has {rows:,} rows of values, and this run "
+                f"reads model.lookback="
+                f"{lookback}; give a longer table."
+            )
+        given = [torch.from_numpy(values_TC[rows - lookback : rows])[None].to(self.device)]
+        if known_TE.shape[1]:
+            if len(known_TE) < rows + horizon:
+                raise UserError(
+                    f"{where} knows {self.scaling.known[0]!r} for {len(known_TE) - rows:,} times after its last values, "
+                    f"and a forecast of "
+                    f"{horizon} needs as many; add rows whose channels are empty."
+                )
+            given.append(torch.from_numpy(known_TE[rows - lookback : rows + horizon])[None].to(self.device))
+        found = self.model(*given)[0].float().cpu().double().numpy()
+        dates = None if one.dates is None else next_dates(one.dates[:rows], horizon)
+        past = Series(one.name, one.values_TC[:rows], one.known_TE[:rows], None if one.dates is None else one.dates[:rows])
+        if not self.quantiles:
+            return Next(past, self.scaling.units(found), None, dates)
+        units_HCQ = np.sort(self.scaling.units(found.swapaxes(1, 2)).swapaxes(1, 2), -1)  # quantiles that cross are put in order
+        return Next(past, units_HCQ[..., self.quantiles.index(MEDIAN)], units_HCQ, dates)
+
+    def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
+        self.forecast_to(texts, None, as_json, emit)
+
+    def forecast_to(self, texts: Sequence[str], output: Path | None, as_json: bool, emit: Emit) -> None:
+        """Write the next values of a table as CSV, as JSON lines, or as a picture; without a table, of what was trained on."""
+        named = [text.strip() for text in texts if text.strip()] or [*self.recipe.data.train]
+        if len(named) > 1:
+            raise UserError(f"{len(named)} tables were given; give one, such as {named[0]}.")
+        if output is not None:
+            check_place(output, "--output")
+            if output.suffix.lower() not in (".csv", ".png", ".jsonl"):
+                raise UserError(f"--output {output}: forecasts are written as .csv, .jsonl or .png; give such a name.")
+        found, time = self.next(named[0])
+        if output is not None and output.suffix.lower() == ".png":
+            write_whole(
+                output, draw_forecasts(self._shown(found), f"The next {self.recipe.model.horizon} times of {Path(named[0]).name}")
+            )
+        else:
+            lines = as_json or (output is not None and output.suffix.lower() == ".jsonl")
+            text = self._json(found, time) if lines else self._csv(found, time)
+            if output is None:
+                emit(text)
+                return
+            write_whole(output, text)
+        emit(f"{output}: {self.recipe.model.horizon} times of {len(found):,} series, {len(self.scaling)} channels\n")
+
+    def _header(self) -> list[str]:
+        outer = [q for q in self.quantiles if q != MEDIAN]
+        return [cell for name in self.scaling.channels for cell in (name, *(f"{name} {q:g}" for q in outer))]
+
+    def _rows(self, one: Next) -> list[list[float]]:
+        outer = [n for n, q in enumerate(self.quantiles) if q != MEDIAN]
+        rows = []
+        for h in range(len(one.values_HC)):
+            row = []
+            for c in range(one.values_HC.shape[1]):
+                row.append(float(one.values_HC[h, c]))
+                if one.quantiles_HCQ is not None:
+                    row += [float(one.quantiles_HCQ[h, c, n]) for n in outer]
+            rows.append(row)
+        return rows
+
+    def _places(self, one: Next, time: str) -> list[dict[str, str]]:
+        """Return what each time is called: its series, and its date or how many steps ahead it is."""
+        series = {self.recipe.data.series: one.series.name} if self.recipe.data.series else {}
+        if one.dates is None:
+            return [{**series, "step": str(h + 1)} for h in range(len(one.values_HC))]
+        return [{**series, time: str(date).replace("T", " ")} for date in one.dates]
+
+    def _csv(self, found: Sequence[Next], time: str) -> str:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*self._places(found[0], time)[0], *self._header()])
+        for one in found:
+            for place, row in zip(self._places(one, time), self._rows(one)):
+                writer.writerow([*place.values(), *(f"{value:.7g}" for value in row)])
+        return text.getvalue()
+
+    def _json(self, found: Sequence[Next], time: str) -> str:
+        header = self._header()
+        records = (
+            {**place, **dict(zip(header, row))} for one in found for place, row in zip(self._places(one, time), self._rows(one))
+        )
+        return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+    def _shown(self, found: Sequence[Next]) -> list[Shown]:
+        c = self.recipe.model
+        past = HISTORY * max(c.horizon, min(c.lookback, 4 * c.horizon))
+        shown = []
+        for one in found:
+            for n, name in enumerate(self.scaling.channels):
+                outer = None if one.quantiles_HCQ is None else (one.quantiles_HCQ[:, n, 0], one.quantiles_HCQ[:, n, -1])
+                told = f"{one.series.name} {name}".strip()
+                shown.append(Shown(told, one.series.values_TC[-past:, n], one.values_HC[:, n], outer, self._share()))
+        return shown
+
+    def _share(self) -> str:
+        return f"{self.quantiles[-1] - self.quantiles[0]:.0%}" if self.quantiles else ""
+
+    # --- scores ---------------------------------------------------------------------------------------------------------------
+    def evaluate(self, test: TestSeries) -> EvaluationResult[ForecastScores]:
+        """Score every window of a test beside simple forecasts."""
+        c, data = self.recipe.model, self.recipe.data
+        self.scaling.must_suit(test.table, test.where)
+        windows = make_windows(test.table, self.scaling, test.spans, c.lookback, c.horizon)
+        fit = None
+        if test.fit is not None and (test.fit.channels, test.fit.known) == (self.scaling.channels, self.scaling.known):
+            fit = make_windows(test.fit, self.scaling, [(0, end) for end in test.ends], c.lookback, c.horizon)
+        forecasts = {"model": self.model, **dict(baselines(fit, c.lookback, c.horizon, data.season))}
+        batches = (batch.to(self.device) for batch in windows.in_order(together(self.recipe, len(self.scaling))))
+        errors, count = measure(forecasts, batches, self.quantiles)
+        deviation = self.scaling.deviation[: len(self.scaling)]
+        best = tuple(mse / unit**2 for mse, unit in zip(test.best, deviation))
+        scores = ForecastScores(errors, count, self.scaling.channels, deviation, self.scaling.season_error, self.quantiles, best)
+        return EvaluationResult(scores, [])
