@@ -129,10 +129,10 @@ def test_a_token_that_the_vocabulary_does_not_have_is_refused(tmp_path: Path) ->
         open_run(source, assignments=["decode.first=fr_XX"])("the animal")  # type: ignore[operator]
 
 
-def test_a_translator_does_not_begin_with_a_checkpoint_and_says_so(tmp_path: Path) -> None:
+def test_a_translator_that_begins_with_a_folder_that_is_not_there_says_so(tmp_path: Path) -> None:
     recipe = load_recipe("translate", [])
-    begun = replace(recipe, task=replace(recipe.task, init_from="somewhere"))
-    with pytest.raises(UserError, match="trained from random weights"):
+    begun = replace(recipe, task=replace(recipe.task, init_from=str(tmp_path / "nowhere")))
+    with pytest.raises(UserError, match="There is no folder"):
         TASKS["translation"].prepare(begun, None, print)
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from typing import Annotated, Any
 
 import typer
+import typer.main
 
 from regard import __version__
 from regard.cli import inspect, predict, train
@@ -49,7 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; a user's mistake is printed as one sentence and ends with exit code 2."""
     try:
         _open_closed_streams()
-        code: Any = app(args=arguments or sys.argv[1:] or ["--help"], standalone_mode=False, prog_name="regard")
+        code: Any = _command()(args=arguments or sys.argv[1:] or ["--help"], standalone_mode=False, prog_name="regard")
         sys.stdout.flush()
     except UserError as error:
         code = _refuse(str(error))
@@ -72,6 +74,12 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         code = _refuse(f"a library failed ({quoted(str(error), 200)}). Check the files that were given, and report it.")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@cache
+def _command() -> Any:
+    """Return the parser of all verbs: typer takes longer to build it than many verbs take."""
+    return typer.main.get_command(app)
 
 
 def _open_closed_streams() -> None:

@@ -34,7 +34,9 @@ VIEWS = "heads, weights, roles, ..."  # an unknown name lists all; the registry 
         'regard lens runs/translate "the animal did not cross the street because it was too tired"',
         'regard lens runs/translate "the cat sleeps" --part encoder --out attention.html',
         'regard lens runs/translate "the cat sleeps" --show heads --out heads.png',
+        'regard lens runs/vqa-scenes image.png "what colour is the circle?" --out heat.png',
         'regard lens hf:bert-base-uncased --word bank "He sat on the river bank." "She put cash in the bank."',
+        "regard lens runs/vit photo.png --show patch --patch 3,4 --out patch.png",
         "regard lens runs/bert --word bank --file sentences.tsv --out bank.html",
     ),
     cls=TextsAndSettings,
@@ -43,7 +45,7 @@ def lens(
     context: typer.Context,
     run: RunName,
     text: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT|KEY=VALUE", help="text to inspect", callback=_one_text_without_a_word)
+        list[str] | None, typer.Argument(metavar="TEXT|KEY=VALUE", help="text or image", callback=_one_text_without_a_word)
     ] = None,
     show: Annotated[str | None, typer.Option(metavar="VIEW", is_eager=True, help=f"a view: {VIEWS}")] = None,
     out: Picture = None,
@@ -52,12 +54,11 @@ def lens(
     hypothesis: Annotated[int | None, typer.Option(metavar="N", help="of --show: which hypothesis, from 0")] = None,
     data: Annotated[Path | None, typer.Option(metavar="FILE", help="of --show: a file of texts")] = None,
     head: Annotated[int | None, typer.Option(metavar="N", help="of --show: one head")] = None,
+    patch: Annotated[str | None, typer.Option(metavar="ROW,COLUMN", help="of --show: a patch, from 1")] = None,
     words: Annotated[bool, typer.Option("--words", help="of --show: merge the tokens of a word")] = False,
     values: Annotated[bool, typer.Option("--values", help="of --show: weights times the norm of the value vectors")] = False,
     specials: Annotated[str | None, typer.Option(metavar="HOW", help="of --show: keep, hide or renormalise")] = None,
-    word: Annotated[
-        str | None, typer.Option(metavar="WORD", is_eager=True, help="compare its vectors in several sentences")
-    ] = None,
+    word: Annotated[str | None, typer.Option(metavar="WORD", is_eager=True, help="compare its vectors in sentences")] = None,
     file: Annotated[Path | None, typer.Option(metavar="FILE", help="of --word: sentences, one a line")] = None,
     layer: Annotated[int | None, typer.Option(metavar="N", help="of --show or --word: one layer")] = None,
     beside: Annotated[str | None, typer.Option(metavar="RUN|FILE", help="of --word: word vectors to compare with")] = None,
@@ -66,13 +67,12 @@ def lens(
 ) -> None:
     """Show what a model attends to, as text or a picture.
 
-    Without options: what each output token attended to. With --show: one of many views of a text or of a file of texts. With
-    --word: the distance between the vectors of a word in several sentences, layer by layer; a sentence may end in a tab and the
-    sense of the word. Several runs, RUN,RUN,..., are then compared.
+    Without options: what each output token attended to. With --show: one of many views of a text or a file of texts. With --word:
+    distances of a word's vectors in sentences, which may end in a tab and its sense; several runs, RUN,RUN,..., are compared.
     """
     settings = settings_of(context)
     views = {"--target": target, "--hypothesis": hypothesis, "--data": data, "--head": head, "--specials": specials}
-    views |= {"--words": words or None, "--values": values or None}
+    views |= {"--words": words or None, "--values": values or None, "--patch": patch}
     if word is not None:
         _only("is not for --word; leave one of them", {"--show": show, "--part": part, **views})
         _only("is not for --word, which only reads; as a text it goes after --; leave it", dict.fromkeys(settings[:1], True))
@@ -81,28 +81,28 @@ def lens(
         lines = look_at_word(run, word, text or [], file, layer, out, device, beside)
     elif show is not None:
         _only("is only for --word; give --word WORD, or leave it", {"--file": file, "--beside": beside})
-        from regard.commands.views import ViewRequest
-        from regard.commands.views import show as shown
+        from regard.commands import views as of_commands
 
-        asked = ViewRequest(
+        asked = of_commands.ViewRequest(
             run=run, device=device, text=text[0] if text else None, target=target, hypothesis=hypothesis, data=data, layer=layer,
-            head=head, part=part, words=words, values=values, specials=specials, settings=tuple(settings),
+            head=head, part=part, patch=patch, words=words, values=values, specials=specials, settings=tuple(settings),
         )  # fmt: skip
-        lines = shown(show, asked, out)
+        lines = of_commands.show(show, asked, out)
     else:
         _only("is only for --word; give --word WORD, or leave it", {"--file": file, "--layer": layer, "--beside": beside})
         _only("is only for --show; give --show VIEW, or leave it", views)
         from regard.commands.lens import look
 
-        lines = look(run, (text or [""])[0], part, out, device, settings)
+        first, *more = text or [""]
+        lines = look(run, first, part, out, device, settings, *more)
     for line in lines:
         show_line(line)
 
 
 def _one_text_without_a_word(context: typer.Context, texts: list[str] | None) -> list[str] | None:
-    """Check the number of texts: one to draw, any number with --word, at most one with --show."""
+    """Check the number of texts: one to draw, or an image and a question; any number with --word, at most one with --show."""
     texts = only_texts(context, texts)
-    expected = (0, 1) if context.params.get("show") is not None else (1,)
+    expected = (0, 1) if context.params.get("show") is not None else (1, 2)
     if context.params.get("word") is None and len(texts or []) not in expected:
         extra = f"one text is drawn at a time, and {texts[1]!r} is a second" if texts else "give a text to look into"
         raise typer.BadParameter(f"{extra}; --word WORD looks at a word in several.")

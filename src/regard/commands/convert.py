@@ -20,9 +20,11 @@ from regard.families import FAMILIES, family_of
 from regard.interop.huggingface import check as comparison
 from regard.interop.huggingface import write_public
 from regard.interop.huggingface.adapters import LoraSettings, is_adapter, write_adapter
+from regard.interop.huggingface.bart import MARIAN
 from regard.interop.huggingface.generation import write_generation
 from regard.interop.huggingface.hub import local_folder
 from regard.interop.huggingface.tokenizer import public_tokenizer
+from regard.interop.sentencepiece_writer import marian_files
 from regard.runs.folder import Run, Say
 from regard.runs.lock import check_folder
 from regard.runs.pretrained import InitCheckpoint, recipe_of, start_of
@@ -46,7 +48,8 @@ def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] 
     recipe = recipe_of(start, assignments)
     check_folder(recipe, folder)
     answers = adopted(start, recipe, torch.device("cpu"))
-    compared = compare_with_transformers(answers.model, name, start.smallest_vocabulary, check)
+    vocabulary = start.smallest_vocabulary or getattr(recipe.model, "levels", 0)
+    compared = compare_with_transformers(answers.model, name, vocabulary, check)
     with draft_folder(folder, last="recipe.toml") as draft:
         run = Run(draft)
         for file, vocabulary in answers.vocabularies.items():
@@ -110,7 +113,8 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
     start = start_of(str(folder)).whole()
     settings = start.settings["model"]
     config = FAMILIES[settings["family"]].config(**settings)
-    tokenizer_json, roles = public_tokenizer(start.tokenizer, config)
+    written = start.target_tokenizer or start.tokenizer
+    tokenizer_json, roles = public_tokenizer(written, config) if written is not None else ("", {})  # none of images
     labels = (run.read_json(LABELS) or {}).get("labels", ())
     generation = _generation(recipe, start)
     name = write_public(
@@ -121,7 +125,8 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
         tokenizer_json=tokenizer_json,
         roles=roles,
         labels=labels,
-        beside={} if task.export_files is None else task.export_files(recipe, config),
+        beside=_beside(recipe, config, start),
+        target_vocabulary=start.target_vocabulary,
         generation=generation,
     )
     if generation.get("length_penalty") and recipe.decode.length_formula == "gnmt":
@@ -130,6 +135,20 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
             "rank otherwise there; decode.length_formula=power ranks here as there."
         )
     say(f"exported: {to}    in Python: transformers.{name}.from_pretrained({str(to)!r})")
+
+
+def _beside(recipe: Recipe, config: Any, start: InitCheckpoint) -> dict[str, Any]:
+    """Return the files beside weights and settings: those of the task, and those of two tokenizers."""
+    export_files = TASKS[recipe.task.name].export_files
+    files = {} if export_files is None else export_files(recipe, config)
+    if start.target_tokenizer is None:
+        return dict(files)
+    if config.family != MARIAN.config().family:
+        raise UserError(
+            f"{start.name} reads and writes with two vocabularies, and is a {config.family}; of the formats of transformers only "
+            "Marian's has two: train with text.joint=true to export it."
+        )
+    return {**files, **marian_files(start.tokenizer, start.target_tokenizer, config.maximum_length)}
 
 
 def _export_adapter(run: Run, to: Path, say: Say) -> None:
@@ -154,7 +173,7 @@ def _generation(recipe: Recipe, start: InitCheckpoint) -> dict[str, Any]:
     family = family_of(recipe.model)
     if not family.has_any("causal_lm", "seq2seq"):
         return {}
-    return write_generation(recipe.decode, start.tokenizer, reads_a_source=family.has("seq2seq"))
+    return write_generation(recipe.decode, start.target_tokenizer or start.tokenizer, reads_a_source=family.has("seq2seq"))
 
 
 def _export_vectors(name: str, to: Path, kind: str, say: Say) -> None:

@@ -59,7 +59,7 @@ def score_run(folder: Path, settings: Sequence[str], device: str | None, output:
             raise UserError(
                 f"--output {output}: task {recipe.task.name} is scored without outputs to write; leave the option out."
             )
-    if not recipe.data.test:
+    if not recipe.data.test and not getattr(recipe.data, "by_time", False):
         raise UserError(f"there is nothing to score: the run has no test set; give data.test=FILE{task.test_hint}.")
     test = task.read_test(recipe)
     used = "" if of_file else Run.open(folder, weights).weights().path.name

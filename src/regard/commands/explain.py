@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError, nearest
-from regard.decode.config import CONTINUES, DecodeConfig
+from regard.decode.config import CHEAPER, DecodeConfig
 from regard.families import family_of
-from regard.families.base import Sizes
 from regard.families.flops import Part
 from regard.families.published_sizes import SIZES
 from regard.lens.plots.mask_pattern import Panel, drawn
@@ -95,7 +94,7 @@ class _Explained:
     title: str
     paper: str
     footprint: Footprint
-    decode: DecodeConfig | None = None  # of a recipe or run that continues a prompt
+    decode: DecodeConfig | None = None  # of a recipe or run that writes text
 
 
 def _explained(target: str, settings: Sequence[str]) -> _Explained:
@@ -109,7 +108,7 @@ def _explained(target: str, settings: Sequence[str]) -> _Explained:
     elif target in SIZES and target not in recipes:
         size, as_published = sized(target, settings)
         tokens = size.config.context or TYPICAL
-        tree = family_of(size.config).count(size.config, Sizes(vocabulary=size.vocabulary), tokens)
+        tree = family_of(size.config).count(size.config, size.sizes, tokens)
         title = size.title if as_published else f"{size.title} with other settings"
         return _Explained(title, size.paper, Footprint(size.config, tree, tokens, size if as_published else None))
     elif Path(target).name == target and Path(target).suffix != ".toml" and target not in recipes:
@@ -121,8 +120,9 @@ def _explained(target: str, settings: Sequence[str]) -> _Explained:
         recipe = load_recipe(target, settings)
         tree = model_tree(recipe)
     about = recipe.recipe
-    continues = TASKS[recipe.task.name].continues and family_of(recipe.model).has("blocks")
-    decode = recipe.decode if continues else None
+    family = family_of(recipe.model)
+    writes = (TASKS[recipe.task.name].continues or family.has("seq2seq")) and family.has("blocks")
+    decode = recipe.decode if writes else None
     return _Explained(about.title or about.name, about.paper, Footprint(recipe.model, tree, typical(recipe)), decode)
 
 
@@ -131,11 +131,14 @@ def attention_summary(config: Any) -> str:
     if not family_of(config).has("blocks"):
         return config.attends or "none"
     seen = parse_visibility(config.visibility)
-    sides = [f"{side} {name}{' & padding' if side == 'encoder' else ''}" for side, name in _names(config).items()]
+    images = family_of(config).has_any("image_classification", "masked_image_modeling")
+    padded = "" if images else " & padding"  # images of a batch have one size
+    sides = [f"{side} {name}{padded if side == 'encoder' else ''}" for side, name in _names(config).items()]
     named = isinstance(seen, Both | Either) and not set("&|") & set(config.visibility)  # one name for a combination
     meant = f", where {config.visibility} is {str(seen)[1:-1]}" if named else ""
     whole = f"; {short}" if (short := pattern_notice(config)) else ""
-    return f"{', '.join(sides)}{meant}{whole}; mixer {config.mixer}; position {config.position}"
+    memory = f"; a memory of {tokens:,} tokens before each segment" if (tokens := getattr(config, "memory", 0)) else ""
+    return f"{', '.join(sides)}{meant}{whole}{memory}; mixer {config.mixer}; position {config.position}"
 
 
 def computed(footprint: Footprint) -> str:
@@ -148,9 +151,10 @@ def decoding(footprint: Footprint, decode: DecodeConfig) -> str:
     """Return what decoding keeps of earlier tokens, and what proposes tokens."""
     config, cached = footprint.config, footprint.cached_per_token
     reach = (causal & parse_visibility(config.visibility)).reach
-    if not cached:
-        left_out = [name for name in CONTINUES[2:] if getattr(decode, name) != getattr(DecodeConfig, name)]
-        refused = f"; no keys are kept, so decode.{left_out[0]} is refused" if left_out else ""
+    source = " and of the source" if all(config.depth) else ""
+    if not cached or config.mixer not in SCORES:
+        left_out = decode.changed([*CHEAPER, "share_prefix"])
+        refused = f"; no keys of what is written are kept, so decode.{left_out[0]} is refused" if left_out else ""
         return f"a state of one size, whatever the length{refused}"
     if decode.cache == "window" and (reach is None or reach[0] < 0):
         kept = "decode.cache=window is refused: this model sees more than a window of the last tokens"
@@ -158,15 +162,17 @@ def decoding(footprint: Footprint, decode: DecodeConfig) -> str:
         assert reach is not None
         tokens = reach[0] + 1
         kept = f"keys and values of the last {tokens:,} tokens, {amount(4 * cached * tokens, *BYTES)} whatever the length"
+        kept += f", and of the source, {amount(4 * cached, *BYTES)} a token" if source else ""
     elif decode.cache == "int8":
         size = cached + 4 * cached // config.key_width
-        kept = f"keys and values in 8 bits and a scale for each head, {amount(size, *BYTES)} a token in place of "
+        kept = f"keys and values{source and ' of the text and of the source'} in 8 bits and a scale for each head, "
+        kept += f"{amount(size, *BYTES)} a token in place of "
         kept += amount(4 * cached, *BYTES)
     else:
-        kept = f"keys and values of all tokens, {amount(4 * cached, *BYTES)} a token in fp32"
+        kept = f"keys and values of all tokens{source}, {amount(4 * cached, *BYTES)} a token in fp32"
     more = []
     if decode.prompt_lookup:
-        more += [f"up to {decode.prompt_lookup} tokens at a time proposed from the text itself"]
+        more += [f"up to {decode.prompt_lookup} tokens at a time proposed from the text itself{source and ' and its source'}"]
     if decode.draft:
         more += [f"up to {decode.draft_tokens} tokens at a time proposed by {decode.draft}"]
     if more:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from regard.commands.image_views import refuse_image, whole_view
 from regard.commands.subjects import subject_of
 from regard.commands.word_uses import find_uses, read_uses, several, side_by_side
 from regard.core.atomic import check_place
@@ -22,7 +23,7 @@ from regard.lens.analyses.document import Document
 from regard.lens.analyses.weights import attention_page
 from regard.lens.analyses.word_senses import UsesInLayer
 from regard.metrics.word_analogies import Sum, WordSpace
-from regard.runs.protocols import Attends, Captions, Documents, HasWordVectors
+from regard.runs.protocols import AnswersImages, Attends, Captions, Documents, HasWordVectors, Predictor, ReadsImages
 from regard.tasks.dialogue.predict import as_writer
 from regard.tasks.notices import LONGEST_TURN, check_length, report_unknown_words, text_notice
 from regard.tasks.registry import open_run
@@ -33,9 +34,15 @@ NEAREST = 8  # words, to those of static vectors
 
 
 def look(
-    run: str, text: str, part: str | None, out: Path | None, device: str | None, settings: Sequence[str] = ()
+    run: str,
+    text: str,
+    part: str | None,
+    out: Path | None,
+    device: str | None,
+    settings: Sequence[str] = (),
+    question: str | None = None,
 ) -> Iterator[str]:
-    """Check the request before the model is loaded, then yield its attention as lines and save its picture."""
+    """Check the request, then yield attention as lines and save its picture; a `question` is about the image `text` names."""
     if part is not None and part not in PARTS:
         raise UserError(f"--part {part} is not a part of the model{nearest(part, PARTS)}")
     if not text.strip():
@@ -43,11 +50,15 @@ def look(
     check_length(text, "the text", LONGEST_TURN)
     _check_out(out)
     answers = as_writer(open_run(run, device, settings))
-    if isinstance(answers, Captions):
-        if part not in (None, "cross"):
-            raise UserError(f"--part {part} is of texts; of an image what words looked at is drawn. Leave it out.")
-        yield from _drawn(answers.heat(text), out)
+    refuse_image(answers, run, text)
+    if (drawn := _of_image(answers, text, part, question)) is not None:
+        yield from _drawn(drawn, out)
         return
+    if question is not None:
+        raise UserError(
+            f"one text is drawn at a time, and {question!r} is a second; --word WORD looks at a word in several: see "
+            "'regard lens --help'."
+        )
     if isinstance(answers, Documents) and family_of(answers.model).has("nested_documents"):
         if part is not None:
             raise UserError(f"--part {part} is for models that write; this one reads, and all of its attention is drawn.")
@@ -71,6 +82,27 @@ def look(
         yield f"drawn: {out}"
     else:
         yield from _drawn(alignment, out)
+
+
+def _of_image(answers: Predictor, text: str, part: str | None, question: str | None) -> result.LensResult | None:
+    """Return where a model attended in an image: as it answered, wrote, classified or drew; None of a model of texts."""
+    if isinstance(answers, AnswersImages):
+        image, _, behind_tab = text.partition("\t")
+        _must_be_cross(part, "what was attended to")
+        return answers.answer_heat(image.strip(), question or behind_tab.strip())
+    if question is None and isinstance(answers, ReadsImages):
+        if part is not None:
+            raise UserError(f"--part {part} is of texts; an image is read by one stack. Leave it out.")
+        return whole_view(subject_of(answers, text))
+    if question is None and isinstance(answers, Captions):
+        _must_be_cross(part, "what words looked at")
+        return answers.heat(text)
+    return None
+
+
+def _must_be_cross(part: str | None, what: str) -> None:
+    if part not in (None, "cross"):
+        raise UserError(f"--part {part} is of texts; of an image {what} is drawn. Leave it out.")
 
 
 def _document(document: Document, out: Path | None) -> Iterator[str]:

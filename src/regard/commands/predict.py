@@ -11,6 +11,7 @@ from pathlib import Path
 from regard.core.atomic import partial_file
 from regard.core.errors import UserError
 from regard.core.terminal import Emit
+from regard.runs.protocols import Draws, Forecasting
 from regard.tasks.notices import LONGEST, check_length, report_unknown_words
 from regard.tasks.registry import open_run
 
@@ -39,10 +40,17 @@ def predict(
             from regard.commands.predict_table import is_table, predict_table  # readers of all tables, which a text does not need
 
             table = input if is_table(input) else None
+        answers, number = open_run(run, device, settings, weights), 0
+        if isinstance(answers, Draws):
+            named = _sources(texts, input, opened) if texts or input is not None else []
+            answers.draw_to([text for some in named for text in some], output, as_json, emit)
+            return
+        if isinstance(answers, Forecasting):
+            answers.forecast_to([*(texts or ()), *([str(input)] if input is not None else [])], output, as_json, emit)
+            return
         sources = _sources(texts, input, opened) if table is None else []
         if output is not None:
             emit = opened.enter_context(partial_file(output, "--output")).write
-        answers, number = open_run(run, device, settings, weights), 0
         opened.enter_context(report_unknown_words(answers))
         if table is not None:
             predict_table(table, output, answers, as_json, emit)

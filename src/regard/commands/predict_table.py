@@ -59,6 +59,15 @@ class Tabular(Protocol):
 
 
 @runtime_checkable
+class OfTable(Tabular, Protocol):
+    """A model that answers rows of paths, which begin where the table is."""
+
+    def of_table(self, path: Path) -> Tabular:
+        """Return the same model for this table."""
+        ...
+
+
+@runtime_checkable
 class OfWords(Protocol):
     """A model that says something of every word."""
 
@@ -84,6 +93,8 @@ def predict_table(path: Path, output: Path | None, answers: Predictor, as_json: 
     if not isinstance(answers, Tabular) or _suffix(path) in OTHERS:
         _predict_lines(path, answers, as_json, emit)
         return
+    if isinstance(answers, OfTable):
+        answers = answers.of_table(path)
     kind = _suffix(output) if output is not None and _suffix(output) in (*TABLES, *JSON_LINES) else _suffix(path)
     names, lines = _read(path, answers)
     writer = _Writer(".jsonl" if as_json else kind, answers.tells, emit)

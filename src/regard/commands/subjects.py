@@ -59,6 +59,12 @@ def subject_of(predictor: Predictor, text: str, target: str | None = None, hypot
     inspectable = capability(predictor, Inspectable, "attention that lens can show", "give a model that reads or writes text")
     if not family_of(predictor.model).has("attention"):
         raise UserError("an ELMo has no attention to look into; see what it makes of a word with --word WORD instead of --show.")
+    body = getattr(predictor.model, "body", predictor.model)
+    if latents := getattr(getattr(body, "config", None), "latents", 0):
+        raise UserError(
+            f"tokens of this model attend to each other by way of {latents} latents only, and this view draws attention from "
+            "token to token; a probe in Python records all of it (docs/guides/perceiver.md)."
+        )
     return inspectable.subject(text, target, hypothesis)
 
 
@@ -109,6 +115,8 @@ def fresh_model(model: Any, seed: int = 0) -> nn.Module:
     family = family_of(model)
     if hasattr(model, "body") and hasattr(model, "classes"):
         return classifier(model.body.config, len(model.body.embed.tokens.weight), len(model.classes.project.weight), seed)
+    if family.has("image_classification") and hasattr(model, "classes"):
+        return family.build(model.config, Sizes(vocabulary=0, heads=Heads(classes=len(model.classes.project.weight))), seed)
     if family.has("seq2seq"):
         words = Sizes(vocabulary=len(model.source.tokens.weight), target_vocabulary=len(model.target.tokens.weight))
         return family.build(model.config, words, seed)

@@ -51,6 +51,11 @@ def train_run(recipe: Recipe, folder: Path, device: torch.device, say: Say) -> O
 def prepare_run(recipe: Recipe, folder: Path, device: torch.device, say: Say, world: World = SINGLE_PROCESS) -> Prepared:
     """All that can be refused is refused here, before anything is written."""
     recipe = with_begun_settings(recipe, folder)
+    if world.size > 1 and getattr(recipe.model, "memory", 0) > 0:
+        raise UserError(
+            f"model.memory={recipe.model.memory} is carried from batch to batch by one process, and here are {world.size}; start "
+            "one, or set model.memory=0."
+        )
     with world.fail_together():
         if world.is_main:
             check_folder(recipe, folder)

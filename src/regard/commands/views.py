@@ -10,6 +10,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from regard.commands.image_views import (
+    attribution_view,
+    class_view,
+    latents_view,
+    only_image,
+    patch_view,
+    refuse_image,
+    relevance_view,
+    roles_view,
+    rollout_view,
+)
 from regard.commands.subjects import fresh, recipe_with_data, repeated, subject_of, subjects, trees
 from regard.core.atomic import check_place
 from regard.core.errors import UserError, nearest
@@ -21,6 +32,7 @@ from regard.lens.analyses.bias import biases_of
 from regard.lens.analyses.deletion import deletion
 from regard.lens.analyses.gradients import gradient_times_input, integrated_gradients
 from regard.lens.analyses.head_statistics import head_statistics
+from regard.lens.analyses.image_heads import ImageRoles
 from regard.lens.analyses.importance import importance
 from regard.lens.analyses.logit_lens import logit_lens
 from regard.lens.analyses.positions import positions_of
@@ -51,6 +63,7 @@ class ViewRequest:
     data: Path | None = None
     layer: int | None = None
     head: int | None = None
+    patch: str | None = None  # of an image: row and column, from 1
     part: str | None = None  # cross, decoder or encoder
     words: bool = False  # pieces of a word are taken together
     values: bool = False  # weights times the length of what they bring
@@ -59,6 +72,9 @@ class ViewRequest:
     def subject(self, answers: Predictor) -> Subject:
         assert self.text is not None
         return subject_of(answers, self.text, self.target, self.hypothesis)
+
+
+MISSING = {"text": "a text to look into", "patch": "--patch ROW,COLUMN"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +90,7 @@ class LensView:
         """Refuse a request with missing or superfluous options, before a model is loaded."""
         for need in self.needs:
             if getattr(asked, need) in (None, False):
-                missing = "a text to look into" if need == "text" else f"--{need} {need.upper()}"
+                missing = MISSING.get(need, f"--{need} {need.upper()}")
                 raise UserError(f"--show {name} needs {missing}: {self.help}.")
         for field in fields(asked):
             given = getattr(asked, field.name)
@@ -107,6 +123,7 @@ def computed(name: str, asked: ViewRequest, predictor: Predictor | None = None) 
         raise UserError("the text is empty; give a sentence to look into.")
     check_length(asked.text or "", "the text", LONGEST_TURN)
     answers = as_writer(predictor or open_run(asked.run, asked.device, asked.settings))
+    refuse_image(answers, asked.run, asked.text or "")
     with report_unknown_words(answers):
         found = SHOWS[name].compute(answers, asked)
     if asked.text is not None and (whole := text_notice(answers, asked.text)):
@@ -132,10 +149,12 @@ def weights(answers: Predictor, asked: ViewRequest) -> AttentionWeights:
     return attention_weights(asked.subject(answers), choice)
 
 
-def roles(answers: Predictor, asked: ViewRequest) -> Roles:
-    """Return the roles of heads on a text, a treebank, or both, beside the same model with random weights."""
+def roles(answers: Predictor, asked: ViewRequest) -> Roles | ImageRoles:
+    """Return the roles of heads on a text, a treebank, or both, or on an image, beside the same model with random weights."""
     if asked.text is None and asked.data is None:
         raise UserError("--show roles needs a text, or --data FILE.conllu with sentences and their trees.")
+    if asked.text is not None and asked.data is None and only_image(read := asked.subject(answers)):
+        return roles_view(read, lambda: subject_of(fresh(answers), asked.text or ""))
     sentences = [] if asked.data is None else read_conllu(asked.data, SENTENCES)
     other = fresh(answers)
     subjects, theirs = list[Subject](), list[Subject]()
@@ -179,6 +198,21 @@ def _of_text(help: str, analyse: Callable[[Subject], LensResult]) -> LensView:
     return LensView(help=help, compute=lambda answers, asked: analyse(asked.subject(answers)))
 
 
+def _of_image(help: str, view: Callable[[Subject, ViewRequest], LensResult], *takes: str, needs: str = "") -> LensView:
+    """Return a view of an image alone; what it does not show of a text is said by its analysis."""
+    asks = ("text", needs) if needs else ("text",)
+    return LensView(help=help, compute=lambda answers, asked: view(asked.subject(answers), asked), needs=asks, takes=takes)
+
+
+def _rollout(answers: Predictor, asked: ViewRequest) -> LensResult:
+    subject = asked.subject(answers)
+    if only_image(subject):
+        return rollout_view(subject, asked)
+    if asked.patch is not None:
+        raise UserError(f"--patch {asked.patch} is of an image, and this model reads text; leave it out.")
+    return rollout(subject)
+
+
 MANY = ("text", "data", "target", "hypothesis")
 SHOWS: dict[str, LensView] = {
     # attention as it is
@@ -189,11 +223,16 @@ SHOWS: dict[str, LensView] = {
         takes=("target", "hypothesis", "part", "layer", "head", "words", "values", "specials"),
     ),
     "roles": LensView(
-        help="what each head is for, beside random weights; with --data FILE.conllu also which grammar it knows",
+        help="what each head is for, in a text or an image, beside random weights; with --data FILE.conllu also its grammar",
         compute=roles,
         needs=(),
         takes=("text", "target", "hypothesis", "data"),
     ),
+    # of models that read an image
+    "patch": _of_image("what a patch of an image attends to, by layer or by head", patch_view, "layer", "head", needs="patch"),
+    "class": _of_image("what the class token of an image attends to, by layer or by head", class_view, "layer", "head"),
+    "relevance": _of_image("what speaks for a class, patch by patch: weights times their gradients", relevance_view, "target"),
+    "latents": _of_image("which pixels a Perceiver's latents attend to", latents_view, "layer", "head"),
     # changes of the model or its input, to find what matters
     "ablation": _of_text("what is lost when each head alone is switched off", ablation),
     "importance": LensView(
@@ -202,10 +241,20 @@ SHOWS: dict[str, LensView] = {
         needs=(),
         takes=MANY,
     ),
-    "rollout": _of_text("the share of each word in each place after all layers", rollout),
+    "rollout": LensView(
+        help="the share of each word, or patch of an image, in each place after all layers",
+        compute=_rollout,
+        takes=("target", "hypothesis", "patch"),
+    ),
     "flow": _of_text("the most that can flow from each word to each place through all layers", flow),
-    "gradients": _of_text("what each word adds to each prediction, by gradient times input", gradient_times_input),
-    "integrated": _of_text("what each word adds to each prediction, by integrated gradients", integrated_gradients),
+    "gradients": _of_text(
+        "what each word or patch adds to each prediction, by gradient times input",
+        lambda subject: attribution_view(subject, gradient_times_input),
+    ),
+    "integrated": _of_text(
+        "what each word or patch adds to each prediction, by integrated gradients",
+        lambda subject: attribution_view(subject, integrated_gradients),
+    ),
     "logits": _of_text("what the model would say if it stopped at each layer", logit_lens),
     "deletion": LensView(
         help="which explanation predicts the model when words are taken away; of a text, of --data FILE, or of the test set",
