@@ -29,7 +29,6 @@ from regard.model.embedding import Embed
 from regard.model.mixers.convolution import Convolution
 from regard.model.position.base import Placement
 from regard.model.probe import Seen, attentions, probe
-from regard.model.vision import ImageEncoder
 from regard.studio.passes import ModelPass, shape
 
 
@@ -170,9 +169,9 @@ def sources(traced: Traced) -> dict[str, Any]:
 def _vector_of(traced: Traced, side: str) -> dict[str, Any]:
     """The token's embedding and its position's vector; a cell of an image has none, but what its pixels were made to."""
     subject, place = traced.model_pass.subject, traced.place
-    stack = "encoder" if side == "key" and place.name.endswith(".cross") else place.name.partition(".")[0]
+    stack = subject.between(place.name)[side == "key"]
     tokens, row = subject.sides[stack], place.query if side == "query" else place.key
-    if stack == "encoder" and isinstance(getattr(subject.model, "encoder", None), ImageEncoder):
+    if subject.image is not None and (stack == subject.image.stack or subject.outputs is None):
         return {"id": None, "stack": stack, "embedding": None, "position": None}
     embed, path = _embed(subject.model, stack)
     word = embed.tokens.weight[tokens.ids[row]].float() * embed.scale

@@ -12,14 +12,14 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from regard.core.errors import UserError
-from regard.data.sources.captions import Captioned, CaptionedImages
 from regard.data.sources.images import decode_image, square
 
 LARGEST = 16 << 20  # bytes of a file
@@ -36,26 +36,35 @@ class Picture(NamedTuple):
     shown_YXC: np.ndarray
 
 
+class Shelf(NamedTuple):
+    """Images of a run, as it reads them."""
+
+    images_NYXC: np.ndarray
+    names: Sequence[str]
+    labels: Sequence[str]  # what is said of each: a caption, a class
+    opened: Callable[[int], Image.Image]  # an image, by its number, in its own size
+
+
 @dataclass(eq=False)
 class Gallery:
-    """Images of a run and uploads. `listed` reads the run's images at the first request; `opened` reads one in full size."""
+    """Images of a run and uploads. `read` makes of an image what the model reads; the run's own are read at the first request."""
 
-    side: int  # pixels that the model reads
-    listed: Callable[[], CaptionedImages]
-    opened: Callable[[Captioned], Image.Image]
+    read: Callable[[Image.Image], np.ndarray]
+    listed: Callable[[], Shelf]
+    kind: Literal["captions", "classes", "pixels", "questions"] = "captions"  # what is said of an image
     _handed: OrderedDict[str, Picture] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
-    @property
-    def examples(self) -> Sequence[Captioned]:
-        return self.listed().examples
+    @cached_property
+    def shelf(self) -> Shelf:
+        return self.listed()
 
     def thumbnails(self, first: int, count: int) -> np.ndarray:
         """images_NYXC of as many as there are, small."""
-        images_NYXC = self.listed().images_NYXC[first : first + count]
+        images_NYXC = self.shelf.images_NYXC[first : first + count]
         if not len(images_NYXC):
-            raise UserError(f"there is no image {first}; there are {len(self.examples)}, numbered from 0.")
-        return np.stack([square(Image.fromarray(image_YXC), THUMB) for image_YXC in images_NYXC])
+            raise UserError(f"there is no image {first}; there are {len(self.shelf.names)}, numbered from 0.")
+        return np.stack([square(as_image(image_YXC), THUMB) for image_YXC in images_NYXC])
 
     def picture(self, name: str) -> Picture:
         with self._lock:
@@ -66,11 +75,11 @@ class Gallery:
             raise UserError("this image is no longer kept here; choose its file again, or one of the run's images.")
         if (place := self.place(name)) is None:
             raise UserError(f"{name[:80]!r} is none of this run's images; choose one of them, or hand in a file.")
-        return _picture(name, self.opened(self.examples[place]), self.side)
+        return self._picture(name, self.shelf.opened(place))
 
     def place(self, name: str) -> int | None:
         """Its number among the run's."""
-        return next((n for n, example in enumerate(self.examples) if example.name == name), None)
+        return next((n for n, own in enumerate(self.shelf.names) if own == name), None)
 
     def label(self, name: str) -> str | None:
         with self._lock:
@@ -78,8 +87,15 @@ class Gallery:
 
     def take(self, content: bytes, label: str) -> str:
         """The name by which it can be asked for: the same file has the same."""
+        return self._keep(content, self._picture(label, decode_image(content, label, PIXELS)))
+
+    def keep(self, image_YXC: np.ndarray, label: str) -> str:
+        """Keep an image that a model drew, as it drew it, like one that was handed in; return its name."""
+        read_YXC = np.ascontiguousarray(image_YXC)
+        return self._keep(read_YXC.tobytes(), Picture(label, read_YXC, np.array(as_image(read_YXC))))
+
+    def _keep(self, content: bytes, made: Picture) -> str:
         name = f"{HANDED}{hashlib.sha256(content).hexdigest()[:20]}"
-        made = _picture(label, decode_image(content, label, PIXELS), self.side)
         with self._lock:
             self._handed[name] = made
             self._handed.move_to_end(name)
@@ -87,8 +103,12 @@ class Gallery:
                 self._handed.popitem(last=False)
         return name
 
+    def _picture(self, label: str, image: Image.Image) -> Picture:
+        read_YXC, shown = self.read(image), image.convert("RGB")
+        shown.thumbnail((SHOWN, SHOWN))
+        return Picture(label, read_YXC, np.array(shown))
 
-def _picture(label: str, image: Image.Image, side: int) -> Picture:
-    read_YXC = square(image, side)
-    image.thumbnail((SHOWN, SHOWN))
-    return Picture(label, read_YXC, np.array(image))
+
+def as_image(image_YXC: np.ndarray) -> Image.Image:
+    """Return an image of red, green and blue, whatever colours a model reads."""
+    return Image.fromarray(np.broadcast_to(image_YXC, (*image_YXC.shape[:2], 3)).copy())

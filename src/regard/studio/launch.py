@@ -8,6 +8,7 @@ import socket
 import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Timer
 
@@ -17,7 +18,9 @@ from regard.core.errors import UserError
 from regard.core.files import read_bounded
 from regard.model.layers import pack
 from regard.runs.folder import Run, Say, choose_device
+from regard.runs.protocols import AnswersImages, Draws, ReadsImages
 from regard.runs.recipe import HUB
+from regard.studio.image_session import ClassifierSession, DrawingSession, QuestionSession, images_of, questions_of
 from regard.studio.run_session import ImageSession, RunSession, WordSession
 from regard.studio.session import Session
 from regard.tasks.captioning.predict import CaptionGenerator
@@ -63,6 +66,13 @@ class RunFolderHandle:
         if isinstance(answers, CaptionGenerator):
             assert self.folder is not None
             return ImageSession(answers, Run.open(self.folder).recipe, task, weights)
+        if isinstance(answers, ReadsImages):
+            recipe = None if self.folder is None else Run.open(self.folder).recipe
+            kind = DrawingSession if isinstance(answers, Draws) else ClassifierSession
+            return kind(answers, partial(images_of, answers, recipe), task, weights)
+        if isinstance(answers, AnswersImages):
+            assert self.folder is not None
+            return QuestionSession(answers, *questions_of(Run.open(self.folder).recipe), task, weights)
         if isinstance(answers, WordVectorModel):
             return WordSession(answers, task, weights)
         return RunSession(self.name, answers, task, weights)

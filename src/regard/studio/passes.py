@@ -29,7 +29,8 @@ from torch import Tensor, nn
 from regard.core.errors import UserError
 from regard.core.packing import IGNORED
 from regard.lens.analyses.head_statistics import MEASURES, head_statistics
-from regard.lens.subject import Subject, TokenRow
+from regard.lens.analyses.image_attention import pooler, readings
+from regard.lens.subject import ImageTokens, Subject, TokenRow
 from regard.model.probe import Probe, Seen, attentions, kv_heads, probe
 from regard.studio.session import LONGEST, Session
 
@@ -113,6 +114,8 @@ class ModelPass:
             "attentions": [
                 {"name": n, "heads": h, "kv_heads": shared[n], "queries": q, "keys": k} for n, (h, q, k) in shapes.items()
             ],
+            "image": None if self.subject.image is None else self._patches(self.subject.image),
+            "apart": self.subject.apart,
             "why": self.why,
             "nested": self.subject.nested,
             "steps": self.steps,
@@ -120,6 +123,14 @@ class ModelPass:
             "faith": {**asdict(self.faith), "holds": self.faith.holds},
             "seconds": self.seconds,
         }
+
+    def _patches(self, image: ImageTokens) -> dict[str, Any]:
+        """Return which tokens are patches, and the attentions among all of them."""
+        names = [name for name in self.seen if name.endswith(".self") and self.subject.between(name) == (image.stack,) * 2]
+        pixels = {"patch": image.patch, "size": image.image_YXC.shape[:2], "tokens": image.tokens, "ahead": image.ahead}
+        place = {"rows": image.rows, "columns": image.columns, "first": image.first, "stack": image.stack}
+        reads = {"pooled": pooler(self.subject, self.seen), "latents": bool(readings(self.subject, self.seen))}
+        return {**place, **pixels, **reads, "attentions": names}
 
 
 def token_row_dict(side: TokenRow) -> dict[str, Any]:

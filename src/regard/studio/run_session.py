@@ -10,17 +10,20 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from regard.commands.image_views import reads_images
 from regard.commands.subjects import subject_of
 from regard.commands.views import ViewRequest, roles
 from regard.commands.word_uses import find_uses, uses_in
 from regard.core.errors import UserError
-from regard.data.sources.captions import CaptionedImages, open_captioned
+from regard.data.sources.captions import open_captioned
+from regard.data.sources.images import square
 from regard.data.sources.senses import typed_sentences
 from regard.decode.beam_trace import SearchTree
 from regard.families import family_of
 from regard.lens.analyses.document import Document
 from regard.lens.analyses.roles import Roles
 from regard.lens.analyses.word_senses import WordUses
+from regard.lens.image_subject import cell_row
 from regard.lens.subject import Subject
 from regard.model.embedding import Embed
 from regard.model.probe import probe
@@ -28,7 +31,7 @@ from regard.runs.folder import Run
 from regard.runs.protocols import Converses, Documents, Embeds, Fills, Inspectable, Predictor, Streams, Traceable
 from regard.runs.recipe import Recipe
 from regard.runs.task import TASKS
-from regard.studio.gallery import Gallery
+from regard.studio.gallery import Gallery, Shelf
 from regard.studio.session import LONGEST, Session, last_weights
 from regard.studio.vocabulary import Vocabulary
 from regard.tasks.captioning.predict import CaptionGenerator, longest
@@ -36,7 +39,7 @@ from regard.tasks.captioning.prepare import read_listed
 from regard.tasks.feature_encoder import Body, open_body
 from regard.tasks.notices import must_read_pieces
 from regard.tasks.registry import is_public
-from regard.tasks.translation.inspect import cells, must_be_pieces, of_image, trace_reading
+from regard.tasks.translation.inspect import must_be_pieces, of_image, trace_reading
 from regard.tasks.word_vectors.predict import WordVectorModel
 from regard.text.specials import SOS
 from regard.text.tokenizer import TYPED, Tokenizer
@@ -47,6 +50,10 @@ SHORT = 16  # tokens of a language model's answer
 RETRIEVES = (
     "this model finds replies by vectors of whole texts, and studio draws what single words look at; give a bot that writes, or "
     "see the neighbours of its words in Words."
+)
+NO_SCREEN = (
+    "studio shows models that classify images, draw them, describe them or answer questions about them; for this one use "
+    "'regard predict'."
 )
 ONE_EACH = "these are word vectors, one for each word whatever stands around it: nothing is read and nothing attends; see Words."
 
@@ -88,12 +95,16 @@ class RunSession(Session):
             raise UserError("an ELMo reads by two LSTMs and attends to nothing; Words shows what it makes of words in context.")
         if isinstance(self.answers, Converses):
             raise UserError(RETRIEVES)
+        if reads_images(self.model):
+            raise UserError(NO_SCREEN)
         self._must_fit(text)
         return subject_of(self.answers, text, target)
 
     def answer(self, text: str) -> str:
         """Return what `regard predict` prints; a language model's answer is cut to a line, a vector to its size."""
         answers = self.answers
+        if reads_images(self.model):  # it would open what it takes for the name of a file, and a request may name any
+            raise UserError(NO_SCREEN)
         if isinstance(answers, Embeds) and not isinstance(answers, Converses):
             return f"a vector of {answers.model.config.width} numbers"
         if isinstance(answers, Fills) and not TYPED.search(text):
@@ -192,16 +203,17 @@ class ImageSession(Session):
 
     @property
     def example(self) -> str:
-        return self.gallery.examples[0].name
+        return self.gallery.shelf.names[0]
 
     @cached_property
     def gallery(self) -> Gallery:
-        return Gallery(self.writer.model.config.image_size, lambda: self._listed, open_captioned)
+        return Gallery(lambda image: square(image, self.writer.model.config.image_size), self._listed)
 
-    @cached_property
-    def _listed(self) -> CaptionedImages:
+    def _listed(self) -> Shelf:
         """The images of the test set, or of the validation set if there is none."""
-        return read_listed(self.recipe)
+        found = read_listed(self.recipe)
+        names, labels = [one.name for one in found.examples], [one.captions[0] for one in found.examples]
+        return Shelf(found.images_NYXC, names, labels, lambda n: open_captioned(found.examples[n]))
 
     def subject(self, text: str, target: str | None) -> Subject:
         return of_image(self.writer, self.gallery.picture(text).read_YXC, text, target)
@@ -224,7 +236,9 @@ class ImageSession(Session):
             raise UserError("that is more than a caption may have; give fewer tokens.")
         with probe(self.model) as seen:
             self.model(self._image(text), torch.tensor([[SOS, *before]], device=self.writer.device))
-        return cells(self.writer.model.config.side).tokens, last_weights(seen, [n for n in seen if n.endswith(".cross")])
+        return cell_row(*(self.writer.model.config.side,) * 2).tokens, last_weights(
+            seen, [n for n in seen if n.endswith(".cross")]
+        )
 
     @property
     def target_tokenizer(self) -> Tokenizer:

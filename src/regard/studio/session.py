@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, Protocol
 
+import numpy as np
 from torch import nn
 
 from regard.core.errors import UserError, nearest
 from regard.decode.beam_trace import SearchTree
 from regard.lens.analyses.document import Document
+from regard.lens.analyses.image_heads import ImageRoles
+from regard.lens.analyses.image_heat import Heat
 from regard.lens.analyses.roles import Roles
 from regard.lens.analyses.word_senses import WordUses
 from regard.lens.subject import Subject
@@ -81,6 +84,28 @@ class Session(Protocol):
 
     def roles(self, text: str, target: str | None) -> Roles:
         raise UserError("roles are of heads that read text, and this model has none; choose another measure.")
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """What images can be drawn of; none of a model that draws any image, or none."""
+        return ()
+
+    @property
+    def questions(self) -> Sequence[str]:
+        """Questions about images that can be asked to begin with."""
+        return ()
+
+    def heat(self, image: str, question: str) -> tuple[Heat, Sequence[tuple[str, float]]]:
+        """Return where a model attended in an image as it answered a question, and the likeliest answers."""
+        raise UserError("this model answers no questions about images; give one that does, such as that of vqa-scenes.")
+
+    def draw(self, text: str, image: str, number: int, seen: Callable[[np.ndarray, int], None]) -> str:
+        """Draw an image, showing it as it grows; return the name by which it is kept."""
+        raise UserError("this model draws no images; give a run that does, such as one of regard train pixels.")
+
+    def image_roles(self, text: str, subject: Subject, seen: Probe) -> ImageRoles:
+        """Return how far and in which direction heads look, on the image of a pass."""
+        raise UserError("distances and directions are of heads among the patches of an image; this model has none.")
 
     def vocabulary(self) -> Vocabulary:
         """Return the vocabulary with its static vectors."""

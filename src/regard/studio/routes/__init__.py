@@ -139,6 +139,14 @@ class Align(Question):
     tokens: Annotated[list[Count], Field(min_length=1, max_length=512)]
 
 
+class Asked(Question):
+    """A question about an image."""
+
+    run: Name
+    image: Name
+    question: Annotated[str, Field(min_length=1, max_length=2_000)]
+
+
 class Uses(Question):
     run: Name
     word: Annotated[str, Field(min_length=1, max_length=200)]

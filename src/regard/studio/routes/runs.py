@@ -15,13 +15,14 @@ from regard.model.probe import attentions
 from regard.runs.task import TASKS
 from regard.studio.gallery import LARGEST, Gallery
 from regard.studio.passes import PassRequest, run_pass
-from regard.studio.routes import Analogy, Count, Json, Name, PassQuestion, Questions, Step, Studio, Uses
+from regard.studio.routes import Analogy, Json, Name, PassQuestion, Questions, Step, Studio, Uses
+from regard.studio.session import Session
 from regard.training.checkpoint import finite_number
 from regard.training.logging import read_metrics
 
 Version = Annotated[str, Query(max_length=64)]
-Some = Annotated[int, Query(ge=1, le=96)]
 POINTS = 800  # of a curve
+QUESTIONS = 60  # that can be chosen from
 NAMED = 3  # of what is left out
 Curve = list[tuple[int, float]]
 router = Questions()
@@ -45,9 +46,18 @@ def card(studio: Studio, run: Name, step: Annotated[Step, Query()] = None) -> di
         "scored_on": TASKS[session.task].scored_on if session.task in TASKS else None,
         "facts": dict(session.facts),
         "example": session.example,
-        "images": None if session.gallery is None else {"largest": LARGEST},
+        "images": None if session.gallery is None else _images(session, session.gallery),
         "attentions": heads,
         "steps": list(studio.runs.opening(run).steps),
+    }
+
+
+def _images(session: Session, gallery: Gallery) -> dict[str, Any]:
+    return {
+        "largest": LARGEST,
+        "kind": gallery.kind,
+        "classes": list(session.classes),
+        "questions": list(session.questions)[:QUESTIONS],
     }
 
 
@@ -101,42 +111,6 @@ def curves_of(path: Path) -> dict[str, Any]:
 def _thinned(points: Curve) -> Curve:
     every = -(-len(points) // POINTS)
     return points[:: max(1, every)] + (points[-1:] if (len(points) - 1) % max(1, every) else [])
-
-
-# --- images -----------------------------------------------------------------------------------------------------------------
-
-
-@router.ask("/api/images", "reads")
-def images(studio: Studio, run: Name, first: Count = 0, count: Some = 24, around: Name | None = None) -> dict[str, Any]:
-    """Return `count` images from the first on, or the page of the list that has the image `around`."""
-    gallery = _gallery(studio, run)
-    place = None if around is None else gallery.place(around)
-    begin = first if place is None else place // count * count
-    some = [{"name": example.name, "caption": example.captions[0]} for example in gallery.examples[begin : begin + count]]
-    return {"images": some, "first": begin, "of": len(gallery.examples), "label": around and gallery.label(around)}
-
-
-@router.ask("/api/image-thumbnails", "reads")
-def thumbnails(studio: Studio, run: Name, first: Count = 0, count: Some = 24) -> np.ndarray:
-    return _gallery(studio, run).thumbnails(first, count)
-
-
-@router.ask("/api/image", "reads")
-def image(studio: Studio, run: Name, name: Name) -> np.ndarray:
-    return _gallery(studio, run).picture(name).shown_YXC
-
-
-@router.post("/api/image")
-async def handed_in(request: Request, run: Name, file: Annotated[str, Query(max_length=400)] = "this file") -> Response:
-    studio, content = request.app.state.studio, await request.body()
-    return Json({"name": await studio.reads.do(lambda: _gallery(studio, run).take(content, file or "this file"))})
-
-
-def _gallery(studio: Studio, run: str) -> Gallery:
-    found = studio.runs.session(run).gallery
-    if found is None:
-        raise UserError(f"{run} reads text, not images; give it a text.")
-    return found
 
 
 # --- words ------------------------------------------------------------------------------------------------------------------

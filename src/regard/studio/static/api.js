@@ -14,7 +14,8 @@ async function answer(path, given, sent) {
   let response;
   try {
     response = await fetch(`/api/${path}${query.size ? `?${query}` : ""}`, sent);
-  } catch {
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
     throw new Refused(0, "The server does not answer; is 'regard studio' still running in its terminal?");
   }
   if (response.headers.has("x-cannot")) throw new Refused(400, (await response.json()).cannot);
@@ -33,6 +34,16 @@ export const ask = async (path, given, body) => (await answer(path, given, asJso
 
 /** A file as it is. */
 export const hand = async (path, given, file) => (await answer(path, given, { method: "POST", body: file, headers: { "content-type": "application/octet-stream" } })).json();
+
+/** An answer that comes in parts, as they arrive. @returns {Promise<{side: number, chunks: AsyncIterable<Uint8Array>}>} */
+export async function frames(path, given, signal) {
+  const response = await answer(path, given, { signal });
+  const reader = response.body.getReader();
+  const chunks = (async function* () {
+    for (let part = await reader.read(); !part.done; part = await reader.read()) yield part.value;
+  })();
+  return { side: Number(response.headers.get("x-side")), chunks };
+}
 
 const TYPES = { float32: Float32Array, uint8: Uint8Array };
 
@@ -66,6 +77,7 @@ export class ModelPass {
 
   /** Queries and keys, as tokens. @returns {[Side, Side]} */
   around(name) {
+    if (this.data.apart?.[name]) return this.data.apart[name].map((side) => this.data.sides[side]);
     const stack = name === "cross" ? "decoder" : name.split(".")[0];
     return [this.data.sides[stack], this.data.sides[name.endsWith("cross") ? "encoder" : stack]];
   }

@@ -7,7 +7,8 @@ import { number, set, state } from "./state.js";
 
 const SHOWN = 24;
 
-export const show = (name) => set({ text: name, target: null, q: null, k: null, force: null, node: null, first: null }, { step: true });
+/** Another image; of a model that is asked about images, the question stays. */
+export const show = (name, target = null) => set({ text: name, target, q: null, k: null, force: null, node: null, first: null, label: null }, { step: true });
 
 export function gallery(drops) {
   const shelf = h("div", { class: "shelf", role: "listbox", "aria-label": "Images of the run" });
@@ -20,12 +21,13 @@ export function gallery(drops) {
   const node = h("section", { class: "card gallery" }, h("div", { class: "strip" }, h("h2", { text: "Images" }), info, ...pages), shelf, h("div", { class: "strip" }, choose, h("span", { class: "muted", text: "or drop one anywhere here" }), file), refused);
   let now = { first: 0, of: 0, images: [], label: null }, card = null;
 
+  const turnTo = (name) => show(name, card.images.kind === "questions" ? state().target : null);
   async function take(given) {
     if (!given) return;
     refused.textContent = "";
     try {
       if (given.size > card.images.largest) throw new Error(`${given.name} has ${given.size.toLocaleString("en")} bytes, and ${card.images.largest.toLocaleString("en")} are taken at most; give it smaller.`);
-      show((await hand("image", { run: card.name, file: given.name.slice(0, 400) }, given)).name);
+      turnTo((await hand("image", { run: card.name, file: given.name.slice(0, 400) }, given)).name);
     } catch (error) {
       refused.textContent = error.message;
       say(error.message);
@@ -57,19 +59,21 @@ export function gallery(drops) {
   }
   function thumb(one, { shape: [, tall, wide], data }, n) {
     const canvas = pixels(h("canvas", { "aria-hidden": "true" }), { shape: [tall, wide], data }, n * tall * wide * 3);
-    return h("button", { type: "button", role: "option", "aria-selected": String(one.name === state().text), "aria-label": `${one.name}: ${one.caption}`, title: `${one.name}\n${one.caption}`, onclick: () => show(one.name) }, canvas);
+    return h("button", { type: "button", role: "option", "aria-selected": String(one.name === state().text), "aria-label": `${one.name}: ${one.caption}`, title: `${one.name}\n${one.caption}`, onclick: () => turnTo(one.name) }, canvas);
   }
   async function move(by) {
     const here = now.images.findIndex((one) => one.name === state().text);
     const next = here < 0 ? now.first : now.first + here + by;
     if (!card || next < 0 || next >= now.of) return;
     const { images } = await ask("images", { run: card.name, first: next, count: 1 });
-    if (images.length) show(images[0].name);
+    if (images.length) turnTo(images[0].name);
   }
   return {
     node,
     update,
     label: () => now.label,
+    /** What the run's data say of the chosen image; null of a file. */
+    said: () => now.images.find((one) => one.name === state().text)?.caption ?? null,
     keys: [
       { key: "n", description: "next image", action: () => move(1) },
       { key: "p", description: "image before", action: () => move(-1) },

@@ -34,7 +34,7 @@ function card(run, step) {
 
 /** A screen is another one for images than for text. */
 function mount(info) {
-  const wanted = `${screen().id} ${info.images ? "image" : "text"}`;
+  const wanted = `${screen().id} ${info.images?.kind ?? "text"}`;
   if (mounted === wanted) return;
   view?.close?.();
   mounted = wanted;
@@ -65,7 +65,8 @@ async function update() {
       stands = true;
       if (mine !== latest) return;
     }
-    const pass = screen().free ? null : await runPass(asked(state())).catch((error) => alone(error, info));
+    const alike = info.images?.kind === "questions" && screen().before; // it asks by itself, and there is nothing else to draw
+    const pass = screen().free || alike ? null : await runPass(asked(state())).catch((error) => alone(error, info));
     if (mine !== latest || pass === undefined) return;
     if (pass?.data.why && lacks(screen(), info)) throw new Refused(400, pass.data.why);
     mount(info);

@@ -3,7 +3,7 @@
 import { ablate, called } from "./chosen.js";
 import { colour } from "./colour.js";
 import { fill, h, percent, piece, say } from "./dom.js";
-import { lit, tell, thumbnail } from "./image.js";
+import { lit, square, tell, thumbnail } from "./image.js";
 import { number, set, state } from "./state.js";
 import { shownWeights } from "./weights.js";
 
@@ -48,25 +48,25 @@ export function seenImage(root, { gallery = null, offline = false } = {}) {
     const [image, found] = await Promise.all([pass.numbers("image", { run: pass.asked.run, name: pass.asked.text }), weights(pass)]);
     if (!current()) return;
     const words = found.rows.map((row, number) => ({ text: row.text, p: likely(pass.data.steps, row), rows: row.tokens, special: row.special, number }));
-    now = { pass, shown: found, words, cells: found.columns.length, side: Math.round(Math.sqrt(found.columns.length)) };
+    now = { pass, shown: found, words, cells: found.columns.length, grid: square(Math.round(Math.sqrt(found.columns.length))) };
     const all = ways(pass);
     fill(way, ...all.map((one, n) => h("option", { value: n, text: named(one) })));
     way.value = String(place(all));
     off.textContent = /^\d+$/.test(chosen(pass).head ?? "") ? "Switch this head off and see" : "Switch heads off and see";
     const at = now.words.findIndex((word) => word.rows.includes(number("q", -1)));
     fill(line, ...now.words.map((word, n) => button(word, n === at)));
-    fill(sheet, ...now.words.map((word, n) => h("button", { type: "button", "aria-pressed": String(n === at), onclick: () => set({ q: n === at ? null : word.rows[0] }), onmouseenter: () => show(n), onmouseleave: () => show(at) }, thumbnail(image, mapOf(word), now.side), h("span", { text: piece(word.text) }))));
+    fill(sheet, ...now.words.map((word, n) => h("button", { type: "button", "aria-pressed": String(n === at), onclick: () => set({ q: n === at ? null : word.rows[0] }), onmouseenter: () => show(n), onmouseleave: () => show(at) }, thumbnail(image, mapOf(word), now.grid), h("span", { text: piece(word.text) }))));
     now.image = image;
     show(at);
-    if (at >= 0) say(`${now.words[at].text}, ${percent(now.words[at].p)}; ${tell(mapOf(now.words[at]), now.side)}`);
+    if (at >= 0) say(`${now.words[at].text}, ${percent(now.words[at].p)}; ${tell(mapOf(now.words[at]), now.grid)}`);
   }
 
   /** The image as the word `at` attended to it, or as it is. */
   function show(at) {
     const map = at < 0 ? null : mapOf(now.words[at]);
-    picture.draw(now.image, map, now.side, Math.max(240, Math.min(560, window.innerHeight - 390, node.clientWidth - 40)));
+    picture.draw(now.image, map, now.grid, Math.max(240, Math.min(560, window.innerHeight - 390, node.clientWidth - 40)));
     const label = shelf?.label();
-    under.textContent = map ? `${piece(now.words[at].text)}: ${tell(map, now.side)}; the veil is off at its peak and thickest at 0` : `${label ? `${label}, ` : ""}read as ${now.side} × ${now.side} cells${now.pass.data.averaged ? `, ${now.pass.data.averaged}` : ""}; choose a word to see what it attended to`;
+    under.textContent = map ? `${piece(now.words[at].text)}: ${tell(map, now.grid)}; the veil is off at its peak and thickest at 0` : `${label ? `${label}, ` : ""}read as ${now.grid.rows} × ${now.grid.columns} cells${now.pass.data.averaged ? `, ${now.pass.data.averaged}` : ""}; choose a word to see what it attended to`;
   }
 
   function button(word, on) {
@@ -96,6 +96,6 @@ export function seenImage(root, { gallery = null, offline = false } = {}) {
       ...(now && !offline ? [{ key: ".", description: "through the next head", action: () => turn(1) }, { key: ",", description: "through the head before", action: () => turn(-1) }, { key: "x", description: "switch heads off, and see what changes", action: leave }] : []),
       ...(shelf?.keys ?? []),
     ],
-    data: () => now && { way: named(chosen(now.pass)), side: now.side, words: now.words.map(({ text, p }, n) => ({ text, p, map: Array.from(mapOf(now.words[n])) })) },
+    data: () => now && { way: named(chosen(now.pass)), side: now.grid.rows, words: now.words.map(({ text, p }, n) => ({ text, p, map: Array.from(mapOf(now.words[n])) })) },
   };
 }

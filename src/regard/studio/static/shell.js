@@ -32,8 +32,9 @@ export function bar(runs, handlers) {
   const text = h("textarea", { id: "text", rows: 1, spellcheck: "false", "aria-label": "Text", placeholder: "a text for the model" });
   const target = h("textarea", { id: "target", rows: 1, spellcheck: "false", "aria-label": "Scored on" });
   const reads = h("span", { text: "text" });
+  const scored = h("span", { text: "scored on" });
   const wait = h("span", { class: "wait", "aria-hidden": "true" });
-  run.addEventListener("change", () => set({ run: run.value, text: null, target: null, step: null, at: null, head: null, off: null, q: null, k: null, first: null, force: null, node: null }, { step: true }));
+  run.addEventListener("change", () => set({ run: run.value, text: null, target: null, step: null, at: null, head: null, off: null, q: null, k: null, first: null, force: null, node: null, view: null, cell: null, label: null }, { step: true }));
   typed(text, (value) => set({ text: value, target: null, q: null, k: null, force: null, say: null }));
   typed(target, (value) => set({ target: value, q: null, k: null }));
   const buttons = [["e", "Export", handlers.save], ["t", "Theme", handlers.turn], ["?", "Keys", handlers.help]];
@@ -41,7 +42,7 @@ export function bar(runs, handlers) {
     document.getElementById("bar"),
     run,
     h("label", { class: "field grow" }, reads, text),
-    h("label", { class: "field" }, h("span", { text: "scored on" }), target),
+    h("label", { class: "field" }, scored, target),
     wait,
     ...buttons.map(([key, label, onclick]) => h("button", { type: "button", class: "tool", id: `tool-${label.toLowerCase()}`, title: `${label} (${key})`, onclick }, h("kbd", { text: key }), h("span", { text: label }))),
   );
@@ -53,6 +54,7 @@ export function bar(runs, handlers) {
       }
       if (!card) return;
       reads.textContent = card.images ? "image" : "text";
+      scored.textContent = card.images?.kind === "questions" ? "question" : "scored on";
       target.placeholder = card.scored_on ?? "what the model says";
     },
     busy(yes) {

@@ -29,7 +29,8 @@ from regard.core.packing import IGNORED
 from regard.decode.beam_trace import SearchTree, trace_beam
 from regard.decode.config import BeamSettings, DecodeConfig
 from regard.decode.request import SearchRequest
-from regard.lens.subject import Subject, TokenRow
+from regard.lens.image_subject import cell_row
+from regard.lens.subject import ImageTokens, Subject, TokenRow
 from regard.model.block import Stack
 from regard.model.state.protocol import EncodedInput
 from regard.tasks.generated_text import GeneratedText
@@ -181,13 +182,14 @@ def of_image(writer: CaptionGenerator, image_YXC: np.ndarray, name: str, target:
     return Subject(
         model=model,
         title=f"{name} → {told}",
-        sides={"encoder": cells(model.config.side), "decoder": decoder},
+        sides={"encoder": cell_row(model.config.side, model.config.side), "decoder": decoder},
         forward=lambda copies: model.head(hidden(copies)),
         targets_L=targets_L,
         outputs=outputs,
         choices=lambda i: tokenizer.tokens([i])[0],
         head=words_of(stack, model.head) if isinstance(stack, Stack) else None,
         hidden=hidden,
+        image=ImageTokens(image_YXC, model.config.side, model.config.side),
     )
 
 
@@ -200,13 +202,6 @@ def _laid(
     if not finished and len(outputs) > len(side):
         targets_L[-1] = IGNORED  # it was cut off, and wrote no end
     return decoder[:room], outputs, targets_L
-
-
-def cells(side: int) -> TokenRow:
-    """Row by row, as the model reads them; none is a mark, and each is a word of its own."""
-    count = side * side
-    names = tuple(f"{row + 1},{column + 1}" for row in range(side) for column in range(side))
-    return TokenRow(names, tuple(range(count)), tuple(range(count)), (False,) * count)
 
 
 def trace_translator(translator: Translator, text: str, beam: int, forced: Sequence[int]) -> SearchTree:

@@ -4,11 +4,14 @@ import { ask } from "../api.js";
 import { colour, onColour } from "../colour.js";
 import { fill, h, num, percent, piece, say } from "../dom.js";
 import { gallery } from "../gallery.js";
+import { patches } from "../patches.js";
+import { questions } from "../questions.js";
 import { seenImage } from "../seen.js";
 import { number, set, state } from "../state.js";
 
 export const run = { id: "run", title: "Run", description: "what it says, step by step", mount, before: true };
 
+const VIEWS = { captions: seenImage, questions };
 const SHOWN = 240; // steps drawn; more are counted, not drawn
 const LONG = 512; // tokens from which on an answer is asked for only when somebody wants it
 
@@ -32,9 +35,14 @@ function mount(root) {
   }
 
   async function update({ pass, card }, current) {
+    if (!pass) {
+      below.hidden = badge.hidden = true;
+      return image.update(null, current, card);
+    }
     const { data } = pass;
-    reads.hidden = below.hidden = false;
-    if (card.images) await image.update(pass, current);
+    reads.hidden = false;
+    below.hidden = ["classes", "pixels"].includes(card.images?.kind);
+    if (card.images) await image.update(pass, current, card);
     else if (data.nested) fill(reads, ...shaded(await pass.ask("document")));
     else fill(reads, ...Object.entries(data.sides).map(([stack, side]) => reading(stack, side)));
     if (!current()) return;
@@ -66,7 +74,7 @@ function mount(root) {
   /** The images are there to be chosen from, even where the one that was asked for is not. */
   async function before(card, current) {
     if (!image) {
-      image = seenImage(root, { gallery });
+      image = (VIEWS[card.images.kind] ?? patches)(root, { gallery });
       reads.replaceWith(image.node);
       answer.replaceWith(image.line);
     }
@@ -85,11 +93,11 @@ function mount(root) {
     before,
     keys: () => [
       ...(image?.keys() ?? []),
-      { key: "ArrowRight", shown: "→", description: "next step", action: () => move(1) },
-      { key: "ArrowLeft", shown: "←", description: "step before", action: () => move(-1) },
-      { key: "Enter", description: "what this step looked at", action: () => set({ screen: "head", ...(image ? { k: null } : {}) }, { step: true }) },
+      ...(below.hidden ? [] : [{ key: "ArrowRight", shown: "→", description: "next step", action: () => move(1) },
+      { key: "ArrowLeft", shown: "←", description: "step before", action: () => move(-1) }]),
+      { key: "Enter", description: "what this step looked at", action: () => set({ screen: "head", ...(image?.query?.() ?? (image ? { k: null } : {})) }, { step: true }) },
     ],
-    data: ({ pass }) => (image ? { ...pass.data, seen: image.data() } : pass ? pass.data : { answer: answer.textContent, why: badge.textContent }),
+    data: ({ pass }) => (image ? { ...pass?.data, seen: image.data() } : pass ? pass.data : { answer: answer.textContent, why: badge.textContent }),
   };
 }
 
