@@ -7,6 +7,7 @@ device, tests marked `page` where there is a Chromium.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import shutil
@@ -24,6 +25,10 @@ import torch
 from hypothesis import HealthCheck, register_random, settings
 from hypothesis.internal.conjecture import providers
 
+gc.disable()  # until all tests are imported, none of which is garbage
+# Compiled tests and sources are kept for the next run, also where the environment says otherwise, and by what a test starts.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background; tests send it
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -83,6 +88,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: "forks" not in item.keywords)  # to fork a process that has run thousands of tests takes long
     if FUZZ:
         _try_more_examples(items)
+
+
+def pytest_collection_finish() -> None:
+    """Leave a million imported objects out of every garbage collection to come, and of what forked processes copy."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 def _try_more_examples(items: list[pytest.Item]) -> None:

@@ -45,7 +45,15 @@ CONSTANTS = {"regard.__version__"}  # which `regard/__init__.py` sets before it 
 
 FENCED = ("core", "text", "model", "families/transformer", "families/gpt", "families/bert", "objectives/base")
 FENCED += ("training/loop", "training/step", "decode/search", "decode/beam")
-NOT_FENCED = ("model/sparse", "model/kernels", "model/recurrent")
+NOT_FENCED = (
+    "model/sparse",
+    "model/kernels",
+    "model/recurrent",
+    "model/vision",
+    "model/perceiver",
+    "model/memory",
+    "model/series",
+)
 """The core that a newcomer reads in a day: folders and modules, and what of them is left out."""
 
 MAY_ASK_FOR_A_FAMILY = ("families", "interop")

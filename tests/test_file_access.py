@@ -38,9 +38,10 @@ OPENING = {
     "regard.core.atomic": "flushes what was just written",
     "regard.interop.huggingface.save": "new files in a draft",
     "regard.interop.huggingface.adapters": "new files in a draft",
+    "regard.tasks.image_generation.predict": "new files in a draft",
     "regard.data.sources.files": "an open file",
     "regard.data.sources.images": "bytes in memory",
-    "regard.data.lra.images": "an open file",
+    "regard.data.sources.image_arrays": "an open file",
     # What a person names on the command line, for this once.
     "regard.commands.predict": "--input, where a pipe is welcome; its lines are bounded",
     "regard.lens.result": "screens of a page, which come along, and --out, as the shell would write it",

@@ -109,6 +109,9 @@ SMALL = {
     "hran": {"width": 16},
     "electra": {**SIZES, "generator_width": 16},
     "captioner": {"width": 16, "image_size": 16},
+    "convnet": {"width": 32},
+    "dlinear": {},
+    "perceiver": {"width": 16, "heads": 2, "layers": 1, "latents": 4, "image_size": 16},
 }
 
 

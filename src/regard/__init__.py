@@ -89,7 +89,7 @@ def plugin(path: Path | str) -> None:
 def show(view: str, run: Path | str | LoadedModel, text: str | None = None, **options: Any) -> LensResult:
     """Return what `regard lens RUN TEXT --show VIEW` prints: its numbers, its lines, and a picture in a notebook.
 
-    Options are those of the command: target, hypothesis, data, part, layer, head, words, values, specials.
+    Options are those of the command: target, hypothesis, data, patch, part, layer, head, words, values, specials.
     """
     from regard.commands.loaded import LoadedModel
     from regard.commands.views import ViewRequest, computed

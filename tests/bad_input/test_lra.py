@@ -100,7 +100,7 @@ FILES: list[tuple[str, bytes, tuple[str, ...]]] = [
     ("loud.npz", arrays(images=np.full((2, 4, 4), 999), labels=np.zeros(2)), ("values from 0 to 255",)),
     ("pickle.npz", arrays(images=np.array([{}, {}], object), labels=np.zeros(2)), ("cannot be read as pictures",)),
     ("cut.tar.gz", archive({"a/1.png": png(8), "b/2.png": png(8)})[:-60], ("not a whole archive",)),
-    ("bare.tar.gz", archive({"1.png": png(8)}), ("holds no pictures", "a folder for each label")),
+    ("bare.tar.gz", archive({"1.png": png(8)}), ("is in no folder of a class", "called like its label")),
     ("broken.tar.gz", archive({"a/1.png": png(8), "b/2.png": b"no picture"}), ("b/2.png is not an image",)),
     ("sizes.tar.gz", archive({"a/1.png": png(8), "b/2.png": png(9)}), ("9 x 9 pixels, the first 8 x 8", "@side=32")),
     ("one.tar.gz", archive({"a/1.png": png(8), "a/2.png": png(8)}), ("one label only, 'a'",)),

@@ -111,7 +111,6 @@ def test_an_output_that_was_there_outlives_a_mistake(tmp_path: Path) -> None:
         (["the cat", "--out", "{}/x"], ("must end in", ".png")),
         (["the cat", "--out", "{}/no/x.png"], ("there is no folder",)),
         (["the cat", "--out", "{}/folder.png"], ("folder.png is a folder",)),
-        (["the", "cat"], ("cat", "'regard lens --help'")),
     ],
 )
 def test_a_lens_on_nothing(rest: list[str], told: tuple[str, ...], tmp_path: Path) -> None:
@@ -120,3 +119,8 @@ def test_a_lens_on_nothing(rest: list[str], told: tuple[str, ...], tmp_path: Pat
     refused(regard("lens", trained(), *filled), *told)
     refused(regard("lens", tmp_path / "no-run", *filled), *told)  # told before the model is looked for
     assert contents(tmp_path).keys() == {"folder.png"}
+
+
+def test_a_lens_on_a_second_text() -> None:
+    """Only a model says whether it is a question about an image."""
+    refused(regard("lens", trained(), "the", "cat"), "'cat' is a second", "'regard lens --help'")

@@ -17,6 +17,7 @@ from regard.cli import main
 from regard.data.batching.labelled import SpecialTokens
 from regard.data.batching.masked import MaskedPassages, Masking, Passages
 from regard.data.batching.pairs import Ragged
+from regard.data.batching.streams import Streams
 from regard.data.batching.windows import Windows
 from regard.data.loader import Loader, Source
 from regard.families.bert import BERT, BERTConfig
@@ -89,6 +90,13 @@ def next_token() -> tuple[nn.Module, Objective, Source]:
     return GPT(GPTConfig(**SMALL), WORDS, seed=1), CausalLMLoss(CausalLMConfig()), source
 
 
+def segments() -> tuple[nn.Module, Objective, Source]:
+    """Segments of text after a memory, which every checkpoint has to keep."""
+    text = np.random.default_rng(1).integers(0, WORDS, 1000)
+    config = GPTConfig(**SMALL | dict(maximum_length=8), position="transformer-xl", memory=12)
+    return GPT(config, WORDS, seed=1), CausalLMLoss(CausalLMConfig()), Streams(text, 8, TRAIN.tokens_per_batch, seed=1)
+
+
 def masked() -> tuple[nn.Module, Objective, Source]:
     random = np.random.default_rng(2)
     texts = Ragged([random.integers(1, MASK, length).tolist() for length in random.integers(4, 60, 30)])
@@ -104,5 +112,6 @@ KINDS: dict[str, Train] = {
         "model.norm_placement=post", "train.accumulate=2", "model.position=learned", "model.maximum_length=64"
     ),
     "next token (GPT)": loop(next_token),
+    "segments with a memory": loop(segments),
     "masked words (BERT)": loop(masked),
 }
