@@ -6,6 +6,7 @@ scored on the 600 of the test. BART's own comparison is table 1 of Lewis et al. 
 
     python -m benchmarks.denoising              three seeds, 600 steps: minutes on a GPU, an hour on a CPU
     python -m benchmarks.denoising 60 1 30      steps, seeds and steps of fine-tuning, to try
+    python -m benchmarks.denoising 200 1 100 FOLDER     trained there: the same command goes on where it was stopped
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.measure import write
-from regard.commands.train import train_run
+from regard.commands.train import Outcome, train_run
 from regard.data.builtin import builtin_rows
 from regard.runs.folder import choose_device
 from regard.runs.init_recipe import load_recipe_to_train
@@ -92,11 +93,15 @@ def steps_of(noise: str, texts: Path, steps: int) -> int:
 
 def measured(noise: str | None, folder: Path, texts: Path, pairs: Path, steps: int, seed: int, tuned: int) -> Tuned:
     """Pre-train by a noise, or not at all, and fine-tune."""
+    done = folder / f"{noise}-{seed}-{steps}-{tuned}.json"
+    if done.exists():
+        return Tuned(*json.loads(done.read_text("utf-8")))
     began, device = time.perf_counter(), choose_device(None)
-    every = [f"train.validate_every={steps}", f"train.checkpoint_every={steps}", f"train.steps={steps}", "train.keep=1"]
+    every = [f"train.steps={steps}", f"train.validate_every={steps}", "train.keep=1"]
+    every += [f"train.checkpoint_every={max(1, steps // 4)}"]
     start = folder / f"{noise}-{seed}"
     recipe = load_recipe("t5", [*settings_of(noise or "causal_lm", texts, seed), *every])
-    train_run(recipe, start, device, quiet)
+    _whole(train_run(recipe, start, device, quiet))
     tune = [f"data.train={pairs}", "data.valid=builtin:reports/valid", "data.test=builtin:reports/test", f"train.steps={tuned}"]
     tune += [
         "train.warmup=0.1",
@@ -106,11 +111,20 @@ def measured(noise: str | None, folder: Path, texts: Path, pairs: Path, steps: i
     ]
     tune += ["decode.search=greedy", "objective.smoothing=0", f"task.init_from={start}"]
     outcome = train_run(load_recipe_to_train("summarize", tune), folder / f"{noise}-{seed}-tuned", device, quiet)
+    _whole(outcome)
     assert outcome.result is not None
     scores = outcome.result.as_dict()
     logged = [json.loads(line) for line in (outcome.run.folder / "metrics.jsonl").read_text("utf-8").splitlines()]
     nll = min(line["valid_nll"] for line in logged if "valid_nll" in line)
-    return Tuned(steps, nll, scores["rouge_l"], scores["exact"], time.perf_counter() - began)
+    found = Tuned(steps, nll, scores["rouge_l"], scores["exact"], time.perf_counter() - began)
+    done.write_text(json.dumps(found), "utf-8")
+    return found
+
+
+def _whole(outcome: Outcome) -> None:
+    """End where a training was asked to stop: what comes after it would begin with half of it."""
+    if outcome.interrupted:
+        raise SystemExit(f"stopped at step {outcome.progress.step}; with a folder for the runs, the same command goes on")
 
 
 def mean(values: list[float]) -> str:
@@ -118,11 +132,12 @@ def mean(values: list[float]) -> str:
     return f"{statistics.mean(values):.2f}{spread}"
 
 
-def main(steps: int = STEPS, seeds: int = SEEDS, tuned: int = TUNE) -> None:
+def main(steps: int = STEPS, seeds: int = SEEDS, tuned: int = TUNE, into: str = "") -> None:
     torch.set_num_threads(min(4, torch.get_num_threads()))
     rows: list[list[str]] = []
     with tempfile.TemporaryDirectory(prefix="regard-bench-") as kept:
-        folder = Path(kept)
+        folder = Path(into or kept)
+        folder.mkdir(parents=True, exist_ok=True)
         texts, pairs = files(folder)
         for name in (None, *NOISES):
             each = 1 if name is None else steps_of(name, texts, steps)  # one step is as good as none
@@ -145,4 +160,4 @@ def main(steps: int = STEPS, seeds: int = SEEDS, tuned: int = TUNE) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*map(int, sys.argv[1:4]), *sys.argv[4:5])

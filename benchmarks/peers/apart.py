@@ -25,11 +25,26 @@ class Apart:
     def __init__(self, build: Callable[..., Callable[[Any], Any]], *arguments: Any) -> None:
         context = multiprocessing.get_context("spawn")
         self.ours, theirs = context.Pipe()
-        context.Process(target=_serve, args=(theirs, build, arguments), daemon=True).start()
+        self.process = context.Process(target=_serve, args=(theirs, build, arguments), daemon=True)
+        self.process.start()
 
     def __call__(self, given: Any) -> Any:
+        self.ask(given)
+        return self.answer()
+
+    def ask(self, given: Any) -> None:
+        """Call the contender without waiting, so that several may work at once."""
         self.ours.send(given)
+
+    def answer(self) -> Any:
+        while not self.ours.poll(1):
+            if not self.process.is_alive():  # what it started may hold the pipe open
+                raise EOFError(f"a contender ended with status {self.process.exitcode}; what it said is above")
         return self.ours.recv()
+
+    def end(self) -> None:
+        """End the process, and give back what it holds."""
+        self.ours.close()
 
 
 def _serve(pipe: Any, build: Callable[..., Callable[[Any], Any]], arguments: tuple[Any, ...]) -> None:
