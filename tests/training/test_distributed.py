@@ -365,10 +365,22 @@ def test_each_process_takes_its_own_gpu() -> None:
         World(99, 100, 99).local_device(torch.device("cuda"))
 
 
-def test_torchrun(one: Path, tmp_path: Path) -> None:
-    started = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "regard"]
+# Something that aborts when Python is taken down, as threads of a process group do now and then.
+ABORTS_AT_THE_END = "import atexit, os, regard.cli; atexit.register(os.abort); regard.cli.main()"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_torchrun(fails: bool, one: Path, tmp_path: Path) -> None:
+    started = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    started += ["--no-python", sys.executable, "-c", ABORTS_AT_THE_END, *typed(tmp_path / "run")]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    ended = subprocess.run([*started, *typed(tmp_path / "run")], capture_output=True, text=True, timeout=600, env=environment)
+    if fails:
+        (tmp_path / "run").write_text("a file where a folder is to be made")
+    ended = subprocess.run(started, capture_output=True, text=True, timeout=600, env=environment)
+    if fails:
+        assert "exitcode  : 2 " in ended.stderr
+        assert "SIGABRT" not in ended.stderr
+        return
     assert ended.returncode == 0, ended.stderr
     assert logged(tmp_path / "run", "loss") == pytest.approx(logged(one, "loss"), abs=1e-6)
     assert ended.stderr.count("trained 12 steps") == ended.stdout.count("run: ") == 1

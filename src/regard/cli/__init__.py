@@ -69,11 +69,18 @@ def main(arguments: list[str] | None = None) -> None:
         code = _refuse(f"{what} cannot be read or written: {error.strerror}. Correct that and run the same command again.")
     except MemoryError:
         code = _refuse("this takes more memory than there is. Give less text, or a smaller model, file or batch.")
+    except SystemExit as error:
+        if isinstance(error.code, str):
+            raise
+        code = error.code
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # raised by libraries written in Rust; not an Exception
             raise
         code = _refuse(f"a library failed ({quoted(str(error), 200)}). Check the files that were given, and report it.")
-    sys.exit(code if isinstance(code, int) else 0)
+    code = code if isinstance(code, int) else 0
+    if distributed := sys.modules.get("regard.training.distributed"):  # which few commands import
+        distributed.leave(code)
+    sys.exit(code)
 
 
 @cache

@@ -4,18 +4,22 @@
 are not set there is one process, `SINGLE_PROCESS`, no group is made, and everything here costs nothing. Small agreements (stop?
 failed?) are numbers on the host and never make a GPU wait. The first process to fail prints its message; the others, which fail
 because of it, exit silently.
+
+A process that has had a group ends by `leave`: the group's threads may still release tensors, which aborts Python while it is
+taken down. PyTorch cannot end them, because its own caches keep the group.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -161,6 +165,7 @@ class SilentLog:
 
 TIMEOUT = timedelta(minutes=30)  # for a process that is alive but does not answer; one that died is noticed at once
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+_had_group = False
 
 
 @contextmanager
@@ -174,7 +179,9 @@ def process_group() -> Iterator[World]:
             f"WORLD_SIZE={size} asks for several processes, but {', '.join(missing)} is not set; start them with "
             f"'torchrun --nproc-per-node {size} -m regard train ...', or unset WORLD_SIZE."
         )
+    global _had_group
     world, store = World(_number("RANK"), size, _number("LOCAL_RANK")), None
+    _had_group = True
     try:
         store, rank, size = next(dist.rendezvous("env://", timeout=TIMEOUT))
         # Two backends: gradients are exchanged between GPUs, agreements between hosts.
@@ -187,6 +194,16 @@ def process_group() -> Iterator[World]:
             raise SystemExit(2 if isinstance(failure, (UserError, OSError)) else 1) from None
         raise failure from (None if failure is error else error)
     dist.destroy_process_group()
+
+
+def leave(code: int) -> NoReturn:
+    """Exit; after a process group without taking Python down."""
+    if _had_group:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):  # their reader has left
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _number(name: str, default: int = 0) -> int:
