@@ -41,7 +41,9 @@ class CompiledRecorder:
         search = step.__self__  # type: ignore[attr-defined]
         if search not in self.compiled:
             method = type(search).advance
-            self.compiled[search] = torch.compile(method, fullgraph=True, backend=self.backend)
+            # What calls the kernels is compiled, too: in Python it takes longer than the kernels of a small model.
+            options = {"cpp_wrapper": True} if self.backend == "inductor" else None
+            self.compiled[search] = torch.compile(method, fullgraph=True, backend=self.backend, options=options)
         compiled = self.compiled[search]
 
         def run() -> None:
