@@ -231,7 +231,7 @@ def test_the_page_is_small() -> None:
     files = assets()
     assert sum(len(body) for name, (body, _) in files.items() if not name.startswith("offline")) <= 246_000
     for name, (body, _) in files.items():
-        assert len(body.decode().splitlines()) <= 275, name
+        assert len(body.decode().splitlines()) <= 205, name
         assert "http://" not in body.decode().replace("http://www.w3.org", ""), name
         assert "https://" not in body.decode(), name
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", body.decode()), name
