@@ -43,12 +43,12 @@ SETTING = (
 def trained(model: str, size: int, seed: int, places: dict[str, str], settings: Sequence[str], keep: str) -> dict[str, Any]:
     """Train one model on so many images, or go on with it; a distilled one after its teacher."""
     with tempfile.TemporaryDirectory() as name:
-        folder, more = Path(keep, f"{model}-{size}-{seed}") if keep else Path(name), list[str]()
+        place, more = Path(keep or name), list[str]()
         if model == "distilled":
-            teacher = Path(keep or name, f"convnet-{size}-{seed}")
+            teacher = place / f"convnet-{size}-{seed}"
             run("convnet", size, seed, places, settings, teacher)
             more = [f"objective.teacher={teacher}"]
-        outcome = run(model, size, seed, places, [*settings, *more], folder / "run")
+        outcome = run(model, size, seed, places, [*settings, *more], place / f"{model}-{size}-{seed}")
         assert outcome.result is not None
         seconds = outcome.progress.seconds
         return {"accuracy": outcome.result.as_dict()["accuracy"], "seconds": round(seconds, 1), "seed": seed}
