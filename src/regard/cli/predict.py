@@ -204,21 +204,32 @@ def import_(
     import_public(source, folder, say, settings or [], check)
 
 
-@verbs.command(epilog=examples("regard export runs/gpt exported --to hf", "regard export runs/tuned adapter --to peft"))
+@verbs.command(
+    epilog=examples(
+        "regard export runs/gpt exported --to hf",
+        "regard export runs/tuned adapter --to peft",
+        "regard export runs/translate fast --to ctranslate2 --quantization int8",
+    )
+)
 def export(
     run: RunFolder,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="a new folder")],
     to: Annotated[
         str,
         typer.Option(
-            "--to", metavar="FORMAT", help="hf, for transformers; peft, adapters alone; word2vec, word2vec-binary or glove"
+            "--to",
+            metavar="FORMAT",
+            help="hf, for transformers; ctranslate2; onnx; peft, adapters alone; word2vec, word2vec-binary or glove",
         ),
     ] = "hf",
+    quantization: Annotated[
+        str, typer.Option(metavar="TYPE", help="of ctranslate2: float32, float16, bfloat16, int8, int8_float16, int8_bfloat16")
+    ] = "",
 ) -> None:
-    """Write a run in a format of other programs."""
+    """Write a run in a format of other programs. For engines, both sides are run first, and what differs is refused."""
     from regard.commands.convert import export_run
 
-    export_run(run, folder, to, say)
+    export_run(run, folder, to, say, quantization)
 
 
 @verbs.command(

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.commands.export_engine import ENGINES, export_to_ctranslate2
 from regard.commands.train import to_try
 from regard.core.errors import UserError, nearest
 from regard.core.files import draft_folder, is_free
@@ -34,7 +35,7 @@ from regard.tasks.classification.predict import LABELS
 from regard.tasks.registry import adopted
 from regard.tasks.word_vectors.predict import vectors_of
 
-FORMATS = ("hf", "peft", *VECTOR_FILES)
+FORMATS = ("hf", "peft", *ENGINES, *VECTOR_FILES)
 
 
 def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] = (), check: bool = False) -> None:
@@ -89,13 +90,18 @@ def compare_with_transformers(model: Any, name: str, vocabulary: int, check: boo
     return f"largest difference from transformers on a probe input, in float32: {found:.1e}"
 
 
-def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
+def export_run(folder: Path, to: Path, kind: str, say: Say, quantization: str = "") -> None:
     """The run's best weights as a folder that `transformers` opens; of vectors, `sentence-transformers` too.
 
-    Word vectors become a file in that folder, as word2vec or GloVe write them.
+    Word vectors become a file in that folder, as word2vec or GloVe write them. For engines see `export_engine.py`.
     """
     if kind not in FORMATS:
         raise UserError(f"--to {kind} is not a format{nearest(kind, FORMATS)}")
+    if quantization and kind != "ctranslate2":
+        raise UserError(f"--quantization {quantization} is for --to ctranslate2, and --to {kind} writes float32; leave it out.")
+    if kind == "ctranslate2":
+        export_to_ctranslate2(folder, to, quantization or "float32", say)
+        return
     if kind in VECTOR_FILES:
         _export_vectors(str(folder), to, kind, say)
         return
