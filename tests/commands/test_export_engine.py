@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from regard.commands import export_engine
+from regard.interop.exported import Measure
 from regard.tasks.registry import open_run
 from tests.command import contents, refused, regard, tiny, trained
 from tests.interop.test_marian_run import folder_with_weights
@@ -116,5 +118,63 @@ def test_what_is_asked_wrongly_is_one_sentence(tmp_path: Path) -> None:
 def test_an_engine_that_is_not_installed_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     ran = regard("export", trained(), tmp_path / "out", "--to", "ctranslate2")
-    refused(ran, "--to ctranslate2 needs ctranslate2", "pip install 'regard[export]'")
+    refused(ran, "--to ctranslate2 needs packages that are not installed", "pip install 'regard[export]'")
+    assert contents(tmp_path) == {}
+
+
+def said_by(folder: Path, *typed: str) -> list[str]:
+    """Return the lines of the folder's run.py, in a process where regard cannot be imported."""
+    blocked = "import sys, runpy; sys.modules['regard'] = sys.modules['torch'] = None; sys.argv = sys.argv[1:]; "
+    script = [sys.executable, "-c", f"{blocked}runpy.run_path(sys.argv[0], run_name='__main__')", str(folder / "run.py")]
+    ran = subprocess.run([*script, *typed], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_run_py_translates_as_here(tmp_path: Path) -> None:
+    """Encoder, first step and next step, with ONNX Runtime and the tokenizer alone."""
+    ran = regard("export", trained(), tmp_path / "out", "--to", "onnx")
+    assert ran.code == 0, ran.err
+    assert "on 100 inputs, at most 0.0001 is allowed" in ran.err
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".onnx", ".py", ".json"}
+    ours = open_run(trained(), "cpu", ["decode.search=greedy", "decode.maximum_length=200"])
+    assert said_by(tmp_path / "out", *SOURCES) == [rows[0].text for rows in ours.translate(SOURCES)]  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_run_py_continues_a_text_as_here(tmp_path: Path) -> None:
+    ran = regard("export", writer(), tmp_path / "out", "--to", "onnx")
+    assert ran.code == 0, ran.err
+    prompts = ["the cat", "the dog sees"]
+    ours = regard("predict", writer(), *prompts, "decode.search=greedy", "decode.maximum_length=8")
+    assert ours.code == 0, ours.err
+    found = "\n".join(said_by(tmp_path / "out", *prompts))
+    assert found.split() == ours.out.split()
+
+
+def test_run_py_names_the_label_as_here(tmp_path: Path) -> None:
+    ran = regard("export", classifier("bert"), tmp_path / "out", "--to", "onnx")
+    assert ran.code == 0, ran.err
+    texts = ["the old cat is not nice", "the wet dog is nice today"]
+    answers = open_run(classifier("bert"), "cpu").classify(texts)  # type: ignore[attr-defined]
+    for line, answer in zip(said_by(tmp_path / "out", *texts), answers):
+        found = json.loads(line.partition("\t")[2].replace("'", '"'))
+        assert found == pytest.approx(answer.probabilities, abs=1e-5)
+
+
+def test_a_different_graph_is_refused_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check that fails on numbers that are none, as a broken graph gives them."""
+    measure = Measure("largest difference of outputs", float("nan"), 1e-4)
+    monkeypatch.setattr(export_engine, "write_graphs", lambda folder, subject, settings: (folder / "model.onnx").touch())
+    monkeypatch.setattr(export_engine, "compare_graphs", lambda engine, folder, subject: [measure])
+    ran = regard("export", classifier("gpt"), tmp_path / "out", "--to", "onnx")
+    refused(ran, "ONNX Runtime and this run differ on 100 inputs", "nothing was exported")
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("missing", ["onnx", "onnxruntime", "onnxscript"])
+def test_onnx_without_its_packages_is_one_sentence(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    refused(regard("export", trained(), tmp_path / "out", "--to", "onnx"), "--to onnx needs packages", missing, "regard[export]")
     assert contents(tmp_path) == {}

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from regard.commands.export_engine import ENGINES, export_to_ctranslate2
+from regard.commands.export_engine import ENGINES, export_to_ctranslate2, export_to_onnx, in_numbers
 from regard.commands.train import to_try
 from regard.core.errors import UserError, nearest
 from regard.core.files import draft_folder, is_free
-from regard.data.labels import Scale
 from regard.data.sources.word_vectors import FILES as VECTOR_FILES
 from regard.data.sources.word_vectors import write_vectors
 from regard.families import FAMILIES, family_of
@@ -102,6 +100,9 @@ def export_run(folder: Path, to: Path, kind: str, say: Say, quantization: str = 
     if kind == "ctranslate2":
         export_to_ctranslate2(folder, to, quantization or "float32", say)
         return
+    if kind == "onnx":
+        export_to_onnx(folder, to, say)
+        return
     if kind in VECTOR_FILES:
         _export_vectors(str(folder), to, kind, say)
         return
@@ -127,7 +128,7 @@ def export_run(folder: Path, to: Path, kind: str, say: Say, quantization: str = 
         to,
         config,
         start.vocabulary,
-        _in_numbers(start.weights, run) if recipe.objective.name == "regression" else start.weights,
+        in_numbers(start.weights, run) if recipe.objective.name == "regression" else start.weights,
         tokenizer_json=tokenizer_json,
         roles=roles,
         labels=labels,
@@ -190,10 +191,3 @@ def _export_vectors(name: str, to: Path, kind: str, say: Say) -> None:
     with draft_folder(to) as draft:
         write_vectors(draft / path.name, vectors, kind)
     say(f"exported: {path}, {len(vectors):,} words of width {vectors.width}")
-
-
-def _in_numbers(weights: dict[str, Tensor], run: Run) -> dict[str, Tensor]:
-    """A head that gives numbers as they were in training, where ours counts deviations from their mean."""
-    scale, head = Scale.load(run.folder / LABELS), "classes.project"
-    weight, bias = weights[f"{head}.weight"], weights[f"{head}.bias"]
-    return weights | {f"{head}.weight": weight * scale.deviation, f"{head}.bias": bias * scale.deviation + scale.mean}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import torch
@@ -40,7 +39,8 @@ class ExportedModel:
 
     @property
     def config(self) -> Any:
-        return self.model.config
+        """Return the settings of the model, or of the body that a classifier has."""
+        return getattr(self.model, "body", self.model).config
 
     @property
     def written(self) -> Tokenizer | None:
@@ -68,12 +68,11 @@ class Measure(NamedTuple):
         return f"at least {self.limit:.0%}" if self.agreement else f"at most {self.limit:g}"
 
 
-def need(module: str, what: str) -> Any:
-    """Import a package of the extra `export`."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise UserError(f"{what} needs {module} ({error}); install it with pip install 'regard[export]'.") from None
+def not_installed(engine: str, error: ImportError) -> UserError:
+    """Return the sentence about an engine that is not there."""
+    return UserError(
+        f"--to {engine} needs packages that are not installed ({error}); install them: pip install 'regard[export]'."
+    )
 
 
 def must_agree(measures: list[Measure], engine: str) -> None:
