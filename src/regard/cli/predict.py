@@ -185,10 +185,13 @@ def score(
         "regard import gpt2 runs/gpt2",
         "regard import models/my-bert runs/mine",
         "regard import models/my-bert runs/vectors task.name=embedding",
+        "regard import models/llama.q8_0.gguf runs/llama",
     ),
 )
 def import_(
-    source: Annotated[str, typer.Argument(metavar="FOLDER|HUB_ID", help="a Hugging Face folder, or a name on its hub")],
+    source: Annotated[
+        str, typer.Argument(metavar="FOLDER|HUB_ID|FILE.gguf", help="a Hugging Face folder, a name on its hub, or a GGUF file")
+    ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder of the new run")],
     settings: Settings = None,
     check: Annotated[
@@ -198,6 +201,7 @@ def import_(
     """Make a run of a public checkpoint, such as GPT, T5 or BERT.
 
     GPT-1, GPT-2, LLaMA, Mistral, Qwen2, Qwen3, T5, mT5, BART, mBART, Marian, BERT, RoBERTa, CamemBERT, DistilBERT and ELECTRA.
+    Of llama.cpp's GGUF files, LLaMA and GPT-2 with f32, f16, q8_0 or q4_0.
     """
     from regard.commands.convert import import_public
 

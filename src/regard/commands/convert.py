@@ -26,7 +26,7 @@ from regard.interop.huggingface.tokenizer import public_tokenizer
 from regard.interop.sentencepiece_writer import marian_files
 from regard.runs.folder import Run, Say
 from regard.runs.lock import check_folder
-from regard.runs.pretrained import InitCheckpoint, recipe_of, start_of
+from regard.runs.pretrained import GGUF_SUFFIX, InitCheckpoint, recipe_of, start_of
 from regard.runs.recipe import HUB, Recipe
 from regard.runs.task import TASKS
 from regard.tasks.classification.predict import LABELS
@@ -65,6 +65,10 @@ def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] 
 
 def compare_with_transformers(model: Any, name: str, vocabulary: int, check: bool) -> str:
     """Return one line on how far the outputs are from those of transformers; refuse with `check` what is not the same."""
+    if name.endswith(GGUF_SUFFIX):
+        if check:
+            raise UserError(f"--check compares with transformers, which opens folders, and {name} is a file; leave it out.")
+        return "not compared with transformers, which reads folders"
     if not comparison.installed():
         if check:
             raise UserError("--check compares with transformers, which is not installed; install it, or leave --check out.")
