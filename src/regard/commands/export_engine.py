@@ -48,10 +48,10 @@ def export_to_ctranslate2(folder: Path, to: Path, quantization: str, say: Say) -
     except ImportError as error:
         raise not_installed("ctranslate2", error) from None
     must_be_free(to)
-    start = start_of(str(folder)).whole()
+    run, start = Run.open(folder), start_of(str(folder)).whole()
     model = body_of(start)
     kind = kind_of(model)
-    subject = described(Run.open(folder), start, model)
+    subject = described(run, start, model)
     written = {*READS, "head" if kind.needs != "token_vectors" else "", "pooler" if pooled_by(model) else ""}
     heads = {name: tensor.float() for name, tensor in start.weights.items() if name.partition(".")[0] not in written}
     with draft_folder(to, last="model.bin") as draft:
