@@ -186,8 +186,8 @@ def main(rounds: int = 7) -> None:
     write(
         "exports",
         title="Exported models on a CPU",
-        setting="Random weights, float32; a BERT of MiniLM's shape, a Transformer of 3 + 3 layers and width 256, a GPT of 6 layers "
-        "and width 384. Greedy search, in which no text ends early; graphs are run by the loop of run.py, without beam or batching "
+        setting="Random weights, float32; a BERT of MiniLM's shape, a Transformer of 3 + 3 layers, width 256, a GPT of 6 layers, "
+        "width 384. Greedy search, in which no text ends early; graphs are run by the loop of run.py, without beam or batching "
         "of their own. Outputs were equal before the race. The machine was shared with other work while this was measured, so "
         "that only ratios, taken within each round, mean something.",
         rows=rows,
