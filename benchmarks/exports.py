@@ -172,6 +172,7 @@ def writer(folder: Path, count: int, rounds: int) -> Row:
 def main(rounds: int = 7) -> None:
     if CUDA:
         raise SystemExit("this measures a CPU, and its results would bear the GPU's name; hide it with CUDA_VISIBLE_DEVICES=")
+    torch.set_num_threads(1)  # parts of a product wait for each other, and on a machine that is shared they wait long
     rows = list[Row]()
     for race in (
         partial(reader, count=32, longest=64),
@@ -188,8 +189,8 @@ def main(rounds: int = 7) -> None:
         title="Exported models on a CPU",
         setting="Random weights, float32; a BERT of MiniLM's shape, a Transformer of 3 + 3 layers, width 256, a GPT of 6 layers, "
         "width 384. Greedy search, in which no text ends early; graphs are run by the loop of run.py, without beam or batching "
-        "of their own. Outputs were equal before the race. The machine was shared with other work while this was measured, so "
-        "that only ratios, taken within each round, mean something.",
+        "of their own. Outputs were equal before the race. One thread each. The machine was shared with other work while "
+        "this was measured, so that only ratios, taken within each round, mean something.",
         rows=rows,
         versions=versions("onnxruntime", "ctranslate2"),
     )

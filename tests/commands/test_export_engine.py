@@ -92,6 +92,13 @@ def test_a_difference_is_refused_and_nothing_is_left(tmp_path: Path, monkeypatch
     assert contents(tmp_path) == {}
 
 
+def test_a_folder_that_the_engine_cannot_open_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export_engine, "write_folder", lambda folder, *rest: (folder / "model.bin").write_bytes(b"\6\0\0\0"))
+    ran = regard("export", trained(), tmp_path / "out", "--to", "ctranslate2")
+    refused(ran, "CTranslate2 cannot run what was written", "nothing was exported")
+    assert contents(tmp_path) == {}
+
+
 def test_what_is_asked_wrongly_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("mine")

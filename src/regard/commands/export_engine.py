@@ -6,6 +6,8 @@ place. What does not agree is refused in one sentence, and nothing is left behin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from torch import Tensor
 
 from regard.core.errors import UserError, nearest
 from regard.core.files import draft_folder, is_free
+from regard.core.terminal import quoted
 from regard.data.labels import Scale
 from regard.families import FAMILIES, family_of, marks_of
 from regard.families.base import Heads, Sizes
@@ -56,7 +59,8 @@ def export_to_ctranslate2(folder: Path, to: Path, quantization: str, say: Say) -
     heads = {name: tensor.float() for name, tensor in start.weights.items() if name.partition(".")[0] not in written}
     with draft_folder(to, last="model.bin") as draft:
         write_folder(draft, subject, heads, quantization)
-        measures = compare(ctranslate2, draft, subject, quantization)
+        with engine_errors("CTranslate2"):
+            measures = compare(ctranslate2, draft, subject, quantization)
         must_agree(measures, "CTranslate2")
     report(measures, say)
     say(f"exported: {to}    in Python: ctranslate2.{CLASSES[kind.needs]}({str(to)!r})")
@@ -78,7 +82,8 @@ def export_to_onnx(folder: Path, to: Path, say: Say) -> None:
     subject = described(run, start, model)
     with draft_folder(to, last="run.py") as draft:
         write_graphs(draft, subject, onnx_settings(run, subject))
-        measures = compare_graphs(onnxruntime, draft, subject)
+        with engine_errors("ONNX Runtime"):
+            measures = compare_graphs(onnxruntime, draft, subject)
         must_agree(measures, "ONNX Runtime")
     report(measures, say)
     typed = {"images": "images.npy logits.npy"}.get(kind, TASKS[run.recipe.task.name].prompt)
@@ -112,6 +117,16 @@ def classifier_of(run: Run, start: InitCheckpoint) -> Any:
     with empty_parameters():
         model: Any = classifier(config, start.vocabulary, len(weights["classes.project.weight"]))
     return _filled(model, {n if n.startswith("classes.") else f"body.{n}": tensor for n, tensor in weights.items()}, start)
+
+
+@contextmanager
+def engine_errors(engine: str) -> Iterator[None]:
+    """Turn an error of an engine, of any of its many kinds, into a sentence."""
+    try:
+        yield
+    except Exception as error:
+        reason = quoted(str(error).strip().partition("\n")[0], 200)
+        raise UserError(f"{engine} cannot run what was written ({reason}), so nothing was exported; try --to hf.") from error
 
 
 def must_be_free(to: Path) -> None:

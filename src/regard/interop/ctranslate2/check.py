@@ -34,7 +34,7 @@ LEAST_COSINE = 0.98  # of the vectors of an int8 model
 @torch.no_grad()
 def compare(engine: Any, folder: Path, subject: ExportedModel, quantization: str) -> list[Measure]:
     """Return how far `folder` is from the model; `engine` is the package ctranslate2."""
-    opened = {"device": "cpu", "compute_type": "int8" if quantization.startswith("int8") else "float32"}
+    opened = {"device": "cpu", "compute_type": "default" if quantization.startswith("int8") else "float32"}
     match kind_of(subject.model).needs:
         case "seq2seq":
             return _translator(engine.Translator(str(folder), **opened), subject, quantization)

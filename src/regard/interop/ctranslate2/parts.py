@@ -35,7 +35,7 @@ def number(value: float, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def refuse(what: str) -> UserError:
-    return UserError(f"CTranslate2 does not compute {what}; other formats are --to onnx and --to hf.")
+    return UserError(f"CTranslate2 does not compute {what}, so this model cannot be exported there.")
 
 
 def norm(name: str, module: nn.Module) -> Variables:
