@@ -6,6 +6,7 @@ allowed; a model that is farther away is not kept.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ INPUTS = 100  # on which both sides are run
 LONGEST, FAR = 24, 192  # tokens of most such inputs, and of the longest of the last few, which find errors far from the start
 LONG_INPUTS = 5
 ROWS = 20  # of a batch
-MOST_DIFFERENCE = 1e-4  # of logits, log-probabilities or vectors in float32
+MOST_DIFFERENCE = 1e-4  # of logits, log-probabilities or vectors in float32, see `difference`
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +67,22 @@ class Measure(NamedTuple):
     @property
     def allowed(self) -> str:
         return f"at least {self.limit:.0%}" if self.agreement else f"at most {self.limit:g}"
+
+
+def difference(found: Any, expected: Tensor) -> float:
+    """Return the largest difference of two arrays, in units of the largest number expected where that is above 1.
+
+    Numbers of float32 are as exact as they are small, and a trained model's logits are not. NaN: shapes differ, or no numbers.
+    """
+    found_N, shape = torch.as_tensor(found), expected.shape
+    if found_N.shape != shape:
+        return math.nan
+    return float((found_N - expected).abs().max() / expected.abs().max().clamp(min=1))
+
+
+def largest(differences: list[float]) -> float:
+    """Return the largest, NaN where one of them is none: `max` would pass over it."""
+    return float(torch.tensor(differences, dtype=torch.float64).max())
 
 
 def not_installed(engine: str, error: ImportError) -> UserError:

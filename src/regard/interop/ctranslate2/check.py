@@ -20,6 +20,8 @@ from regard.interop.exported import (
     ExportedModel,
     Measure,
     batches,
+    difference,
+    largest,
     padded,
     random_rows,
     room_of,
@@ -45,7 +47,7 @@ def compare(engine: Any, folder: Path, subject: ExportedModel, quantization: str
 
 
 def _translator(opened: Any, subject: ExportedModel, quantization: str) -> list[Measure]:
-    model, differences, same = subject.model, list[Tensor](), list[bool]()
+    model, differences, same = subject.model, list[float](), list[bool]()
     read = pieces(subject.tokenizer, model.source.tokens.num_embeddings)  # type: ignore[arg-type]
     written = pieces(subject.written, model.target.tokens.num_embeddings)  # type: ignore[arg-type]
     barred = {subject.start, subject.pad} | ({subject.end} if subject.end is not None else set())
@@ -61,7 +63,7 @@ def _translator(opened: Any, subject: ExportedModel, quantization: str) -> list[
             continue
         for row_LV, ids, scored in zip(logp_BLV, after, opened.score_batch(*given)):
             expected_L = row_LV[torch.arange(len(ids)), torch.tensor(ids)]
-            differences.append((torch.tensor(scored.log_probs[: len(ids)]) - expected_L).abs().max())
+            differences.append(difference(scored.log_probs[: len(ids)], expected_L))
     return [_next_words(same) if same else _difference("log-probabilities", differences, quantization)]
 
 
@@ -83,7 +85,7 @@ def _same_next_words(
 
 
 def _generator(engine: Any, opened: Any, subject: ExportedModel, quantization: str) -> list[Measure]:
-    model, differences, same = subject.model, list[Tensor](), list[bool]()
+    model, differences, same = subject.model, list[float](), list[bool]()
     rows = random_rows(model.embed.tokens.num_embeddings, {subject.pad}, room_of(model.config), seed=1)
     for (some,) in batches(rows):
         ids_BL, lengths_B = padded(some, subject.pad)
@@ -91,7 +93,7 @@ def _generator(engine: Any, opened: Any, subject: ExportedModel, quantization: s
         said = opened.forward_batch(_view(engine, ids_BL), _view(engine, lengths_B), return_log_probs=True)
         found_BLV = torch.from_numpy(np.array(said))
         for length, found_LV, expected_LV in zip(lengths_B.tolist(), found_BLV, expected_BLV):
-            differences.append((found_LV - expected_LV)[:length].abs().max())
+            differences.append(difference(found_LV[:length], expected_LV[:length]))
             same += (found_LV.argmax(-1) == expected_LV.argmax(-1))[:length].tolist()
     if quantization.startswith("int8"):
         return [_next_words(same)]
@@ -99,7 +101,7 @@ def _generator(engine: Any, opened: Any, subject: ExportedModel, quantization: s
 
 
 def _encoder(engine: Any, opened: Any, subject: ExportedModel, quantization: str) -> list[Measure]:
-    model, differences, cosines = subject.model, list[Tensor](), list[Tensor]()
+    model, differences, cosines = subject.model, list[float](), list[Tensor]()
     rows = random_rows(model.embed.tokens.num_embeddings, {subject.pad}, room_of(model.config), seed=1)
     segmented = getattr(model.embed, "segments", None) is not None and len(model.embed.segments.weight) > 1
     for (some,) in batches(rows):
@@ -113,7 +115,7 @@ def _encoder(engine: Any, opened: Any, subject: ExportedModel, quantization: str
             pairs.append((torch.from_numpy(np.array(said.pooler_output))[:, None], model.pooler(hidden_BLD, lengths_B)[:, None]))
         for found_BLD, expected_BLD in pairs:
             for length, found_LD, expected_LD in zip(lengths_B.tolist(), found_BLD, expected_BLD):
-                differences.append((found_LD - expected_LD)[:length].abs().max())
+                differences.append(difference(found_LD[:length], expected_LD[:length]))
                 cosines.append(torch.cosine_similarity(found_LD[:length], expected_LD[:length], dim=-1).min())
     if quantization.startswith("int8"):
         return [Measure("smallest cosine of two vectors", float(torch.stack(cosines).min()), LEAST_COSINE, agreement=True)]
@@ -124,8 +126,8 @@ def _view(engine: Any, numbers: Tensor) -> Any:
     return engine.StorageView.from_array(numbers.int().numpy())
 
 
-def _difference(what: str, differences: list[Tensor], quantization: str) -> Measure:
-    return Measure(f"largest difference of {what}", float(torch.stack(differences).max()), MOST[quantization])
+def _difference(what: str, differences: list[float], quantization: str) -> Measure:
+    return Measure(f"largest difference of {what}", largest(differences), MOST[quantization])
 
 
 def _next_words(same: list[bool]) -> Measure:

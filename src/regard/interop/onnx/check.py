@@ -15,6 +15,8 @@ from regard.interop.exported import (
     ExportedModel,
     Measure,
     batches,
+    difference,
+    largest,
     padded,
     random_rows,
     room_of,
@@ -57,13 +59,7 @@ def compare(engine: Any, folder: Path, subject: ExportedModel) -> list[Measure]:
             differences = _of_images(run, graphs[0])
         case _:
             differences = _reader(run, subject, graphs[0])
-    return [Measure("largest difference of outputs", max(differences), MOST_DIFFERENCE)]
-
-
-def _apart(found: np.ndarray, expected: Tensor) -> float:
-    if found.shape != tuple(expected.shape):
-        return float("nan")
-    return float(np.abs(found - expected.numpy()).max())
+    return [Measure("largest difference of outputs", largest(differences), MOST_DIFFERENCE)]
 
 
 def _reader(run: Run, subject: ExportedModel, graph: Graph) -> list[float]:
@@ -80,7 +76,7 @@ def _reader(run: Run, subject: ExportedModel, graph: Graph) -> list[float]:
         for name, one, ours in zip(graph.outputs, found, expected if isinstance(expected, tuple) else [expected]):
             a_word = name in ("vectors", "words", "tags", "span")
             pairs = zip(one, ours, lengths_B.tolist()) if a_word else [(one, ours, len(ours))]
-            differences += [_apart(part[:length], whole[:length]) for part, whole, length in pairs]
+            differences += [difference(part[:length], whole[:length]) for part, whole, length in pairs]
     return differences
 
 
@@ -91,10 +87,10 @@ def _writer(run: Run, subject: ExportedModel) -> list[float]:
         expected_LV = model(torch.tensor([ids]))[0]
         read = max(1, len(ids) - STEPS)
         logits_1V, *past = run("first", [torch.tensor([ids[:read]])])
-        differences.append(_apart(logits_1V[0], expected_LV[read - 1]))
+        differences.append(difference(logits_1V[0], expected_LV[read - 1]))
         for place in range(read, len(ids)):
             logits_1V, *past = run("next", [torch.tensor([[ids[place]]]), *past])
-            differences.append(_apart(logits_1V[0], expected_LV[place]))
+            differences.append(difference(logits_1V[0], expected_LV[place]))
     return differences
 
 
@@ -110,10 +106,10 @@ def _translator(run: Run, subject: ExportedModel) -> list[float]:
         (memory_BMD,) = run("encoder", [source_BM, lengths_B])
         logits_BV, *found = run("first", [shown_BL[:, :1], memory_BMD, lengths_B])
         past, memories = found[: len(found) // 2], found[len(found) // 2 :]
-        differences.append(_apart(logits_BV, expected_BLV[:, 0]))
+        differences.append(difference(logits_BV, expected_BLV[:, 0]))
         for place in range(1, shown_BL.shape[1]):
             logits_BV, *past = run("next", [shown_BL[:, place : place + 1], *past, *memories, lengths_B])
-            differences.append(_apart(logits_BV, expected_BLV[:, place]))
+            differences.append(difference(logits_BV, expected_BLV[:, place]))
     return differences
 
 
@@ -121,5 +117,5 @@ def _of_images(run: Run, graph: Graph) -> list[float]:
     draw, differences, (example_BYXC,) = torch.Generator().manual_seed(1), list[float](), graph.inputs.values()
     for rows in (1, 2, 3, 4, 90):
         images_BYXC = torch.randint(0, 256, (rows, *example_BYXC.shape[1:]), generator=draw).to(example_BYXC.dtype)
-        differences.append(_apart(run("model", [images_BYXC])[0], graph.module(images_BYXC)))
+        differences.append(difference(run("model", [images_BYXC])[0], graph.module(images_BYXC)))
     return differences
