@@ -168,9 +168,9 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("bert", dict(embedding_width=16), "model.embedding_width"),
     ("bert", dict(visibility="strided(4)"), "model.visibility"),
     ("encoder", dict(columns=4), "model.columns"),
-    ("recurrent", dict(), "a recurrent"),
-    ("vit", dict(image_size=12, patch=4), "a vit"),
-    ("electra", dict(generator_width=8), "a electra"),
+    ("recurrent", dict(), "model.family=recurrent"),
+    ("vit", dict(image_size=12, patch=4), "model.family=vit"),
+    ("electra", dict(generator_width=8), "model.family=electra"),
 ]
 
 

@@ -88,10 +88,15 @@ NONE: list[tuple[str, dict[str, Any], Heads, str]] = [
     ("gpt", dict(memory=4, position="relative"), Heads(), "without model.memory"),
     ("transformer_xl", dict(memory=4), Heads(), "without model.memory"),
     ("recurrent", {}, Heads(), "keep a key and a value of every token"),
-    ("electra", dict(generator_width=8), Heads(), "no graph for a electra"),
-    ("vit_mae", dict(image_size=12, patch=4), Heads(), "no graph for a vit_mae"),
-    ("image_transformer", dict(image_size=8, pixels="grey", levels=31), Heads(), "no graph for a image_transformer"),
-    ("patchtst", dict(lookback=24, horizon=5, patch=6, stride=4), Heads(words=False, channels=3), "no graph for a patchtst"),
+    ("electra", dict(generator_width=8), Heads(), "no graph for model.family=electra"),
+    ("vit_mae", dict(image_size=12, patch=4), Heads(), "no graph for model.family=vit_mae"),
+    ("image_transformer", dict(image_size=8, pixels="grey", levels=31), Heads(), "no graph for model.family=image_transformer"),
+    (
+        "patchtst",
+        dict(lookback=24, horizon=5, patch=6, stride=4),
+        Heads(words=False, channels=3),
+        "no graph for model.family=patchtst",
+    ),
 ]
 
 

@@ -95,7 +95,7 @@ def kind_of(model: Any) -> Kind:
     family = family_of(model)
     kind = next((kind for kind in KINDS if family.has(kind.needs)), None)
     if kind is None or not family.has("blocks") or family.has("replaced_token"):
-        raise refuse(f"a {family.name}, only Transformers that translate, continue a text or give vectors of one")
+        raise refuse(f"model.family={family.name}, but Transformers that translate, continue a text or give vectors of one")
     if getattr(model, "segment_memory", None) is not None:
         raise refuse("a memory of earlier segments, model.memory")
     parts.must_see_everything(model.visibility, model.config.visibility)

@@ -141,13 +141,13 @@ def kind_of(model: Any) -> str:
     keeps = family.has("blocks") and getattr(model.config, "compares", False) and getattr(model, "segment_memory", None) is None
     if kind in ("translator", "writer") and not keeps:
         raise UserError(
-            f"--to onnx writes decoders that keep a key and a value of every token, and this {family.name} keeps something else; "
-            "train one with model.mixer=softmax and without model.memory."
+            f"--to onnx writes decoders that keep a key and a value of every token, and model.family={family.name} with these "
+            "settings keeps something else; train one with model.mixer=softmax and without model.memory."
         )
     if not kind or family.has("replaced_token"):
         raise UserError(
-            f"--to onnx has no graph for a {family.name}; it writes models that read texts, translate, continue a text or "
-            "classify images."
+            f"--to onnx has no graph for model.family={family.name}; it writes models that read texts, translate, continue a text "
+            "or classify images."
         )
     return kind
 
