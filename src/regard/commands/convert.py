@@ -114,9 +114,9 @@ def export_run(folder: Path, to: Path, kind: str, say: Say, quantization: str = 
     recipe = run.recipe
     family, task = recipe.model.family, TASKS[recipe.task.name]
     if family not in task.exports:
+        able = ", ".join(name for name in task.exports if task.takes(FAMILIES[name])) or "nothing yet"
         raise UserError(
-            f"{folder} is a {family} for task {task.name}, which --to {kind} cannot write; for this task it writes "
-            f"{', '.join(task.exports)}."
+            f"{folder} is a {family} for task {task.name}, which --to {kind} cannot write; for this task it writes {able}."
         )
     if kind == "peft":
         _export_adapter(run, to, say)

@@ -23,11 +23,12 @@ from regard.families.base import Heads, Sizes
 from regard.families.classifier import classifier
 from regard.interop.ctranslate2.binary import PRECISIONS
 from regard.interop.ctranslate2.check import compare
-from regard.interop.ctranslate2.models import kind_of, pooled_by, write_folder
+from regard.interop.ctranslate2.models import kind_of, kind_of_family, pooled_by, write_folder
 from regard.interop.exported import INPUTS, ExportedModel, Measure, must_agree, not_installed
 from regard.interop.huggingface.tokenizer import marked, public_tokenizer
 from regard.interop.onnx.check import compare as compare_graphs
 from regard.interop.onnx.graphs import kind_of as onnx_kind_of
+from regard.interop.onnx.graphs import kind_of_family as onnx_kind_of_family
 from regard.interop.onnx.write import write_folder as write_graphs
 from regard.runs.folder import Run, Say
 from regard.runs.load import assign, empty_parameters
@@ -52,6 +53,7 @@ def export_to_ctranslate2(folder: Path, to: Path, quantization: str, say: Say) -
         raise not_installed("ctranslate2", error) from None
     must_be_free(to)
     run, start = Run.open(folder), start_of(str(folder)).whole()
+    kind_of_family(config_of(start))
     model = body_of(start)
     kind = kind_of(model)
     subject = described(run, start, model)
@@ -77,6 +79,8 @@ def export_to_onnx(folder: Path, to: Path, say: Say) -> None:
     must_be_free(to)
     run, start = Run.open(folder), start_of(str(folder))
     classes = "classes.project.weight" in start.weights and start.tokenizer is not None
+    if not classes:
+        onnx_kind_of_family(config_of(start))
     model = classifier_of(run, start) if classes else body_of(start)
     kind = onnx_kind_of(model)
     subject = described(run, start, model)
@@ -113,7 +117,7 @@ def onnx_settings(run: Run, subject: ExportedModel) -> dict[str, Any]:
 def classifier_of(run: Run, start: InitCheckpoint) -> Any:
     """Build the classifier of a run with its weights in float32."""
     weights = in_numbers(start.weights, run) if run.recipe.objective.name == "regression" else start.weights
-    config = FAMILIES[start.settings["model"]["family"]].config(**start.settings["model"])
+    config = config_of(start)
     with empty_parameters():
         model: Any = classifier(config, start.vocabulary, len(weights["classes.project.weight"]))
     return _filled(model, {n if n.startswith("classes.") else f"body.{n}": tensor for n, tensor in weights.items()}, start)
@@ -139,10 +143,14 @@ def report(measures: list[Measure], say: Say) -> None:
         say(f"{measure} on {INPUTS} inputs, {measure.allowed} is allowed")
 
 
+def config_of(start: InitCheckpoint) -> Any:
+    settings = start.settings["model"]
+    return FAMILIES[settings["family"]].config(**settings)
+
+
 def body_of(start: InitCheckpoint) -> Any:
     """Build the body of a checkpoint, with the heads that it can have, and its weights in float32."""
-    settings, weights = start.settings["model"], start.weights
-    config = FAMILIES[settings["family"]].config(**settings)
+    config, weights = config_of(start), start.weights
     family, heads = family_of(config), Heads(words=_has(weights, "head"), pooler=_has(weights, "pooler"))
     if family.has_any("token_heads", "image_classification"):
         classes, tags = (len(weights.get(f"{name}.project.weight", ())) for name in ("classes", "tags"))

@@ -90,12 +90,18 @@ KINDS = (
 )
 
 
-def kind_of(model: Any) -> Kind:
-    """Return the kind of a model; refuse one that CTranslate2 has no kind for."""
-    family = family_of(model)
+def kind_of_family(config: Any) -> Kind:
+    """Return the kind of models with these settings; refuse a family that CTranslate2 has no kind for."""
+    family = family_of(config)
     kind = next((kind for kind in KINDS if family.has(kind.needs)), None)
     if kind is None or not family.has("blocks") or family.has("replaced_token"):
         raise refuse(f"model.family={family.name}, but Transformers that translate, continue a text or give vectors of one")
+    return kind
+
+
+def kind_of(model: Any) -> Kind:
+    """Return the kind of a model; refuse one with parts that no kind has."""
+    kind = kind_of_family(model.config)
     if getattr(model, "segment_memory", None) is not None:
         raise refuse("a memory of earlier segments, model.memory")
     parts.must_see_everything(model.visibility, model.config.visibility)

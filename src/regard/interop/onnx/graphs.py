@@ -129,25 +129,31 @@ def unbound(kept: list[KeptKeys]) -> Iterator[Tensor]:
         yield from cache.kv_2BGPK.unbind()
 
 
+def kind_of_family(config: Any) -> str:
+    """Return the kind of models with these settings, other than classifiers of texts; refuse a family that has no graphs."""
+    family = family_of(config)
+    kinds = {"seq2seq": "translator", "causal_lm": "writer", "image_classification": "images", "token_vectors": "reader"}
+    kind = next((kind for capability, kind in kinds.items() if family.has(capability)), "")
+    if not kind or family.has("replaced_token"):
+        raise UserError(
+            f"--to onnx has no graph for model.family={family.name}; it writes models that read texts, translate, continue texts "
+            "or classify images."
+        )
+    return kind
+
+
 def kind_of(model: Any) -> str:
     """Return the kind of a model; refuse one that has no graphs here."""
     if hasattr(model, "body"):
         if getattr(model.body.config, "pairs", "joined") == "apart":
             raise UserError("--to onnx has no graph for two texts that are read apart, model.pairs=apart; train with joined.")
         return "classifier"
-    family = family_of(model)
-    kinds = {"seq2seq": "translator", "causal_lm": "writer", "image_classification": "images", "token_vectors": "reader"}
-    kind = next((kind for capability, kind in kinds.items() if family.has(capability)), "")
+    kind, family = kind_of_family(model.config), family_of(model)
     keeps = family.has("blocks") and getattr(model.config, "compares", False) and getattr(model, "segment_memory", None) is None
     if kind in ("translator", "writer") and not keeps:
         raise UserError(
             f"--to onnx writes decoders that keep a key and a value of every token, and model.family={family.name} with these "
             "settings keeps something else; train one with model.mixer=softmax and without model.memory."
-        )
-    if not kind or family.has("replaced_token"):
-        raise UserError(
-            f"--to onnx has no graph for model.family={family.name}; it writes models that read texts, translate, continue a text "
-            "or classify images."
         )
     return kind
 
