@@ -185,10 +185,13 @@ def score(
         "regard import gpt2 runs/gpt2",
         "regard import models/my-bert runs/mine",
         "regard import models/my-bert runs/vectors task.name=embedding",
+        "regard import models/llama.q8_0.gguf runs/llama",
     ),
 )
 def import_(
-    source: Annotated[str, typer.Argument(metavar="FOLDER|HUB_ID", help="a Hugging Face folder, or a name on its hub")],
+    source: Annotated[
+        str, typer.Argument(metavar="FOLDER|HUB_ID|FILE.gguf", help="a Hugging Face folder, a name on its hub, or a GGUF file")
+    ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder of the new run")],
     settings: Settings = None,
     check: Annotated[
@@ -198,27 +201,39 @@ def import_(
     """Make a run of a public checkpoint, such as GPT, T5 or BERT.
 
     GPT-1, GPT-2, LLaMA, Mistral, Qwen2, Qwen3, T5, mT5, BART, mBART, Marian, BERT, RoBERTa, CamemBERT, DistilBERT and ELECTRA.
+    Of llama.cpp's GGUF files, LLaMA and GPT-2 with f32, f16, q8_0 or q4_0.
     """
     from regard.commands.convert import import_public
 
     import_public(source, folder, say, settings or [], check)
 
 
-@verbs.command(epilog=examples("regard export runs/gpt exported --to hf", "regard export runs/tuned adapter --to peft"))
+@verbs.command(
+    epilog=examples(
+        "regard export runs/gpt exported --to hf",
+        "regard export runs/tuned adapter --to peft",
+        "regard export runs/translate fast --to ctranslate2 --quantization int8",
+    )
+)
 def export(
     run: RunFolder,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="a new folder")],
     to: Annotated[
         str,
         typer.Option(
-            "--to", metavar="FORMAT", help="hf, for transformers; peft, adapters alone; word2vec, word2vec-binary or glove"
+            "--to",
+            metavar="FORMAT",
+            help="hf, for transformers; ctranslate2; onnx; peft, adapters alone; word2vec, word2vec-binary or glove",
         ),
     ] = "hf",
+    quantization: Annotated[
+        str, typer.Option(metavar="TYPE", help="of ctranslate2: float32, float16, bfloat16, int8, int8_float16, int8_bfloat16")
+    ] = "",
 ) -> None:
-    """Write a run in a format of other programs."""
+    """Write a run in a format of other programs. For engines, both sides are run first, and what differs is refused."""
     from regard.commands.convert import export_run
 
-    export_run(run, folder, to, say)
+    export_run(run, folder, to, say, quantization)
 
 
 @verbs.command(

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from regard.commands.export_engine import ENGINES, export_to_ctranslate2, export_to_onnx, in_numbers
 from regard.commands.train import to_try
 from regard.core.errors import UserError, nearest
 from regard.core.files import draft_folder, is_free
-from regard.data.labels import Scale
 from regard.data.sources.word_vectors import FILES as VECTOR_FILES
 from regard.data.sources.word_vectors import write_vectors
 from regard.families import FAMILIES, family_of
@@ -27,14 +26,14 @@ from regard.interop.huggingface.tokenizer import public_tokenizer
 from regard.interop.sentencepiece_writer import marian_files
 from regard.runs.folder import Run, Say
 from regard.runs.lock import check_folder
-from regard.runs.pretrained import InitCheckpoint, recipe_of, start_of
+from regard.runs.pretrained import GGUF_SUFFIX, InitCheckpoint, recipe_of, start_of
 from regard.runs.recipe import HUB, Recipe
 from regard.runs.task import TASKS
 from regard.tasks.classification.predict import LABELS
 from regard.tasks.registry import adopted
 from regard.tasks.word_vectors.predict import vectors_of
 
-FORMATS = ("hf", "peft", *VECTOR_FILES)
+FORMATS = ("hf", "peft", *ENGINES, *VECTOR_FILES)
 
 
 def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] = (), check: bool = False) -> None:
@@ -66,6 +65,10 @@ def import_public(name: str, folder: Path, say: Say, assignments: Sequence[str] 
 
 def compare_with_transformers(model: Any, name: str, vocabulary: int, check: bool) -> str:
     """Return one line on how far the outputs are from those of transformers; refuse with `check` what is not the same."""
+    if name.endswith(GGUF_SUFFIX):
+        if check:
+            raise UserError(f"--check compares with transformers, which opens folders, and {name} is a file; leave it out.")
+        return "not compared with transformers, which reads folders"
     if not comparison.installed():
         if check:
             raise UserError("--check compares with transformers, which is not installed; install it, or leave --check out.")
@@ -89,13 +92,21 @@ def compare_with_transformers(model: Any, name: str, vocabulary: int, check: boo
     return f"largest difference from transformers on a probe input, in float32: {found:.1e}"
 
 
-def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
+def export_run(folder: Path, to: Path, kind: str, say: Say, quantization: str = "") -> None:
     """The run's best weights as a folder that `transformers` opens; of vectors, `sentence-transformers` too.
 
-    Word vectors become a file in that folder, as word2vec or GloVe write them.
+    Word vectors become a file in that folder, as word2vec or GloVe write them. For engines see `export_engine.py`.
     """
     if kind not in FORMATS:
         raise UserError(f"--to {kind} is not a format{nearest(kind, FORMATS)}")
+    if quantization and kind != "ctranslate2":
+        raise UserError(f"--quantization {quantization} is for --to ctranslate2, and --to {kind} writes float32; leave it out.")
+    if kind == "ctranslate2":
+        export_to_ctranslate2(folder, to, quantization or "float32", say)
+        return
+    if kind == "onnx":
+        export_to_onnx(folder, to, say)
+        return
     if kind in VECTOR_FILES:
         _export_vectors(str(folder), to, kind, say)
         return
@@ -103,9 +114,9 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
     recipe = run.recipe
     family, task = recipe.model.family, TASKS[recipe.task.name]
     if family not in task.exports:
+        able = ", ".join(name for name in task.exports if task.takes(FAMILIES[name])) or "nothing yet"
         raise UserError(
-            f"{folder} is a {family} for task {task.name}, which --to {kind} cannot write; for this task it writes "
-            f"{', '.join(task.exports)}."
+            f"{folder} is a {family} for task {task.name}, which --to {kind} cannot write; for this task it writes {able}."
         )
     if kind == "peft":
         _export_adapter(run, to, say)
@@ -121,7 +132,7 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
         to,
         config,
         start.vocabulary,
-        _in_numbers(start.weights, run) if recipe.objective.name == "regression" else start.weights,
+        in_numbers(start.weights, run) if recipe.objective.name == "regression" else start.weights,
         tokenizer_json=tokenizer_json,
         roles=roles,
         labels=labels,
@@ -184,10 +195,3 @@ def _export_vectors(name: str, to: Path, kind: str, say: Say) -> None:
     with draft_folder(to) as draft:
         write_vectors(draft / path.name, vectors, kind)
     say(f"exported: {path}, {len(vectors):,} words of width {vectors.width}")
-
-
-def _in_numbers(weights: dict[str, Tensor], run: Run) -> dict[str, Tensor]:
-    """A head that gives numbers as they were in training, where ours counts deviations from their mean."""
-    scale, head = Scale.load(run.folder / LABELS), "classes.project"
-    weight, bias = weights[f"{head}.weight"], weights[f"{head}.bias"]
-    return weights | {f"{head}.weight": weight * scale.deviation, f"{head}.bias": bias * scale.deviation + scale.mean}

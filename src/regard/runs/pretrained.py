@@ -41,6 +41,7 @@ from regard.text.tokenizer import Tokenizer, train_tokenizer
 
 Settings = dict[str, dict[str, Any]]
 Trained = TypeVar("Trained", bound=nn.Module)
+GGUF_SUFFIX = ".gguf"
 VOCABULARY = "tokenizer.json"
 PAIR_VOCABULARIES = ("tokenizer.source.json", "tokenizer.target.json")  # of a model that reads and writes with one each
 POSITIONS = "positions.scheme.table.weight"
@@ -154,7 +155,18 @@ def _part(name: str) -> str:
 def start_of(name: str) -> InitCheckpoint:
     """Read a checkpoint by its folder, or by its name on the hub, with hf: before it or not."""
     name = name.removeprefix("hf:")
+    if name.endswith(GGUF_SUFFIX) and Path(name).exists():
+        return _start_of_gguf(Path(name))
     return _start_of(name, _state(Path(name)))
+
+
+def _start_of_gguf(path: Path) -> InitCheckpoint:
+    """Return the checkpoint of one file of llama.cpp."""
+    from regard.interop.gguf.models import read_model  # which most starts do without
+
+    read = read_model(path)
+    settings = {"model": read.settings, "text": asdict(TextConfig(tokenizer="public", size=read.vocabulary))}
+    return InitCheckpoint(str(path), settings, read.vocabulary, read.tokenizer, read.weights, decode=read.decode)
 
 
 def _state(folder: Path) -> tuple[tuple[str, int], ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tokenizers
 from tokenizers import processors
 
@@ -31,7 +33,13 @@ def public_tokenizer(tokenizer: Tokenizer, config: Config) -> tuple[str, dict[st
         return tokenizer.raw.to_str(pretty=True), roles  # what it writes goes on from a text as it is
     if isinstance(config, TransformerConfig):
         return _ended(tokenizer), roles
-    around = marks_of(config, tokenizer.roles)
+    raw, start, end = marked(tokenizer, config)
+    return raw, {**roles, "cls": start, "sep": end}
+
+
+def marked(tokenizer: Tokenizer, config: Any) -> tuple[str, str, str]:
+    """Return tokenizer.json with the marks of a model that reads around one text or two, and the first and the last mark."""
+    name, around = tokenizer.raw.id_to_token, marks_of(config, tokenizer.roles)
     start, between, end = (str(name(i)) for i in (around.start, around.between, around.end))
     raw = tokenizers.Tokenizer.from_str(tokenizer.raw.to_str())
     second = int(getattr(config, "segments", 0) > 1)
@@ -40,4 +48,4 @@ def public_tokenizer(tokenizer: Tokenizer, config: Config) -> tuple[str, dict[st
         pair=[f"{start}:0", "$A:0", *[f"{between}:0"] * (1 + around.twice), f"$B:{second}", f"{end}:{second}"],
         special_tokens=list({start: around.start, between: around.between, end: around.end}.items()),
     )
-    return raw.to_str(pretty=True), {**roles, "cls": start, "sep": end}
+    return raw.to_str(pretty=True), start, end
