@@ -26,6 +26,7 @@ from regard.metrics.bleu import NONE, CaptionScores, caption_scores, looks_at
 from regard.model.probe import not_recording, probe
 from regard.runs.folder import Run, choose_device
 from regard.runs.recipe import Recipe
+from regard.runs.task import lazy
 from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
 from regard.tasks.predictor import EvaluationResult, TextPredictor, open_model
 from regard.text.specials import SOS
@@ -46,6 +47,7 @@ class CaptionGenerator(TextPredictor):
     sessions: CapturedGraphs | None = None  # on a GPU: recorded searches, to be replayed
 
     example = "IMAGE.png"
+    routes = lazy("regard.tasks.captioning.serve:routes")
 
     def __post_init__(self) -> None:
         self.sessions = sessions_on(self.device, self.decode.compile)
@@ -117,7 +119,10 @@ class CaptionGenerator(TextPredictor):
 
     def heat(self, name: str) -> Heat:
         """Return a map for each word of an image's caption: where its attention was."""
-        picture = open_image(name)
+        return self.heat_of(open_image(name))
+
+    def heat_of(self, picture: Image.Image) -> Heat:
+        """Return the same of an image that is open."""
         image_YXC = self._pixels(picture)
         (caption, *_), *_ = self.write(image_YXC[None])
         (maps_LYX,) = self.maps(image_YXC[None], [caption])

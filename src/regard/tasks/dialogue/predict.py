@@ -18,6 +18,7 @@ from regard.metrics.dialogue import DialogueScores, candidates, log_likelihoods,
 from regard.runs.folder import Run, Say
 from regard.runs.protocols import Predictor
 from regard.runs.recipe import Recipe
+from regard.runs.task import lazy
 from regard.tasks.predictor import EvaluationResult
 from regard.tasks.translation.predict import Tokenizers, Translator
 from regard.text.tokenizer import Tokenizer
@@ -74,6 +75,8 @@ class Responder:
     def tokenizer(self) -> Tokenizer:
         return self.tokenizers.source
 
+    routes = lazy("regard.tasks.dialogue.serve:routes")
+
     def replies(self, turns: Sequence[str], say: Say) -> list[str]:
         return [self(turns)]
 
@@ -95,6 +98,10 @@ class Responder:
         tokens_NC = np.array([len(ids) + 1 for ids in written])[rows_NC]
         likely = perplexity(nats_NC[:, 0], int(tokens_NC[:, 0].sum()))
         return EvaluationResult(score_replies(outputs, replies, nats_NC / tokens_NC, likely), outputs)
+
+    def read(self, turns: Sequence[str]) -> str:
+        """Return the text that the model reads of a conversation: its last turns, as many as have room."""
+        return self._fitted([tuple(turns)])[0]
 
     def _fitted(self, contexts: Sequence[Sequence[str]]) -> list[str]:
         return [BETWEEN.join(context) for context in self.fit.contexts(contexts)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, overload
 
+import tokenizers
 import torch
 
 from regard.core.errors import UserError
@@ -32,6 +33,7 @@ from regard.runs.task import lazy
 from regard.tasks.corpus import Perplexity, TestText, text_pieces
 from regard.tasks.generated_text import StreamedText, silent
 from regard.tasks.language_model.generate import BatchGenerator, Continuation
+from regard.tasks.language_model.transcript import Transcript, with_specials
 from regard.tasks.output_marks import OutputMarks
 from regard.tasks.predictor import TextPredictor, open_model
 from regard.tasks.speculation import must_share_vocabulary, open_draft
@@ -135,8 +137,14 @@ class TextGenerator(TextPredictor):
         return results
 
     def encode(self, prompt: str) -> list[int]:
-        """Return the ids of a prompt, behind the token that every text begins with, if any."""
+        """Return the ids of a prompt, behind the token that every text begins with, if any; of a template's text as it is."""
+        if isinstance(prompt, Transcript):
+            return self._of_templates.encode(prompt, add_special_tokens=False).ids or [self.start]
         return [*self.before, *self.tokenizer.encode(prompt)] or [self.start]
+
+    @cached_property
+    def _of_templates(self) -> tokenizers.Tokenizer:
+        return with_specials(self.tokenizer)
 
     def _drafts(self, number: int, prompt: list[int], emit: Emit) -> list[Continuation]:
         stops = [stop.replace("\\n", "\n") for stop in self.decode.stop]  # a newline is hard to type on a command line

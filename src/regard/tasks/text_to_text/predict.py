@@ -17,6 +17,7 @@ from regard.lens.alignment import Alignment
 from regard.metrics.text_to_text import AnyScores, score_texts
 from regard.runs.folder import Run
 from regard.runs.recipe import Recipe
+from regard.runs.task import lazy
 from regard.tasks.generated_text import NOTHING, GeneratedText, tell, write
 from regard.tasks.output_marks import pair_marks
 from regard.tasks.predictor import EvaluationResult, open_model
@@ -44,6 +45,7 @@ class TextWriter:
     example = "the pump stopped at noon because a fuse had blown , and nobody could repair it ."
     texts = 1  # in one input
     tells = ("predicted",)  # the columns that `fields` adds to a table
+    routes = lazy("regard.tasks.text_to_text.serve:routes")
 
     def __post_init__(self) -> None:
         self.sessions = sessions_on(next(self.model.parameters()).device, self.decode.compile)

@@ -84,6 +84,7 @@ class Translator:
     tells = ("predicted",)  # the columns that `fields` adds to a table
     subject = lazy("regard.tasks.translation.inspect:of_translator")
     trace = lazy("regard.tasks.translation.inspect:trace_translator")
+    routes = lazy("regard.tasks.translation.serve:routes")
 
     def __post_init__(self) -> None:
         self.sessions = sessions_on(self.device, self.decode.compile)
