@@ -13,6 +13,7 @@ Dims: S sentences, W lanes, R rows that join, N slots, M memory length.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Protocol
 
 import torch
@@ -40,6 +41,10 @@ class RunningState(State, Protocol):
         """Add the sentences of a state that has been loaded and has taken no step, behind those that are here."""
         ...
 
+    def row_bytes(self, slots: int, places: int) -> int:
+        """Return the memory of one row with room for so many slots, and places of a source."""
+        ...
+
 
 def running_state(fresh: State) -> RunningState:
     """Return an empty state for sentences as this one has."""
@@ -61,6 +66,11 @@ def enlarged(buffer: Tensor, *sizes: int, fill: float = 0) -> Tensor:
     larger = buffer.new_full(shape, fill)
     larger[tuple(slice(size) for size in buffer.shape)] = buffer
     return larger
+
+
+def bytes_of(buffer: Tensor, *without: int) -> int:
+    """Return the memory of a buffer that has the size 1 in these dimensions."""
+    return buffer.element_size() * prod(size for n, size in enumerate(buffer.shape) if n not in without)
 
 
 def joined(buffer_S: Tensor, part_R: Tensor, at: int, fill: float = 0) -> Tensor:
@@ -146,6 +156,9 @@ class RowSlots:
             now_SHNK.transpose(1, 2).index_put_((rows_S1, slots_SW), new_SHWK.transpose(1, 2).to(now_SHNK.dtype))
         return now
 
+    def row_bytes(self, slots: int) -> int:
+        return slots * sum(bytes_of(kept_SHNK, 0, 2) for kept_SHNK in self.kept)
+
     def select(self, parents_SW: Tensor) -> None:
         """Do nothing: only the ancestry changes."""
 
@@ -164,6 +177,9 @@ class LaneSums(RunningSums):
     def join(self, fresh: RunningSums, at: int) -> None:
         self.buffers = Sums(*(joined(buffer_S, new_R, at) for buffer_S, new_R in zip(self.buffers, fresh.buffers)))
 
+    def row_bytes(self, slots: int) -> int:
+        return sum(bytes_of(buffer_S, 0) for buffer_S in self.buffers)
+
 
 class LaneInputs(ConvState):
     """The last inputs of a convolution, of sentences that join."""
@@ -173,6 +189,9 @@ class LaneInputs(ConvState):
 
     def join(self, fresh: ConvState, at: int) -> None:
         self.values_SHWTK = joined(self.values_SHWTK, fresh.values_SHWTK, at)
+
+    def row_bytes(self, slots: int) -> int:
+        return bytes_of(self.values_SHWTK, 0)
 
 
 class RunningMemory(Memory):
@@ -185,13 +204,13 @@ class RunningMemory(Memory):
 
     def join(self, fresh: Memory) -> None:
         at = len(self.lengths)
-        self.lengths += fresh.words_S.tolist()
         self.kept = [
             [joined(buffer_S, new_R, at) for buffer_S, new_R in zip(kept, layer.buffers)]
             for kept, layer in zip(self.kept, fresh.layers)
         ]
         self.words_S = joined(self.words_S, fresh.words_S, at)
         self.mask_S11M = joined(self.mask_S11M, fresh.mask_S11M, at, fill=-torch.inf)
+        self.lengths += fresh.words_S.tolist()
         self._set_view(len(self.lengths))
 
     def compact(self, moves: RowCompaction) -> None:
@@ -202,6 +221,15 @@ class RunningMemory(Memory):
         del self.lengths[moves.stay :]
         if self.lengths:
             self._set_view(moves.stay)
+
+    def row_bytes(self, places: int) -> int:
+        """Return the memory of one row; a mask and keys and values grow with the places of the source."""
+        masks = places * self.mask_S11M.element_size()
+        return masks + sum(
+            places * bytes_of(buffer_S, 0, 2) if isinstance(layer, CrossKV) else bytes_of(buffer_S, 0)
+            for layer, kept in zip(self.layers, self.kept)
+            for buffer_S in kept
+        )
 
     def _set_view(self, sentences: int) -> None:
         self.longest = max(self.lengths)
@@ -234,9 +262,14 @@ class RunningDecoderState(DecoderState):
     def join(self, fresh: DecoderState) -> None:
         for cache, new in zip(self.caches, fresh.caches):
             cache.join(new, self.ancestry.sentences)
-        self.own.join(fresh.ancestry)
         if isinstance(self.memory, RunningMemory) and fresh.memory:
             self.memory.join(fresh.memory)
+        self.own.join(fresh.ancestry)
+
+    def row_bytes(self, slots: int, places: int) -> int:
+        seen = slots * self.own.lanes * (1 + self.own.seen.element_size()) if self.own.slotted else 0
+        memory = self.memory.row_bytes(places) if isinstance(self.memory, RunningMemory) else 0
+        return seen + memory + sum(cache.row_bytes(slots) for cache in self.caches)
 
 
 KINDS: dict[type, Any] = {Slots: RowSlots, RunningSums: LaneSums, ConvState: LaneInputs}
@@ -265,6 +298,10 @@ class RunningRecurrentState(RecurrentDecoderState):
             of_SM = joined(of_SM, new.of_SM, at, fill=HIDDEN)
             self.kept_turns = Turns(of_SM, max(most, new.most), max(longest, new.longest))
             self._narrow_turns()
+
+    def row_bytes(self, slots: int, places: int) -> int:
+        own = bytes_of(self.carried_SWNPD, 0) + bytes_of(self.fed_SWD, 0)
+        return own + (self.memory.row_bytes(places) if isinstance(self.memory, RunningMemory) else 0)
 
     def compact(self, moves: RowCompaction) -> None:
         self.turns = self.kept_turns

@@ -210,9 +210,6 @@ class WritesRows(Protocol):
     def target_tokenizer(self) -> Tokenizer:
         """The tokenizer of what it writes."""
 
-    def searching(self, **settings: Any) -> WritesRows:
-        """Return the same model with other settings of [decode]."""
-
     def row(self, given: Any) -> SearchRow | None:
         """Return what is read as a row of a search: a text, or an open image; None: nothing is written of it."""
 

@@ -90,6 +90,7 @@ def search_options(config: DecodeConfig, tokenizer: Tokenizer, vocabulary: int, 
 
 def source_row(config: DecodeConfig, tokenizer: Tokenizer, read: Any, length: int, limit: int, vocabulary: int = 0) -> SearchRow:
     """Return the row of a search for what is written from this source, up to `limit` tokens."""
+    config.must_not_continue("an output")
     options = search_options(config, tokenizer, vocabulary, 1)
     sos, (forced,) = options.pop("sos"), options.pop("forced") or [()]
     (limit,) = config.capped([limit])

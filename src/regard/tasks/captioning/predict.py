@@ -6,7 +6,7 @@ Dims: N images, B batch, L words, Y X rows and columns, of pixels or of cells; C
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -105,12 +105,6 @@ class CaptionGenerator(TextPredictor):
     def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
         read: EncodedInput = self.model.start(torch.from_numpy(np.stack([row.read for row in rows])).to(self.device))
         return read
-
-    def searching(self, **settings: Any) -> CaptionGenerator:
-        """Return the same model with other settings of [decode]."""
-        decode = replace(self.decode, **settings)
-        decode.must_not_continue("a caption")
-        return replace(self, decode=decode)
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """A line for each image, or one for each of its n_best; texts are the names of their files."""

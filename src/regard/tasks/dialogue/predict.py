@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -94,10 +94,6 @@ class Responder:
 
     def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
         return self.translator.encode_rows(rows)
-
-    def searching(self, **settings: Any) -> Responder:
-        """Return the same model with other settings of [decode]."""
-        return replace(self, translator=self.translator.searching(**settings))
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """A line for each text, whose turns have __eou__ between them."""

@@ -172,7 +172,7 @@ class BatchGenerator:
         )
 
     def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
-        read: EncodedInput = self._read([list(row.prompt or ()) for row in rows])[0]
+        read: EncodedInput = self._read([[*row.read, row.sos] for row in rows])[0]
         return read
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
@@ -107,12 +107,6 @@ class TextWriter:
 
     def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
         return encode_sources(self.model, rows)
-
-    def searching(self, **settings: Any) -> TextWriter:
-        """Return the same model with other settings of [decode]."""
-        decode = replace(self.decode, **settings)
-        decode.must_not_continue("an output")
-        return replace(self, decode=decode)
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """A line for each text, or one for each of its n_best."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -212,12 +211,6 @@ class Translator:
 
     def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
         return encode_sources(self.model, rows)
-
-    def searching(self, **settings: Any) -> Translator:
-        """Return the same model with other settings of [decode]."""
-        decode = dataclasses.replace(self.decode, **settings)
-        decode.must_not_continue("a translation")
-        return dataclasses.replace(self, decode=decode)
 
     def _search(self, sources: list[list[int]], numbers: Sequence[int]) -> list[list[GeneratedText]]:
         source_BM, lengths_B = pad([np.array(ids) for ids in sources])
