@@ -17,9 +17,9 @@ from regard.runs.protocols import Predictor, Streams
 from regard.serve.app import create
 from regard.serve.journal import Journal
 from regard.serve.keys import Keys
+from regard.serve.limits import Limits
 from regard.serve.models import Models, Opened, RunSource, ServedModel, decode_of, routes_of
 from regard.serve.server import Server
-from regard.serve.settings import Limits
 from regard.serve.structured import JsonGuide
 from regard.serve.templates import ChatTemplate
 from tests.serve.plain_engine import PlainEngine

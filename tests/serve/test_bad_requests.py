@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from regard.serve.settings import Limits
+from regard.serve.limits import Limits
 from tests.serve.served import client_of, model_of
 from tests.serve.tiny_models import opened
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from regard.serve.settings import Limits
+from regard.serve.limits import Limits
 from regard.serve.work import Work
 from tests.serve.plain_engine import PlainEngine
 from tests.serve.served import app_of, client_of, events, listening, model_of

@@ -19,11 +19,11 @@ from regard.serve.errors import ErrorReply, Json, Refused, add_refusals, error_c
 from regard.serve.guard import Guard
 from regard.serve.journal import Journal, record_of, write_line
 from regard.serve.keys import Keys
+from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
 from regard.serve.models import CHAT, COMPLETIONS, EMBEDDINGS, Models, ServedModel
 from regard.serve.native import router_of
 from regard.serve.openai_bodies import ModelReply, ModelsReply
-from regard.serve.settings import Limits
 
 PREFIX = "/v1"
 HELLO = "hello"  # in the examples

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,8 +12,8 @@ from fastapi import Request
 
 from regard.serve.errors import ClientGone, Refused
 from regard.serve.journal import Record, record_of
+from regard.serve.limits import Limits
 from regard.serve.models import Models, ServedModel
-from regard.serve.settings import Limits
 from regard.serve.work import Event, Piece, Result, Ticket, Work
 
 T = TypeVar("T")
@@ -63,10 +62,10 @@ class Asked:
 
     def submit(self, works: Sequence[Work]) -> list[Ticket]:
         """Submit all of these, or none."""
-        deadline, tickets = time.monotonic() + self.api.limits.timeout, list[Ticket]()
+        tickets = list[Ticket]()
         try:
             for work in works:
-                tickets.append(self.model.engine.submit(work, key=str(self.record.key), deadline=deadline))
+                tickets.append(self.model.engine.submit(work, key=str(self.record.key), deadline=self.api.limits.timeout))
         except Exception:
             give_up(tickets)
             raise

@@ -70,6 +70,8 @@ def error_content(status: int, sentence: str, code: str | None = None, param: st
 
 def refusal(error: UserError) -> tuple[int, dict[str, Any], dict[str, str]]:
     """Return status, content and headers of the answer to an error that has a sentence."""
+    if of_server(error):
+        return failure(error)
     status, headers = 400, dict[str, str]()
     code: str | None = None
     param: str | None = None
@@ -86,12 +88,21 @@ def refusal(error: UserError) -> tuple[int, dict[str, Any], dict[str, str]]:
     return status, error_content(status, str(error), code, param), headers
 
 
+def of_server(error: Exception) -> bool:
+    """Return whether the engine gave a sentence to an error that is no mistake of whoever asked."""
+    return type(error) is UserError and error.__cause__ is not None and not isinstance(error.__cause__, UserError)
+
+
 def failure(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
     """Return the same of any error. One without a sentence is the server's own, and is logged."""
-    if isinstance(error, UserError):
+    if isinstance(error, UserError) and not of_server(error):
         return refusal(error)
     log.error("a request could not be answered", exc_info=error)
-    return 500, error_content(500, f"the server itself failed ({type(error).__name__}); its log says more."), {}
+    return (
+        500,
+        error_content(500, f"the server itself failed ({type(error.__cause__ or error).__name__}); its log says more."),
+        {},
+    )
 
 
 SENTENCES = {

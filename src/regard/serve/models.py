@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from regard.core.errors import UserError, nearest
 from regard.decode.config import DecodeConfig
-from regard.runs.protocols import Embeds, Predictor, Streams
+from regard.runs.protocols import Embeds, Predictor, Streams, WritesRows
 from regard.runs.routes import Route, Serves, WriteRoute
 from regard.serve.errors import Refused
 from regard.serve.structured import JsonGuide
@@ -189,7 +189,5 @@ def routes_of(predictor: Predictor, name: str) -> dict[str, Route]:
 
 
 def decode_of(predictor: Any) -> DecodeConfig:
-    """Return the settings of [decode]; those of a model that replies are its translator's."""
-    owner = getattr(predictor, "translator", predictor)
-    found: DecodeConfig = getattr(owner, "decode", None) or DecodeConfig()
-    return found
+    """Return the settings of a model's own search; the usual ones of a model that writes nothing."""
+    return predictor.decode if isinstance(predictor, WritesRows) else DecodeConfig()

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from regard.serve.app import api_behind
 from regard.serve.errors import encode, error_content
 from regard.serve.journal import Journal
-from regard.serve.settings import Limits
+from regard.serve.limits import Limits
 from regard.studio.server import Connection as StudioConnection
 from regard.studio.server import Limits as Stages
 from regard.studio.server import Server as StudioServer

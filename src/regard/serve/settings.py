@@ -1,56 +1,71 @@
-"""The limits of `regard serve`, typed as `--limit NAME=VALUE`; every request is held to them before a model sees it."""
+"""What a request may change of a run's `[decode]` settings, and the predictor with these changes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import Any
 
-from regard.core.config import Bounds, Count, build, check_bounds, override
-from regard.serve.work import EngineSettings
+from regard.commands.loaded import with_decode
+from regard.core.config import build
+from regard.core.errors import UserError, nearest
+from regard.decode.config import ONLY_FOR, BeamSettings, DecodeConfig, Sampling
+from regard.runs.protocols import WritesRows
+from regard.serve.work import EngineSettings, Generate
 
-Seconds = Annotated[float, Bounds(0, 86_400, above=True)]
-Own = Annotated[int, Bounds(0, zero="the run's own")]
-SECTION = "limit"
+OF_A_REQUEST = (
+    "banned_words", "prefix", "first", "no_repeat_ngram", "suppressed", "suppressed_first", "end_at_limit",
+)  # fmt: skip
+"""Settings of [decode] that a request may give by name; the others have a field of their own, or belong to the run."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Sizes, counts and times."""
-
-    rows: Count = 64  # texts that one model writes together
-    queue: Count = 256  # requests that wait for one model; more are refused with 429
-    memory: Annotated[int, Bounds(0, zero="half of what is free")] = 0  # bytes for texts being written, of one model
-    batch: Count = 4096  # padded length of one pass over inputs or prompts
-    tokens: Own = 0  # tokens that a text may be written to
-    samples: Count = 16  # texts written for one input
-    texts: Count = 64  # inputs in one request
-    characters: Count = 100_000  # of one text
-    body: Annotated[int, Bounds(1024, 2**31)] = 4 * 2**20  # bytes of a request
-    connections: Count = 512  # open at the same time, in one process
-    timeout: Seconds = 300.0  # seconds until a request that is not answered gets 504
-    idle: Seconds = 10.0  # seconds for a connection to send the head of a request
-    upload: Seconds = 60.0  # seconds for the rest of a request to arrive
-    unread: Seconds = 30.0  # seconds that a client may leave an answer unread
-    grace: Seconds = 60.0  # seconds after SIGTERM for requests that were accepted
-
-    def __post_init__(self) -> None:
-        check_bounds(self, f"{SECTION}.")
-
-    @property
-    def engine(self) -> EngineSettings:
-        return EngineSettings(
-            rows=self.rows,
-            queue=self.queue,
-            memory=self.memory,
-            max_tokens=self.tokens,
-            batch_length=self.batch,
-            samples=self.samples,
-        )
+DEFAULTS: dict[str, Any] = {
+    name: getattr(DecodeConfig, name) for name in (*ONLY_FOR, "beam", "length_penalty", "n_best", "samples")
+}
 
 
-def read_limits(typed: Sequence[str]) -> Limits:
-    """Return the limits that were typed as NAME=VALUE; a mistyped name is refused with the nearest one."""
-    tables: dict[str, dict[str, Any]] = {SECTION: {}}
-    override(tables, [f"{SECTION}.{text}" for text in typed])
-    return build(Limits, tables[SECTION], SECTION)
+def writer_of(predictor: WritesRows, work: Generate, limits: EngineSettings) -> WritesRows:
+    """Return the predictor with the settings of this request, which are checked as those of a recipe are."""
+    config = predictor.decode
+    for name in work.settings:
+        if name not in OF_A_REQUEST:
+            raise UserError(f"decode.{name} is not for a request{nearest(name, OF_A_REQUEST)}")
+    if not 1 <= work.n <= limits.samples:
+        raise UserError(f"n is {work.n}; it counts the texts of one request, so give 1 to {limits.samples}.")
+    if work.max_tokens is not None and not 1 <= work.max_tokens <= (limits.max_tokens or work.max_tokens):
+        most = f" to {limits.max_tokens:,}" if limits.max_tokens else " or more"
+        raise UserError(f"max_tokens is {work.max_tokens:,}; give 1{most}.")
+    if "" in work.stop:
+        raise UserError("a stop text is empty, before which every output would end; leave it out.")
+    own = {name: value for name, value in vars(config).items() if name in DEFAULTS} | {"stop": (), "sliding_window": False}
+    changes = own if work.method is None else DEFAULTS | _search(work.method)
+    if changes["search"] == "beam":
+        must_suit_beams(work)
+        changes |= {"n_best": work.n}
+    else:
+        changes |= {"samples": work.n} | ({"seed": work.seed} if changes["search"] == "sample" else {})
+    changes |= {"minimum_length": work.minimum_tokens or config.minimum_length, **work.settings}
+    changes |= {"maximum_length": work.max_tokens} if work.max_tokens is not None else {}
+    changed: WritesRows = with_decode(predictor, build(DecodeConfig, {**vars(config), **changes}, "decode"))
+    return changed
+
+
+def _search(method: Sampling | BeamSettings) -> dict[str, Any]:
+    if isinstance(method, BeamSettings):
+        return {"search": "beam", **asdict(method)}
+    values = asdict(method)
+    if method.temperature == 0:
+        filters = {name for name in ("top_k", "top_p", "min_p") if values[name] != getattr(Sampling, name)}
+        if filters:
+            raise UserError(
+                f"{sorted(filters)[0]} draws from the likeliest tokens, but temperature 0 draws nothing; leave it out."
+            )
+        return {"search": "greedy", "repetition_penalty": method.repetition_penalty}
+    return {"search": "sample", **values}
+
+
+def must_suit_beams(work: Generate) -> None:
+    """Refuse what only a text that is written once can have."""
+    for given, what in ((work.stop, "stop"), (work.allowed, "a rule for the next token"), (work.logprobs, "logprobs above 0")):
+        if given:
+            raise UserError(
+                f"a beam search decides about its tokens at the end, so {what} is not possible; sample, or leave it out."
+            )

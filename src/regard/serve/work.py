@@ -1,6 +1,6 @@
 """Requests to the engine and its results: what is submitted, the ticket for it, and what comes back, piece by piece or whole.
 
-A ticket is used by two threads: the engine's thread puts pieces and the result into it, and whoever submitted the work reads them.
+Two threads use a ticket: the engine's puts pieces and the result into it, and another one, which submitted the work, reads them.
 """
 
 from __future__ import annotations

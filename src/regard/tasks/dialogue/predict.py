@@ -14,7 +14,10 @@ from regard.core.terminal import Emit
 from regard.data.batching.pairs import EncodedPairs, Ragged
 from regard.data.sources import Pair
 from regard.data.sources.dialogues import BETWEEN, as_typed, recent
+from regard.decode.config import DecodeConfig
+from regard.decode.rows import SearchRow
 from regard.metrics.dialogue import DialogueScores, candidates, log_likelihoods, perplexity, score_replies
+from regard.model.state.protocol import EncodedInput
 from regard.runs.folder import Run, Say
 from regard.runs.protocols import Predictor
 from regard.runs.recipe import Recipe
@@ -79,6 +82,21 @@ class Responder:
 
     def replies(self, turns: Sequence[str], say: Say) -> list[str]:
         return [self(turns)]
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.tokenizers.target
+
+    @property
+    def decode(self) -> DecodeConfig:
+        return self.translator.decode
+
+    def row(self, given: Any) -> SearchRow | None:
+        """Return a conversation, whose turns have __eou__ between them, as a row of a search; None: nothing was said."""
+        return self.translator.row(self._fitted([as_typed(given)])[0])
+
+    def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
+        return self.translator.encode_rows(rows)
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """A line for each text, whose turns have __eou__ between them."""

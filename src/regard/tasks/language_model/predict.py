@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, overload
 
-import tokenizers
 import torch
 
 from regard.core.errors import UserError
@@ -17,6 +16,7 @@ from regard.data.sources.text import documents
 from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
 from regard.decode.request import Hypothesis, in_batches
+from regard.decode.rows import SearchRow
 from regard.decode.speculative import Speculation
 from regard.families import build_model
 from regard.families.gpt import GPT
@@ -25,6 +25,7 @@ from regard.metrics.likelihood import Choice, Ids, Likelihood, choose, log_proba
 from regard.metrics.segment_likelihood import segment_log_probabilities
 from regard.model.memory.segments import read_in_segments
 from regard.model.probe import not_recording, probe
+from regard.model.state.protocol import EncodedInput
 from regard.runs.folder import Run
 from regard.runs.load import memory_of, window_of
 from regard.runs.pretrained import InitCheckpoint
@@ -119,7 +120,7 @@ class TextGenerator(TextPredictor):
 
     def write(self, prompts: Sequence[str], first: int = 0, emit: Emit = silent) -> list[list[Written]]:
         """The samples of each prompt, or its n_best. `emit` hears the first text of the first prompt as it is written."""
-        pen = BatchGenerator(self.model, self.tokenizer, self.decode, self.window, self.sessions, self.speculation)
+        pen = self.generator
         ids = [self.encode(prompt) for prompt in prompts]
         for prompt in ids:
             pen.check(prompt)
@@ -136,15 +137,24 @@ class TextGenerator(TextPredictor):
                 results[n] = [self._written(draft) for draft in group]
         return results
 
+    @property
+    def generator(self) -> BatchGenerator:
+        return BatchGenerator(self.model, self.tokenizer, self.decode, self.window, self.sessions, self.speculation)
+
+    def row(self, given: Any) -> SearchRow | None:
+        """Return a prompt as a row of a search."""
+        if self.decode.sliding_window:
+            raise UserError("decode.sliding_window reads a text again and again, which a server does not; leave it out.")
+        return self.generator.row(self.encode(given))
+
+    def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
+        return self.generator.encode_rows(rows)
+
     def encode(self, prompt: str) -> list[int]:
         """Return the ids of a prompt, behind the token that every text begins with, if any; of a template's text as it is."""
         if isinstance(prompt, Transcript):
-            return self._of_templates.encode(prompt, add_special_tokens=False).ids or [self.start]
+            return with_specials(self.tokenizer).encode(prompt, add_special_tokens=False).ids or [self.start]
         return [*self.before, *self.tokenizer.encode(prompt)] or [self.start]
-
-    @cached_property
-    def _of_templates(self) -> tokenizers.Tokenizer:
-        return with_specials(self.tokenizer)
 
     def _drafts(self, number: int, prompt: list[int], emit: Emit) -> list[Continuation]:
         stops = [stop.replace("\\n", "\n") for stop in self.decode.stop]  # a newline is hard to type on a command line

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import tokenizers
 
 from regard.text.tokenizer import Tokenizer
@@ -13,6 +15,7 @@ class Transcript(str):
     __slots__ = ()
 
 
+@lru_cache(maxsize=8)  # a large vocabulary takes half a second
 def with_specials(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
     """Return a copy that reads the names of special tokens as these tokens."""
     raw = tokenizers.Tokenizer.from_str(tokenizer.raw.to_str())

@@ -1,0 +1,371 @@
+"""The engine of the server: one thread that owns a model and does everybody's work, step by step.
+
+Between two steps it removes what was cancelled or is late, lets waiting requests join as far as rows and memory go, and takes a
+new model if one was handed over. What waits is in order for each key, and the keys take turns. A request that does not fit yet
+keeps its turn, so no stream of small requests overtakes a large one for ever. Inputs of `Answer` wait in a queue of their own,
+and a batch of them has its pass between two steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+from threading import Condition, Thread
+
+import torch
+
+from regard.core.errors import UserError
+from regard.runs.protocols import Predictor, WritesRows
+from regard.serve.counters import Counters
+from regard.serve.fair_queue import FairQueue
+from regard.serve.generation import Writing
+from regard.serve.generator import Generator
+from regard.serve.memory import free_memory
+from regard.serve.work import (
+    Answer,
+    Busy,
+    Cancelled,
+    Closing,
+    DeadlinePassed,
+    EngineSettings,
+    Event,
+    Generate,
+    Piece,
+    Result,
+    Sample,
+    Statistics,
+    Ticket,
+    Work,
+)
+
+SIMILAR = 2  # inputs of one pass differ in length by less than this factor
+
+
+@dataclass(eq=False)
+class Item:
+    """One piece of work, from its acceptance to its result."""
+
+    work: Work
+    ticket: Ticket
+    accepted: float
+    deadline: float  # on the engine's clock
+    answered: bool = False  # has its first piece or its result been counted?
+
+
+class Served:
+    """One model, and what it does now."""
+
+    def __init__(self, predictor: Predictor, settings: EngineSettings) -> None:
+        self.predictor = predictor
+        self.generator: Generator | None = None
+        if isinstance(predictor, WritesRows):
+            self.generator = Generator(predictor, settings.rows, settings.batch_length)
+        self.items: dict[Writing, Item] = {}
+
+
+class Engine:
+    """Does work on one model, from any number of threads."""
+
+    def __init__(
+        self,
+        model: Predictor,
+        settings: EngineSettings | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        start: bool = True,
+    ) -> None:
+        """Start the engine's thread; without `start`, whoever calls `step` does its work."""
+        self.settings = settings or EngineSettings()
+        self.clock, self.counters = clock, Counters()
+        self.texts, self.answers = FairQueue[Item](), FairQueue[Item]()
+        self.served, self.leaving = Served(model, self.settings), list[Served]()
+        device = next(model.model.parameters()).device if hasattr(model.model, "parameters") else torch.device("cpu")
+        self.memory_limit = self.settings.memory or free_memory(device) // 2
+        self.state = Condition()
+        self.next_model: Served | None = None
+        self.closing = self.stopping = False
+        self.thread = Thread(target=self._run, name="engine", daemon=True) if start else None
+        if self.thread is not None:
+            self.thread.start()
+
+    def submit(self, work: Work, *, key: str = "", deadline: float | None = None) -> Ticket:
+        """Accept work, to be done within `deadline` seconds, or raise `Busy` or `Closing`. A key shares its turns."""
+        ticket, now = Ticket(), self.clock()
+        item = Item(work, ticket, now, float("inf") if deadline is None else now + deadline)
+        if isinstance(work, Answer) and work.bytes > self.memory_limit:
+            raise UserError(
+                f"this input takes {work.bytes:,} bytes, and this server has {self.memory_limit:,}; give a smaller one."
+            )
+        ticket.listen(lambda event: self._count(item, event))
+        with self.state:
+            if self.closing:
+                raise Closing("this server is shutting down and takes no more work; ask again later.")
+            if self.queued >= self.settings.queue:
+                self.counters.refused += 1
+                seconds = self._seconds_until_room()
+                raise Busy(f"{self.queued:,} requests wait already; ask again in {seconds} s.", seconds)
+            (self.texts if isinstance(work, Generate) else self.answers).push(key, item)
+            self.counters.accepted += 1
+            self.state.notify_all()
+        return ticket
+
+    def replace(self, model: Predictor) -> None:
+        """Hand over a newer model: what has begun ends on the old one, what comes and what waits goes to the new one."""
+        served = Served(model, self.settings)
+        with self.state:
+            self.next_model = served
+            self.state.notify_all()
+
+    def close(self, *, drain: bool) -> None:
+        """Take no more work, and return when all that was accepted is done, or at once given up."""
+        with self.state:
+            self.closing = True
+            self.stopping = self.stopping or not drain
+            self.state.notify_all()
+        if self.thread is not None:
+            self.thread.join()
+            return
+        while not self.stopping and self.step():
+            pass
+        self._give_up()
+
+    def statistics(self) -> Statistics:
+        """Return counts and histograms; queue and batch as they are between two steps."""
+        counted, generators = self.counters, self._generators
+        active = sum(len(served.items) for served in (self.served, *self.leaving))
+        numbers = {name: value for name, value in vars(counted).items() if isinstance(value, int)}
+        return Statistics(
+            queued=self.queued,
+            active=active,
+            rows=sum(generator.rows for generator in generators),
+            memory=sum(generator.memory for generator in generators),
+            memory_limit=self.memory_limit,
+            waiting=counted.waiting.histogram,
+            first_token=counted.first_token.histogram,
+            latency=counted.latency.histogram,
+            **numbers,
+        )
+
+    @property
+    def queued(self) -> int:
+        return len(self.texts) + len(self.answers)
+
+    @property
+    def _generators(self) -> list[Generator]:
+        return [served.generator for served in (self.served, *self.leaving) if served.generator is not None]
+
+    def _seconds_until_room(self) -> int:
+        """Return about how long it takes until work has left the queue: the mean time of a request, shared by all rows."""
+        return max(1, ceil(self.counters.latency.mean * self.queued / self.settings.rows))
+
+    def _run(self) -> None:
+        while True:
+            with self.state:
+                self.state.wait_for(lambda: self.stopping or self.queued or self._busy or self.next_model or self.closing)
+            try:
+                worked = not self.stopping and self.step()
+            except Exception as error:  # of the engine itself: whoever waits must not wait for ever
+                worked = True
+                self._abandon(_readable(error))
+            if self.stopping or (self.closing and not worked):
+                self._give_up()
+                return
+
+    @property
+    def _busy(self) -> bool:
+        return any(served.items for served in (self.served, *self.leaving))
+
+    def step(self) -> bool:
+        """Do what is to be done until the end of the next step; return whether there was anything to do."""
+        self._take_over()
+        self._drop()
+        self._admit()
+        worked = self._answer()
+        for served in (self.served, *self.leaving):
+            if served.generator is not None and served.items:
+                complete, rows = served.generator.step(partial(self._fail, served))
+                self.counters.steps += 1
+                self.counters.row_steps += rows
+                for writing in complete:
+                    served.items.pop(writing).ticket.put(writing.result)
+                worked = True
+        self.leaving = [served for served in self.leaving if served.items]
+        return worked or bool(self.queued)
+
+    def _take_over(self) -> None:
+        with self.state:
+            if self.next_model is not None:
+                self.leaving.append(self.served)
+                self.served, self.next_model = self.next_model, None
+
+    def _drop(self) -> None:
+        """Remove what was cancelled, and what is late."""
+        now = self.clock()
+        with self.state:
+            dropped = [item for queue in (self.texts, self.answers) for item in queue.remove(lambda item: _lost(item, now))]
+        for served in (self.served, *self.leaving):
+            for writing, item in list(served.items.items()):
+                if _lost(item, now) and served.generator is not None:
+                    served.generator.remove(writing)
+                    dropped.append(served.items.pop(writing))
+        for item in dropped:
+            late = DeadlinePassed("this request was not done in time; ask for less, or give it more time.")
+            item.ticket.put(Cancelled("this request was cancelled.") if item.ticket.cancelled else late)
+
+    def _admit(self) -> None:
+        """Prepare waiting texts, and let as many join as have room. What does not fit yet keeps its turn."""
+        served, beginning, read = self.served, list[Writing](), 0
+        while read < self.settings.batch_length:
+            with self.state:
+                item = self.texts.peek()
+            if item is None:
+                break
+            try:
+                writing = self._prepared(item)
+                if writing is not None and not self._has_room(writing):
+                    break
+            except Exception as error:
+                writing = None
+                item.ticket.put(_readable(error))
+            with self.state:
+                self.texts.pop()
+            self._begin_item(item)
+            if writing is not None:
+                served.items[writing] = item
+                beginning.append(writing)
+                read += max(1, writing.row.length)
+        if beginning and served.generator is not None:
+            served.generator.begin(beginning, partial(self._fail, served))
+
+    def _prepared(self, item: Item) -> Writing | None:
+        """Return a request as a row; None where its result is known already."""
+        predictor, work = self.served.predictor, item.work
+        assert isinstance(work, Generate)
+        if not isinstance(predictor, WritesRows):
+            raise UserError("this run writes no text; give one that does, or ask for what it answers.")
+        writing = Writing.prepare(predictor, work, item.ticket, self.settings)
+        if writing is None:
+            item.ticket.put(Result((Sample("", [], 0.0, 0.0, "stop", logprobs=None if work.logprobs is None else []),) * work.n))
+        return writing
+
+    def _has_room(self, writing: Writing) -> bool:
+        """Reserve rows and memory if there are enough. Those of a model that is being replaced count until it has left."""
+        assert self.served.generator is not None
+        taken = sum(generator.memory for generator in self._generators)
+        if self.leaving and self.settings.rows - sum(generator.rows for generator in self._generators) < len(writing.texts):
+            return False
+        return self.served.generator.reserve(writing, self.memory_limit - taken, self.memory_limit)
+
+    def _begin_item(self, item: Item) -> None:
+        self.counters.waiting.add(self.clock() - item.accepted)
+
+    def _answer(self) -> bool:
+        """Do one pass over waiting inputs of similar length; where several fail together, each is tried alone."""
+        items = self._next_answers()
+        if not items:
+            return False
+        for item in items:
+            self._begin_item(item)
+        self._answer_together(items)
+        return True
+
+    def _next_answers(self) -> list[Item]:
+        """Take the input whose turn it is, and those like it as far as a pass and the memory go."""
+        with self.state:
+            first = self.answers.peek()
+            if first is None:
+                return []
+            work, longest, size = first.work, 0, 0
+            assert isinstance(work, Answer)
+            chosen = list[Item]()
+            for item in (first, *(other for other in self.answers if other is not first)):
+                other = item.work
+                assert isinstance(other, Answer)
+                low, high = sorted((other.length, work.length))
+                longest_now, size_now = max(longest, other.length), size + other.bytes
+                fits = (len(chosen) + 1) * longest_now <= self.settings.batch_length and size_now <= self.memory_limit
+                alike = other.batch is work.batch and high < SIMILAR * max(1, low)
+                if item is first or (alike and fits and len(chosen) < self.settings.rows):
+                    chosen.append(item)
+                    longest, size = longest_now, size_now
+            taken = set(chosen)
+            self.answers.remove(lambda item: item in taken)
+            return chosen
+
+    def _answer_together(self, items: list[Item]) -> None:
+        work = items[0].work
+        assert isinstance(work, Answer)
+        try:
+            with torch.no_grad():
+                values = list(
+                    work.batch(self.served.predictor, [item.work.inputs for item in items if isinstance(item.work, Answer)])
+                )
+            if len(values) != len(items):
+                raise RuntimeError(f"{len(items)} inputs were given, and {len(values)} results came back")
+        except Exception as error:
+            if len(items) == 1:
+                items[0].ticket.put(_readable(error))
+                return
+            for item in items:
+                self._answer_together([item])
+            return
+        for item, value in zip(items, values):
+            item.ticket.put(Result(value=value))
+
+    def _fail(self, served: Served, writing: Writing, error: Exception) -> None:
+        served.items.pop(writing).ticket.put(_readable(error))
+
+    def _give_up(self) -> None:
+        """Tell everybody who still waits that there will be no result."""
+        with self.state:
+            items = [*self.texts.remove(lambda item: True), *self.answers.remove(lambda item: True)]
+        closing = Closing("this server has shut down before the request was done; ask again later.")
+        for item in items:
+            item.ticket.put(closing)
+        self._abandon(closing)
+
+    def _abandon(self, error: Exception) -> None:
+        """Give up everything that has begun."""
+        for served in (self.served, *self.leaving):
+            items = list(served.items.values())
+            served.items.clear()
+            if isinstance(served.predictor, WritesRows):
+                served.generator = Generator(served.predictor, self.settings.rows, self.settings.batch_length)
+            for item in items:
+                item.ticket.put(error)
+
+    def _count(self, item: Item, event: Event) -> None:
+        """Count one event of a ticket."""
+        counted, now = self.counters, self.clock()
+        if not item.answered:
+            item.answered = True
+            counted.first_token.add(now - item.accepted)
+        if isinstance(event, Piece):
+            return
+        counted.latency.add(now - item.accepted)
+        if isinstance(event, Result):
+            counted.finished += 1
+            counted.prompt_tokens += event.prompt_tokens
+            counted.generated_tokens += event.generated_tokens
+        elif isinstance(event, Cancelled):
+            counted.cancelled += 1
+        elif isinstance(event, DeadlinePassed):
+            counted.expired += 1
+        else:
+            counted.failed += 1
+
+
+def _lost(item: Item, now: float) -> bool:
+    return item.ticket.cancelled or now >= item.deadline
+
+
+def _readable(error: Exception) -> Exception:
+    """Return a sentence for whoever asked; what is no mistake of theirs keeps its type as a cause."""
+    if isinstance(error, UserError):
+        return error
+    told = UserError(f"the model failed on this request: {type(error).__name__}: {error}")
+    told.__cause__ = error
+    return told
