@@ -35,7 +35,7 @@ def writer_of(predictor: WritesRows, work: Generate, limits: EngineSettings) -> 
         raise UserError(f"max_tokens is {work.max_tokens:,}; give 1{most}.")
     if "" in work.stop:
         raise UserError("a stop text is empty, before which every output would end; leave it out.")
-    own = {name: value for name, value in vars(config).items() if name in DEFAULTS} | {"stop": (), "sliding_window": False}
+    own = {name: getattr(config, name) for name in (*DEFAULTS, "search")} | {"stop": ()}
     changes = own if work.method is None else DEFAULTS | _search(work.method)
     if changes["search"] == "beam":
         must_suit_beams(work)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.data.batching.pairs import pad
 from regard.decode.algorithm import CapturedGraphs
@@ -136,6 +137,13 @@ def write(
         for n, output in zip(batch, outputs):
             found[n] = output
     return found
+
+
+def must_be_text(given: Any) -> str:
+    """Return what is to be read if it is a text."""
+    if not isinstance(given, str):
+        raise UserError("this model reads a text, and something else was given; give a text.")
+    return given
 
 
 def output_limit(model: Any, read: int, longest: int = 0) -> int:

@@ -22,6 +22,7 @@ from regard.runs.folder import Run, Say
 from regard.runs.protocols import Predictor
 from regard.runs.recipe import Recipe
 from regard.runs.task import lazy
+from regard.tasks.generated_text import must_be_text
 from regard.tasks.predictor import EvaluationResult
 from regard.tasks.translation.predict import Tokenizers, Translator
 from regard.text.tokenizer import Tokenizer
@@ -93,7 +94,7 @@ class Responder:
 
     def row(self, given: Any) -> SearchRow | None:
         """Return a conversation, whose turns have __eou__ between them, as a row of a search; None: nothing was said."""
-        return self.translator.row(self._fitted([as_typed(given)])[0])
+        return self.translator.row(self._fitted([as_typed(must_be_text(given))])[0])
 
     def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
         return self.translator.encode_rows(rows)

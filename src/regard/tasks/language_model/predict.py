@@ -32,7 +32,7 @@ from regard.runs.pretrained import InitCheckpoint
 from regard.runs.recipe import Recipe
 from regard.runs.task import lazy
 from regard.tasks.corpus import Perplexity, TestText, text_pieces
-from regard.tasks.generated_text import StreamedText, silent
+from regard.tasks.generated_text import StreamedText, must_be_text, silent
 from regard.tasks.language_model.generate import BatchGenerator, Continuation
 from regard.tasks.language_model.transcript import Transcript, with_specials
 from regard.tasks.output_marks import OutputMarks
@@ -145,7 +145,7 @@ class TextGenerator(TextPredictor):
         """Return a prompt as a row of a search."""
         if self.decode.sliding_window:
             raise UserError("decode.sliding_window reads a text again and again, which a server does not; leave it out.")
-        return self.generator.row(self.encode(given))
+        return self.generator.row(self.encode(must_be_text(given)))
 
     def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
         return self.generator.encode_rows(rows)

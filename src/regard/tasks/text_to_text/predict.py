@@ -21,7 +21,16 @@ from regard.model.state.protocol import EncodedInput
 from regard.runs.folder import Run
 from regard.runs.recipe import Recipe
 from regard.runs.task import lazy
-from regard.tasks.generated_text import NOTHING, GeneratedText, encode_sources, output_limit, source_row, tell, write
+from regard.tasks.generated_text import (
+    NOTHING,
+    GeneratedText,
+    encode_sources,
+    must_be_text,
+    output_limit,
+    source_row,
+    tell,
+    write,
+)
 from regard.tasks.output_marks import pair_marks
 from regard.tasks.predictor import EvaluationResult, open_model
 from regard.tasks.speculation import SourceSpeculation, source_speculation
@@ -97,7 +106,7 @@ class TextWriter:
 
     def row(self, given: Any) -> SearchRow | None:
         """Return a text as a row of a search; None: of an empty text, nothing is written. What is too long is refused."""
-        if not given.strip():
+        if not must_be_text(given).strip():
             return None
         marks, room = pair_marks(self.tokenizer, self.decode), room_of(self.recipe)
         typed = typed_with_prefix(self.recipe.data.prefixes, given)

@@ -29,7 +29,7 @@ from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.pretrained import PAIR_VOCABULARIES, VOCABULARY
 from regard.runs.recipe import Recipe
 from regard.runs.task import lazy
-from regard.tasks.generated_text import NOTHING, GeneratedText, encode_sources, find, output_limit, source_row, tell
+from regard.tasks.generated_text import NOTHING, GeneratedText, encode_sources, find, must_be_text, output_limit, source_row, tell
 from regard.tasks.notices import LONGEST_SOURCE
 from regard.tasks.output_marks import OutputMarks, frame_sources, source_settings
 from regard.tasks.speculation import SourceSpeculation, source_speculation
@@ -203,7 +203,7 @@ class Translator:
 
     def row(self, given: Any) -> SearchRow | None:
         """Return a text as a row of a search; None: of an empty text, nothing is written."""
-        if not given.strip():
+        if not must_be_text(given).strip():
             return None
         (ids,) = sources = self.sources([given])
         self._must_fit([given], sources)
