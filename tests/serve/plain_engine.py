@@ -39,6 +39,7 @@ class PlainEngine:
     seen: list[Work] = field(default_factory=list)
     tickets: list[Ticket] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    breaks_after: int = -1  # words; -1: never
     cancelled: int = 0
     closed: str = ""
     failing: Callable[[Work], None] = lambda work: None
@@ -105,6 +106,8 @@ class PlainEngine:
             text, scores = "", list[TokenScore]()
             for place, word in enumerate(words):
                 self.gate.wait(60)
+                if place == self.breaks_after:
+                    raise ZeroDivisionError
                 if ticket.cancelled:
                     self.cancelled += 1
                     raise Cancelled("the client has gone.")

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from regard.core.errors import UserError
 from regard.serve.limits import Limits
 from regard.serve.work import Work
 from tests.serve.plain_engine import PlainEngine
@@ -18,6 +19,7 @@ from tests.serve.served import app_of, client_of, events, listening, model_of
 from tests.serve.tiny_models import opened
 
 PROMPT = "one two three four"
+HI = [{"role": "user", "content": "hi there"}]
 LONG = 60.0
 
 
@@ -48,14 +50,21 @@ def test_a_chat_begins_with_its_role_and_ends_with_a_reason() -> None:
         assert (last["delta"], last["finish_reason"]) == ({}, "length")
 
 
-def test_an_error_in_a_stream_is_its_last_event() -> None:
+def test_a_stream_that_fails_before_its_first_word_has_the_status_of_the_error() -> None:
     def fail(work: Work) -> None:
-        raise ZeroDivisionError
+        raise UserError("the prompt is too long; shorten it.")
 
-    engine = PlainEngine(opened("gpt"), failing=fail)
+    with client_of(model_of("gpt", opened("gpt"), PlainEngine(opened("gpt"), failing=fail))) as client:
+        for path, asked in (("completions", {"prompt": PROMPT}), ("chat/completions", {"messages": HI})):
+            assert client.post(f"/v1/{path}", json=asked | {"stream": True}).status_code == 400
+
+
+def test_an_error_in_a_stream_is_its_last_event() -> None:
+    engine = PlainEngine(opened("gpt"), breaks_after=2)
     with client_of(model_of("gpt", opened("gpt"), engine)) as client:
-        found = events(client.post("/v1/completions", json={"prompt": PROMPT, "stream": True}).text)
-        assert found[-1]["error"]["type"] == "server_error"
+        *words, last = events(client.post("/v1/completions", json={"prompt": PROMPT, "stream": True}).text)
+        assert len(words) == 2
+        assert last["error"]["type"] == "server_error"
         assert client.post("/v1/completions", json={"prompt": PROMPT}).status_code == 500
 
 

@@ -12,13 +12,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from regard.runs.protocols import Streams
-from regard.serve.bridge import Asked, events_of, give_up
+from regard.serve.bridge import Asked, events_of, give_up, or_gone
 from regard.serve.errors import Json, Refused
 from regard.serve.models import CHAT, COMPLETIONS
-from regard.serve.openai_bodies import ChatBody, ChatReply, CompletionBody, CompletionReply, Writing
+from regard.serve.openai_bodies import ChatBody, ChatReply, CompletionBody, CompletionReply, StreamOptions, Writing
 from regard.serve.streaming import DONE, EventStream, event
 from regard.serve.templates import STOP, transcript, turns
-from regard.serve.work import Piece, Result, Sample, TokenScore, Work
+from regard.serve.work import Piece, Result, Sample, Ticket, TokenScore, Work
 from regard.serve.writing import generate, usage
 from regard.tasks.bodies import listed, must_have_words
 
@@ -195,9 +195,7 @@ async def answered(asked: Asked, body: Writing, works: Sequence[Work], shape: Sh
     name, samples = asked.model.name, body.n or 1
     if body.stream:
         asked.record.streamed = True
-        tickets = asked.submit(works)
-        with_usage = body.stream_options is not None and body.stream_options.include_usage
-        return EventStream(streamed(asked, tickets, shape, samples, with_usage), lambda: give_up(tickets))
+        return await begun_stream(asked, asked.submit(works), shape, samples, body.stream_options or StreamOptions())
     results = await asked.results(works)
     choices = [
         shape.whole(number * samples + n, sample)
@@ -208,18 +206,37 @@ async def answered(asked: Asked, body: Writing, works: Sequence[Work], shape: Sh
     return Json(shape.header.content(name, choices) | {"usage": counted})
 
 
-async def streamed(asked: Asked, tickets: Sequence[Any], shape: Shape, samples: int, with_usage: bool) -> AsyncIterator[bytes]:
+async def begun_stream(
+    asked: Asked, tickets: Sequence[Ticket], shape: Shape, samples: int, options: StreamOptions
+) -> EventStream:
+    """Return a stream once its first event is there: a prompt that cannot be read is refused with a status of its own."""
+    chunks = streamed(asked, tickets, shape, samples, options.include_usage)
+    try:
+        first = await or_gone(asked.request, anext(chunks))
+    except BaseException:
+        give_up(tickets)
+        raise
+
+    async def whole() -> AsyncIterator[bytes]:
+        yield first
+        async for chunk in chunks:
+            yield chunk
+
+    return EventStream(whole(), lambda: give_up(tickets))
+
+
+async def streamed(asked: Asked, tickets: Sequence[Ticket], shape: Shape, samples: int, with_usage: bool) -> AsyncIterator[bytes]:
     name, began, results = asked.model.name, time.monotonic(), list[Result]()
 
     def chunk(choices: Sequence[dict[str, Any]], **more: Any) -> bytes:
         return event(shape.header.content(name, choices, chunk=True) | ({"usage": None} if with_usage else {}) | more)
 
-    for index in range(len(tickets) * samples):
-        if (first := shape.begun(index)) is not None:
-            yield chunk([first])
+    begun = [first for index in range(len(tickets) * samples) if (first := shape.begun(index)) is not None]
     async for number, happened in events_of(tickets):
         if isinstance(happened, Exception):
             raise happened
+        while begun:
+            yield chunk([begun.pop(0)])
         if isinstance(happened, Piece):
             if asked.record.first_token is None:
                 asked.record.first_token = time.monotonic() - began

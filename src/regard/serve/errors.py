@@ -20,6 +20,8 @@ from regard.serve.work import Busy, Cancelled, Closing, DeadlinePassed
 
 LONGEST = 400  # characters of a sentence
 NAME = re.compile("[a-z_]{1,40}")  # of a field; other parts of a place name the forms it may have
+FIELDS = {"decode.maximum_length": "max_tokens", "decode.n_best": "n", "decode.samples": "n"}
+SLIDING = re.compile(r", or set decode\.sliding_window=true[^.;]*")
 CLIENT_GONE = 499  # the client closed the connection; it is only logged
 log = logging.getLogger("regard.serve")
 
@@ -85,7 +87,14 @@ def refusal(error: UserError) -> tuple[int, dict[str, Any], dict[str, str]]:
         status, code = 504, "timeout"
     elif isinstance(error, Cancelled):
         status, code = CLIENT_GONE, "cancelled"
-    return status, error_content(status, str(error), code, param), headers
+    return status, error_content(status, for_request(str(error)), code, param), headers
+
+
+def for_request(sentence: str) -> str:
+    """Return a sentence about settings of [decode] as one about fields of a request, which cannot set all of them."""
+    for setting, field in FIELDS.items():
+        sentence = sentence.replace(setting, field)
+    return SLIDING.sub("", sentence).replace("decode.", "")
 
 
 def of_server(error: Exception) -> bool:

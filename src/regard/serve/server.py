@@ -23,7 +23,7 @@ from regard.studio.server import Limits as Stages
 from regard.studio.server import Server as StudioServer
 
 MOMENT = 0.02  # seconds between two looks at what is left
-HEAD = 0.5  # seconds in which a connection that was just taken may send its request
+HEAD = 2.0  # seconds in which a connection that was just taken may send its request
 STOPS = (signal.SIGTERM, signal.SIGINT)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from regard.core.errors import UserError
 from regard.decode.config import BeamSettings, DecodeConfig, Sampling
 from regard.serve.bridge import Asked
 from regard.serve.errors import Refused
@@ -49,12 +48,7 @@ def generate(asked: Asked, source: Any, given: dict[str, Any], **more: Any) -> G
     tokens = given.get("max_tokens")
     if tokens is not None and limits.tokens and tokens > limits.tokens:
         raise Refused(f"max_tokens={tokens:,} was asked for, and {limits.tokens:,} are written at most.", param="max_tokens")
-    try:
-        method = method_of(asked.model.decode, given, n)
-    except Refused:
-        raise
-    except UserError as error:
-        raise Refused(str(error).replace("decode.", "")) from None
+    method = method_of(asked.model.decode, given, n)
     text = {"text": source} if isinstance(source, str) else {"text": "", "picture": source}
     return Generate(**text, max_tokens=tokens, method=method, seed=given.get("seed") or 0, n=n, **more)
 
