@@ -32,6 +32,7 @@ STUCK = "no token of this vocabulary can go on with JSON of this schema; give an
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 GRAMMAR = 'start: SPACE? json\nSPACE: " "\njson: %json {}\n'  # many vocabularies begin a word with a space
 ANY_OBJECT: dict[str, Any] = {"type": "object"}
+COMPACT = {"x-guidance": {"whitespace_flexible": False}}  # or a small model would write line ends until it is cut
 
 
 @dataclass(eq=False)
@@ -64,7 +65,7 @@ class JsonGuide:
         """Return what may come next in JSON that follows a schema; None: in any object."""
         from llguidance import LLMatcher
 
-        if len(text := json.dumps(ANY_OBJECT if schema is None else schema)) > LARGEST:
+        if len(text := json.dumps((ANY_OBJECT if schema is None else schema) | COMPACT)) > LARGEST:
             raise UserError(f"the schema has {len(text):,} characters, and {LARGEST:,} are read; give a smaller one.")
         vocabulary = self._vocabulary
         grammar = LLMatcher.grammar_from_lark(GRAMMAR.format(text))
@@ -72,14 +73,14 @@ class JsonGuide:
         if matcher.is_error():
             reason = matcher.get_error().partition("\n")[0]
             raise Refused(f"this JSON schema cannot be followed ({reason}).", param="response_format")
-        return _Mask(matcher, len(self.tokenizer))
+        return _Mask(matcher, len(self.tokenizer), self.ends)
 
 
 class _Mask:
     """A `TokenMask` that keeps the state of each text by its tokens, so that a step costs one token."""
 
-    def __init__(self, begun: llguidance.LLMatcher, vocabulary: int) -> None:
-        self.begun, self.vocabulary = begun, vocabulary
+    def __init__(self, begun: llguidance.LLMatcher, vocabulary: int, ends: Sequence[int]) -> None:
+        self.begun, self.vocabulary, self.ends = begun, vocabulary, ends
         self._states: dict[tuple[int, ...], llguidance.LLMatcher] = {}
 
     def __call__(self, tokens: Sequence[int]) -> Sequence[int]:
@@ -96,7 +97,7 @@ class _Mask:
             self._states.pop(next(iter(self._states)))
         self._states[text] = matcher
         allowed: list[int] = np.flatnonzero(bits[: self.vocabulary]).tolist()
-        if not allowed:
+        if {*allowed} <= {*self.ends} and not matcher.is_accepting():
             raise UserError(f"{STUCK}.")
         return allowed
 
