@@ -1,6 +1,6 @@
 """The engine of the server: how many requests a second with 1, 16 and 64 clients, beside one at a time without an engine.
 
-The demo translator, trained as its recipe says and searching with its beam of 4, and a small GPT that writes 64 tokens after 32.
+The demo translator, trained for 250 steps and searching with its beam of 4, and a small GPT that writes 32 tokens after 32.
 Each client submits its next request when the last one is done. Beforehand, 500 mixed requests are served together, and their
 texts compared with those written one at a time: greedy, sampled and beams, several samples, stops and banned repetitions.
 """
@@ -32,12 +32,17 @@ from regard.tasks.language_model.predict import TextGenerator
 from regard.tasks.registry import open_run
 from regard.text.tokenizer import Tokenizer
 
-CLIENTS, REQUESTS, MIXED, ROUNDS = (1, 16, 64), 192, 500, 3
-VOCABULARY, PROMPT, OUTPUT = 2000, 32, 64
+CLIENTS, REQUESTS, MIXED, ROUNDS = (1, 16, 64), 128, 500, 3
+VOCABULARY, PROMPT, OUTPUT = 2000, 32, 32
 
 
 def translator(folder: Path) -> Any:
-    train_run(load_recipe("translate", []), folder / "run", DEVICE, lambda line: None)
+    train_run(
+        load_recipe("translate", ["train.steps=250", "train.validate_every=250", "train.checkpoint_every=250", "data.test="]),
+        folder / "run",
+        DEVICE,
+        lambda line: None,
+    )
     return open_run(folder / "run", str(DEVICE))
 
 
@@ -116,7 +121,7 @@ def main() -> None:
         works = [Generate(text=text) for text in sources]
         rows.append(speeds("translator, beam 4", translates, works, lambda: [translates.translate([text]) for text in sources]))
         works = [Generate(text=text, max_tokens=OUTPUT, minimum_tokens=OUTPUT - 1) for text in prompts]
-        rows.append(speeds("small GPT, greedy, 64 tokens", writes, works, lambda: [alone(writes, work) for work in works]))
+        rows.append(speeds("small GPT, greedy, 32 tokens", writes, works, lambda: [alone(writes, work) for work in works]))
     write(
         "serving_engine",
         title="The engine of the server",

@@ -2,7 +2,8 @@
 
 Between two steps it removes what was cancelled or is late, lets waiting requests join as far as rows and memory go, and takes a
 new model if one was handed over. What waits is in order for each key, and the keys take turns. A request that does not fit yet
-keeps its turn, so no stream of small requests overtakes a large one for ever. Inputs of `Answer` wait in a queue of their own,
+keeps its turn, so no stream of small requests overtakes a large one for ever. Long texts have a queue of their own and at most
+half of the rows: short ones pass by them, and wait only where memory is short. Inputs of `Answer` wait in a queue of their own,
 and a batch of them has its pass between two steps.
 """
 
@@ -52,6 +53,7 @@ class Item:
     ticket: Ticket
     accepted: float
     deadline: float  # on the engine's clock
+    long: bool = False
     answered: bool = False  # has its first piece or its result been counted?
 
 
@@ -80,7 +82,7 @@ class Engine:
         """Start the engine's thread; without `start`, whoever calls `step` does its work."""
         self.settings = settings or EngineSettings()
         self.clock, self.counters = clock, Counters()
-        self.texts, self.answers = FairQueue[Item](), FairQueue[Item]()
+        self.long_texts, self.texts, self.answers = FairQueue[Item](), FairQueue[Item](), FairQueue[Item]()
         self.served, self.leaving = Served(model, self.settings), list[Served]()
         device = next(model.model.parameters()).device if hasattr(model.model, "parameters") else torch.device("cpu")
         self.memory_limit = self.settings.memory or free_memory(device) // 2
@@ -107,7 +109,8 @@ class Engine:
                 self.counters.refused += 1
                 seconds = self._seconds_until_room()
                 raise Busy(f"{self.queued:,} requests wait already; ask again in {seconds} s.", seconds)
-            (self.texts if isinstance(work, Generate) else self.answers).push(key, item)
+            item.long = isinstance(work, Generate) and self._may_write(work) > self.settings.long
+            (self.answers if isinstance(work, Answer) else self.long_texts if item.long else self.texts).push(key, item)
             self.counters.accepted += 1
             self.state.notify_all()
         return ticket
@@ -151,7 +154,11 @@ class Engine:
 
     @property
     def queued(self) -> int:
-        return len(self.texts) + len(self.answers)
+        return sum(map(len, self._queues))
+
+    @property
+    def _queues(self) -> tuple[FairQueue[Item], ...]:
+        return self.long_texts, self.texts, self.answers
 
     @property
     def _generators(self) -> list[Generator]:
@@ -205,7 +212,7 @@ class Engine:
         """Remove what was cancelled, and what is late."""
         now = self.clock()
         with self.state:
-            dropped = [item for queue in (self.texts, self.answers) for item in queue.remove(lambda item: _lost(item, now))]
+            dropped = [item for queue in self._queues for item in queue.remove(lambda item: _lost(item, now))]
         for served in (self.served, *self.leaving):
             for writing, item in list(served.items.items()):
                 if _lost(item, now) and served.generator is not None:
@@ -217,28 +224,46 @@ class Engine:
 
     def _admit(self) -> None:
         """Prepare waiting texts, and let as many join as have room. What does not fit yet keeps its turn."""
-        served, beginning, read = self.served, list[Writing](), 0
-        while read < self.settings.batch_length:
+        served, beginning = self.served, list[Writing]()
+        if self._admit_from(self.long_texts, beginning):
+            self._admit_from(self.texts, beginning)
+        if beginning and served.generator is not None:
+            served.generator.begin(beginning, partial(self._fail, served))
+
+    def _admit_from(self, queue: FairQueue[Item], beginning: list[Writing]) -> bool:
+        """Let requests of a queue join; return False where the next one waits for memory, or for rows that others leave."""
+        while sum(max(1, writing.row.length) for writing in beginning) < self.settings.batch_length:
             with self.state:
-                item = self.texts.peek()
+                item = queue.peek()
             if item is None:
                 break
             try:
                 writing = self._prepared(item)
-                if writing is not None and not self._has_room(writing):
+                if writing is not None and item.long and not self._has_long_rows(len(writing.texts)):
                     break
+                if writing is not None and not self._has_room(writing):
+                    return False
             except Exception as error:
                 writing = None
                 item.ticket.put(_readable(error))
             with self.state:
-                self.texts.pop()
-            self._begin_item(item)
+                queue.pop()
+            self.counters.waiting.add(self.clock() - item.accepted)
             if writing is not None:
-                served.items[writing] = item
+                self.served.items[writing] = item
                 beginning.append(writing)
-                read += max(1, writing.row.length)
-        if beginning and served.generator is not None:
-            served.generator.begin(beginning, partial(self._fail, served))
+        return True
+
+    def _may_write(self, work: Generate) -> int:
+        """Return the most tokens of a text as far as the request and the run say, before anything is read."""
+        own = self.served.predictor.decode.maximum_length if isinstance(self.served.predictor, WritesRows) else 0
+        return work.max_tokens or own
+
+    def _has_long_rows(self, rows: int) -> bool:
+        taken = sum(
+            len(writing.texts) for served in (self.served, *self.leaving) for writing, item in served.items.items() if item.long
+        )
+        return not taken or taken + rows <= self.settings.rows // 2
 
     def _prepared(self, item: Item) -> Writing | None:
         """Return a request as a row; None where its result is known already."""
@@ -259,16 +284,13 @@ class Engine:
             return False
         return self.served.generator.reserve(writing, self.memory_limit - taken, self.memory_limit)
 
-    def _begin_item(self, item: Item) -> None:
-        self.counters.waiting.add(self.clock() - item.accepted)
-
     def _answer(self) -> bool:
         """Do one pass over waiting inputs of similar length; where several fail together, each is tried alone."""
         items = self._next_answers()
         if not items:
             return False
         for item in items:
-            self._begin_item(item)
+            self.counters.waiting.add(self.clock() - item.accepted)
         self._answer_together(items)
         return True
 
@@ -321,7 +343,7 @@ class Engine:
     def _give_up(self) -> None:
         """Tell everybody who still waits that there will be no result."""
         with self.state:
-            items = [*self.texts.remove(lambda item: True), *self.answers.remove(lambda item: True)]
+            items = [item for queue in self._queues for item in queue.remove(lambda item: True)]
         closing = Closing("this server has shut down before the request was done; ask again later.")
         for item in items:
             item.ticket.put(closing)
