@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from threading import Condition, Thread
@@ -24,7 +23,9 @@ from regard.serve.counters import Counters
 from regard.serve.fair_queue import FairQueue
 from regard.serve.generation import Writing
 from regard.serve.generator import Generator
+from regard.serve.item import Item, is_lost, readable
 from regard.serve.memory import free_memory
+from regard.serve.passes import answer_together, take_similar
 from regard.serve.work import (
     Answer,
     Busy,
@@ -41,20 +42,6 @@ from regard.serve.work import (
     Ticket,
     Work,
 )
-
-SIMILAR = 2  # inputs of one pass differ in length by less than this factor
-
-
-@dataclass(eq=False)
-class Item:
-    """One piece of work, from its acceptance to its result."""
-
-    work: Work
-    ticket: Ticket
-    accepted: float
-    deadline: float  # on the engine's clock
-    long: bool = False
-    answered: bool = False  # has its first piece or its result been counted?
 
 
 class Served:
@@ -176,7 +163,7 @@ class Engine:
                 worked = not self.stopping and self.step()
             except Exception as error:  # of the engine itself: whoever waits must not wait for ever
                 worked = True
-                self._abandon(_readable(error))
+                self._abandon(readable(error))
             if self.stopping or (self.closing and not worked):
                 self._give_up()
                 return
@@ -212,10 +199,10 @@ class Engine:
         """Remove what was cancelled, and what is late."""
         now = self.clock()
         with self.state:
-            dropped = [item for queue in self._queues for item in queue.remove(lambda item: _lost(item, now))]
+            dropped = [item for queue in self._queues for item in queue.remove(lambda item: is_lost(item, now))]
         for served in (self.served, *self.leaving):
             for writing, item in list(served.items.items()):
-                if _lost(item, now) and served.generator is not None:
+                if is_lost(item, now) and served.generator is not None:
                     served.generator.remove(writing)
                     dropped.append(served.items.pop(writing))
         for item in dropped:
@@ -245,7 +232,7 @@ class Engine:
                     return False
             except Exception as error:
                 writing = None
-                item.ticket.put(_readable(error))
+                item.ticket.put(readable(error))
             with self.state:
                 queue.pop()
             self.counters.waiting.add(self.clock() - item.accepted)
@@ -271,7 +258,9 @@ class Engine:
         assert isinstance(work, Generate)
         if not isinstance(predictor, WritesRows):
             raise UserError("this run writes no text; give one that does, or ask for what it answers.")
-        writing = Writing.prepare(predictor, work, item.ticket, self.settings)
+        if item.prepared is not None and item.prepared.predictor is predictor:  # it has waited for room
+            return item.prepared
+        writing = item.prepared = Writing.prepare(predictor, work, item.ticket, self.settings)
         if writing is None:
             item.ticket.put(Result((Sample("", [], 0.0, 0.0, "stop", logprobs=None if work.logprobs is None else []),) * work.n))
         return writing
@@ -285,60 +274,17 @@ class Engine:
         return self.served.generator.reserve(writing, self.memory_limit - taken, self.memory_limit)
 
     def _answer(self) -> bool:
-        """Do one pass over waiting inputs of similar length; where several fail together, each is tried alone."""
-        items = self._next_answers()
-        if not items:
-            return False
+        """Do one pass over waiting inputs of similar length."""
+        with self.state:
+            items = take_similar(self.answers, self.settings, self.memory_limit)
         for item in items:
             self.counters.waiting.add(self.clock() - item.accepted)
-        self._answer_together(items)
-        return True
-
-    def _next_answers(self) -> list[Item]:
-        """Take the input whose turn it is, and those like it as far as a pass and the memory go."""
-        with self.state:
-            first = self.answers.peek()
-            if first is None:
-                return []
-            work, longest, size = first.work, 0, 0
-            assert isinstance(work, Answer)
-            chosen = list[Item]()
-            for item in (first, *(other for other in self.answers if other is not first)):
-                other = item.work
-                assert isinstance(other, Answer)
-                low, high = sorted((other.length, work.length))
-                longest_now, size_now = max(longest, other.length), size + other.bytes
-                fits = (len(chosen) + 1) * longest_now <= self.settings.batch_length and size_now <= self.memory_limit
-                alike = other.batch is work.batch and high < SIMILAR * max(1, low)
-                if item is first or (alike and fits and len(chosen) < self.settings.rows):
-                    chosen.append(item)
-                    longest, size = longest_now, size_now
-            taken = set(chosen)
-            self.answers.remove(lambda item: item in taken)
-            return chosen
-
-    def _answer_together(self, items: list[Item]) -> None:
-        work = items[0].work
-        assert isinstance(work, Answer)
-        try:
-            with torch.no_grad():
-                values = list(
-                    work.batch(self.served.predictor, [item.work.inputs for item in items if isinstance(item.work, Answer)])
-                )
-            if len(values) != len(items):
-                raise RuntimeError(f"{len(items)} inputs were given, and {len(values)} results came back")
-        except Exception as error:
-            if len(items) == 1:
-                items[0].ticket.put(_readable(error))
-                return
-            for item in items:
-                self._answer_together([item])
-            return
-        for item, value in zip(items, values):
-            item.ticket.put(Result(value=value))
+        if items:
+            answer_together(self.served.predictor, items)
+        return bool(items)
 
     def _fail(self, served: Served, writing: Writing, error: Exception) -> None:
-        served.items.pop(writing).ticket.put(_readable(error))
+        served.items.pop(writing).ticket.put(readable(error))
 
     def _give_up(self) -> None:
         """Tell everybody who still waits that there will be no result."""
@@ -378,16 +324,3 @@ class Engine:
             counted.expired += 1
         else:
             counted.failed += 1
-
-
-def _lost(item: Item, now: float) -> bool:
-    return item.ticket.cancelled or now >= item.deadline
-
-
-def _readable(error: Exception) -> Exception:
-    """Return a sentence for whoever asked; what is no mistake of theirs keeps its type as a cause."""
-    if isinstance(error, UserError):
-        return error
-    told = UserError(f"the model failed on this request: {type(error).__name__}: {error}")
-    told.__cause__ = error
-    return told
