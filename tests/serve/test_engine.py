@@ -95,6 +95,21 @@ def test_keys_take_turns() -> None:
     assert list(dict.fromkeys(order)) == ["many 0", "few 0", "many 1", "few 1", "many 2", "many 3"]
 
 
+def test_long_texts_leave_half_of_the_rows_to_short_ones() -> None:
+    served = engine(rows=4, long=10)
+    long = [served.submit(Generate(text="the cat", max_tokens=30, minimum_tokens=29)) for _ in range(6)]
+    short = [served.submit(Generate(text="a bird", max_tokens=5)) for _ in range(8)]
+    most = 0
+    while not all(ticket.done for ticket in short):
+        served.step()
+        most = max(most, served.statistics().rows)
+    assert most == 4
+    assert not any(ticket.done for ticket in long)
+    assert served.statistics().steps <= 5 * 8 / 2
+    run(served)
+    assert all(len(ticket.result(0).samples[0].tokens) >= 29 for ticket in long)
+
+
 def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     clock = Clock()
     served = engine(clock=clock, rows=2, queue=3)

@@ -2,7 +2,8 @@
 
 Between two steps it removes what was cancelled or is late, lets waiting requests join as far as rows and memory go, and takes a
 new model if one was handed over. What waits is in order for each key, and the keys take turns. A request that does not fit yet
-keeps its turn, so no stream of small requests overtakes a large one for ever. Inputs of `Answer` wait in a queue of their own,
+keeps its turn, so no stream of small requests overtakes a large one for ever. Long texts have a queue of their own and at most
+half of the rows: short ones pass by them, and wait only where memory is short. Inputs of `Answer` wait in a queue of their own,
 and a batch of them has its pass between two steps.
 """
 
@@ -10,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from threading import Condition, Thread
@@ -23,7 +23,9 @@ from regard.serve.counters import Counters
 from regard.serve.fair_queue import FairQueue
 from regard.serve.generation import Writing
 from regard.serve.generator import Generator
+from regard.serve.item import Item, is_lost, readable
 from regard.serve.memory import free_memory
+from regard.serve.passes import answer_together, take_similar
 from regard.serve.work import (
     Answer,
     Busy,
@@ -40,19 +42,6 @@ from regard.serve.work import (
     Ticket,
     Work,
 )
-
-SIMILAR = 2  # inputs of one pass differ in length by less than this factor
-
-
-@dataclass(eq=False)
-class Item:
-    """One piece of work, from its acceptance to its result."""
-
-    work: Work
-    ticket: Ticket
-    accepted: float
-    deadline: float  # on the engine's clock
-    answered: bool = False  # has its first piece or its result been counted?
 
 
 class Served:
@@ -80,7 +69,7 @@ class Engine:
         """Start the engine's thread; without `start`, whoever calls `step` does its work."""
         self.settings = settings or EngineSettings()
         self.clock, self.counters = clock, Counters()
-        self.texts, self.answers = FairQueue[Item](), FairQueue[Item]()
+        self.long_texts, self.texts, self.answers = FairQueue[Item](), FairQueue[Item](), FairQueue[Item]()
         self.served, self.leaving = Served(model, self.settings), list[Served]()
         device = next(model.model.parameters()).device if hasattr(model.model, "parameters") else torch.device("cpu")
         self.memory_limit = self.settings.memory or free_memory(device) // 2
@@ -107,7 +96,8 @@ class Engine:
                 self.counters.refused += 1
                 seconds = self._seconds_until_room()
                 raise Busy(f"{self.queued:,} requests wait already; ask again in {seconds} s.", seconds)
-            (self.texts if isinstance(work, Generate) else self.answers).push(key, item)
+            item.long = isinstance(work, Generate) and self._may_write(work) > self.settings.long
+            (self.answers if isinstance(work, Answer) else self.long_texts if item.long else self.texts).push(key, item)
             self.counters.accepted += 1
             self.state.notify_all()
         return ticket
@@ -151,7 +141,11 @@ class Engine:
 
     @property
     def queued(self) -> int:
-        return len(self.texts) + len(self.answers)
+        return sum(map(len, self._queues))
+
+    @property
+    def _queues(self) -> tuple[FairQueue[Item], ...]:
+        return self.long_texts, self.texts, self.answers
 
     @property
     def _generators(self) -> list[Generator]:
@@ -169,7 +163,7 @@ class Engine:
                 worked = not self.stopping and self.step()
             except Exception as error:  # of the engine itself: whoever waits must not wait for ever
                 worked = True
-                self._abandon(_readable(error))
+                self._abandon(readable(error))
             if self.stopping or (self.closing and not worked):
                 self._give_up()
                 return
@@ -205,10 +199,10 @@ class Engine:
         """Remove what was cancelled, and what is late."""
         now = self.clock()
         with self.state:
-            dropped = [item for queue in (self.texts, self.answers) for item in queue.remove(lambda item: _lost(item, now))]
+            dropped = [item for queue in self._queues for item in queue.remove(lambda item: is_lost(item, now))]
         for served in (self.served, *self.leaving):
             for writing, item in list(served.items.items()):
-                if _lost(item, now) and served.generator is not None:
+                if is_lost(item, now) and served.generator is not None:
                     served.generator.remove(writing)
                     dropped.append(served.items.pop(writing))
         for item in dropped:
@@ -217,28 +211,46 @@ class Engine:
 
     def _admit(self) -> None:
         """Prepare waiting texts, and let as many join as have room. What does not fit yet keeps its turn."""
-        served, beginning, read = self.served, list[Writing](), 0
-        while read < self.settings.batch_length:
+        served, beginning = self.served, list[Writing]()
+        if self._admit_from(self.long_texts, beginning):
+            self._admit_from(self.texts, beginning)
+        if beginning and served.generator is not None:
+            served.generator.begin(beginning, partial(self._fail, served))
+
+    def _admit_from(self, queue: FairQueue[Item], beginning: list[Writing]) -> bool:
+        """Let requests of a queue join; return False where the next one waits for memory, or for rows that others leave."""
+        while sum(max(1, writing.row.length) for writing in beginning) < self.settings.batch_length:
             with self.state:
-                item = self.texts.peek()
+                item = queue.peek()
             if item is None:
                 break
             try:
                 writing = self._prepared(item)
-                if writing is not None and not self._has_room(writing):
+                if writing is not None and item.long and not self._has_long_rows(len(writing.texts)):
                     break
+                if writing is not None and not self._has_room(writing):
+                    return False
             except Exception as error:
                 writing = None
-                item.ticket.put(_readable(error))
+                item.ticket.put(readable(error))
             with self.state:
-                self.texts.pop()
-            self._begin_item(item)
+                queue.pop()
+            self.counters.waiting.add(self.clock() - item.accepted)
             if writing is not None:
-                served.items[writing] = item
+                self.served.items[writing] = item
                 beginning.append(writing)
-                read += max(1, writing.row.length)
-        if beginning and served.generator is not None:
-            served.generator.begin(beginning, partial(self._fail, served))
+        return True
+
+    def _may_write(self, work: Generate) -> int:
+        """Return the most tokens of a text as far as the request and the run say, before anything is read."""
+        own = self.served.predictor.decode.maximum_length if isinstance(self.served.predictor, WritesRows) else 0
+        return work.max_tokens or own
+
+    def _has_long_rows(self, rows: int) -> bool:
+        taken = sum(
+            len(writing.texts) for served in (self.served, *self.leaving) for writing, item in served.items.items() if item.long
+        )
+        return not taken or taken + rows <= self.settings.rows // 2
 
     def _prepared(self, item: Item) -> Writing | None:
         """Return a request as a row; None where its result is known already."""
@@ -246,7 +258,9 @@ class Engine:
         assert isinstance(work, Generate)
         if not isinstance(predictor, WritesRows):
             raise UserError("this run writes no text; give one that does, or ask for what it answers.")
-        writing = Writing.prepare(predictor, work, item.ticket, self.settings)
+        if item.prepared is not None and item.prepared.predictor is predictor:  # it has waited for room
+            return item.prepared
+        writing = item.prepared = Writing.prepare(predictor, work, item.ticket, self.settings)
         if writing is None:
             item.ticket.put(Result((Sample("", [], 0.0, 0.0, "stop", logprobs=None if work.logprobs is None else []),) * work.n))
         return writing
@@ -259,69 +273,23 @@ class Engine:
             return False
         return self.served.generator.reserve(writing, self.memory_limit - taken, self.memory_limit)
 
-    def _begin_item(self, item: Item) -> None:
-        self.counters.waiting.add(self.clock() - item.accepted)
-
     def _answer(self) -> bool:
-        """Do one pass over waiting inputs of similar length; where several fail together, each is tried alone."""
-        items = self._next_answers()
-        if not items:
-            return False
-        for item in items:
-            self._begin_item(item)
-        self._answer_together(items)
-        return True
-
-    def _next_answers(self) -> list[Item]:
-        """Take the input whose turn it is, and those like it as far as a pass and the memory go."""
+        """Do one pass over waiting inputs of similar length."""
         with self.state:
-            first = self.answers.peek()
-            if first is None:
-                return []
-            work, longest, size = first.work, 0, 0
-            assert isinstance(work, Answer)
-            chosen = list[Item]()
-            for item in (first, *(other for other in self.answers if other is not first)):
-                other = item.work
-                assert isinstance(other, Answer)
-                low, high = sorted((other.length, work.length))
-                longest_now, size_now = max(longest, other.length), size + other.bytes
-                fits = (len(chosen) + 1) * longest_now <= self.settings.batch_length and size_now <= self.memory_limit
-                alike = other.batch is work.batch and high < SIMILAR * max(1, low)
-                if item is first or (alike and fits and len(chosen) < self.settings.rows):
-                    chosen.append(item)
-                    longest, size = longest_now, size_now
-            taken = set(chosen)
-            self.answers.remove(lambda item: item in taken)
-            return chosen
-
-    def _answer_together(self, items: list[Item]) -> None:
-        work = items[0].work
-        assert isinstance(work, Answer)
-        try:
-            with torch.no_grad():
-                values = list(
-                    work.batch(self.served.predictor, [item.work.inputs for item in items if isinstance(item.work, Answer)])
-                )
-            if len(values) != len(items):
-                raise RuntimeError(f"{len(items)} inputs were given, and {len(values)} results came back")
-        except Exception as error:
-            if len(items) == 1:
-                items[0].ticket.put(_readable(error))
-                return
-            for item in items:
-                self._answer_together([item])
-            return
-        for item, value in zip(items, values):
-            item.ticket.put(Result(value=value))
+            items = take_similar(self.answers, self.settings, self.memory_limit)
+        for item in items:
+            self.counters.waiting.add(self.clock() - item.accepted)
+        if items:
+            answer_together(self.served.predictor, items)
+        return bool(items)
 
     def _fail(self, served: Served, writing: Writing, error: Exception) -> None:
-        served.items.pop(writing).ticket.put(_readable(error))
+        served.items.pop(writing).ticket.put(readable(error))
 
     def _give_up(self) -> None:
         """Tell everybody who still waits that there will be no result."""
         with self.state:
-            items = [*self.texts.remove(lambda item: True), *self.answers.remove(lambda item: True)]
+            items = [item for queue in self._queues for item in queue.remove(lambda item: True)]
         closing = Closing("this server has shut down before the request was done; ask again later.")
         for item in items:
             item.ticket.put(closing)
@@ -356,16 +324,3 @@ class Engine:
             counted.expired += 1
         else:
             counted.failed += 1
-
-
-def _lost(item: Item, now: float) -> bool:
-    return item.ticket.cancelled or now >= item.deadline
-
-
-def _readable(error: Exception) -> Exception:
-    """Return a sentence for whoever asked; what is no mistake of theirs keeps its type as a cause."""
-    if isinstance(error, UserError):
-        return error
-    told = UserError(f"the model failed on this request: {type(error).__name__}: {error}")
-    told.__cause__ = error
-    return told

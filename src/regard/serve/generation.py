@@ -26,9 +26,10 @@ BROKEN = (
 class Writing:
     """A request that is prepared: nothing of it has been computed by the model."""
 
+    predictor: WritesRows
     work: Generate
     ticket: Ticket
-    writer: WritesRows
+    writer: WritesRows  # the predictor with the settings of this request
     row: SearchRow
     texts: list[TextInProgress] = field(default_factory=list)  # one for each sentence
 
@@ -41,7 +42,7 @@ class Writing:
             return None
         if limits.max_tokens:
             row = replace(row, limit=min(row.limit, limits.max_tokens))
-        writing = cls(work, ticket, writer, row)
+        writing = cls(predictor, work, ticket, writer, row)
         stops = [*work.stop, *(stop.replace("\\n", "\n") for stop in predictor.decode.stop)]
         writing.texts = [TextInProgress(writing, nth, stops) for nth in range(1 if writing.is_beam else work.n)]
         return writing

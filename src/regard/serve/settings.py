@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from regard.commands.loaded import with_decode
@@ -42,9 +42,12 @@ def writer_of(predictor: WritesRows, work: Generate, limits: EngineSettings) -> 
         changes |= {"n_best": work.n}
     else:
         changes |= {"samples": work.n} | ({"seed": work.seed} if changes["search"] == "sample" else {})
-    changes |= {"minimum_length": work.minimum_tokens or config.minimum_length, **work.settings}
+    changes |= {"minimum_length": work.minimum_tokens or config.minimum_length}
+    if work.settings:
+        typed = build(DecodeConfig, dict(work.settings), "decode")
+        changes |= {name: getattr(typed, name) for name in work.settings}
     changes |= {"maximum_length": work.max_tokens} if work.max_tokens is not None else {}
-    changed: WritesRows = with_decode(predictor, build(DecodeConfig, {**vars(config), **changes}, "decode"))
+    changed: WritesRows = with_decode(predictor, replace(config, **changes))
     return changed
 
 
