@@ -61,7 +61,7 @@ def plan(names: Sequence[str], serving: Serving, say: Say) -> list[str]:
     from regard.serve.models import RunSource
 
     device = str(choose_device(serving.device))
-    opened = {label: RunSource(name, device, tuple(serving.settings)).open() for label, name in runs.items()}
+    opened = {label: RunSource(name, device, tuple(serving.settings)).load() for label, name in runs.items()}
     return lines_of(opened, limits, serving.workers)
 
 

@@ -46,7 +46,7 @@ class RunSource:
     def version(self) -> str | None:
         return run_version(self.name)
 
-    def open(self) -> Predictor:
+    def load(self) -> Predictor:
         return open_run(self.name, self.device, self.settings)
 
     @property
@@ -172,7 +172,7 @@ class Models:
 
 
 def open_version(source: RunSource) -> Opened:
-    predictor = source.open()
+    predictor = source.load()
     template, guide = None, None
     if isinstance(predictor, Streams):
         template = ChatTemplate.read(source.folder, predictor.tokenizer)
