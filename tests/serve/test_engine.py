@@ -85,7 +85,9 @@ def test_long_texts_leave_half_of_the_rows_to_short_ones() -> None:
         most = max(most, served.statistics().rows)
     assert most == 4
     assert not any(ticket.done for ticket in long)
-    assert served.statistics().steps <= 5 * 8 / 2
+    statistics = served.statistics()
+    short_steps = sum(ticket.result(0).generated_tokens for ticket in short)
+    assert 2 * short_steps >= statistics.row_steps > short_steps  # long texts had at most as many
     run(served)
     assert all(len(ticket.result(0).samples[0].tokens) >= 29 for ticket in long)
 

@@ -8,7 +8,7 @@ from regard.serve.work import Generate, Ticket
 
 
 def test_an_item_is_lost_when_it_is_late_or_cancelled() -> None:
-    item = Item(Generate(text=""), Ticket(), accepted=1.0, deadline=3.0)
+    item = Item(Generate(text=""), "key", Ticket(), accepted=1.0, deadline=3.0)
     assert [is_lost(item, now) for now in (1.0, 2.9, 3.0)] == [False, False, True]
     item.ticket.cancel()
     assert is_lost(item, 1.0)
