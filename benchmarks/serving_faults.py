@@ -1,9 +1,9 @@
 """Faults at a running `regard serve`: clients that leave, read slowly or send no HTTP, SIGTERM under load, killed processes.
 
 `python -m benchmarks.serving_faults [SCALE]`: 1.0, the default, has 1,000 disconnects, 300 half-open connections, 1,000 broken
-requests, 64 slow requests beside 1,000 fast ones and 50 stops under load; 0.02 tries it in a minute. The server is a process of its
-own, with a small language model and a small translator. A line for each fault says what was sent and what became of it; at the end
-the engines must have nothing queued and nothing active, and whatever they accepted must have ended.
+requests, 64 slow requests beside 1,000 fast ones and 50 stops under load; 0.02 tries it in a minute. The server is a process of
+its own, with a small language model and a small translator. A line for each fault says what was sent and what became of it; at
+the end the engines must have nothing queued and nothing active, and whatever they accepted must have ended.
 """
 
 from __future__ import annotations

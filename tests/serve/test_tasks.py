@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from regard.commands.loaded import with_decode
 from regard.core.errors import UserError
 from regard.decode.config import GREEDY, BeamSettings, DecodeConfig, Sampling
 from regard.families import build_model
@@ -20,7 +21,7 @@ from regard.serve.work import EngineSettings, Generate
 from regard.tasks.captioning.predict import CaptionGenerator
 from regard.tasks.text_to_text.predict import TextWriter
 from tests.families.public_folder import shaken
-from tests.serve.small_writers import SMALL, WORDS, tokenizer
+from tests.serve.small_writers import SMALL, WINDOW, WORDS, tokenizer, writer
 
 METHODS: list[Any] = [GREEDY, Sampling(temperature=0.8), BeamSettings(beam=3)]
 
@@ -53,6 +54,24 @@ def test_images_are_captioned_together_as_alone(decoder: str) -> None:
     engine.step()
     with pytest.raises(UserError, match="give an image"):
         ticket.result(0)
+
+
+def test_a_text_ends_with_the_window_and_not_with_an_error() -> None:
+    predictor = with_decode(
+        writer("gpt"), DecodeConfig(search="greedy", sliding_window=True, maximum_length=100, minimum_length=99)
+    )
+    prompt = " ".join(WORDS[:8])
+    length = len(predictor.encode(prompt))
+    engine = Engine(predictor, start=False)
+    tickets = [engine.submit(Generate(text=prompt)), engine.submit(Generate(text=prompt, max_tokens=WINDOW, minimum_tokens=2))]
+    while engine.step():
+        pass
+    with pytest.raises(UserError, match="minimum_length is 99"):
+        tickets[0].result(0)
+    (sample,) = tickets[1].result(0).samples
+    assert len(sample.tokens) <= WINDOW + 1 - length
+    assert length > 8
+    assert sample.finish == "stop" or len(sample.tokens) == WINDOW + 1 - length
 
 
 def test_texts_with_a_prefix_are_written_together_as_alone() -> None:

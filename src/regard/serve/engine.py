@@ -3,8 +3,8 @@
 Between two steps it removes what was cancelled or is late, lets waiting requests join as far as rows and memory go, and takes a
 new model if one was handed over. What waits is in order for each key, and the keys take turns. A request that does not fit yet
 keeps its turn, so no stream of small requests overtakes a large one for ever. Long texts have a queue of their own and at most
-half of the rows: short ones pass by them, and wait only where memory is short. Inputs of `Answer` wait in a queue of their own,
-and a batch of them has its pass between two steps.
+half of the rows: short ones pass by them, and wait only where memory is short (`generator.py` shares the time). Inputs of
+`Answer` wait in a queue of their own, and a batch of them has its pass between two steps.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Engine:
     def submit(self, work: Work, *, key: str = "", deadline: float | None = None) -> Ticket:
         """Accept work, to be done within `deadline` seconds, or raise `Busy` or `Closing`. A key shares its turns."""
         ticket, now = Ticket(), self.clock()
-        item = Item(work, ticket, now, float("inf") if deadline is None else now + deadline)
+        item = Item(work, key, ticket, now, float("inf") if deadline is None else now + deadline)
         if isinstance(work, Answer) and work.bytes > self.memory_limit:
             raise UserError(
                 f"this input takes {work.bytes:,} bytes, and this server has {self.memory_limit:,}; give a smaller one."
@@ -96,8 +96,7 @@ class Engine:
                 self.counters.refused += 1
                 seconds = self._seconds_until_room()
                 raise Busy(f"{self.queued:,} requests wait already; ask again in {seconds} s.", seconds)
-            item.long = isinstance(work, Generate) and self._may_write(work) > self.settings.long
-            (self.answers if isinstance(work, Answer) else self.long_texts if item.long else self.texts).push(key, item)
+            (self.answers if isinstance(work, Answer) else self.texts).push(key, item)
             self.counters.accepted += 1
             self.state.notify_all()
         return ticket
@@ -226,8 +225,13 @@ class Engine:
                 break
             try:
                 writing = self._prepared(item)
-                if writing is not None and item.long and not self._has_long_rows(len(writing.texts)):
-                    break
+                if writing is not None and writing.long:
+                    if queue is self.texts:  # its length is known only now
+                        with self.state:
+                            self.long_texts.push(item.key, queue.pop())
+                        continue
+                    if not self._has_long_rows(len(writing.texts)):
+                        break
                 if writing is not None and not self._has_room(writing):
                     return False
             except Exception as error:
@@ -241,15 +245,8 @@ class Engine:
                 beginning.append(writing)
         return True
 
-    def _may_write(self, work: Generate) -> int:
-        """Return the most tokens of a text as far as the request and the run say, before anything is read."""
-        own = self.served.predictor.decode.maximum_length if isinstance(self.served.predictor, WritesRows) else 0
-        return work.max_tokens or own
-
     def _has_long_rows(self, rows: int) -> bool:
-        taken = sum(
-            len(writing.texts) for served in (self.served, *self.leaving) for writing, item in served.items.items() if item.long
-        )
+        taken = sum(len(writing.texts) for served in (self.served, *self.leaving) for writing in served.items if writing.long)
         return not taken or taken + rows <= self.settings.rows // 2
 
     def _prepared(self, item: Item) -> Writing | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from regard.core.errors import UserError
 from regard.decode.config import BeamSettings
@@ -22,6 +23,14 @@ BROKEN = (
 )
 
 
+class Kind(NamedTuple):
+    """What texts of one batch have in common."""
+
+    is_beam: bool
+    lanes: int
+    long: bool
+
+
 @dataclass(eq=False)
 class Writing:
     """A request that is prepared: nothing of it has been computed by the model."""
@@ -31,6 +40,7 @@ class Writing:
     ticket: Ticket
     writer: WritesRows  # the predictor with the settings of this request
     row: SearchRow
+    long: bool  # may it have more tokens than a short text has?
     texts: list[TextInProgress] = field(default_factory=list)  # one for each sentence
 
     @classmethod
@@ -42,7 +52,7 @@ class Writing:
             return None
         if limits.max_tokens:
             row = replace(row, limit=min(row.limit, limits.max_tokens))
-        writing = cls(predictor, work, ticket, writer, row)
+        writing = cls(predictor, work, ticket, writer, row, row.limit > limits.long)
         stops = [*work.stop, *(stop.replace("\\n", "\n") for stop in predictor.decode.stop)]
         writing.texts = [TextInProgress(writing, nth, stops) for nth in range(1 if writing.is_beam else work.n)]
         return writing
@@ -51,6 +61,10 @@ class Writing:
     def lanes(self) -> int:
         method = self.writer.decode.method
         return method.beam if isinstance(method, BeamSettings) else 1
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(self.is_beam, self.lanes, self.long)
 
     @property
     def is_beam(self) -> bool:

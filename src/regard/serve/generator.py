@@ -1,8 +1,9 @@
 """Continuous batching of one model: which requests are being written, the memory that they may take, and one step for all.
 
 Requests whose searches have as many lanes share a batch (`decode.running`): greedy search and sampling in one, beams of each
-width in one. The batches take their steps in turn. A request joins when its texts have a row each and the memory that they take
-at their longest is free; then its prompt is encoded, together with those that join at the same time.
+width in one, and long texts apart from short ones. The batches take their steps in turn; long texts take one when short ones have
+had as many row steps, so these take at most about twice their time. A request joins when its texts have a row each and the
+memory that they take at their longest is free; then its prompt is encoded, together with those that join at the same time.
 """
 
 from __future__ import annotations
@@ -21,10 +22,9 @@ from regard.decode.running import RunningBatch, Sentence, Step
 from regard.decode.running_state import running_state
 from regard.decode.sampling import SamplingSearch
 from regard.runs.protocols import WritesRows
-from regard.serve.generation import TextInProgress, Writing
+from regard.serve.generation import Kind, TextInProgress, Writing
 from regard.serve.memory import Need, Reserved, Sizes
 
-Kind = tuple[bool, int]  # is it a beam search; its lanes
 Failed = Callable[[Writing, Exception], None]
 MEGABYTE = 1e6
 
@@ -47,6 +47,7 @@ class Generator:
     def __init__(self, predictor: WritesRows, rows: int, batch_length: int) -> None:
         self.predictor, self.most_rows, self.batch_length = predictor, rows, batch_length
         self.batches: dict[Kind, Batch] = {}
+        self.waited = 0  # row steps of short texts since long ones took a step
         must_suit_batches(predictor)
 
     @property
@@ -65,7 +66,7 @@ class Generator:
 
     def reserve(self, writing: Writing, free: int, limit: int) -> bool:
         """Reserve rows and memory for a request if enough are free; raise where all, up to the limit, are not enough."""
-        kind = (writing.is_beam, writing.lanes)
+        kind = writing.kind
         if kind not in self.batches:
             self.batches[kind] = Batch(self._sizes(writing))
         batch, need = self.batches[kind], self.need(writing)
@@ -98,17 +99,17 @@ class Generator:
 
     def begin(self, writings: Sequence[Writing], failed: Failed) -> None:
         """Encode what requests read, those of similar length together, and let them join."""
-        groups: dict[tuple[DecodeConfig, int], list[Writing]] = {}
+        groups: dict[tuple[DecodeConfig, int, bool], list[Writing]] = {}
         for writing in writings:
             shared = replace(writing.writer.decode, seed=0, samples=1, maximum_length=0)
-            groups.setdefault((shared, len(writing.texts)), []).append(writing)
+            groups.setdefault((shared, len(writing.texts), writing.long), []).append(writing)
         for group in groups.values():
             for some in in_batches([writing.row.length for writing in group], self.batch_length):
                 self._join([group[n] for n in some], failed)
 
     def _join(self, writings: Sequence[Writing], failed: Failed) -> None:
         """Let requests with equal settings, and as many samples each, join. Where several fail together, each is tried alone."""
-        first, batch = writings[0], self.batches[writings[0].is_beam, writings[0].lanes]
+        first, batch = writings[0], self.batches[writings[0].kind]
         rows = [writing.row for writing in writings]
         try:
             encoded = first.writer.encode_rows(rows)
@@ -124,12 +125,10 @@ class Generator:
                 self._join([writing], failed)
 
     def step(self, failed: Failed) -> tuple[list[Writing], int]:
-        """Take a step of every batch; return the requests that are complete, and how many rows took a step."""
+        """Take a step of every batch whose turn it is; return the requests that are complete, and how many rows took a step."""
         complete, rows = list[Writing](), 0
-        for batch in self.batches.values():
-            if not batch.running.sentences:
-                continue
-            rows += len(batch.running.sentences)
+        for batch in self._next_batches():
+            rows += len(batch.texts)
             try:
                 steps = batch.running.step()
             except Exception as error:  # of this batch as a whole, such as memory that another process took
@@ -140,6 +139,19 @@ class Generator:
                 continue
             complete += self._deliver(batch, steps, failed)
         return complete, rows
+
+    def _next_batches(self) -> list[Batch]:
+        """Return the batches of short texts, and those of long texts if they have waited for as many row steps as they take."""
+        active = [(kind, batch) for kind, batch in self.batches.items() if batch.texts]
+        short, long = ([batch for kind, batch in active if kind.long == wanted] for wanted in (False, True))
+        if not short or not long:
+            return short or long
+        takes = sum(len(batch.texts) for batch in long)
+        self.waited += sum(len(batch.texts) for batch in short)
+        if self.waited < takes:
+            return short
+        self.waited = 0
+        return [*short, *long]
 
     def _deliver(self, batch: Batch, steps: Sequence[Step], failed: Failed) -> list[Writing]:
         """Hand every text its new token, and remove those that are complete or whose request has failed."""
@@ -171,12 +183,12 @@ class Generator:
 
     def remove(self, writing: Writing) -> None:
         """Give a request up: its rows are free for others."""
-        batch = self.batches[writing.is_beam, writing.lanes]
+        batch = self.batches[writing.kind]
         self._leave(batch, [sentence for sentence in writing.sentences if sentence in batch.texts])
 
     def _forget(self, writing: Writing) -> None:
         """Give up a request that has not joined."""
-        batch = self.batches[writing.is_beam, writing.lanes]
+        batch = self.batches[writing.kind]
         for sentence in writing.sentences:
             batch.texts.pop(sentence, None)
         if not batch.texts:

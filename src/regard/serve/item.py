@@ -14,10 +14,10 @@ class Item:
     """One piece of work, from its acceptance to its result."""
 
     work: Work
+    key: str
     ticket: Ticket
     accepted: float
     deadline: float  # on the engine's clock
-    long: bool = False
     answered: bool = False  # has its first piece or its result been counted?
     prepared: Writing | None = None  # of a text that waits for room
 

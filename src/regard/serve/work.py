@@ -190,7 +190,7 @@ class EngineSettings:
     queue: int = 256  # pieces of work that wait
     memory: int = 0  # bytes that texts being written may take; 0: half of what is free when the engine starts
     max_tokens: int = 0  # of any text; 0: only the run's own limits
-    long: int = 128  # tokens: texts that may have more take at most half of the rows, so that short ones need not wait for them
+    long: int = 128  # tokens: texts that may have more take at most half of the rows, and half of the time while short ones run
     batch_length: int = 4096  # the sum of padded lengths of one pass over inputs or prompts
     samples: int = 16  # texts of one request
 

@@ -8,7 +8,7 @@ A banned word is banned in every way that the vocabulary can spell it: banned in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any
@@ -159,8 +159,11 @@ class BatchGenerator:
         }
 
     def row(self, prompt: Sequence[int]) -> SearchRow:
-        """Return a prompt as a row of a search."""
-        self.check(prompt)
+        """Return a prompt as a row of a search. Its text ends where the window does, since a row is read once."""
+        if (room := self.window + 1 - len(prompt)) < 1:
+            raise UserError(f"the prompt has {len(prompt):,} tokens, but this model sees {self.window:,}; shorten it.")
+        limit = min(self.config.maximum_length, room)
+        replace(self, config=replace(self.config, sliding_window=False, maximum_length=limit)).check(prompt)
         return SearchRow(
             read=prompt[:-1],
             length=len(prompt) - 1,

@@ -142,9 +142,7 @@ class TextGenerator(TextPredictor):
         return BatchGenerator(self.model, self.tokenizer, self.decode, self.window, self.sessions, self.speculation)
 
     def row(self, given: Any) -> SearchRow | None:
-        """Return a prompt as a row of a search."""
-        if self.decode.sliding_window:
-            raise UserError("decode.sliding_window reads a text again and again, which a server does not; leave it out.")
+        """Return a prompt as a row of a search, whose text ends with the window."""
         return self.generator.row(self.encode(must_be_text(given)))
 
     def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
