@@ -137,7 +137,9 @@ def test_vectors_are_those_of_the_model_as_floats_and_as_bytes(client: openai.Op
 def test_errors_are_those_that_the_client_knows(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError, match="there is no model"):
         client.completions.create(model="gpt-9", prompt="a")
-    with pytest.raises(openai.BadRequestError, match="max_tokens"):
-        client.completions.create(model="gpt", prompt="a", max_tokens=10_000)
+    with pytest.raises(openai.BadRequestError, match="temperature"):
+        client.completions.create(model="gpt", prompt="a", temperature=-1)
+    with pytest.raises(openai.BadRequestError, match="tokens"):
+        client.completions.create(model="gpt", prompt="the cat " * 200)
     with pytest.raises(openai.AuthenticationError, match="key"):
         client.with_options(api_key="another-key-0123456789").models.list()
