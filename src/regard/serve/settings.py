@@ -1,8 +1,13 @@
-"""What a request may change of a run's `[decode]` settings, and the predictor with these changes."""
+"""What a request may change of a run's `[decode]` settings, and the predictor with these changes.
+
+The same settings come again and again, and to check them takes longer than a step of a small model. So predictors are kept by the
+settings that were asked for; seeds are no part of them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from collections.abc import Hashable
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from regard.commands.loaded import with_decode
@@ -20,6 +25,42 @@ OF_A_REQUEST = (
 DEFAULTS: dict[str, Any] = {
     name: getattr(DecodeConfig, name) for name in (*ONLY_FOR, "beam", "length_penalty", "n_best", "samples")
 }
+
+
+@dataclass(frozen=True, eq=False)
+class Writer:
+    """A predictor with the settings of some requests."""
+
+    predictor: WritesRows
+    is_beam: bool
+    lanes: int
+    shared: DecodeConfig  # equal for writers whose requests can share a search
+
+    @classmethod
+    def of(cls, predictor: WritesRows) -> Writer:
+        config = predictor.decode
+        method = config.method
+        lanes = method.beam if isinstance(method, BeamSettings) else 1
+        return cls(predictor, isinstance(method, BeamSettings), lanes, replace(config, seed=0, samples=1, maximum_length=0))
+
+
+class Writers:
+    """Writers by what requests ask for; those that were used longest ago are forgotten."""
+
+    def __init__(self, predictor: WritesRows, limits: EngineSettings, most: int = 256) -> None:
+        self.predictor, self.limits, self.most = predictor, limits, most
+        self.known: dict[Hashable, Writer] = {}
+
+    def of(self, work: Generate) -> Writer:
+        beam = (bool(work.stop), work.allowed is None, bool(work.logprobs))  # what beams refuse
+        key = (work.method, work.n, work.max_tokens, work.minimum_tokens, "" in work.stop, beam, repr(work.settings))
+        writer = self.known.pop(key, None)
+        if writer is None:
+            writer = Writer.of(writer_of(self.predictor, replace(work, seed=0), self.limits))
+            while len(self.known) >= self.most:
+                del self.known[next(iter(self.known))]
+        self.known[key] = writer
+        return writer
 
 
 def writer_of(predictor: WritesRows, work: Generate, limits: EngineSettings) -> WritesRows:
