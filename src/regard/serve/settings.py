@@ -74,6 +74,8 @@ def writer_of(predictor: WritesRows, work: Generate, limits: EngineSettings) -> 
     if work.max_tokens is not None and not 1 <= work.max_tokens <= (limits.max_tokens or work.max_tokens):
         most = f" to {limits.max_tokens:,}" if limits.max_tokens else " or more"
         raise UserError(f"max_tokens is {work.max_tokens:,}; give 1{most}.")
+    if isinstance(work.method, BeamSettings) and work.method.beam > limits.beam:
+        raise UserError(f"beam is {work.method.beam}; it counts texts that are kept alive, so give 1 to {limits.beam}.")
     if "" in work.stop:
         raise UserError("a stop text is empty, before which every output would end; leave it out.")
     own = {name: getattr(config, name) for name in (*DEFAULTS, "search")} | {"stop": ()}
