@@ -142,6 +142,7 @@ def test_cancelled_and_late_requests_leave_between_two_steps(method: Any) -> Non
         (Generate(text="the", n=17), "n is 17"),
         (Generate(text="the", stop=("",)), "stop text is empty"),
         (Generate(text="the", method=BeamSettings(beam=2), stop=("a",)), "a beam search decides"),
+        (Generate(text="the", method=BeamSettings(beam=17)), "beam is 17"),
         (Generate(text="the", method=BeamSettings(beam=2), n=3), "decode.n_best is 3"),
         (Generate(text="the", method=BeamSettings(beam=2), logprobs=1), "logprobs above 0"),
         (Generate(text="the", settings={"cache": "int8"}), "decode.cache is not for a request"),

@@ -51,7 +51,7 @@ class Served:
         self.predictor = predictor
         self.generator: Generator | None = None
         if isinstance(predictor, WritesRows):
-            self.generator = Generator(predictor, settings.rows, settings.batch_length)
+            self.generator = Generator(predictor, settings)
         self.items: dict[Writing, Item] = {}
 
 
@@ -253,11 +253,12 @@ class Engine:
         """Return a request as a row; None where its result is known already."""
         predictor, work = self.served.predictor, item.work
         assert isinstance(work, Generate)
-        if not isinstance(predictor, WritesRows):
+        generator = self.served.generator
+        if generator is None:
             raise UserError("this run writes no text; give one that does, or ask for what it answers.")
-        if item.prepared is not None and item.prepared.predictor is predictor:  # it has waited for room
+        if item.prepared is not None and item.prepared.of is predictor:  # it has waited for room
             return item.prepared
-        writing = item.prepared = Writing.prepare(predictor, work, item.ticket, self.settings)
+        writing = item.prepared = Writing.prepare(generator.writers, work, item.ticket)
         if writing is None:
             item.ticket.put(Result((Sample("", [], 0.0, 0.0, "stop", logprobs=None if work.logprobs is None else []),) * work.n))
         return writing
@@ -298,7 +299,7 @@ class Engine:
             items = list(served.items.values())
             served.items.clear()
             if isinstance(served.predictor, WritesRows):
-                served.generator = Generator(served.predictor, self.settings.rows, self.settings.batch_length)
+                served.generator = Generator(served.predictor, self.settings)
             for item in items:
                 item.ticket.put(error)
 

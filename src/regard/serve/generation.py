@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from regard.core.errors import UserError
-from regard.decode.config import BeamSettings
-from regard.decode.request import Hypothesis, sample_seeds
+from regard.core.rng import derive_seed
+from regard.decode.request import Hypothesis
 from regard.decode.rows import SearchRow
 from regard.decode.running import Sentence, Step
 from regard.runs.protocols import WritesRows
-from regard.serve.settings import writer_of
-from regard.serve.work import EngineSettings, Generate, Piece, Result, Sample, Ticket, TokenScore
+from regard.serve.settings import Writer, Writers
+from regard.serve.work import Generate, Piece, Result, Sample, Ticket, TokenScore
 from regard.tasks.generated_text import StreamedText
 from regard.text.tokenizer import Tokenizer
 
@@ -35,32 +35,31 @@ class Kind(NamedTuple):
 class Writing:
     """A request that is prepared: nothing of it has been computed by the model."""
 
-    predictor: WritesRows
+    of: WritesRows  # the predictor that it was prepared for
     work: Generate
     ticket: Ticket
-    writer: WritesRows  # the predictor with the settings of this request
+    writer: Writer  # the predictor with the settings of this request
     row: SearchRow
     long: bool  # may it have more tokens than a short text has?
     texts: list[TextInProgress] = field(default_factory=list)  # one for each sentence
 
     @classmethod
-    def prepare(cls, predictor: WritesRows, work: Generate, ticket: Ticket, limits: EngineSettings) -> Writing | None:
+    def prepare(cls, writers: Writers, work: Generate, ticket: Ticket) -> Writing | None:
         """Return the request as a row; None where there is nothing to write. What is wrong with it is raised."""
-        writer = writer_of(predictor, work, limits)
-        row = writer.row(work.text if work.picture is None else work.picture)
+        writer, limits = writers.of(work), writers.limits
+        row = writer.predictor.row(work.text if work.picture is None else work.picture)
         if row is None:
             return None
         if limits.max_tokens:
             row = replace(row, limit=min(row.limit, limits.max_tokens))
-        writing = cls(predictor, work, ticket, writer, row, row.limit > limits.long)
-        stops = [*work.stop, *(stop.replace("\\n", "\n") for stop in predictor.decode.stop)]
+        writing = cls(writers.predictor, work, ticket, writer, row, row.limit > limits.long)
+        stops = [*work.stop, *(stop.replace("\\n", "\n") for stop in writers.predictor.decode.stop)]
         writing.texts = [TextInProgress(writing, nth, stops) for nth in range(1 if writing.is_beam else work.n)]
         return writing
 
     @property
     def lanes(self) -> int:
-        method = self.writer.decode.method
-        return method.beam if isinstance(method, BeamSettings) else 1
+        return self.writer.lanes
 
     @property
     def kind(self) -> Kind:
@@ -68,11 +67,11 @@ class Writing:
 
     @property
     def is_beam(self) -> bool:
-        return isinstance(self.writer.decode.method, BeamSettings)
+        return self.writer.is_beam
 
     @property
     def seeds(self) -> list[int]:
-        return [] if self.is_beam else sample_seeds(self.writer.decode, [0])
+        return [] if self.is_beam else [derive_seed(self.work.seed, "sample", 0, text.nth) for text in self.texts]
 
     @property
     def sentences(self) -> list[Sentence]:
@@ -96,7 +95,7 @@ class TextInProgress:
         work = writing.work
         self.writing, self.nth = writing, nth
         self.sentence = Sentence(allowed=work.allowed, top=work.logprobs or 0)
-        self.tokenizer: Tokenizer = writing.writer.target_tokenizer
+        self.tokenizer: Tokenizer = writing.writer.predictor.target_tokenizer
         self.stream = self._new_stream(stops, nth)
         self.samples: list[Sample] = []
         self.generated = 0

@@ -24,6 +24,8 @@ from regard.decode.sampling import SamplingSearch
 from regard.runs.protocols import WritesRows
 from regard.serve.generation import Kind, TextInProgress, Writing
 from regard.serve.memory import Need, Reserved, Sizes
+from regard.serve.settings import Writers
+from regard.serve.work import EngineSettings
 
 Failed = Callable[[Writing, Exception], None]
 MEGABYTE = 1e6
@@ -44,8 +46,8 @@ class Batch:
 class Generator:
     """One model, and the requests that it writes."""
 
-    def __init__(self, predictor: WritesRows, rows: int, batch_length: int) -> None:
-        self.predictor, self.most_rows, self.batch_length = predictor, rows, batch_length
+    def __init__(self, predictor: WritesRows, settings: EngineSettings) -> None:
+        self.writers, self.most_rows, self.batch_length = Writers(predictor, settings), settings.rows, settings.batch_length
         self.batches: dict[Kind, Batch] = {}
         self.waited = 0  # row steps of short texts since long ones took a step
         must_suit_batches(predictor)
@@ -88,21 +90,20 @@ class Generator:
         """Measure the state of one row that has read a single token, or an image."""
         row, is_beam = writing.row, writing.is_beam
         one = replace(row, read=row.read[:1], length=min(1, row.length), limit=1, forced=()) if _is_text(row.read) else row
-        encoded = writing.writer.encode_rows([one])
-        request = request_of(encoded, [replace(one, prompt=None, forced=())], writing.writer.decode.method)
+        encoded = writing.writer.predictor.encode_rows([one])
+        request = request_of(encoded, [replace(one, prompt=None, forced=())], writing.writer.predictor.decode.method)
         search = (BeamSearch if is_beam else SamplingSearch)(request, BufferSizes.of(request, fixed=False))
         search.begin(request)
         fresh: Any = search.state
         state = running_state(fresh)
         state.join(fresh)
-        return Sizes(state.row_bytes, writing.lanes, writing.writer.model.head.project.weight.shape[0])
+        return Sizes(state.row_bytes, writing.lanes, writing.writer.predictor.model.head.project.weight.shape[0])
 
     def begin(self, writings: Sequence[Writing], failed: Failed) -> None:
         """Encode what requests read, those of similar length together, and let them join."""
         groups: dict[tuple[DecodeConfig, int, bool], list[Writing]] = {}
         for writing in writings:
-            shared = replace(writing.writer.decode, seed=0, samples=1, maximum_length=0)
-            groups.setdefault((shared, len(writing.texts), writing.long), []).append(writing)
+            groups.setdefault((writing.writer.shared, len(writing.texts), writing.long), []).append(writing)
         for group in groups.values():
             for some in in_batches([writing.row.length for writing in group], self.batch_length):
                 self._join([group[n] for n in some], failed)
@@ -112,9 +113,9 @@ class Generator:
         first, batch = writings[0], self.batches[writings[0].kind]
         rows = [writing.row for writing in writings]
         try:
-            encoded = first.writer.encode_rows(rows)
+            encoded = first.writer.predictor.encode_rows(rows)
             seeds = [seed for writing in writings for seed in writing.seeds]
-            request = request_of(encoded, rows, first.writer.decode.method, seeds)
+            request = request_of(encoded, rows, first.writer.predictor.decode.method, seeds)
             batch.running.join(request, [text.sentence for writing in writings for text in writing.texts])
         except Exception as error:  # a prompt that cannot be read fails alone
             if len(writings) == 1:

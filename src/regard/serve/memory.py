@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ import torch
 from regard.model.state.kv_cache import round_to_stride
 
 SCORES = 16  # bytes of a row's score for one token of the vocabulary: logits, log-probabilities and what they are sorted by
+MOST_KNOWN = 4096
 CANDIDATES = 40  # bytes of a candidate of a beam, of which a lane has two a step
 
 
@@ -30,16 +31,24 @@ class Need(NamedTuple):
     limit: int  # tokens to write
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sizes:
     """How the memory of a row follows from its sizes, for one model and one number of lanes."""
 
     row_bytes: Callable[[int, int], int]  # by slots and places
     lanes: int
     vocabulary: int
+    known: dict[Need, int] = field(default_factory=dict)  # by what was needed so far
 
     def bytes(self, need: Need) -> int:
         """Return the memory of a batch whose longest row this is, for all its rows."""
+        if (found := self.known.get(need)) is None:
+            if len(self.known) >= MOST_KNOWN:
+                self.known.clear()
+            found = self.known[need] = self._count(need)
+        return found
+
+    def _count(self, need: Need) -> int:
         rows = 1 << (need.rows - 1).bit_length()
         scores = self.lanes * (self.vocabulary * SCORES + need.limit * 2 * CANDIDATES)
         return rows * (self.row_bytes(round_to_stride(max(1, need.slots)), need.places) + scores)

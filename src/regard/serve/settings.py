@@ -1,8 +1,13 @@
-"""What a request may change of a run's `[decode]` settings, and the predictor with these changes."""
+"""What a request may change of a run's `[decode]` settings, and the predictor with these changes.
+
+The same settings come again and again, and to check them takes longer than a step of a small model. So predictors are kept by the
+settings that were asked for; seeds are no part of them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from collections.abc import Hashable
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from regard.commands.loaded import with_decode
@@ -22,6 +27,42 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class Writer:
+    """A predictor with the settings of some requests."""
+
+    predictor: WritesRows
+    is_beam: bool
+    lanes: int
+    shared: DecodeConfig  # equal for writers whose requests can share a search
+
+    @classmethod
+    def of(cls, predictor: WritesRows) -> Writer:
+        config = predictor.decode
+        method = config.method
+        lanes = method.beam if isinstance(method, BeamSettings) else 1
+        return cls(predictor, isinstance(method, BeamSettings), lanes, replace(config, seed=0, samples=1, maximum_length=0))
+
+
+class Writers:
+    """Writers by what requests ask for; those that were used longest ago are forgotten."""
+
+    def __init__(self, predictor: WritesRows, limits: EngineSettings, most: int = 256) -> None:
+        self.predictor, self.limits, self.most = predictor, limits, most
+        self.known: dict[Hashable, Writer] = {}
+
+    def of(self, work: Generate) -> Writer:
+        beam = (bool(work.stop), work.allowed is None, bool(work.logprobs))  # what beams refuse
+        key = (work.method, work.n, work.max_tokens, work.minimum_tokens, "" in work.stop, beam, repr(work.settings))
+        writer = self.known.pop(key, None)
+        if writer is None:
+            writer = Writer.of(writer_of(self.predictor, replace(work, seed=0), self.limits))
+            while len(self.known) >= self.most:
+                del self.known[next(iter(self.known))]
+        self.known[key] = writer
+        return writer
+
+
 def writer_of(predictor: WritesRows, work: Generate, limits: EngineSettings) -> WritesRows:
     """Return the predictor with the settings of this request, which are checked as those of a recipe are."""
     config = predictor.decode
@@ -33,6 +74,8 @@ def writer_of(predictor: WritesRows, work: Generate, limits: EngineSettings) -> 
     if work.max_tokens is not None and not 1 <= work.max_tokens <= (limits.max_tokens or work.max_tokens):
         most = f" to {limits.max_tokens:,}" if limits.max_tokens else " or more"
         raise UserError(f"max_tokens is {work.max_tokens:,}; give 1{most}.")
+    if isinstance(work.method, BeamSettings) and work.method.beam > limits.beam:
+        raise UserError(f"beam is {work.method.beam}; it counts texts that are kept alive, so give 1 to {limits.beam}.")
     if "" in work.stop:
         raise UserError("a stop text is empty, before which every output would end; leave it out.")
     own = {name: getattr(config, name) for name in (*DEFAULTS, "search")} | {"stop": ()}

@@ -193,6 +193,7 @@ class EngineSettings:
     long: int = 128  # tokens: texts that may have more take at most half of the rows, and half of the time while short ones run
     batch_length: int = 4096  # the sum of padded lengths of one pass over inputs or prompts
     samples: int = 16  # texts of one request
+    beam: int = 16  # the widest beam that a request may ask for
 
 
 @dataclass(frozen=True)
