@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 from collections.abc import Callable
 from time import sleep
@@ -12,8 +13,10 @@ import httpx
 import pytest
 
 from regard.core.errors import UserError
+from regard.serve.completions import chat_logprobs, completion_logprobs
 from regard.serve.limits import Limits
-from regard.serve.work import Work
+from regard.serve.work import Sample, TokenScore, Work
+from regard.serve.writing import joined
 from tests.serve.plain_engine import PlainEngine
 from tests.serve.served import app_of, client_of, events, listening, model_of
 from tests.serve.tiny_models import opened
@@ -126,3 +129,11 @@ def test_all_inputs_of_a_request_are_accepted_or_none() -> None:
         assert client.post("/v1/completions", json={"prompt": ["a", "b", "c", "d"]}).status_code == 429
         assert all(ticket.cancelled for ticket in engine.tickets)
         engine.gate.set()
+
+
+def test_what_cannot_come_has_a_log_probability_that_json_can_write() -> None:
+    scores = [TokenScore(1, "a", -math.inf, ((2, "b", -math.inf),))]
+    for told in (completion_logprobs(scores, 0), chat_logprobs(scores)):
+        assert "-9999.0" in json.dumps(told, allow_nan=False)
+    (sample,) = joined([Sample("a", [1], -math.inf, -math.inf, "stop")])
+    assert sample["score"] == sample["logprob"] == -9999.0

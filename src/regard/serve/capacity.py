@@ -17,6 +17,7 @@ from regard.serve.memory import Need, Sizes, free_memory
 from regard.serve.work import Generate, Ticket
 from regard.tasks.notices import LONGEST_SOURCE
 
+ANY = 2**62  # bytes
 USUAL = 256  # tokens read, and tokens written
 
 
@@ -65,10 +66,10 @@ def plans(predictor: Predictor, limits: Limits, room: int) -> list[RowPlan]:
     """Return what a text takes at its longest, and what a usual one does; nothing of a model that writes none."""
     if not isinstance(predictor, WritesRows):
         return []
-    generator = Generator(predictor, limits.rows, limits.batch)
-    writing = Writing.prepare(predictor, Generate(**source_of(predictor)), Ticket(), limits.engine)
+    generator = Generator(predictor, limits.engine)
+    writing = Writing.prepare(generator.writers, Generate(**source_of(predictor)), Ticket())
     assert writing is not None
-    generator.reserve(writing, room, room)
+    generator.reserve(writing, ANY, ANY)  # which measures a row
     (batch,) = generator.batches.values()
     sizes, reads_prompt, is_text = batch.reserved.sizes, writing.row.prompt is not None, isinstance(predictor, Streams)
     longest = predictor.window if isinstance(predictor, Streams) else longest_source(predictor)

@@ -19,7 +19,7 @@ from regard.serve.openai_bodies import ChatBody, ChatReply, CompletionBody, Comp
 from regard.serve.streaming import DONE, EventStream, event
 from regard.serve.templates import STOP, transcript, turns
 from regard.serve.work import Piece, Result, Sample, Ticket, TokenScore, Work
-from regard.serve.writing import generate, usage
+from regard.serve.writing import finite, generate, usage
 from regard.tasks.bodies import listed, must_have_words
 
 router = APIRouter()
@@ -105,13 +105,11 @@ def completion_logprobs(scores: Sequence[TokenScore] | None, begin: int) -> dict
     for score in scores:
         offsets.append(at)
         at += len(score.token)
-    top = (
-        [{token: logprob for _, token, logprob in score.top} for score in scores] if any(score.top for score in scores) else None
-    )
+    likely = [{token: finite(logprob) for _, token, logprob in score.top} for score in scores]
     return {
         "tokens": [score.token for score in scores],
-        "token_logprobs": [score.logprob for score in scores],
-        "top_logprobs": top,
+        "token_logprobs": [finite(score.logprob) for score in scores],
+        "top_logprobs": likely if any(likely) else None,
         "text_offset": offsets,
     }
 
@@ -121,7 +119,7 @@ def chat_logprobs(scores: Sequence[TokenScore] | None) -> dict[str, Any] | None:
         return None
 
     def told(token: str, logprob: float) -> dict[str, Any]:
-        return {"token": token, "logprob": logprob, "bytes": list(token.encode("utf-8", "replace"))}
+        return {"token": token, "logprob": finite(logprob), "bytes": list(token.encode("utf-8", "replace"))}
 
     each = [{**told(one.token, one.logprob), "top_logprobs": [told(token, p) for _, token, p in one.top]} for one in scores]
     return {"content": each, "refusal": None}

@@ -10,6 +10,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -47,9 +48,10 @@ def record_of(scope: Scope) -> Record:
 
 
 def write_line(line: str) -> None:
-    """Write a line at once, so that several processes do not mix theirs."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    """Write a line at once, so that several processes do not mix theirs. Whoever read them may have left."""
+    with suppress(OSError):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
 
 
 @dataclass

@@ -11,6 +11,7 @@ from regard.serve.bridge import Asked
 from regard.serve.errors import Refused
 from regard.serve.work import Generate, Sample
 
+LOWEST = -9999.0  # as OpenAI writes minus infinity
 FILTERS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
@@ -59,4 +60,12 @@ def usage(prompt: int, written: int) -> dict[str, int]:
 
 def joined(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """Return samples as the native routes write them."""
-    return [{"text": one.text, "score": one.score, "logprob": one.logprob, "finish_reason": one.finish} for one in samples]
+    return [
+        {"text": one.text, "score": finite(one.score), "logprob": finite(one.logprob), "finish_reason": one.finish}
+        for one in samples
+    ]
+
+
+def finite(logprob: float) -> float:
+    """Return a log-probability that JSON can write: that of what cannot come is minus infinity."""
+    return max(LOWEST, logprob)
