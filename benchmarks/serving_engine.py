@@ -2,12 +2,15 @@
 
 The demo translator, trained for 250 steps and searching with its beam of 4, and a small GPT that writes 32 tokens after 32.
 Each client submits its next request when the last one is done. Beforehand, 500 mixed requests are served together, and their
-texts compared with those written one at a time: greedy, sampled and beams, several samples, stops and banned repetitions.
+texts compared with those written one at a time: greedy, sampled and beams, several samples, banned repetitions.
+
+    python -m benchmarks.serving_engine [RUN]        RUN: a translator that is trained already
 """
 
 from __future__ import annotations
 
 import random
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -32,11 +35,13 @@ from regard.tasks.language_model.predict import TextGenerator
 from regard.tasks.registry import open_run
 from regard.text.tokenizer import Tokenizer
 
-CLIENTS, REQUESTS, MIXED, ROUNDS = (1, 16, 64), 128, 500, 3
+CLIENTS, REQUESTS, MIXED, ROUNDS = (1, 16, 64), 64, 500, 2
 VOCABULARY, PROMPT, OUTPUT = 2000, 32, 32
 
 
 def translator(folder: Path) -> Any:
+    if len(sys.argv) > 1:
+        return open_run(sys.argv[1], str(DEVICE))
     train_run(
         load_recipe("translate", ["train.steps=250", "train.validate_every=250", "train.checkpoint_every=250", "data.test="]),
         folder / "run",

@@ -30,6 +30,23 @@ def test_pieces_and_the_result_are_read_by_another_thread() -> None:
     assert heard == [*pieces, Result(value=3)]
 
 
+def test_a_reader_that_fails_is_not_called_again_and_stops_nobody() -> None:
+    ticket, calls, heard = Ticket(), list[object](), list[object]()
+
+    def gone(event: object) -> None:
+        calls.append(event)
+        raise RuntimeError("the loop is closed")
+
+    ticket.listen(gone)
+    ticket.listen(heard.append)
+    for text in "ab":
+        ticket.put(Piece(0, text, [1]))
+    ticket.put(Result(value=1))
+    assert len(calls) == 1
+    assert len(heard) == 3
+    assert ticket.result(0).value == 1
+
+
 def test_an_error_ends_a_ticket() -> None:
     ticket = Ticket()
     with pytest.raises(TimeoutError):

@@ -218,10 +218,10 @@ class Engine:
 
     def _admit_from(self, queue: FairQueue[Item], beginning: list[Writing]) -> bool:
         """Let requests of a queue join; return False where the next one waits for memory, or for rows that others leave."""
-        while sum(max(1, writing.row.length) for writing in beginning) < self.settings.batch_length:
+        for _ in range(self.settings.rows):
             with self.state:
                 item = queue.peek()
-            if item is None:
+            if item is None or sum(max(1, writing.row.length) for writing in beginning) >= self.settings.batch_length:
                 break
             try:
                 writing = self._prepared(item)

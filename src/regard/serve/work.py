@@ -152,7 +152,10 @@ class Ticket:
         return last
 
     def listen(self, call: Listener) -> None:
-        """Call with every event: those so far at once, the others from the engine's thread, in order. `call` must not block."""
+        """Call with every event: those so far at once, the others from the engine's thread, in order.
+
+        `call` must not block. One that raises is not called again, since its reader has gone; the work goes on.
+        """
         with self._changed:
             for event in self._events:
                 call(event)
@@ -177,9 +180,17 @@ class Ticket:
                 return
             self._events.append(event)
             self._done = not isinstance(event, Piece)
-            for call in self._listeners:
-                call(event)
+            self._listeners = [call for call in self._listeners if _called(call, event)]
             self._changed.notify_all()
+
+
+def _called(call: Listener, event: Event) -> bool:
+    """Return whether a listener took an event."""
+    try:
+        call(event)
+    except Exception:  # of a reader, in the thread that serves all others too
+        return False
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
