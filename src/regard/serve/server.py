@@ -50,6 +50,7 @@ class Server(StudioServer):
         loop = asyncio.get_running_loop()
         self.api.draining = True
         self._tasks[0].cancel()  # which accepts
+        await asyncio.gather(self._tasks[0], return_exceptions=True)
         await self._take_accepted()
         self.listener.close()
         ends = loop.time() + self.grace

@@ -76,6 +76,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for task in self._tasks:
             task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self.listener.close()
         for connection in list(self._open):
             if connection.stage == "head":
@@ -99,9 +100,10 @@ class Server(uvicorn.Server):
         while True:
             while len(self._open) >= self.limits.connections:
                 await asyncio.sleep(0 if self._watch.make_room(loop.time()) else PAUSE)
+            await self._readable()
             try:
-                accepted, _ = await loop.sock_accept(self.listener)
-            except ConnectionAbortedError:  # gone before it was taken
+                accepted, _ = self.listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):  # taken by another process, or gone before it was taken
                 continue
             except OSError as error:  # other parts of the process hold all descriptors
                 if not complained:
@@ -110,10 +112,23 @@ class Server(uvicorn.Server):
                 self._watch.make_room(loop.time())
                 await asyncio.sleep(10 * PAUSE)
                 continue
+            accepted.setblocking(False)
+            connected = asyncio.ensure_future(loop.connect_accepted_socket(self._connection, accepted))
             try:
-                await loop.connect_accepted_socket(self._connection, accepted)
+                await asyncio.shield(connected)  # one that is taken is not lost when the server is stopped
             except OSError:
                 accepted.close()
+
+    async def _readable(self) -> None:
+        """Wait for a connection without taking it: what is cancelled here loses none."""
+        loop = asyncio.get_running_loop()
+        there: asyncio.Future[None] = loop.create_future()
+        handle = self.listener.fileno()
+        loop.add_reader(handle, lambda: None if there.done() else there.set_result(None))
+        try:
+            await there
+        finally:
+            loop.remove_reader(handle)
 
     def _connection(self) -> Connection:
         return Connection(self.config, self.server_state, self.lifespan.state)
