@@ -9,6 +9,7 @@ texts compared with those written one at a time: greedy, sampled and beams, seve
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import tempfile
@@ -130,8 +131,10 @@ def main() -> None:
     write(
         "serving_engine",
         title="The engine of the server",
-        setting=f"Closed loop, {REQUESTS} requests, no HTTP; {'one GPU' if CUDA else f'{torch.get_num_threads()} threads'}.",
+        setting=f"Closed loop, {REQUESTS} requests, no HTTP; {'one GPU' if CUDA else f'{torch.get_num_threads()} thread(s)'}; "
+        f"load of the machine, its other users counted, {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores.",
         rows=rows,
+        versions={},
         tables=[
             Table(
                 title="Texts that differ from those written one at a time",
