@@ -29,6 +29,7 @@ OPENING = {
     "regard.commands.bench": "scripts of the clone",
     "regard.training.energy": "registers of the machine",
     "regard.training.compile": "what the processor can do",
+    "regard.serve.memory": "what memory the machine has left",
     "regard.cli": "the null device",
     "regard.data.batching.token_cache": "the cache",
     "regard.data.lra.generate": "the cache",

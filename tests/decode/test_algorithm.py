@@ -55,4 +55,4 @@ def test_rows_move_up_when_sentences_leave_and_all_begin_again() -> None:
     assert progress.limit_S[:2].tolist() == [9, 5]
     progress.begin([2, 2, 2, 2])
     assert progress.read_flags() == ([False] * 4, [False] * 4)
-    assert (progress.step_1.item(), progress.length_S.tolist()) == (0, [0] * 4)
+    assert (progress.steps_S.tolist(), progress.length_S.tolist()) == ([0] * 4, [0] * 4)

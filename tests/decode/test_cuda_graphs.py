@@ -159,7 +159,7 @@ def test_advancing_asks_the_device_nothing_and_leaves_buffers_where_they_are(nam
         ancestry = [state.ancestry.ancestors_SWN, state.ancestry.position_S, state.ancestry.slots_W]
         beam = isinstance(search, BeamSearch)
         board = [*search.allocated_lanes, *search.allocated_tree] if beam else [*search.allocated]
-        flags = [progress.flags_S2, progress.length_S, progress.step_1]
+        flags = [progress.flags_S2, progress.length_S, progress.steps_S]
         return [part.data_ptr() for part in (*memory, *slots, *ancestry, *board, *flags)]
 
     before = places()

@@ -14,7 +14,7 @@ import typer
 import typer.main
 
 from regard import __version__
-from regard.cli import inspect, predict, train
+from regard.cli import inspect, predict, serve, train
 from regard.cli.shared import ReaderLeft, Verbs, say
 from regard.core.errors import UserError
 from regard.core.terminal import quoted
@@ -26,7 +26,7 @@ app = typer.Typer(
     help="Regard: the whole Transformer family on one attention core. Train, decode, look inside.",
     epilog="Start with 'regard demo'. 'regard VERB --help' explains each.",
 )
-for group in (train, predict, inspect):  # the order of help
+for group in (train, predict, inspect, serve):  # the order of help
     app.add_typer(group.verbs)
 
 

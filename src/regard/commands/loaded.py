@@ -56,18 +56,21 @@ class LoadedModel:
 
 def with_search(predictor: Any, settings: Mapping[str, Any]) -> Any:
     """Return a predictor that shares all with this one but its search settings."""
-    inner = getattr(predictor, "translator", None)  # a chatbot's replies are written by a translator
-    if inner is not None:
-        changed = copy(predictor)
-        changed.translator = with_search(inner, settings)
-        return changed
-    if getattr(predictor, "decode", None) is None:
+    if (decode := getattr(predictor, "decode", None)) is None:
         raise UserError(f"{type(predictor).__name__} does no search; leave {next(iter(settings))} out.")
     if "weights" in settings:
         raise UserError("weights are packed when a model is opened; open it again with settings={'decode.weights': ...}.")
     typed = {key: Typed(_text(value)) for key, value in settings.items()}
+    return with_decode(predictor, build(DecodeConfig, {**vars(decode), **typed}, "decode"))
+
+
+def with_decode(predictor: Any, config: DecodeConfig) -> Any:
+    """Return a predictor that shares all with this one but its search settings."""
     changed = copy(predictor)
-    changed.decode = build(DecodeConfig, {**vars(predictor.decode), **typed}, "decode")
+    if (inner := getattr(predictor, "translator", None)) is not None:  # a chatbot's replies are written by a translator
+        changed.translator = with_decode(inner, config)
+    else:
+        changed.decode = config
     return changed
 
 

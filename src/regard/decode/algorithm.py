@@ -1,9 +1,9 @@
 """The parts that every search algorithm has: buffers of known sizes, a record of its progress, and one step for all sentences.
 
-A sentence is one text being written: a row of the request, or one of the samples of a row. All sentences of a search take the
-same step together, on the device. The host looks at the progress now and then (`search.run`). A sentence that is done takes
-part in the steps until the host removes it, but nothing that belongs to its result changes any more. Dims: S sentences, R rows
-read back.
+A sentence is one text being written: a row of the request, or one of the samples of a row. All sentences of a search take their
+steps together, on the device; each counts its own, since a sentence may join later than others (`running.py`). The host looks
+at the progress now and then (`search.run`). A sentence that is done takes part in the steps until the host removes it, but
+nothing that belongs to its result changes any more. Dims: S sentences, R rows read back.
 
 As a captured CUDA graph, a step is one launch instead of hundreds. A session is a search with its buffers and its captured steps.
 The next request of the same sizes is copied into these buffers, and nothing is captured again. A step is captured once for each
@@ -52,11 +52,11 @@ class BufferSizes(NamedTuple):
 
 
 class Progress:
-    """The step that all sentences take together, and two flags of each: done, and broken by scores that are not numbers."""
+    """The number of the step that each sentence takes, and its flags: done, and broken by scores that are not numbers."""
 
     def __init__(self, sentences: int, device: torch.device) -> None:
         self.sentences = sentences  # that are still in the search: the first rows of the buffers
-        self.step_1 = torch.zeros(1, dtype=torch.long, device=device)
+        self.steps_S = torch.zeros(sentences, dtype=torch.long, device=device)
         self.limit_S = torch.zeros(sentences, dtype=torch.long, device=device)
         self.length_S = torch.zeros(sentences, dtype=torch.long, device=device)
         self.flags_S2 = torch.zeros(sentences, 2, dtype=torch.bool, device=device)
@@ -64,10 +64,14 @@ class Progress:
     def begin(self, limits: Sequence[int]) -> None:
         """Reset to step 0. Rows of the buffers beyond these sentences are done from the start."""
         self.sentences = len(self.limit_S)
-        self.step_1.zero_()
+        self.steps_S.zero_()
         self.length_S.zero_()
         self.limit_S.zero_()[: len(limits)] = torch.tensor(limits, device=self.limit_S.device)
         self.flags_S2.zero_()[len(limits) :, DONE] = True
+
+    @property
+    def step_S(self) -> Tensor:
+        return self.steps_S[: self.sentences]
 
     @property
     def done_S(self) -> Tensor:
@@ -76,10 +80,10 @@ class Progress:
     def advance(self, ended_S: Tensor, broken_S: Tensor) -> None:
         """Count one more token and set the flags of the sentences that were not done before it."""
         active_S = ~self.done_S
-        self.step_1.add_(1)
+        self.step_S.add_(1)
         self.length_S[: self.sentences].add_(active_S)
         self.flags_S2[: self.sentences, BROKEN].logical_or_(broken_S & active_S)
-        self.done_S.logical_or_(ended_S | (self.step_1 >= self.limit_S[: self.sentences]))
+        self.done_S.logical_or_(ended_S | (self.step_S >= self.limit_S[: self.sentences]))
 
     def read_flags(self) -> tuple[list[bool], list[bool]]:
         """Return the done and the broken flags: the one place where the host waits for the device."""
@@ -91,7 +95,7 @@ class Progress:
         self.flags_S2[torch.tensor(rows, device=self.flags_S2.device), DONE] = True
 
     def compact(self, moves: RowCompaction) -> None:
-        for buffer_S in (self.limit_S, self.length_S, self.flags_S2):
+        for buffer_S in (self.steps_S, self.limit_S, self.length_S, self.flags_S2):
             moves.within(buffer_S)
         self.sentences = moves.stay
 

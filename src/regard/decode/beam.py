@@ -73,20 +73,27 @@ class BeamSearch:
         lanes.finished_score_SN.fill_(-torch.inf)
 
     def advance(self) -> None:
-        lanes, progress = self.lanes, self.progress
-        # One decoder step for every lane, and the best next tokens of each lane.
-        logits_BV = self.state.step(lanes.newest_SW).flatten(0, 1)
+        self.take(self.state.step(self.lanes.newest_SW))
+
+    @property
+    def newest_SW(self) -> Tensor:
+        return self.lanes.newest_SW
+
+    def take(self, logits_SWV: Tensor) -> None:
+        lanes, progress, logits_BV = self.lanes, self.progress, logits_SWV.flatten(0, 1)
+        # The best next tokens of each lane.
         compared = self.constraints.banned_sequences or self.constraints.no_repeat_ngram
         tail_BN = lanes.tail_SWN.flatten(0, 1) if compared else None
         more = (self._forced_B1(), tail_BN, self.first_free)
         latest_BN = None if tail_BN is None else tail_BN[:, tail_BN.shape[1] - self.constraints.context :]
-        top = self.candidates.best(logits_BV, self.candidate_count, progress.step_1, latest_BN, *more)
+        step_B1 = progress.step_S[:, None].expand_as(lanes.newest_SW).reshape(-1, 1)
+        top = self.candidates.best(logits_BV, self.candidate_count, step_B1, latest_BN, *more)
         # The best continuations of each sentence, over all its lanes, become nodes of the tree.
         ranked = rank(lanes.total_SW, top.logprob_BK, top.token_BK, self.candidate_count)
-        self.tree.grow(progress.step_1, ranked, lanes.node_SW)
+        self.tree.grow(progress.step_S, ranked, lanes.node_SW)
         # Those that end compete with the finished hypotheses; the best of the others become the lanes.
         ends_SC = self.constraints.is_end(ranked.token_SC)
-        last_S1 = (progress.step_1 + 1 >= progress.limit_S[: progress.sentences])[:, None]
+        last_S1 = (progress.step_S + 1 >= progress.limit_S[: progress.sentences])[:, None]
         self._finish(ranked, ends_SC | last_S1 if self.settings.rank_cut else ends_SC)
         self.state.select(self._continue(ranked, ends_SC))
         progress.advance(self._done_S(ranked, ends_SC), top.broken_B.view_as(lanes.node_SW).any(1))
@@ -98,7 +105,7 @@ class BeamSearch:
         worst_S = lanes.finished_score_SN[:, -1]
         if rule == "full":
             return ~worst_S.isneginf() | dead_SC.all(1)
-        divisor_S = self.divisor_T.index_select(0, self.progress.step_1) if rule == "likely" else lanes.longest_divisor_S
+        divisor_S = self.divisor_T[self.progress.step_S] if rule == "likely" else lanes.longest_divisor_S
         beaten_S = lanes.total_SW[:, 0] / divisor_S <= worst_S
         return beaten_S | ((ends_SC | dead_SC)[:, : self.beam].all(1) if rule == "bound" else dead_SC.all(1))
 
@@ -108,7 +115,7 @@ class BeamSearch:
         It is the same for all lanes of a sentence, so only the first lane stays alive.
         """
         lanes, progress = self.lanes, self.progress
-        token_S1 = self.constraints.forced_now(lanes.forced_ST, progress.step_1, progress.limit_S[: progress.sentences])
+        token_S1 = self.constraints.forced_now(lanes.forced_ST, progress.step_S[:, None], progress.limit_S[: progress.sentences])
         return None if token_S1 is None else token_S1.expand_as(lanes.newest_SW).reshape(-1, 1)
 
     def _finish(self, ranked: RankedCandidates, ends_SC: Tensor) -> None:
@@ -119,8 +126,8 @@ class BeamSearch:
         lanes, progress = self.lanes, self.progress
         excluded_SW = ~ends_SC[:, : self.beam] | progress.done_S[:, None]
         total_SW = ranked.total_SC[:, : self.beam].masked_fill(excluded_SW, -torch.inf)
-        score_SW = total_SW / self.divisor_T.index_select(0, progress.step_1)
-        node_SW = (self.rank_W + progress.step_1 * self.candidate_count).expand_as(score_SW)
+        score_SW = total_SW / self.divisor_T[progress.step_S][:, None]
+        node_SW = self.rank_W + progress.step_S[:, None] * self.candidate_count
         score_SM = torch.cat([lanes.finished_score_SN, score_SW], 1)
         node_SM = torch.cat([lanes.finished_node_SN, node_SW], 1)
         order_SN = score_SM.argsort(dim=1, descending=True, stable=True)[:, : self.settings.kept]
@@ -217,11 +224,11 @@ class PathTree(NamedTuple):
         tokens_SCT = torch.zeros(sentences, candidates, steps, dtype=torch.long, device=device)
         return cls(tokens_SCT, tokens_SCT.float(), tokens_SCT.clone())
 
-    def grow(self, step_1: Tensor, ranked: RankedCandidates, node_SW: Tensor) -> None:
+    def grow(self, step_S: Tensor, ranked: RankedCandidates, node_SW: Tensor) -> None:
         """Write the nodes of this step; `node_SW` is the node of the step before at which each lane stands."""
         parent_SC = node_SW.gather(1, ranked.lane_SC)
         for part_SCT, new_SC in zip(self, (ranked.token_SC, ranked.logprob_SC, parent_SC)):
-            part_SCT.index_copy_(2, step_1, new_SC[..., None])
+            part_SCT.scatter_(2, step_S[:, None, None].expand(*new_SC.shape, 1), new_SC[..., None])
 
     def read(self, rows_R: Tensor, steps: int) -> list[Paths]:
         return [Paths(*parts) for parts in zip(*(part_SCT[rows_R, :, :steps].tolist() for part_SCT in self))]

@@ -51,14 +51,14 @@ class Constraints(NamedTuple):
             found = found | (token == end)
         return found
 
-    def forced_now(self, forced_ST: Tensor, step_1: Tensor, limit_S: Tensor) -> Tensor | None:
+    def forced_now(self, forced_ST: Tensor, step_S1: Tensor, limit_S: Tensor) -> Tensor | None:
         """Return token_S1 that this step must write, NO_TOKEN where it is free; None where no step of the search is forced."""
-        token_S1 = forced_ST.index_select(1, step_1) if forced_ST.shape[1] else None
+        token_S1 = forced_ST.gather(1, step_S1) if forced_ST.shape[1] else None
         if not self.forced_end:
             return token_S1
         if token_S1 is None:
             token_S1 = torch.full_like(limit_S, NO_TOKEN)[:, None]
-        last_S1 = (step_1 + 1 >= limit_S)[:, None]
+        last_S1 = step_S1 + 1 >= limit_S[:, None]
         return torch.where(last_S1 & (token_S1 < 0), self.eos, token_S1)
 
 
@@ -84,7 +84,7 @@ class ConstraintMask:
     def apply(
         self,
         logprob_BV: Tensor,
-        step_1: Tensor,
+        step_B1: Tensor,
         tail_BN: Tensor | None,
         forced_B1: Tensor | None,
         text_BM: Tensor | None = None,
@@ -92,29 +92,29 @@ class ConstraintMask:
     ) -> None:
         """Set the log-probabilities of tokens that may not come next to minus infinity.
 
-        The next token comes after `step_1` others, the latest N of which are `tail_BN` (NO_TOKEN before the first); `text_BM` are
-        all of them, in order, with NO_TOKEN around them. A row whose `forced_B1` is a token keeps that token alone, even if it is
-        banned. `first` is the step that is the first free one.
+        The next token of a row comes after `step_B1` others, the latest N of which are `tail_BN` (NO_TOKEN before the first);
+        `text_BM` are all of them, in order, with NO_TOKEN around them. A row whose `forced_B1` is a token keeps that token alone,
+        even if it is banned. `first` is the step that is the first free one.
         """
         if forced_B1 is None:
-            self._ban(logprob_BV, step_1, tail_BN, text_BM, first)
+            self._ban(logprob_BV, step_B1, tail_BN, text_BM, first)
             return
         is_forced_B1, token_B1 = forced_B1 >= 0, forced_B1.clamp(min=0)
         own_B1 = logprob_BV.gather(1, token_B1)
         if self.free_forced:
             own_B1 = torch.zeros_like(own_B1)
-        self._ban(logprob_BV, step_1, tail_BN, text_BM, first)
+        self._ban(logprob_BV, step_B1, tail_BN, text_BM, first)
         kept_B1 = torch.where(is_forced_B1, own_B1, logprob_BV.gather(1, token_B1))
         logprob_BV.masked_fill_(is_forced_B1, -torch.inf).scatter_(1, token_B1, kept_B1)
 
-    def _ban(self, logprob_BV: Tensor, step_1: Tensor, tail_BN: Tensor | None, text_BM: Tensor | None, first: int) -> None:
+    def _ban(self, logprob_BV: Tensor, step_B1: Tensor, tail_BN: Tensor | None, text_BM: Tensor | None, first: int) -> None:
         if len(self.banned):
             logprob_BV.index_fill_(1, self.banned, -torch.inf)
         if len(self.banned_first):
-            early = _none_if(step_1 == first, logprob_BV)
+            early = _none_if(step_B1 == first, logprob_BV)
             logprob_BV.index_add_(1, self.banned_first, early.expand(len(logprob_BV), len(self.banned_first)))
         if self.minimum_length:
-            early = _none_if(step_1 < self.minimum_length, logprob_BV)
+            early = _none_if(step_B1 < self.minimum_length, logprob_BV)
             logprob_BV.index_add_(1, self.ends, early.expand(len(logprob_BV), len(self.ends)))
         if self.ngram and text_BM is not None and tail_BN is not None and text_BM.shape[1] >= self.ngram:
             grams_BQN = text_BM.unfold(1, self.ngram, 1)
@@ -157,7 +157,7 @@ class Candidates:
     def allowed(
         self,
         logits_BV: Tensor,
-        step_1: Tensor,
+        step_B1: Tensor,
         tail_BN: Tensor | None = None,
         forced_B1: Tensor | None = None,
         text_BM: Tensor | None = None,
@@ -165,12 +165,12 @@ class Candidates:
     ) -> AllowedTokens:
         """Return log-probabilities under the constraints; the arguments are those of `ConstraintMask.apply`."""
         allowed = AllowedTokens(*log_probabilities(logits_BV, fixed=self.fixed))
-        self.mask.apply(allowed.logprob_BV, step_1, tail_BN, forced_B1, text_BM, first)
+        self.mask.apply(allowed.logprob_BV, step_B1, tail_BN, forced_B1, text_BM, first)
         return allowed
 
-    def best(self, logits_BV: Tensor, count: int, step_1: Tensor, tail_BN: Tensor | None = None, *more: Any) -> TopCandidates:
+    def best(self, logits_BV: Tensor, count: int, step_B1: Tensor, tail_BN: Tensor | None = None, *more: Any) -> TopCandidates:
         """Return the K = min(count, V) most probable tokens; of equally probable ones, the lower id comes first."""
-        allowed = self.allowed(logits_BV, step_1, tail_BN, *more)
+        allowed = self.allowed(logits_BV, step_B1, tail_BN, *more)
         if count == 1:
             token_BK = allowed.logprob_BV.argmax(1, keepdim=True)  # which returns the first of equals
         else:

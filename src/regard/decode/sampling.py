@@ -69,21 +69,29 @@ class SamplingSearch:
             texts.draws_ST[:count] = uniform(seed_S[:, None], torch.arange(steps, device=device))
 
     def advance(self) -> None:
-        texts, progress = self.texts, self.progress
-        step_1 = progress.step_1
-        constraints = self.constraints
+        self.take(self.state.step(self.newest_SW))
+
+    @property
+    def newest_SW(self) -> Tensor:
+        return self.texts.newest_S1
+
+    def take(self, logits_SWV: Tensor, excluded_SV: Tensor | None = None) -> None:
+        """Choose the next token of every sentence, which is none of those excluded."""
+        texts, progress, constraints, logits_SV = self.texts, self.progress, self.constraints, logits_SWV[:, 0]
+        step_S1 = progress.step_S[:, None]
         compared = constraints.banned_sequences or constraints.no_repeat_ngram
-        tail_SN = texts.text_SN.index_select(1, self.tail_N + step_1) if compared else None
-        forced_S1 = constraints.forced_now(texts.forced_ST, step_1, progress.limit_S[: progress.sentences])
-        logits_SV = self.state.step(texts.newest_S1)[:, 0]
+        tail_SN = texts.text_SN.gather(1, self.tail_N + step_S1) if compared else None
+        forced_S1 = constraints.forced_now(texts.forced_ST, step_S1, progress.limit_S[: progress.sentences])
         if self.uses_argmax_kernel:
-            logprob_S1, token_S1, broken_S = self._pick(logits_SV, step_1)
+            logprob_S1, token_S1, broken_S = self._pick(logits_SV, progress.step_S[:1])
         else:
-            allowed = self.candidates.allowed(logits_SV, step_1, tail_SN, forced_S1, texts.text_SN, self.first_free)
+            allowed = self.candidates.allowed(logits_SV, step_S1, tail_SN, forced_S1, texts.text_SN, self.first_free)
+            if excluded_SV is not None:
+                allowed.logprob_BV.masked_fill_(excluded_SV, -torch.inf)
             token_S1, broken_S = self._choose(logits_SV, allowed.logprob_BV), allowed.broken_B
             logprob_S1 = allowed.logprobs_of(token_S1)
-        texts.text_SN[:, self.prompt :].index_copy_(1, step_1, token_S1)
-        texts.logprobs_ST.index_copy_(1, step_1, logprob_S1)
+        texts.text_SN[:, self.prompt :].scatter_(1, step_S1, token_S1)
+        texts.logprobs_ST.scatter_(1, step_S1, logprob_S1)
         texts.newest_S1.copy_(token_S1)
         progress.advance((constraints.is_end(token_S1) | logprob_S1.isneginf())[:, 0], broken_S)
 
@@ -104,7 +112,7 @@ class SamplingSearch:
         if sampling.temperature == 0:
             return scores_SV.argmax(1, keepdim=True)  # which returns the first of equals
         weight_SV = token_weights(scores_SV, sampling, fixed=self.candidates.fixed)
-        return draw(weight_SV, texts.draws_ST.index_select(1, self.progress.step_1))
+        return draw(weight_SV, texts.draws_ST.gather(1, self.progress.step_S[:, None]))
 
     def compact(self, moves: RowCompaction) -> None:
         for buffer_S in self.texts:

@@ -95,10 +95,10 @@ def advance_until_done(
         if active and size >= search.progress.sentences:
             continue
         leaving = [row for row, sentence in enumerate(sentence_of) if done[row] and sentence not in found]
-        rows_R = torch.tensor(leaving, device=search.progress.step_1.device)
+        rows_R = torch.tensor(leaving, device=search.progress.step_S.device)
         found.update(zip((sentence_of[row] for row in leaving), search.hypotheses(rows_R)))
         if active:
-            rows = _compacted_rows(active, size)
+            rows = compacted_rows(active, size)
             search.compact(RowCompaction.of(rows, rows_R.device))
             sentence_of, active = [sentence_of[row] for row in rows], [place for place, row in enumerate(rows) if not done[row]]
     return [found[sentence] for sentence in range(len(limits))]
@@ -108,14 +108,14 @@ def _call_listener(
     listener: Listener, search: SearchAlgorithm, sentence_of: list[int], active: list[int], since: int
 ) -> list[int]:
     """Pass on the tokens after the first `since` of each active row; return the rows that the listener stops."""
-    written = search.written(torch.tensor(active, device=search.progress.step_1.device), since)
+    written = search.written(torch.tensor(active, device=search.progress.step_S.device), since)
     stopped = [row for row, tokens in zip(active, written) if tokens and listener(sentence_of[row], tokens)]
     if stopped:
         search.progress.stop(stopped)
     return stopped
 
 
-def _compacted_rows(active: list[int], size: int) -> list[int]:
+def compacted_rows(active: list[int], size: int) -> list[int]:
     """Return the row that moves to each of the first `size` places: active rows stay where they are if they can."""
     staying, moving = set(active), [row for row in active if row >= size]
     return [place if place in staying or not moving else moving.pop() for place in range(size)]

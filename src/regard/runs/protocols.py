@@ -19,11 +19,13 @@ if TYPE_CHECKING:  # to name them: a run is opened without what trains one
     from regard.data.sources.word_vectors import WordVectors
     from regard.decode.beam_trace import SearchTree
     from regard.decode.config import DecodeConfig
+    from regard.decode.rows import SearchRow
     from regard.lens.alignment import Alignment
     from regard.lens.analyses.document import Document
     from regard.lens.analyses.image_heat import Heat
     from regard.lens.subject import Subject
     from regard.metrics.likelihood import Choice, Likelihood
+    from regard.model.state.protocol import EncodedInput
     from regard.runs.folder import Say
     from regard.text.tokenizer import Tokenizer
 
@@ -193,6 +195,27 @@ class Streams(Protocol):
 
     def searching(self, **settings: Any) -> Streams:
         """Return the same model with other settings of [decode]."""
+
+
+@runtime_checkable
+class WritesRows(Protocol):
+    """Writes texts by a search that others join between its steps: continuous batching."""
+
+    model: Any
+
+    @property
+    def decode(self) -> DecodeConfig: ...
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """The tokenizer of what it writes."""
+
+    def row(self, given: Any) -> SearchRow | None:
+        """Return what is read as a row of a search: a text, or an open image; None: nothing is written of it."""
+
+    def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
+        """Encode what is read in these rows together."""
+        ...
 
 
 @runtime_checkable

@@ -70,34 +70,39 @@ class Guard:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
-            given = _headers(scope)
+            given = read_headers(scope)
             if (refused := self._refusal(scope, given)) is not None:
                 await _answer(_guarded(send), refused)
             elif self.door is not None and (scope["path"] == FORM or not self.door.knows(given)):
                 await _answer_at_the_door(scope, send, await _entry(self.door, scope, receive))
             else:
-                await self.app(scope, _bounded(receive, self._most(scope)), _guarded(send))
+                await self.app(scope, bounded(receive, self._most(scope), _too_large(self._most(scope))), _guarded(send))
 
     def _refusal(self, scope: Scope, given: Mapping[str, str]) -> Entry | None:
         host = given.get("host", "")
         if (name := host_name(host)) is None:
             return Entry(400, "The request has no Host header that could be read.", CLOSE)
-        if name not in self.hosts and name != _arrived_at(scope):
+        if name not in self.hosts and name != arrived_at(scope):
             return Entry(421, "This page answers to its own address only; 'regard studio --allow-host NAME' allows another.")
         origin = given.get("origin")
         if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
             return Entry(403, "Another site asked; only this page may.")
         if given.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return Entry(403, "Another site asked; only this page may.")
-        if "content-length" in given and "transfer-encoding" in given:  # a proxy could read another end than we do
-            return Entry(400, "The request says its length in two ways; send Content-Length or Transfer-Encoding.", CLOSE)
-        length = given.get("content-length", "0")
-        if not re.fullmatch("[0-9]{1,18}", length) or int(length) > self._most(scope):
-            return Entry(413, _too_large(self._most(scope)))
-        return None
+        return refused_length(given, self._most(scope))
 
     def _most(self, scope: Scope) -> int:
         return self.roomy.get(scope["path"], self.largest)
+
+
+def refused_length(given: Mapping[str, str], most: int) -> Entry | None:
+    """Return the answer to a request whose headers say two lengths, or one that is too large."""
+    if "content-length" in given and "transfer-encoding" in given:  # a proxy could read another end than we do
+        return Entry(400, "The request says its length in two ways; send Content-Length or Transfer-Encoding.", CLOSE)
+    length = given.get("content-length", "0")
+    if not re.fullmatch("[0-9]{1,18}", length) or int(length) > most:
+        return Entry(413, _too_large(most))
+    return None
 
 
 def host_name(host: str) -> str | None:
@@ -121,7 +126,7 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _arrived_at(scope: Scope) -> str | None:
+def arrived_at(scope: Scope) -> str | None:
     """Return the address of this machine that the client connected to; an address, unlike a name, cannot be rebound."""
     address = _address((scope.get("server") or ("",))[0])
     return str(getattr(address, "ipv4_mapped", None) or address) if address else None
@@ -146,7 +151,7 @@ async def _body(receive: Receive) -> bytes:
     return b""
 
 
-def _headers(scope: Scope) -> dict[str, str]:
+def read_headers(scope: Scope) -> dict[str, str]:
     """A header given twice is as suspect as a wrong one, so its values are joined and match nothing."""
     found: dict[str, str] = {}
     for name, value in scope["headers"]:
@@ -157,22 +162,22 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _too_large(largest: int) -> str:
-    return f"That is more than the {largest:,} bytes this page takes."
+    return f"That is more than the {largest:,} bytes that are taken."
 
 
-def _bounded(receive: Receive, largest: int) -> Receive:
+def bounded(receive: Receive, largest: int, refusal: str) -> Receive:
     """Bound bodies that do not say how long they are."""
     taken = 0
 
-    async def bounded() -> MutableMapping[str, Any]:
+    async def receive_bounded() -> MutableMapping[str, Any]:
         nonlocal taken
         message = await receive()
         taken += len(message.get("body", b""))
         if taken > largest:
-            raise HTTPException(413, _too_large(largest))
+            raise HTTPException(413, refusal)
         return message
 
-    return bounded
+    return receive_bounded
 
 
 def _guarded(send: Send, headers: list[tuple[bytes, bytes]] = HEADERS) -> Send:

@@ -76,6 +76,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for task in self._tasks:
             task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self.listener.close()
         for connection in list(self._open):
             if connection.stage == "head":
@@ -99,9 +100,10 @@ class Server(uvicorn.Server):
         while True:
             while len(self._open) >= self.limits.connections:
                 await asyncio.sleep(0 if self._watch.make_room(loop.time()) else PAUSE)
+            await self._readable()
             try:
-                accepted, _ = await loop.sock_accept(self.listener)
-            except ConnectionAbortedError:  # gone before it was taken
+                accepted, _ = self.listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):  # taken by another process, or gone before it was taken
                 continue
             except OSError as error:  # other parts of the process hold all descriptors
                 if not complained:
@@ -110,10 +112,23 @@ class Server(uvicorn.Server):
                 self._watch.make_room(loop.time())
                 await asyncio.sleep(10 * PAUSE)
                 continue
+            accepted.setblocking(False)
+            connected = asyncio.ensure_future(loop.connect_accepted_socket(self._connection, accepted))
             try:
-                await loop.connect_accepted_socket(self._connection, accepted)
+                await asyncio.shield(connected)  # one that is taken is not lost when the server is stopped
             except OSError:
                 accepted.close()
+
+    async def _readable(self) -> None:
+        """Wait for a connection without taking it: what is cancelled here loses none."""
+        loop = asyncio.get_running_loop()
+        there: asyncio.Future[None] = loop.create_future()
+        handle = self.listener.fileno()
+        loop.add_reader(handle, lambda: None if there.done() else there.set_result(None))
+        try:
+            await there
+        finally:
+            loop.remove_reader(handle)
 
     def _connection(self) -> Connection:
         return Connection(self.config, self.server_state, self.lifespan.state)
@@ -148,15 +163,20 @@ class Limits:
 class Connection(H11Protocol):
     """uvicorn's, with answers to malformed requests that carry the headers of all answers."""
 
+    kind = b"text/plain; charset=utf-8"  # of such an answer
+
+    def refusal(self, sentence: str) -> bytes:
+        return sentence.encode()
+
     def send_400_response(self, msg: str) -> None:
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # an answer has begun, so no other can be given
             self.transport.abort()
             return
         if self.cycle is not None:  # a request whose end is malformed: what the application says to it goes nowhere
             self.cycle.disconnected = True
-        body = msg.encode()
+        body = self.refusal(msg)
         length = (b"content-length", str(len(body)).encode())
-        headers = [(b"content-type", b"text/plain; charset=utf-8"), length, (b"connection", b"close"), *HEADERS]
+        headers = [(b"content-type", self.kind), length, (b"connection", b"close"), *HEADERS]
         for event in (h11.Response(status_code=400, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
@@ -182,6 +202,12 @@ class Watch:
         for connection, since in self._look(now).items():
             if now - since > self.limits.of(connection.stage):
                 connection.transport.abort()
+
+    def close_idle(self, now: float, grace: float) -> None:
+        """Close connections that have sent no request for `grace` seconds."""
+        for connection, since in self._look(now).items():
+            if connection.stage == "head" and now - since >= grace:
+                connection.transport.close()
 
     def make_room(self, now: float) -> bool:
         """Close one connection that keeps the server waiting; False if there is none."""
@@ -229,8 +255,8 @@ def _named(host: str) -> str | None:
 def find_key(file: Path | None, environment: Mapping[str, str]) -> str | None:
     """Return the key of a file or of the environment; on the command line any user of the machine could read it."""
     if file is None:
-        return _checked(environment[VARIABLE], VARIABLE) if environment.get(VARIABLE) else None
-    return _checked(read_text(file, 4096).strip("\r\n"), f"--key-file {file}")
+        return check_key(environment[VARIABLE], VARIABLE) if environment.get(VARIABLE) else None
+    return check_key(read_text(file, 4096).strip("\r\n"), f"--key-file {file}")
 
 
 def url(host: str, port: int) -> str:
@@ -248,7 +274,7 @@ def readable_by_others(file: Path) -> bool:
     return bool(file.stat().st_mode & 0o077)
 
 
-def _checked(key: str, where: str) -> str:
+def check_key(key: str, where: str) -> str:
     if len(key) < SHORTEST_KEY:
         raise UserError(f"the key in {where} has {len(key)} characters; give at least {SHORTEST_KEY}, for others could guess it.")
     if not key.isprintable():
@@ -261,3 +287,18 @@ def _own_names() -> set[str]:
     name = (host_name(socket.gethostname()) or "").lower()
     short = name.partition(".")[0]
     return {name, short, f"{short}.local"} if short else set()
+
+
+def bind(host: str, port: int, who: str) -> socket.socket:
+    """Return a bound socket; a port in use is refused in one sentence."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+    except (OSError, OverflowError) as error:
+        found.close()
+        raise UserError(
+            f"{who} cannot listen on {host}:{port} ({error}); give another --port, or 0 for any that is free."
+        ) from None
+    return found

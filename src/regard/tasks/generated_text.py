@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from regard.core.errors import UserError
 from regard.core.terminal import Emit
 from regard.data.batching.pairs import pad
 from regard.decode.algorithm import CapturedGraphs
 from regard.decode.compact_cache import CompactInput
 from regard.decode.config import DecodeConfig
 from regard.decode.request import SearchRequest, in_batches
+from regard.decode.rows import SearchRow
 from regard.decode.search import search
 from regard.model.state.decoder import EncodedPrompt
 from regard.model.state.protocol import EncodedInput
@@ -56,12 +58,11 @@ def find(
     `vocabulary` counts the rows of the output layer, where these may be more than the tokenizer's. `sources` are the rows as
     they were read, for what proposes tokens.
     """
-    encode, marks = tokenizer.encode, OutputMarks.of(config, tokenizer)
-    prefix, copies = encode(config.prefix) if config.prefix else [], 1 if proposes is None else config.samples
-    own = marks.request(config, vocabulary or len(tokenizer), tokenizer, prefix, len(numbers) * copies)
+    copies = 1 if proposes is None else config.samples
+    own = search_options(config, tokenizer, vocabulary, len(numbers) * copies)
     if proposes is not None:
         assert isinstance(reading, EncodedPrompt)
-        reading, sessions = proposes.input(reading, sources, marks.start, config, numbers, own["banned"]), None
+        reading, sessions = proposes.input(reading, sources, own["sos"], config, numbers, own["banned"]), None
     elif config.cache != "full":
         assert isinstance(reading, EncodedPrompt)
         reading = CompactInput(reading, config.cache)
@@ -70,7 +71,6 @@ def find(
         reading,
         numbers,
         limits=[limit for limit in limits for _ in range(copies)],
-        banned_sequences=[ids for word in config.banned_words if (ids := encode(word))],
         sessions=sessions,
         **own,
     )
@@ -78,6 +78,33 @@ def find(
         [GeneratedText(tokenizer.decode(h.ids), h.score, h.logprob, h.finished, h.ids) for h in best] for best in search(request)
     ]
     return [[one for best in found[n : n + copies] for one in best] for n in range(0, len(found), copies)]
+
+
+def search_options(config: DecodeConfig, tokenizer: Tokenizer, vocabulary: int, rows: int) -> dict[str, Any]:
+    """Return what a `SearchRequest` of this many rows takes from the settings; `vocabulary` as for `find`."""
+    encode = tokenizer.encode
+    prefix = encode(config.prefix) if config.prefix else []
+    own = OutputMarks.of(config, tokenizer).request(config, vocabulary or len(tokenizer), tokenizer, prefix, rows)
+    banned = [ids for word in config.banned_words if (ids := encode(word))]
+    return own | {"banned_sequences": banned, "minimum_length": config.minimum_length}
+
+
+def source_row(config: DecodeConfig, tokenizer: Tokenizer, read: Any, length: int, limit: int, vocabulary: int = 0) -> SearchRow:
+    """Return the row of a search for what is written from this source, up to `limit` tokens."""
+    config.must_not_continue("an output")
+    options = search_options(config, tokenizer, vocabulary, 1)
+    sos, (forced,) = options.pop("sos"), options.pop("forced") or [()]
+    (limit,) = config.capped([limit])
+    return SearchRow(read=read, length=length, sos=sos, limit=limit, options=options, forced=tuple(forced))
+
+
+@torch.no_grad()
+def encode_sources(model: Any, rows: Sequence[SearchRow]) -> EncodedInput:
+    """Encode sources of token ids together."""
+    device = next(model.parameters()).device
+    source_BM, lengths_B = pad([np.array(row.read) for row in rows])
+    read: EncodedInput = model.start(source_BM.to(device), lengths_B.to(device))
+    return read
 
 
 @torch.no_grad()
@@ -97,13 +124,12 @@ def write(
     `first` is the number of the first input; `longest` limits outputs in tokens, 0: by what is read.
     """
     found: list[list[GeneratedText]] = [[] for _ in sources]
-    device, most = next(model.parameters()).device, model.config.context
+    device = next(model.parameters()).device
     marks, vocabulary = pair_marks(tokenizer, decode), model.head.project.weight.shape[0]
     framed = [[*marks.before_source, *ids, *marks.after_source] for ids in sources]
     for batch in in_batches([len(ids) for ids in framed], decode.batch_tokens):
         source_BM, lengths_B = pad([np.array(framed[n]) for n in batch])
-        limits = [longest or len(framed[n]) + ROOM for n in batch]
-        limits = [min(limit, most) for limit in limits] if most else limits
+        limits = [output_limit(model, len(framed[n]), longest) for n in batch]
         read = model.start(source_BM.to(device), lengths_B.to(device))
         numbers, read_ids = [first + n for n in batch], [framed[n] for n in batch]
         limits = decode.capped(limits)
@@ -111,6 +137,19 @@ def write(
         for n, output in zip(batch, outputs):
             found[n] = output
     return found
+
+
+def must_be_text(given: Any) -> str:
+    """Return what is to be read if it is a text."""
+    if not isinstance(given, str):
+        raise UserError("this model reads a text, and something else was given; give a text.")
+    return given
+
+
+def output_limit(model: Any, read: int, longest: int = 0) -> int:
+    """Return the most tokens to write from a source of `read` tokens; `longest`: of any, 0: as many as the source suggests."""
+    limit, most = longest or read + ROOM, model.config.context
+    return min(limit, most) if most else limit
 
 
 def tell(asked: dict[str, str], found: Sequence[GeneratedText], config: DecodeConfig, as_json: bool, emit: Emit) -> None:

@@ -84,7 +84,7 @@ class RecurrentDecoderState:
         self.lanes, self.sentences = lanes, sentences
         self.carried_SWNPD = like.new_zeros(sentences, lanes, layers, parts, width)
         self.fed_SWD = like.new_zeros(sentences, lanes, decoder.fed)
-        self.position_1 = torch.zeros(1, dtype=torch.long, device=like.device)
+        self.position_S1 = torch.zeros(sentences, 1, dtype=torch.long, device=like.device)
         self.memory: Memory | None = None
         self.turns: Turns | None = None
         if read.memory is not None and decoder.aligner is not None:
@@ -117,8 +117,9 @@ class RecurrentDecoderState:
         if isinstance(self.model.visibility, Full):
             return memory.view
         words_S, length = memory.words_S[: self.sentences], memory.view.memory
-        zero, place_M = torch.zeros_like(self.position_1), torch.arange(length, device=words_S.device)
-        sees_SM = self.model.visibility.sees(zero, zero, self.position_1, place_M) & (place_M < words_S[:, None])
+        position_S1, place_M = self.position_S1[: self.sentences], torch.arange(length, device=words_S.device)
+        zero = place_M.new_zeros(1)
+        sees_SM = self.model.visibility.sees(zero, zero, position_S1, place_M) & (place_M < words_S[:, None])
         fully_masked_S1 = ~sees_SM.any(-1, keepdim=True)
         pattern, mask_SM = given(sees_SM[:, None].expand(-1, self.lanes, -1)), sees_SM | fully_masked_S1
         return View(
@@ -131,7 +132,7 @@ class RecurrentDecoderState:
         rows = read.begin_NPSD.shape[2]
         self.carried_SWNPD.zero_()[:rows] = read.begin_NPSD.permute(2, 0, 1, 3)[:, None]
         self.fed_SWD.zero_()
-        self.position_1.zero_()
+        self.position_S1.zero_()
         if self.memory is not None and read.memory is not None:
             self.memory.load([read.memory], read.words_S)
         if self.turns is not None and read.turns is not None:
@@ -149,7 +150,7 @@ class RecurrentDecoderState:
         x_SWD, now = self.model.decoder.step(self.model.target(ids_SW), self.now, self.source)
         self.carried_SWNPD[: self.sentences] = now.carried_NPSWD.permute(2, 3, 0, 1, 4)
         self.fed_SWD[: self.sentences] = now.fed_SWD
-        self.position_1.add_(1)
+        self.position_S1.add_(1)
         return self.model.head(x_SWD)
 
     def select(self, parents_SW: Tensor) -> None:
@@ -159,8 +160,8 @@ class RecurrentDecoderState:
             now_SW.copy_(now_SW.gather(1, places_SW.expand_as(now_SW)))
 
     def compact(self, moves: RowCompaction) -> None:
-        for buffer_SW in (self.carried_SWNPD, self.fed_SWD):
-            moves.within(buffer_SW)
+        for buffer_S in (self.carried_SWNPD, self.fed_SWD, self.position_S1):
+            moves.within(buffer_S)
         if self.memory is not None:
             self.memory.compact(moves)
         if self.turns is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
@@ -20,13 +20,16 @@ from regard.data.sources.captions import CaptionedImages, open_image
 from regard.data.sources.images import square
 from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import CHEAPER, DecodeConfig
+from regard.decode.rows import SearchRow
 from regard.families.captioner import Captioner, CaptionerConfig
 from regard.lens.analyses.image_heat import Heat
 from regard.metrics.bleu import NONE, CaptionScores, caption_scores, looks_at
 from regard.model.probe import not_recording, probe
+from regard.model.state.protocol import EncodedInput
 from regard.runs.folder import Run, choose_device
 from regard.runs.recipe import Recipe
-from regard.tasks.generated_text import NOTHING, GeneratedText, find, tell
+from regard.runs.task import lazy
+from regard.tasks.generated_text import NOTHING, GeneratedText, find, source_row, tell
 from regard.tasks.predictor import EvaluationResult, TextPredictor, open_model
 from regard.text.specials import SOS
 from regard.text.tokenizer import Tokenizer
@@ -46,6 +49,7 @@ class CaptionGenerator(TextPredictor):
     sessions: CapturedGraphs | None = None  # on a GPU: recorded searches, to be replayed
 
     example = "IMAGE.png"
+    routes = lazy("regard.tasks.captioning.serve:routes")
 
     def __post_init__(self) -> None:
         self.sessions = sessions_on(self.device, self.decode.compile)
@@ -89,6 +93,21 @@ class CaptionGenerator(TextPredictor):
             found += self._search(part_BYXC, [first + n for n in rows])
         return found
 
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.tokenizer
+
+    def row(self, given: Any) -> SearchRow | None:
+        """Return an open image as a row of a search."""
+        if not isinstance(given, Image.Image):
+            raise UserError("a captioner reads an image, and a text was given; give an image.")
+        return source_row(self.decode, self.tokenizer, self._pixels(given), self.model.config.cells, self.room)
+
+    @torch.no_grad()
+    def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
+        read: EncodedInput = self.model.start(torch.from_numpy(np.stack([row.read for row in rows])).to(self.device))
+        return read
+
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """A line for each image, or one for each of its n_best; texts are the names of their files."""
         for n, name in enumerate(texts):
@@ -117,7 +136,10 @@ class CaptionGenerator(TextPredictor):
 
     def heat(self, name: str) -> Heat:
         """Return a map for each word of an image's caption: where its attention was."""
-        picture = open_image(name)
+        return self.heat_of(open_image(name))
+
+    def heat_of(self, picture: Image.Image) -> Heat:
+        """Return the same of an image that is open."""
         image_YXC = self._pixels(picture)
         (caption, *_), *_ = self.write(image_YXC[None])
         (maps_LYX,) = self.maps(image_YXC[None], [caption])

@@ -93,6 +93,7 @@ class TextScorer(ReaderPredictor):
         return (("\t".join(example.texts), example.label) for example in test)
 
     document = lazy("regard.tasks.classification.inspect:document_of")
+    routes = lazy("regard.tasks.classification.serve:routes")
 
     def scores(self, texts: Sequence[Text | Parts]) -> np.ndarray:
         """Return scores_NC, a row for each text or pair of texts."""

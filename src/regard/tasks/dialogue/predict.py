@@ -14,10 +14,15 @@ from regard.core.terminal import Emit
 from regard.data.batching.pairs import EncodedPairs, Ragged
 from regard.data.sources import Pair
 from regard.data.sources.dialogues import BETWEEN, as_typed, recent
+from regard.decode.config import DecodeConfig
+from regard.decode.rows import SearchRow
 from regard.metrics.dialogue import DialogueScores, candidates, log_likelihoods, perplexity, score_replies
+from regard.model.state.protocol import EncodedInput
 from regard.runs.folder import Run, Say
 from regard.runs.protocols import Predictor
 from regard.runs.recipe import Recipe
+from regard.runs.task import lazy
+from regard.tasks.generated_text import must_be_text
 from regard.tasks.predictor import EvaluationResult
 from regard.tasks.translation.predict import Tokenizers, Translator
 from regard.text.tokenizer import Tokenizer
@@ -74,8 +79,25 @@ class Responder:
     def tokenizer(self) -> Tokenizer:
         return self.tokenizers.source
 
+    routes = lazy("regard.tasks.dialogue.serve:routes")
+
     def replies(self, turns: Sequence[str], say: Say) -> list[str]:
         return [self(turns)]
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.tokenizers.target
+
+    @property
+    def decode(self) -> DecodeConfig:
+        return self.translator.decode
+
+    def row(self, given: Any) -> SearchRow | None:
+        """Return a conversation, whose turns have __eou__ between them, as a row of a search; None: nothing was said."""
+        return self.translator.row(self._fitted([as_typed(must_be_text(given))])[0])
+
+    def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
+        return self.translator.encode_rows(rows)
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """A line for each text, whose turns have __eou__ between them."""
@@ -95,6 +117,10 @@ class Responder:
         tokens_NC = np.array([len(ids) + 1 for ids in written])[rows_NC]
         likely = perplexity(nats_NC[:, 0], int(tokens_NC[:, 0].sum()))
         return EvaluationResult(score_replies(outputs, replies, nats_NC / tokens_NC, likely), outputs)
+
+    def read(self, turns: Sequence[str]) -> str:
+        """Return the text that the model reads of a conversation: its last turns, as many as have room."""
+        return self._fitted([tuple(turns)])[0]
 
     def _fitted(self, contexts: Sequence[Sequence[str]]) -> list[str]:
         return [BETWEEN.join(context) for context in self.fit.contexts(contexts)]

@@ -21,7 +21,7 @@ from regard.core.errors import UserError
 from regard.core.files import write_whole
 from regard.core.terminal import Emit
 from regard.data.batching.series import SCALING, Scaling, make_windows
-from regard.data.sources.series import Series, next_dates, read_series
+from regard.data.sources.series import Series, SeriesTable, next_dates, read_series
 from regard.families import build_model
 from regard.lens.plots.forecast import Shown, draw_forecasts
 from regard.metrics.forecasting import ForecastScores, baselines, measure
@@ -30,6 +30,7 @@ from regard.runs.folder import Run
 from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
+from regard.runs.task import lazy
 from regard.tasks.forecasting.prepare import TestSeries, heads_of, together
 from regard.tasks.predictor import EvaluationResult
 
@@ -57,6 +58,7 @@ class Forecasts:
 
     tokenizer = None
     example = "SERIES.csv"
+    routes = lazy("regard.tasks.forecasting.serve:routes")
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Self:
@@ -80,12 +82,17 @@ class Forecasts:
         return tuple(self.recipe.objective.quantiles)
 
     # --- the next values ------------------------------------------------------------------------------------------------------
-    @torch.no_grad()
     def next(self, where: str) -> tuple[list[Next], str]:
         """Return what comes after the end of each series of a table, and the name of its column of dates."""
-        c, table = self.recipe.model, read_series((where,), self.recipe.data, forecasts=True)
+        table = read_series((where,), self.recipe.data, forecasts=True)
+        return self.next_of(table, where), table.time
+
+    @torch.no_grad()
+    def next_of(self, table: SeriesTable, where: str) -> list[Next]:
+        """Return what comes after the end of each series of a table that is read; `where` names it in errors."""
+        c = self.recipe.model
         self.scaling.must_suit(table, where)
-        return [self._next(one, c.lookback, c.horizon, where) for one in table.series[:MOST_SERIES]], table.time
+        return [self._next(one, c.lookback, c.horizon, where) for one in table.series[:MOST_SERIES]]
 
     def _next(self, one: Series, lookback: int, horizon: int, where: str) -> Next:
         values_TC, known_TE = self.scaling.scaled(one)

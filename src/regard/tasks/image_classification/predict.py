@@ -28,6 +28,7 @@ from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.pretrained import InitCheckpoint
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
+from regard.runs.task import lazy
 from regard.tasks.classification.predict import LABELS, Answer, evaluated, probabilities
 from regard.tasks.predictor import EvaluationResult
 
@@ -77,6 +78,7 @@ class ImageClassifier:
     texts = 1  # paths in a row of a table
     tells = ("predicted", "probability")
     example = "IMAGE.png"
+    routes = lazy("regard.tasks.image_classification.serve:routes")
 
     @classmethod
     def of(cls, source: Run | InitCheckpoint, recipe: Recipe, device: torch.device) -> Self:

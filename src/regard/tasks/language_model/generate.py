@@ -8,7 +8,7 @@ A banned word is banned in every way that the vocabulary can spell it: banned in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any
@@ -24,9 +24,11 @@ from regard.decode.compact_cache import CompactInput
 from regard.decode.config import DecodeConfig, Sampling
 from regard.decode.prefix_cache import start_with_common_prefix
 from regard.decode.request import Hypothesis, SearchRequest
+from regard.decode.rows import SearchRow
 from regard.decode.search import search
 from regard.decode.speculative import Speculation, SpeculativeInput
 from regard.families.gpt import GPT
+from regard.model.state.protocol import EncodedInput
 from regard.tasks.generated_text import StreamedText
 from regard.tasks.output_marks import OutputMarks, counted
 from regard.text.kinds import SPACE
@@ -136,19 +138,45 @@ class BatchGenerator:
         return SearchRequest(
             encoded=encoded,
             sos=first_S,
-            eos=self.end,
-            more_ends=self.ends[1:],
-            banned_first=self.marks.banned_first,
             limits=limits,
             method=method,
-            minimum_length=minimum,
-            banned=self.banned,
-            banned_sequences=self.banned_words,
             prompts=prompts,
             sessions=sessions,
-            **counted(self.config),
+            **self._options(minimum),
             **others,
         )
+
+    def _options(self, minimum: int) -> dict[str, Any]:
+        """Return what a `SearchRequest` takes from the settings; `minimum`: of tokens that are still to come."""
+        return {
+            "eos": self.end,
+            "more_ends": self.ends[1:],
+            "banned_first": self.marks.banned_first,
+            "minimum_length": minimum,
+            "banned": self.banned,
+            "banned_sequences": self.banned_words,
+            **counted(self.config),
+        }
+
+    def row(self, prompt: Sequence[int]) -> SearchRow:
+        """Return a prompt as a row of a search. Its text ends where the window does, since a row is read once."""
+        if (room := self.window + 1 - len(prompt)) < 1:
+            raise UserError(f"the prompt has {len(prompt):,} tokens, but this model sees {self.window:,}; shorten it.")
+        limit = min(self.config.maximum_length, room)
+        replace(self, config=replace(self.config, sliding_window=False, maximum_length=limit)).check(prompt)
+        return SearchRow(
+            read=prompt[:-1],
+            length=len(prompt) - 1,
+            sos=prompt[-1],
+            limit=self._limit(prompt, 0),
+            options=self._options(self._minimum(0)),
+            prompt=tuple(prompt),
+            forced=tuple(self.prefix),
+        )
+
+    def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
+        read: EncodedInput = self._read([[*row.read, row.sos] for row in rows])[0]
+        return read
 
     @cached_property
     def marks(self) -> OutputMarks:
@@ -165,7 +193,7 @@ class BatchGenerator:
     def end(self) -> int:
         return self.ends[0]
 
-    @property
+    @cached_property
     def banned(self) -> tuple[int, ...]:
         """Specials are no text, and a model's table may be larger than its vocabulary."""
         beyond = range(len(self.tokenizer), self.model.embed.tokens.num_embeddings)

@@ -16,6 +16,7 @@ from regard.data.sources.text import documents
 from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
 from regard.decode.request import Hypothesis, in_batches
+from regard.decode.rows import SearchRow
 from regard.decode.speculative import Speculation
 from regard.families import build_model
 from regard.families.gpt import GPT
@@ -24,14 +25,16 @@ from regard.metrics.likelihood import Choice, Ids, Likelihood, choose, log_proba
 from regard.metrics.segment_likelihood import segment_log_probabilities
 from regard.model.memory.segments import read_in_segments
 from regard.model.probe import not_recording, probe
+from regard.model.state.protocol import EncodedInput
 from regard.runs.folder import Run
 from regard.runs.load import memory_of, window_of
 from regard.runs.pretrained import InitCheckpoint
 from regard.runs.recipe import Recipe
 from regard.runs.task import lazy
 from regard.tasks.corpus import Perplexity, TestText, text_pieces
-from regard.tasks.generated_text import StreamedText, silent
+from regard.tasks.generated_text import StreamedText, must_be_text, silent
 from regard.tasks.language_model.generate import BatchGenerator, Continuation
+from regard.tasks.language_model.transcript import Transcript, with_specials
 from regard.tasks.output_marks import OutputMarks
 from regard.tasks.predictor import TextPredictor, open_model
 from regard.tasks.speculation import must_share_vocabulary, open_draft
@@ -117,7 +120,7 @@ class TextGenerator(TextPredictor):
 
     def write(self, prompts: Sequence[str], first: int = 0, emit: Emit = silent) -> list[list[Written]]:
         """The samples of each prompt, or its n_best. `emit` hears the first text of the first prompt as it is written."""
-        pen = BatchGenerator(self.model, self.tokenizer, self.decode, self.window, self.sessions, self.speculation)
+        pen = self.generator
         ids = [self.encode(prompt) for prompt in prompts]
         for prompt in ids:
             pen.check(prompt)
@@ -134,8 +137,21 @@ class TextGenerator(TextPredictor):
                 results[n] = [self._written(draft) for draft in group]
         return results
 
+    @property
+    def generator(self) -> BatchGenerator:
+        return BatchGenerator(self.model, self.tokenizer, self.decode, self.window, self.sessions, self.speculation)
+
+    def row(self, given: Any) -> SearchRow | None:
+        """Return a prompt as a row of a search, whose text ends with the window."""
+        return self.generator.row(self.encode(must_be_text(given)))
+
+    def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
+        return self.generator.encode_rows(rows)
+
     def encode(self, prompt: str) -> list[int]:
-        """Return the ids of a prompt, behind the token that every text begins with, if any."""
+        """Return the ids of a prompt, behind the token that every text begins with, if any; of a template's text as it is."""
+        if isinstance(prompt, Transcript):
+            return with_specials(self.tokenizer).encode(prompt, add_special_tokens=False).ids or [self.start]
         return [*self.before, *self.tokenizer.encode(prompt)] or [self.start]
 
     def _drafts(self, number: int, prompt: list[int], emit: Emit) -> list[Continuation]:

@@ -64,6 +64,8 @@ def of_judge(judge: ReplacedTokenDetector, text: str, target: str | None = None,
 def of_tagger(tagger: Tagger, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
     """`target` has a tag for each word, by default those that the model finds."""
     words, tokenizer = [text[a:b] for a, b in word_places(text)], tagger.reader.tokenizer
+    if not words:
+        raise UserError(f"{text[:40]!r} has no word to tag; give a text with words in it.")
     rows, places = tagger.reader.encode([words])
     if len(rows) > 1:
         raise UserError(f"the text is more than the {tagger.reader.window:,} tokens that this model sees together; give less.")

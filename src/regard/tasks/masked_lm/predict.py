@@ -74,6 +74,7 @@ class FillMask(MaskedPredictor):
     example = "the man went to the [MASK] to buy milk"
 
     subject = lazy("regard.tasks.masked_lm.inspect:of_filler")
+    routes = lazy("regard.tasks.masked_lm.serve:filling_routes")
 
     @cached_property
     def blanks(self) -> Blanks:
@@ -176,6 +177,7 @@ class ReplacedTokenDetector(MaskedPredictor):
 
     example = "the man went to the house to buy milk"
     subject = lazy("regard.tasks.masked_lm.inspect:of_judge")
+    routes = lazy("regard.tasks.masked_lm.serve:judging_routes")
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> ReplacedTokenDetector:

@@ -198,6 +198,7 @@ class QuestionAnswerer(ReaderPredictor):
                 emit(_line(found[0]) if found else "\n")
 
     subject = lazy("regard.tasks.classification.inspect:of_answerer")
+    routes = lazy("regard.tasks.question_answering.serve:routes")
 
     def test_texts(self, test: Sequence[Question]) -> Iterator[tuple[str, str | None]]:
         return ((f"{one.text}\t{one.context}", one.answers[0].text if one.answers else None) for one in test)

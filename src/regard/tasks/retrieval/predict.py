@@ -35,6 +35,7 @@ from regard.runs.load import cut_of, ready
 from regard.runs.pretrained import InitCheckpoint
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
+from regard.runs.task import lazy
 from regard.tasks.predictor import EvaluationResult, ReaderPredictor, open_model
 from regard.tasks.word_init import known_rows
 from regard.text.tokenizer import Tokenizer
@@ -204,6 +205,8 @@ class Retriever(ReaderPredictor):
                     break
             found.append([Found(*pair) for pair in best.items()])
         return found
+
+    routes = lazy("regard.tasks.retrieval.serve:routes")
 
     def replies(self, turns: Sequence[str], say: Say) -> list[str]:
         if len(self.tokenizer.encode(turns[-1])) > (most := self.reader.room - 2):

@@ -29,6 +29,7 @@ from regard.families import build_model
 from regard.objectives.denoising import denoising_loss
 from regard.runs.folder import Run
 from regard.runs.recipe import Recipe
+from regard.runs.task import lazy
 from regard.tasks.corpus import Text
 from regard.tasks.generated_text import NOTHING, GeneratedText, tell, write
 from regard.tasks.masked_lm.masking import MaskedTest, masked_test_texts
@@ -58,6 +59,7 @@ class Restorer:
     proposes: SourceSpeculation | None = None  # tokens, if the settings ask for it
 
     example = "the [MASK] statement is used to [MASK] a module"
+    routes = lazy("regard.tasks.seq2seq_denoising.serve:routes")
 
     def __post_init__(self) -> None:
         self.kinds = parse_noise(self.recipe.objective.noise)

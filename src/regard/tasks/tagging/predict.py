@@ -175,6 +175,7 @@ class Tagger(ReaderPredictor):
     texts = 1  # in one input
     tells = ("words", "predicted")  # the columns that `fields` adds to a table
     subject = lazy("regard.tasks.masked_lm.inspect:of_tagger")
+    routes = lazy("regard.tasks.tagging.serve:routes")
 
     @classmethod
     def of(cls, source: Run | InitCheckpoint, recipe: Recipe, device: torch.device) -> Tagger:

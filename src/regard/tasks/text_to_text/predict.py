@@ -8,16 +8,29 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
+from regard.core.errors import UserError
 from regard.core.terminal import Emit, print_stderr
 from regard.data.sources.text_pairs import TextPair
 from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
+from regard.decode.rows import SearchRow
 from regard.families import build_model
 from regard.lens.alignment import Alignment
 from regard.metrics.text_to_text import AnyScores, score_texts
+from regard.model.state.protocol import EncodedInput
 from regard.runs.folder import Run
 from regard.runs.recipe import Recipe
-from regard.tasks.generated_text import NOTHING, GeneratedText, tell, write
+from regard.runs.task import lazy
+from regard.tasks.generated_text import (
+    NOTHING,
+    GeneratedText,
+    encode_sources,
+    must_be_text,
+    output_limit,
+    source_row,
+    tell,
+    write,
+)
 from regard.tasks.output_marks import pair_marks
 from regard.tasks.predictor import EvaluationResult, open_model
 from regard.tasks.speculation import SourceSpeculation, source_speculation
@@ -44,6 +57,7 @@ class TextWriter:
     example = "the pump stopped at noon because a fuse had blown , and nobody could repair it ."
     texts = 1  # in one input
     tells = ("predicted",)  # the columns that `fields` adds to a table
+    routes = lazy("regard.tasks.text_to_text.serve:routes")
 
     def __post_init__(self) -> None:
         self.sessions = sessions_on(next(self.model.parameters()).device, self.decode.compile)
@@ -89,6 +103,21 @@ class TextWriter:
         for row, outputs in zip(rows, found):
             results[row] = outputs
         return results
+
+    def row(self, given: Any) -> SearchRow | None:
+        """Return a text as a row of a search; None: of an empty text, nothing is written. What is too long is refused."""
+        if not must_be_text(given).strip():
+            return None
+        marks, room = pair_marks(self.tokenizer, self.decode), room_of(self.recipe)
+        typed = typed_with_prefix(self.recipe.data.prefixes, given)
+        ids = [*marks.before_source, *self.tokenizer.encode(typed), *marks.after_source]
+        if len(ids) > room:
+            raise UserError(f"{given[:40]!r} is {len(ids):,} tokens long, its end counted, and {room:,} are read; shorten it.")
+        limit = output_limit(self.model, len(ids), self.recipe.data.maximum_target)
+        return source_row(self.decode, self.tokenizer, ids, len(ids), limit, self.model.head.project.weight.shape[0])
+
+    def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
+        return encode_sources(self.model, rows)
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         """A line for each text, or one for each of its n_best."""

@@ -33,11 +33,11 @@ from regard.lens.image_subject import cell_row
 from regard.lens.subject import ImageTokens, Subject, TokenRow
 from regard.model.block import Stack
 from regard.model.state.protocol import EncodedInput
-from regard.tasks.generated_text import GeneratedText
+from regard.tasks.generated_text import ROOM, GeneratedText
 from regard.tasks.language_model.generate import BatchGenerator
 from regard.tasks.language_model.predict import LOOKED_AT, TextGenerator
 from regard.tasks.output_marks import OutputMarks
-from regard.tasks.translation.predict import ROOM, Translator, longest
+from regard.tasks.translation.predict import Translator, longest
 from regard.text.specials import EOS, SOS
 from regard.text.tokenizer import Tokenizer
 

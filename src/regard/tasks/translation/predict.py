@@ -18,16 +18,18 @@ from regard.data.sources import Pair
 from regard.decode.algorithm import CapturedGraphs, sessions_on
 from regard.decode.config import DecodeConfig
 from regard.decode.request import in_batches
+from regard.decode.rows import SearchRow
 from regard.families import build_model
 from regard.lens.alignment import Alignment
 from regard.metrics.bleu import Scores, corpus_scores
 from regard.model.probe import not_recording, probe
+from regard.model.state.protocol import EncodedInput
 from regard.runs.folder import Run, choose_device
 from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.pretrained import PAIR_VOCABULARIES, VOCABULARY
 from regard.runs.recipe import Recipe
 from regard.runs.task import lazy
-from regard.tasks.generated_text import NOTHING, ROOM, GeneratedText, find, tell
+from regard.tasks.generated_text import NOTHING, GeneratedText, encode_sources, find, must_be_text, output_limit, source_row, tell
 from regard.tasks.notices import LONGEST_SOURCE
 from regard.tasks.output_marks import OutputMarks, frame_sources, source_settings
 from regard.tasks.speculation import SourceSpeculation, source_speculation
@@ -84,6 +86,7 @@ class Translator:
     tells = ("predicted",)  # the columns that `fields` adds to a table
     subject = lazy("regard.tasks.translation.inspect:of_translator")
     trace = lazy("regard.tasks.translation.inspect:trace_translator")
+    routes = lazy("regard.tasks.translation.serve:routes")
 
     def __post_init__(self) -> None:
         self.sessions = sessions_on(self.device, self.decode.compile)
@@ -198,9 +201,21 @@ class Translator:
                     f"split it, or train with model.maximum_length={len(ids)} or model.position=sinusoidal."
                 )
 
+    def row(self, given: Any) -> SearchRow | None:
+        """Return a text as a row of a search; None: of an empty text, nothing is written."""
+        if not must_be_text(given).strip():
+            return None
+        (ids,) = sources = self.sources([given])
+        self._must_fit([given], sources)
+        rows = self.model.head.project.weight.shape[0]
+        return source_row(self.decode, self.tokenizers.target, ids, len(ids), output_limit(self.model, len(ids)), rows)
+
+    def encode_rows(self, rows: Sequence[SearchRow]) -> EncodedInput:
+        return encode_sources(self.model, rows)
+
     def _search(self, sources: list[list[int]], numbers: Sequence[int]) -> list[list[GeneratedText]]:
         source_BM, lengths_B = pad([np.array(ids) for ids in sources])
-        limits = [min(len(ids) + ROOM, longest(self.model.config)) for ids in sources]
+        limits = [output_limit(self.model, len(ids)) for ids in sources]
         read = self.model.start(source_BM.to(self.device), lengths_B.to(self.device))
         limits, rows = self.decode.capped(limits), self.model.head.project.weight.shape[0]
         return find(self.decode, read, self.tokenizers.target, limits, numbers, self.sessions, rows, sources, self.proposes)

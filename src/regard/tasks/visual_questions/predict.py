@@ -34,6 +34,7 @@ from regard.metrics.visual_questions import VisualAnswerScores
 from regard.model.probe import probe
 from regard.runs.folder import Run
 from regard.runs.recipe import Recipe
+from regard.runs.task import lazy
 from regard.tasks.predictor import EvaluationResult, TextPredictor, list_mistakes, on_one_line, open_model
 from regard.tasks.visual_questions.answers import FILE, Answers
 from regard.text.tokenizer import Tokenizer
@@ -60,6 +61,7 @@ class VisualAnswerer(TextPredictor):
     run: Run | None = None  # where mistakes are listed
 
     example = "IMAGE.png\twhat colour is the circle?"
+    routes = lazy("regard.tasks.visual_questions.serve:routes")
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> VisualAnswerer:

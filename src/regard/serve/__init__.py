@@ -1,0 +1,1 @@
+"""A server that batches every family: the engine that owns a model, and the HTTP interface before it."""
