@@ -24,6 +24,7 @@ from regard.data.batching.series import SCALING, Scaling, Window, make_windows
 from regard.data.sources.calendar import calendar_of
 from regard.data.sources.series import Series, next_dates, read_series
 from regard.families import build_model
+from regard.lens.plots.backtest import draw_backtest
 from regard.lens.plots.forecast import Shown, draw_forecasts
 from regard.metrics.forecasting import ForecastScores, baselines, measure
 from regard.objectives.forecasting import MEDIAN, quantiles_of
@@ -31,6 +32,7 @@ from regard.runs.folder import Run
 from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
+from regard.tasks.forecasting.backtest import rolling, steps_of
 from regard.tasks.forecasting.prepare import TestSeries, heads_of, together
 from regard.tasks.predictor import EvaluationResult
 
@@ -225,7 +227,7 @@ class Forecasts:
         best = tuple(mse / unit**2 for mse, unit in zip(test.best, deviation))
         names, season_error = self.scaling.channels, self.scaling.season_error
         scores = ForecastScores(errors, count, names, deviation, season_error, self.recipe.objective, scaled, best)
-        return EvaluationResult(scores, [])
+        return EvaluationResult(scores, [], draw=lambda: draw_backtest(rolling(self, test), steps_of(scores), self._share()))
 
 
 def _with_its_quantiles(recipe: Recipe, run: Run) -> Recipe:
