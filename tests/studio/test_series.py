@@ -42,6 +42,13 @@ def test_a_window_comes_with_its_weights(model):
         np.testing.assert_allclose(shown["weights"], expected.weights_NQK, atol=1e-5)
         np.testing.assert_allclose(shown["series"]["forecast"], subject.series.forecast_HC, rtol=1e-4)
         assert "cannot" in client.post("/api/pass", json={"run": model, "text": "/etc/passwd"}).json()
+        place = {"id": found["id"], "name": "encoder.0.self", "head": 0, "query": 1, "key": 0}
+        assert client.get("/api/arithmetic", params=place).json()["difference"] < 1e-4
+        for path, more in (("ablations", {}), ("kept", {}), ("explain", {"show": "gradient"})):
+            answer = client.get(f"/api/{path}", params={"id": found["id"], **more}).json()
+            assert "forecasts numbers" in answer["cannot"]
+        off = {"off": {"encoder.0.self": [0]}}
+        assert "forecasts numbers" in client.post("/api/ablate", params={"id": found["id"]}, json=off).json()["cannot"]
         assert client.get("/api/series-attention", params={"id": found["id"], "part": "all"}).status_code == 422
 
 
