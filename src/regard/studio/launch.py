@@ -76,7 +76,11 @@ class RunFolderHandle:
             assert self.folder is not None
             return QuestionSession(answers, *questions_of(Run.open(self.folder).recipe), task, weights)
         if isinstance(answers, Forecasts):
-            assert self.folder is not None
+            if self.folder is None:
+                raise UserError(
+                    f"{self.name} has no table of its own to show windows of; make a run of it: regard import {self.name} DIR "
+                    "data.train=TABLE.csv."
+                )
             return SeriesSession(answers, Run.open(self.folder).recipe_with(self.settings), task, weights)
         if isinstance(answers, WordVectorModel):
             return WordSession(answers, task, weights)

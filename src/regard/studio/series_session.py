@@ -81,7 +81,7 @@ class SeriesSession(Session):
         if not first <= int(row) <= last:
             raise UserError(f"a window of {name} ends at a row from {first:,} to {last:,}, and {int(row):,} was given.")
         series, channel = self.windows[name]
-        return window_subject(self.answers, self.table.series[series], int(row), channel, self.recipe.data.train[0])
+        return window_subject(self.answers, self.table, self.table.series[series], int(row), channel, self.recipe.data.train[0])
 
     def answer(self, text: str) -> str:
         return self.subject(text, None).title

@@ -13,7 +13,7 @@ import torch
 
 from regard.core.errors import UserError, nearest
 from regard.data.sources.series import next_dates, read_series
-from regard.data.sources.series_table import Series
+from regard.data.sources.series_table import Series, SeriesTable
 from regard.lens.series_subject import series_subject
 from regard.lens.subject import SeriesTokens, Subject
 
@@ -23,14 +23,14 @@ def table_subject(answers: Any, where: str, target: str | None) -> Subject:
     table = read_series((where.strip(),), answers.recipe.data, forecasts=True)
     answers.scaling.must_suit(table, where)
     name, mark, channel = (target or "").rpartition("/")
-    channels, names = answers.scaling.channels, [one.name for one in table.series]
+    channels, names = table.channels, [one.name for one in table.series]
     if mark and name not in names:
         raise UserError(f"--target {target}: {where} has no series {name!r}{nearest(name, names)}")
     if channel and channel not in channels:
         raise UserError(f"--target {target}: this run forecasts no channel {channel!r}{nearest(channel, channels)}")
     one = table.series[names.index(name) if mark else 0]
     number = channels.index(channel) if channel else 0
-    return window_subject(answers, one, last_row(answers, one), number, where.strip())
+    return window_subject(answers, table, one, last_row(answers, one), number, where.strip())
 
 
 def last_row(answers: Any, one: Series) -> int:
@@ -40,9 +40,9 @@ def last_row(answers: Any, one: Series) -> int:
 
 
 @torch.no_grad()
-def window_subject(answers: Any, one: Series, rows: int, channel: int, where: str) -> Subject:
+def window_subject(answers: Any, table: SeriesTable, one: Series, rows: int, channel: int, where: str) -> Subject:
     """Return the window that ends before a row; what came after it is drawn too where the series has it."""
-    c, scaling = answers.recipe.model, answers.scaling
+    c = answers.recipe.model
     one = answers.with_future(one, rows)
     window = answers.window(one, rows, where)
     values_HC, quantiles_HCQ = answers.in_units(answers.model(*window.given)[0].float().cpu())
@@ -51,7 +51,7 @@ def window_subject(answers: Any, one: Series, rows: int, channel: int, where: st
     past = None if one.dates is None else one.dates[:rows]
     dates_M = None if past is None else np.concatenate([past[-c.lookback :], next_dates(past, c.horizon)])
     series = SeriesTokens(
-        channels=scaling.channels,
+        channels=table.channels,
         channel=channel,
         past_LC=one.values_TC[rows - c.lookback : rows],
         forecast_HC=values_HC,
@@ -60,6 +60,6 @@ def window_subject(answers: Any, one: Series, rows: int, channel: int, where: st
         actual_HC=actual_HC if came else None,
         dates_M=dates_M,
     )
-    of = " ".join(part for part in (one.name, scaling.channels[channel]) if part)
+    of = " ".join(part for part in (one.name, table.channels[channel]) if part)
     title = f"{Path(where).name}, {of} → the next {c.horizon} times"
-    return series_subject(answers.model, window.given, series, scaling.known, title)
+    return series_subject(answers.model, window.given, series, table.known, title)
