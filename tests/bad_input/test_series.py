@@ -11,6 +11,7 @@ from tests.command import contents, refused, regard
 RECIPE = '[task]\nname = "forecasting"\n[data]\ntrain = ["t.csv"]\n[model]\nfamily = "{family}"\nlookback = 6\nhorizon = 3\n'
 RECIPE += "[train]\nsteps = 2\n"
 ROWS = "".join(f"2024-01-{day:02d},{day},{day % 7}\n" for day in range(1, 32))
+COUNTS = ["objective.loss=negative_binomial", "data.scaling=none"]
 GOOD = "date,x,y\n" + ROWS
 TABLES: dict[str, tuple[str | bytes, list[str], str]] = {
     "empty": ("", [], "is empty"),
@@ -46,6 +47,8 @@ TABLES: dict[str, tuple[str | bytes, list[str], str]] = {
     "no validation": ("x\n" + "1\n2\n" * 8, [], "the valid part has 8 rows"),
     "UTF-16": (GOOD.encode("utf-16"), [], "is UTF-16"),
     "no text": (b"x,y\n\0\0\n1,2\n", [], "no text"),
+    "negative counts": (GOOD.replace("2024-01-05,5,", "2024-01-05,-5,"), COUNTS, "x is -5 in row 5"),
+    "counts with a point": (GOOD.replace("2024-01-05,5,", "2024-01-05,5.5,"), COUNTS, "x is 5.5 in row 5"),
     "dates alone": ("date\n2024-01-01\n2024-01-02\n", [], "no column of numbers"),
     "long without its series": ("id,date,x\na,2024-01-01,1\nb,2024-01-01,2\n", [], "data.series=id"),
 }
@@ -53,7 +56,24 @@ SETTINGS: dict[str, tuple[list[str], str]] = {
     "no table": (["data.train=other.csv"], "other.csv"),
     "two tables": (["data.train=t.csv,t.csv"], "2 tables were given"),
     "empty train": (["data.train="], "data.train is empty"),
-    "parquet": (["data.train=t.parquet"], "read from CSV and TSV"),
+    "a spreadsheet": (["data.train=t.xlsx"], "read from CSV and TSV files"),
+    "parquet that is not there": (["data.train=t.parquet"], "There is no file t.parquet"),
+    "parquet that is none": (["data.train=u.parquet"], "cannot be read as parquet"),
+    "a calendar that is not read": (["data.calendar=weekday"], "reads the past of the channels alone"),
+    "an unknown calendar": (["data.calendar=week"], "is not a choice"),
+    "a calendar that is named twice": (["data.calendar=hour,hour"], "names one of them twice"),
+    "a calendar without dates": (
+        ["data.calendar=hour", "data.time=none", "model.family=itransformer"],
+        "is computed from dates, and t.csv is read without any",
+    ),
+    "static without series": (["data.static=y"], "without data.series there is one"),
+    "static that is not read": (["data.static=y", "data.series=x"], "is constant in a series"),
+    "static that is forecast": (["data.static=y", "data.series=x", "data.columns=y"], "is in data.static and in data.columns"),
+    "unknown static": (["data.static=z", "data.series=x", "model.family=forecaster"], "which data.static names"),
+    "static of a built-in series": (
+        ["data.train=builtin:series/seasons", "data.series=a", "data.static=b", "model.family=forecaster"],
+        "is one series",
+    ),
     "unknown built-in": (["data.train=builtin:series/weather"], "builtin:series/"),
     "unknown column of it": (
         ["data.train=builtin:series/seasons", "data.known=event", "model.family=itransformer"],
@@ -76,6 +96,15 @@ SETTINGS: dict[str, tuple[list[str], str]] = {
     "season of nothing": (["data.season=0"], "must be at least 1"),
     "a patch too long": (["model.family=patchtst"], "model.patch=16 is longer than model.lookback=6"),
     "quantiles without their loss": (["objective.quantiles=0.1,0.5"], "belong together"),
+    "quantiles of one number": (["objective.loss=mae", "objective.quantiles=0.1,0.5"], "belong together"),
+    "a distribution without its median": (["objective.loss=normal", "objective.quantiles=0.1,0.9"], "must rise and have 0.5"),
+    "an unknown distribution": (["objective.loss=gamma"], "is not a choice"),
+    "counts that are scaled": (["objective.loss=negative_binomial"], "set data.scaling=none"),
+    "counts that are shifted": (
+        ["objective.loss=negative_binomial", "data.scaling=none", "model.normalisation=last"],
+        "set model.normalisation=mean",
+    ),
+    "an unknown scaling": (["data.scaling=minmax"], "is not a choice"),
     "layers that run twice": (
         ["model.family=patchtst", "model.patch=4", "train.activation_checkpointing=true"],
         "runs layers twice",
@@ -109,6 +138,7 @@ def test_wrong_tables(tmp_path, name):
 def test_wrong_settings(tmp_path, name):
     settings, told = SETTINGS[name]
     (tmp_path / "t.csv").write_text(GOOD)
+    (tmp_path / "u.parquet").write_text(GOOD)
     before = contents(tmp_path)
     refused(train(*settings), told)
     assert contents(tmp_path) == before

@@ -17,6 +17,8 @@ EVERY_HEAD = Heads(pooler=True, next_sentence=True, classes=3, tags=4, span=True
 CLASSES = Heads(words=False, classes=3)
 SERIES = Heads(words=False, channels=3)
 QUANTILES = Heads(words=False, channels=3, quantiles=2, covariates=2)
+STATIC = Heads(words=False, channels=3, covariates=2, statics=4)
+STUDENT_T = Heads(words=False, channels=3, distribution="student_t")
 DEFAULTS: dict[str, dict[str, Any]] = {  # settings of a small model of each family
     "transformer": SMALL,
     "gpt": SMALL | dict(maximum_length=100),
@@ -190,7 +192,9 @@ VARIANTS = [
     variant("vit_mae", "rotary, no class token", position="rotary", heads=2, class_token=False, pooling="mean"),
     variant("dlinear", outputs=SERIES),
     variant("dlinear", "nlinear, a matrix a channel", kind="nlinear", individual=True, outputs=QUANTILES),
+    variant("dlinear", "student_t", outputs=STUDENT_T),
     variant("patchtst", backwards=True, outputs=SERIES),
+    variant("patchtst", "student_t, affine", affine=True, outputs=STUDENT_T),
     variant(
         "patchtst",
         "as in transformers, affine, quantiles",
@@ -205,7 +209,11 @@ VARIANTS = [
     ),
     variant("itransformer", backwards=True, outputs=SERIES),
     variant("itransformer", "covariates, quantiles", outputs=QUANTILES),
+    variant("itransformer", "student_t", outputs=STUDENT_T),
+    variant("itransformer", "static", outputs=STATIC),
     variant("forecaster", outputs=SERIES),
+    variant("forecaster", "student_t", outputs=STUDENT_T),
+    variant("forecaster", "static", outputs=STATIC),
     variant("forecaster", "covariates, quantiles, learned", position="learned", outputs=QUANTILES),
     variant("word2vec"),
 ]

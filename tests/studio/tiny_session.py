@@ -45,6 +45,7 @@ class TinySession:
     example: str = "w5 w6 w7 w8"
     facts: Mapping[str, str] = field(default_factory=lambda: {"task": "translation"})
     gallery: Gallery | None = None
+    series: Mapping[str, Any] | None = None
 
     def number(self, word: str) -> int:
         return self.names.index(word) if word in self.names else 3 + sum(word.encode()) % (WORDS - 3)

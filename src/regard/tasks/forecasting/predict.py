@@ -1,4 +1,4 @@
-"""A trained forecaster: the next values of a table, with intervals where the model has quantiles, and its scores on a test.
+"""A trained forecaster: the next values of a table, with intervals where it knows quantiles, and its scores on a test.
 
 Dims: B batch, L look-back, H horizon, C channels, Q quantiles.
 """
@@ -8,33 +8,38 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.core.atomic import check_place
 from regard.core.errors import UserError
 from regard.core.files import write_whole
 from regard.core.terminal import Emit
-from regard.data.batching.series import SCALING, Scaling, make_windows
+from regard.data.batching.series import SCALING, Scaling, Window, make_windows
+from regard.data.sources.calendar import calendar_of
 from regard.data.sources.series import Series, SeriesTable, next_dates, read_series
 from regard.families import build_model
+from regard.lens.plots.backtest import draw_backtest
 from regard.lens.plots.forecast import Shown, draw_forecasts
+from regard.lens.subject import Subject
 from regard.metrics.forecasting import ForecastScores, baselines, measure
-from regard.objectives.forecasting import MEDIAN
+from regard.objectives.forecasting import MEDIAN, quantiles_of
 from regard.runs.folder import Run
 from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe
 from regard.runs.task import lazy
+from regard.tasks.forecasting.backtest import rolling, steps_of
+from regard.tasks.forecasting.inspect import table_subject
 from regard.tasks.forecasting.prepare import TestSeries, heads_of, together
 from regard.tasks.predictor import EvaluationResult
 
-MOST_SERIES = 10_000
 HISTORY = 2  # horizons or look-backs, whichever is less, that are drawn before a forecast
 
 
@@ -62,9 +67,9 @@ class Forecasts:
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Self:
-        must_be_as_trained(run, recipe)
+        must_be_as_trained(run, _with_its_quantiles(recipe, run))
         scaling = Scaling.load(run.folder / SCALING)
-        heads = heads_of(recipe, len(scaling), len(scaling.known))
+        heads = heads_of(recipe, scaling)
         model = load_model(run, lambda: build_model(recipe.model, vocabulary=0, heads=heads))
         return cls(ready(model, recipe.decode.weights, device), scaling, recipe)
 
@@ -79,7 +84,8 @@ class Forecasts:
 
     @property
     def quantiles(self) -> tuple[float, ...]:
-        return tuple(self.recipe.objective.quantiles)
+        levels: tuple[float, ...] = self.recipe.objective.levels
+        return levels
 
     # --- the next values ------------------------------------------------------------------------------------------------------
     def next(self, where: str) -> tuple[list[Next], str]:
@@ -90,36 +96,66 @@ class Forecasts:
     @torch.no_grad()
     def next_of(self, table: SeriesTable, where: str) -> list[Next]:
         """Return what comes after the end of each series of a table that is read; `where` names it in errors."""
-        c = self.recipe.model
         self.scaling.must_suit(table, where)
-        return [self._next(one, c.lookback, c.horizon, where) for one in table.series[:MOST_SERIES]]
+        return [self._next(one, where) for one in table.series]
 
-    def _next(self, one: Series, lookback: int, horizon: int, where: str) -> Next:
-        values_TC, known_TE = self.scaling.scaled(one)
-        empty_T = np.isnan(values_TC).all(1)
-        rows = len(values_TC) if not empty_T.any() else int(empty_T.argmax())
+    def rows_of(self, one: Series) -> int:
+        """Return how many rows have values; rows behind them have what is known in advance alone."""
+        empty_T = np.isnan(one.values_TC).all(1)
+        return int(empty_T.argmax()) if empty_T.any() else len(one)
+
+    def with_future(self, one: Series, rows: int) -> Series:
+        """Add the calendar of the dates behind the last one, where that is all that is known in advance."""
+        ahead, data = rows + self.recipe.model.horizon - len(one), self.recipe.data
+        if one.dates is None or not data.calendar or data.known or ahead <= 0:
+            return one
+        more = calendar_of(next_dates(one.dates, ahead), data.calendar)
+        return replace(one, known_TE=np.concatenate([one.known_TE, more]))
+
+    def window(self, one: Series, rows: int, where: str) -> Window:
+        """Return what the model reads of the rows before this one, as a batch of one; its future is empty."""
+        lookback, horizon = self.recipe.model.lookback, self.recipe.model.horizon
         if rows < lookback:
             raise UserError(
-                f"{where}{f', series {one.name!r},' if one.name else ''} has {rows:,} rows of values, and this run "
-                f"reads model.lookback="
-                f"{lookback}; give a longer table."
+                f"{where}{f', series {one.name!r},' if one.name else ''} has {rows:,} rows of values, and this run reads "
+                f"model.lookback={lookback}; give a longer table."
             )
-        given = [torch.from_numpy(values_TC[rows - lookback : rows])[None].to(self.device)]
+        values_TC, known_TE = self.scaling.scaled(one)
+        past_BLC = torch.from_numpy(values_TC[rows - lookback : rows])[None].to(self.device)
+        known_BME = static_BS = None
         if known_TE.shape[1]:
             if len(known_TE) < rows + horizon:
                 raise UserError(
                     f"{where} knows {self.scaling.known[0]!r} for {len(known_TE) - rows:,} times after its last values, "
-                    f"and a forecast of "
-                    f"{horizon} needs as many; add rows whose channels are empty."
+                    f"and a forecast of {horizon} needs as many; add rows whose channels are empty."
                 )
-            given.append(torch.from_numpy(known_TE[rows - lookback : rows + horizon])[None].to(self.device))
-        found = self.model(*given)[0].float().cpu().double().numpy()
-        dates = None if one.dates is None else next_dates(one.dates[:rows], horizon)
-        past = Series(one.name, one.values_TC[:rows], one.known_TE[:rows], None if one.dates is None else one.dates[:rows])
-        if not self.quantiles:
-            return Next(past, self.scaling.units(found), None, dates)
-        units_HCQ = np.sort(self.scaling.units(found.swapaxes(1, 2)).swapaxes(1, 2), -1)  # quantiles that cross are put in order
-        return Next(past, units_HCQ[..., self.quantiles.index(MEDIAN)], units_HCQ, dates)
+            known_BME = torch.from_numpy(known_TE[rows - lookback : rows + horizon])[None].to(self.device)
+        if self.scaling.static:
+            static_BS = torch.from_numpy(self.scaling.static_of(one, self.recipe.data.static, where))[None].to(self.device)
+        return Window(past_BLC, past_BLC[:, :0], known_BME, static_BS)
+
+    def in_units(self, found: Tensor) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return values_HC and quantiles_HCQ, if there are any, of what the model wrote."""
+        quantiles = quantiles_of(found, self.recipe.objective)
+        if quantiles is None:
+            return self.scaling.units(found.double().numpy()), None
+        units_HCQ = self.scaling.units(quantiles.double().numpy().swapaxes(1, 2)).swapaxes(1, 2)
+        return units_HCQ[..., self.quantiles.index(MEDIAN)], units_HCQ
+
+    def _next(self, one: Series, where: str) -> Next:
+        rows = self.rows_of(one)
+        window = self.window(self.with_future(one, rows), rows, where)
+        values_HC, quantiles_HCQ = self.in_units(self.model(*window.given)[0].float().cpu())
+        dates = None if one.dates is None else one.dates[:rows]
+        past = replace(one, values_TC=one.values_TC[:rows], known_TE=one.known_TE[:rows], dates=dates)
+        return Next(past, values_HC, quantiles_HCQ, None if dates is None else next_dates(dates, self.recipe.model.horizon))
+
+    # --- attention ------------------------------------------------------------------------------------------------------------
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        return table_subject(self, text, target)
+
+    def test_texts(self, test: TestSeries) -> Iterator[tuple[str, str | None]]:
+        yield test.where, None
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         self.forecast_to(texts, None, as_json, emit)
@@ -194,10 +230,12 @@ class Forecasts:
             for n, name in enumerate(self.scaling.channels):
                 outer = None if one.quantiles_HCQ is None else (one.quantiles_HCQ[:, n, 0], one.quantiles_HCQ[:, n, -1])
                 told = f"{one.series.name} {name}".strip()
-                shown.append(Shown(told, one.series.values_TC[-past:, n], one.values_HC[:, n], outer, self._share()))
+                shown.append(Shown(told, one.series.values_TC[-past:, n], one.values_HC[:, n], outer, self.share))
         return shown
 
-    def _share(self) -> str:
+    @property
+    def share(self) -> str:
+        """Return what part of the values the interval should hold."""
         return f"{self.quantiles[-1] - self.quantiles[0]:.0%}" if self.quantiles else ""
 
     # --- scores ---------------------------------------------------------------------------------------------------------------
@@ -211,8 +249,17 @@ class Forecasts:
             fit = make_windows(test.fit, self.scaling, [(0, end) for end in test.ends], c.lookback, c.horizon)
         forecasts = {"model": self.model, **dict(baselines(fit, c.lookback, c.horizon, data.season))}
         batches = (batch.to(self.device) for batch in windows.in_order(together(self.recipe, len(self.scaling))))
-        errors, count = measure(forecasts, batches, self.quantiles)
-        deviation = self.scaling.deviation[: len(self.scaling)]
+        zero_C = self.scaling.zero().tolist()
+        errors, count = measure(forecasts, batches, self.recipe.objective, zero_C)
+        deviation, scaled = self.scaling.deviation[: len(self.scaling)], data.scaling == "standard"
         best = tuple(mse / unit**2 for mse, unit in zip(test.best, deviation))
-        scores = ForecastScores(errors, count, self.scaling.channels, deviation, self.scaling.season_error, self.quantiles, best)
-        return EvaluationResult(scores, [])
+        names, season_error = self.scaling.channels, self.scaling.season_error
+        scores = ForecastScores(errors, count, names, deviation, season_error, self.recipe.objective, scaled, best)
+        return EvaluationResult(scores, [], draw=lambda: draw_backtest(rolling(self, test), steps_of(scores), self.share))
+
+
+def _with_its_quantiles(recipe: Recipe, run: Run) -> Recipe:
+    """Return a recipe with the quantiles of its run, where they are of a distribution and may be changed."""
+    if recipe.objective.distribution is None:
+        return recipe
+    return replace(recipe, objective=replace(recipe.objective, quantiles=run.recipe.objective.quantiles))

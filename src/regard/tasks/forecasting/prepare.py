@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from regard.core.errors import UserError
 from regard.data.batching.series import SCALING, Scaling, WindowBatches, Windows, make_windows
 from regard.data.builtin.series import best_error, draw_series, is_builtin
 from regard.data.sources.series import SeriesTable, read_series
-from regard.families import build_model, count_model, family_of
+from regard.families import FAMILIES, build_model, count_model, family_of
 from regard.families.base import Heads
 from regard.families.flops import Part
 from regard.objectives.base import Objective
@@ -44,8 +44,9 @@ class TestSeries:
     __test__ = False  # for pytest, which looks for classes called Test
 
 
-def heads_of(recipe: Recipe, channels: int, covariates: int) -> Heads:
-    return Heads(words=False, channels=channels, covariates=covariates, quantiles=len(recipe.objective.quantiles))
+def heads_of(recipe: Recipe, scaling: Scaling) -> Heads:
+    covariates, statics = len(scaling.known), len(scaling.static)
+    return Heads(words=False, channels=len(scaling), covariates=covariates, statics=statics, **recipe.objective.heads)
 
 
 def read_test(recipe: Recipe) -> TestSeries:
@@ -96,12 +97,7 @@ def _must_have_windows(table: SeriesTable, spans: Iterable[tuple[int, int]], rec
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ForecastData:
     """Read and check the data and measure its scale. Nothing is written."""
     data, model = recipe.data, recipe.model
-    if data.known and not family_of(model).has("covariates"):
-        raise UserError(
-            f"data.known={','.join(data.known)} is known in advance, but model.family={model.family} reads the past of "
-            f"the channels alone; "
-            "choose model.family=itransformer or forecaster, or leave it out."
-        )
+    _must_read_covariates(recipe)
     if recipe.train.activation_checkpointing and (
         getattr(model, "residual_scores", False) or getattr(model, "batch_norm", False)
     ):
@@ -109,6 +105,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ForecastData:
             "train.activation_checkpointing=true runs layers twice, and scores handed on and batch normalisation would change; "
             "leave it out, or set model.residual_scores=false and model.batch_norm=false."
         )
+    _must_suit_objective(recipe)
     begun = folder is not None and (folder / SCALING).exists()
     start = start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
     train = read_series(data.train, data)
@@ -123,7 +120,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ForecastData:
         spans["valid"] = [border[:2] for border in borders]
     for split, table in tables.items():
         _must_have_windows(table, spans[split], recipe, split, (data.valid if split == "valid" and data.valid else data.train)[0])
-    scaling = Scaling.load(folder / SCALING) if begun and folder else Scaling.of(train, ends, data.season)
+    scaling = Scaling.load(folder / SCALING) if begun and folder else _scaling(train, ends, recipe)
     for table in tables.values():
         scaling.must_suit(table, data.train[0])
     made = {
@@ -136,13 +133,61 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ForecastData:
     return ForecastData(recipe=recipe, start=start, train=made["train"], valid=made["valid"], test=test, scaling=scaling)
 
 
+def _must_read_covariates(recipe: Recipe) -> None:
+    """Refuse columns that the family would not read."""
+    data, family = recipe.data, family_of(recipe.model)
+    for key, names, capability, what in (
+        ("known", data.known, "covariates", "is known in advance"),
+        ("calendar", data.calendar, "covariates", "is known in advance"),
+        ("static", data.static, "static_covariates", "is constant in a series"),
+    ):
+        if names and not family.has(capability):
+            able = [name for name in sorted(FAMILIES) if FAMILIES[name].has(capability)]
+            raise UserError(
+                f"data.{key}={','.join(names)} {what}, but model.family={recipe.model.family} reads the past of the channels "
+                f"alone; choose model.family={' or '.join(able)}, or leave it out."
+            )
+
+
+def _must_suit_objective(recipe: Recipe) -> None:
+    """Refuse settings that would make something else of counts."""
+    distribution = recipe.objective.distribution
+    if distribution is None or not distribution.counts:
+        return
+    given = f"objective.loss={recipe.objective.loss} is of counts, which are neither shifted nor scaled"
+    if recipe.data.scaling != "none":
+        raise UserError(f"{given} before a model reads them; set data.scaling=none.")
+    if recipe.model.normalisation not in ("none", "mean"):
+        raise UserError(
+            f"{given} by model.normalisation={recipe.model.normalisation}; set model.normalisation=mean, by which their mean "
+            "alone is divided."
+        )
+
+
+def _scaling(train: SeriesTable, ends: Sequence[int], recipe: Recipe) -> Scaling:
+    """Measure the scale of training's rows; where counts are forecast, refuse what is none."""
+    distribution = recipe.objective.distribution
+    for series in train.series if distribution is not None and distribution.counts else ():
+        x_TC = series.values_TC
+        wrong = np.argwhere((x_TC < 0) | (x_TC != np.floor(x_TC)))
+        if len(wrong):
+            row, channel = wrong[0]
+            raise UserError(
+                f"objective.loss={recipe.objective.loss} is of counts, 0, 1, 2, ..., and {train.channels[channel]} is "
+                f"{x_TC[row, channel]:g} in row {row + 1:,}; set objective.loss=student_t or normal, or leave the column out "
+                "by data.columns."
+            )
+    return Scaling.of(train, ends, recipe.data.season, plain=recipe.data.scaling == "none")
+
+
 def _told(
     train: SeriesTable, made: Mapping[str, Windows], scaling: Scaling, test: TestSeries | None, recipe: Recipe
 ) -> list[str]:
     rows = sum(map(len, train.series))
     series = f"{len(train.series):,} series, " if len(train.series) > 1 else ""
     known = f", {len(train.known)} known in advance" if train.known else ""
-    lines = [f"data: {series}{rows:,} rows, {len(train.channels)} channels{known}"]
+    static = f", {len(train.static)} static" if train.static else ""
+    lines = [f"data: {series}{rows:,} rows, {len(train.channels)} channels{known}{static}"]
     lines += [f"{split}: {len(windows):,} windows" for split, windows in made.items()]
     if test is not None:
         found = make_windows(test.table, scaling, test.spans, recipe.model.lookback, recipe.model.horizon)
@@ -156,7 +201,7 @@ def _told(
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     """Count a run's model with the channels of its data."""
     scaling = Scaling.load(run.folder / SCALING)
-    return count_model(recipe.model, tokens, vocabulary=0, heads=heads_of(recipe, len(scaling), len(scaling.known)))
+    return count_model(recipe.model, tokens, vocabulary=0, heads=heads_of(recipe, scaling))
 
 
 def together(recipe: Recipe, channels: int) -> int:
@@ -182,7 +227,7 @@ class ForecastData(Prepared):
 
     @property
     def heads(self) -> Heads:
-        return heads_of(self.recipe, len(self.scaling), len(self.scaling.known))
+        return heads_of(self.recipe, self.scaling)
 
     def build(self, seed: int) -> nn.Module:
         model: nn.Module = build_model(self.recipe.model, seed, vocabulary=0, heads=self.heads)
