@@ -207,6 +207,12 @@ VARIANTS = [
     variant("itransformer", "covariates, quantiles", outputs=QUANTILES),
     variant("forecaster", outputs=SERIES),
     variant("forecaster", "covariates, quantiles, learned", position="learned", outputs=QUANTILES),
+    variant("forecaster", "as Informer", backwards=True, mixer="probsparse", sampling_factor=1, outputs=QUANTILES),
+    variant("forecaster", "probsparse, causal", mixer="probsparse", sampling_factor=1, visibility="causal", outputs=SERIES),
+    variant("bert", "probsparse, rotary", mixer="probsparse", sampling_factor=1, position="rotary", layers=1),
+    variant("encoder", "probsparse, grouped keys", mixer="probsparse", sampling_factor=1, heads=4, kv_heads=2, layers=1),
+    variant("vit", "probsparse", mixer="probsparse", sampling_factor=1, outputs=CLASSES),
+    variant("itransformer", "probsparse", mixer="probsparse", sampling_factor=1, outputs=SERIES),
     variant("word2vec"),
 ]
 SPARSE = [variant(family, "bigbird", visibility="bigbird(2, 3, 2, 1)", layers=1) for family in ("transformer", "gpt", "bert")]
