@@ -11,6 +11,7 @@ from tests.command import contents, refused, regard
 RECIPE = '[task]\nname = "forecasting"\n[data]\ntrain = ["t.csv"]\n[model]\nfamily = "{family}"\nlookback = 6\nhorizon = 3\n'
 RECIPE += "[train]\nsteps = 2\n"
 ROWS = "".join(f"2024-01-{day:02d},{day},{day % 7}\n" for day in range(1, 32))
+COUNTS = ["objective.loss=negative_binomial", "data.scaling=none"]
 GOOD = "date,x,y\n" + ROWS
 TABLES: dict[str, tuple[str | bytes, list[str], str]] = {
     "empty": ("", [], "is empty"),
@@ -46,6 +47,8 @@ TABLES: dict[str, tuple[str | bytes, list[str], str]] = {
     "no validation": ("x\n" + "1\n2\n" * 8, [], "the valid part has 8 rows"),
     "UTF-16": (GOOD.encode("utf-16"), [], "is UTF-16"),
     "no text": (b"x,y\n\0\0\n1,2\n", [], "no text"),
+    "negative counts": (GOOD.replace("2024-01-05,5,", "2024-01-05,-5,"), COUNTS, "x is -5 in row 5"),
+    "counts with a point": (GOOD.replace("2024-01-05,5,", "2024-01-05,5.5,"), COUNTS, "x is 5.5 in row 5"),
     "dates alone": ("date\n2024-01-01\n2024-01-02\n", [], "no column of numbers"),
     "long without its series": ("id,date,x\na,2024-01-01,1\nb,2024-01-01,2\n", [], "data.series=id"),
 }
@@ -76,6 +79,15 @@ SETTINGS: dict[str, tuple[list[str], str]] = {
     "season of nothing": (["data.season=0"], "must be at least 1"),
     "a patch too long": (["model.family=patchtst"], "model.patch=16 is longer than model.lookback=6"),
     "quantiles without their loss": (["objective.quantiles=0.1,0.5"], "belong together"),
+    "quantiles of one number": (["objective.loss=mae", "objective.quantiles=0.1,0.5"], "belong together"),
+    "a distribution without its median": (["objective.loss=normal", "objective.quantiles=0.1,0.9"], "must rise and have 0.5"),
+    "an unknown distribution": (["objective.loss=gamma"], "is not a choice"),
+    "counts that are scaled": (["objective.loss=negative_binomial"], "set data.scaling=none"),
+    "counts that are shifted": (
+        ["objective.loss=negative_binomial", "data.scaling=none", "model.normalisation=last"],
+        "set model.normalisation=mean",
+    ),
+    "an unknown scaling": (["data.scaling=minmax"], "is not a choice"),
     "layers that run twice": (
         ["model.family=patchtst", "model.patch=4", "train.activation_checkpointing=true"],
         "runs layers twice",

@@ -17,6 +17,7 @@ EVERY_HEAD = Heads(pooler=True, next_sentence=True, classes=3, tags=4, span=True
 CLASSES = Heads(words=False, classes=3)
 SERIES = Heads(words=False, channels=3)
 QUANTILES = Heads(words=False, channels=3, quantiles=2, covariates=2)
+STUDENT_T = Heads(words=False, channels=3, distribution="student_t")
 DEFAULTS: dict[str, dict[str, Any]] = {  # settings of a small model of each family
     "transformer": SMALL,
     "gpt": SMALL | dict(maximum_length=100),
@@ -190,7 +191,9 @@ VARIANTS = [
     variant("vit_mae", "rotary, no class token", position="rotary", heads=2, class_token=False, pooling="mean"),
     variant("dlinear", outputs=SERIES),
     variant("dlinear", "nlinear, a matrix a channel", kind="nlinear", individual=True, outputs=QUANTILES),
+    variant("dlinear", "student_t", outputs=STUDENT_T),
     variant("patchtst", backwards=True, outputs=SERIES),
+    variant("patchtst", "student_t, affine", affine=True, outputs=STUDENT_T),
     variant(
         "patchtst",
         "as in transformers, affine, quantiles",
@@ -205,7 +208,9 @@ VARIANTS = [
     ),
     variant("itransformer", backwards=True, outputs=SERIES),
     variant("itransformer", "covariates, quantiles", outputs=QUANTILES),
+    variant("itransformer", "student_t", outputs=STUDENT_T),
     variant("forecaster", outputs=SERIES),
+    variant("forecaster", "student_t", outputs=STUDENT_T),
     variant("forecaster", "covariates, quantiles, learned", position="learned", outputs=QUANTILES),
     variant("forecaster", "as Informer", backwards=True, mixer="probsparse", sampling_factor=1, outputs=QUANTILES),
     variant("forecaster", "probsparse, causal", mixer="probsparse", sampling_factor=1, visibility="causal", outputs=SERIES),

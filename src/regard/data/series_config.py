@@ -33,6 +33,7 @@ class SeriesConfig:
     test_fraction: Share = 0.2  # of the rows, the last
     missing: Literal["refuse", "interpolate", "last"] = "refuse"  # what stands for empty cells and times that are left out
     decimal: Literal["point", "comma"] = "point"  # what numbers are written with
+    scaling: Literal["standard", "none"] = "standard"  # by training's mean and deviation, or channels as they are
     season: Count = 24  # times of a season, for the seasonal naive forecast and MASE
     stride: Count = 1  # times from one training window to the next
     limit: All = 0  # use at most this many rows of a series, the first ones; 0 is all

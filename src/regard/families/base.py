@@ -39,7 +39,7 @@ CAPABILITIES = {
     "captioning": "model(image_BYXC, target_BL) -> logits_BLV, and start() for a decoder that writes the caption",
     "image_classification": "model(image_BYXC) -> logits_BC; outputs(image_BYXC) -> one logits_BC a head: classes, distilled",
     "masked_image_modeling": "model(image_BYXC, shown_BS) -> patches_BGP, all cells of an image restored from those shown",
-    "forecasting": "model(past_BLC) -> future_BHC, or future_BHCQ where Heads has quantiles",
+    "forecasting": "model(past_BLC) -> future_BHC, future_BHCQ where Heads has quantiles, parameters_BHCP for a distribution",
     "covariates": "a forecasting model that reads what is known in advance: model(past_BLC, known_BME), M = L + H times",
     "word_vectors": "a table of static vectors, one for each word",
     "token_vectors": "hidden(ids_BL, words, segments_BL) -> x_BLD that depends on both sides of each token",
@@ -69,6 +69,7 @@ class Heads:
     replaced: bool = False  # one logit a token: it was replaced
     channels: int = 0  # series that are forecast side by side
     quantiles: int = 0  # numbers that are forecast for each time of each; 0: one
+    distribution: str = ""  # whose parameters are forecast in place of them, by its name in model/series/distributions.py
     covariates: int = 0  # series that are known in advance
 
     @property

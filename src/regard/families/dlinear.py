@@ -9,7 +9,7 @@ All channels share the matrices, or each has its own (`individual`).
 
 Differs from the paper in: nothing that is computed; the start is PyTorch's for linear layers, as in the authors' code.
 
-Dims: B batch, L look-back, H horizon, C channels, Q quantiles.
+Dims: B batch, L look-back, H horizon, C channels, Q numbers for each value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from torch import Tensor, nn
 from regard.core.config import Bounds, check_bounds
 from regard.core.errors import UserError
 from regard.families.base import Family, Sizes
-from regard.model.series import ForecastSettings, Normalisation, random_window, to_future
+from regard.model.series import ForecastSettings, Normalisation, random_window
+from regard.model.series.outputs import ForecastOutput
 from regard.model.series.parts import InstanceNorm, SeriesLinear, moving_average
 
 
@@ -64,9 +65,9 @@ class DLinearConfig(ForecastSettings):
 class DLinear(nn.Module):
     def __init__(self, config: DLinearConfig, sizes: Sizes, seed: int = 0) -> None:
         super().__init__()
-        c, self.quantiles = config, sizes.heads.quantiles
-        self.config = c
-        outputs, channels = c.horizon * max(1, self.quantiles), max(1, sizes.heads.channels) if c.individual else 0
+        c = config
+        self.output, self.config = ForecastOutput(sizes.heads.quantiles, sizes.heads.distribution), c
+        outputs, channels = c.horizon * max(1, self.output.numbers), max(1, sizes.heads.channels) if c.individual else 0
         self.normalise = InstanceNorm("last" if c.kind == "nlinear" else c.normalisation)
         self.seasonal = SeriesLinear(c.lookback, outputs, channels)
         self.trend = SeriesLinear(c.lookback, outputs, channels) if c.kind == "dlinear" else None
@@ -83,7 +84,7 @@ class DLinear(nn.Module):
         else:
             trend_BCL = moving_average(x_BCL, self.config.kernel)
             y_BCN = self.seasonal(x_BCL - trend_BCL) + self.trend(trend_BCL)
-        return self.normalise.back(to_future(y_BCN, self.config.horizon, self.quantiles), level)
+        return self.output.in_units(self.output.of_channels(y_BCN, self.config.horizon), self.normalise, level)
 
 
 FAMILY = Family(

@@ -11,7 +11,7 @@ Vaswani et al. 2017, with a linear layer where the paper has embeddings, and one
 Differs from the paper in: the whole future is written in one pass, not step by step, so that errors do not add up on the way
 (Zhou et al. 2021, section 3.3); so the decoder is not causal.
 
-Dims: B batch, L look-back, H horizon, M = L + H, C channels, E covariates, D width, Q quantiles.
+Dims: B batch, L look-back, H horizon, M = L + H, C channels, E covariates, D width, Q numbers for each value.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from regard.model.init import initialise
 from regard.model.layers import Linear
 from regard.model.position import attention_position
 from regard.model.series import ForecastSettings
+from regard.model.series.outputs import ForecastOutput
 from regard.model.series.parts import InstanceNorm
 from regard.model.visibility import View, Visibility, full
 from regard.model.visibility.parse import parse_visibility
@@ -68,7 +69,8 @@ class ForecasterConfig(BodyConfig, ForecastSettings):
 class Forecaster(nn.Module):
     def __init__(self, config: ForecasterConfig, sizes: Sizes, seed: int = 0) -> None:
         super().__init__()
-        c, self.quantiles, self.channels = config, sizes.heads.quantiles, max(1, sizes.heads.channels)
+        c, self.channels = config, max(1, sizes.heads.channels)
+        self.output = ForecastOutput(sizes.heads.quantiles, sizes.heads.distribution)
         self.config, self.visibility = c, parse_visibility(c.visibility)
         self.normalise = InstanceNorm(c.normalisation)
         self.embed = Linear(self.channels, c.width)
@@ -78,7 +80,7 @@ class Forecaster(nn.Module):
         self.dropout = nn.Dropout(c.dropout)
         self.encoder = Stack(c, c.layers, "encoder", position=attention_position(c, c.layers, causal=False))
         self.decoder = Stack(c, c.layers, "decoder", cross=True, position=attention_position(c, c.layers, causal=False))
-        self.head = Linear(c.width, self.channels * max(1, self.quantiles))
+        self.head = Linear(c.width, self.channels * max(1, self.output.numbers))
         initialise(self, seed)
 
     def forward(self, past_BLC: Tensor, known_BME: Tensor | None = None) -> Tensor:
@@ -98,7 +100,7 @@ class Forecaster(nn.Module):
         memory_BLD = self.encoder(read_BLD, view(self.visibility, lookback, lookback))
         memories, reads = self.decoder.project_kv(memory_BLD), view(full, c.horizon, lookback)
         y_BHN = self.head(self.decoder(write_BHD, view(self.visibility, c.horizon, c.horizon), memories, reads))
-        return self.normalise.back(y_BHN.unflatten(-1, (self.channels, -1)) if self.quantiles else y_BHN, level)
+        return self.output.in_units(self.output.of_times(y_BHN, self.channels), self.normalise, level)
 
 
 FAMILY = Family(

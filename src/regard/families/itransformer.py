@@ -9,7 +9,7 @@ Liu et al. 2024, "iTransformer: inverted Transformers are effective for time ser
 
 Differs from the authors' code in: covariates are read over the horizon too, not over the look-back alone.
 
-Dims: B batch, L look-back, H horizon, M = L + H, C channels, E covariates, D width, Q quantiles.
+Dims: B batch, L look-back, H horizon, M = L + H, C channels, E covariates, D width, Q numbers for each value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from regard.families.base import Family, Sizes
 from regard.model.block import BodyConfig, Stack
 from regard.model.init import initialise
 from regard.model.layers import Activation, Linear, Norm
-from regard.model.series import ForecastSettings, random_window, to_future
+from regard.model.series import ForecastSettings, random_window
+from regard.model.series.outputs import ForecastOutput
 from regard.model.series.parts import InstanceNorm
 from regard.model.visibility.parse import parse_visibility
 
@@ -56,7 +57,8 @@ class ITransformerConfig(BodyConfig, ForecastSettings):
 class ITransformer(nn.Module):
     def __init__(self, config: ITransformerConfig, sizes: Sizes, seed: int = 0) -> None:
         super().__init__()
-        c, self.quantiles = config, sizes.heads.quantiles
+        c = config
+        self.output = ForecastOutput(sizes.heads.quantiles, sizes.heads.distribution)
         self.config, self.visibility = c, parse_visibility(c.visibility)
         self.normalise = InstanceNorm(c.normalisation)
         self.embed = Linear(c.lookback, c.width)
@@ -64,7 +66,7 @@ class ITransformer(nn.Module):
         self.dropout = nn.Dropout(c.dropout)
         self.encoder = Stack(c, c.layers, "encoder")
         self.norm = Norm(c.width, eps=c.norm_epsilon) if c.norm_placement == "post" else None
-        self.head = Linear(c.width, c.horizon * max(1, self.quantiles))
+        self.head = Linear(c.width, c.horizon * max(1, self.output.numbers))
         initialise(self, seed)
 
     def forward(self, past_BLC: Tensor, known_BME: Tensor | None = None) -> Tensor:
@@ -77,7 +79,7 @@ class ITransformer(nn.Module):
         x_BTD = self.encoder(self.dropout(x_BTD), view)
         x_BCD = x_BTD[:, : past_BLC.shape[-1]]
         y_BCN = self.head(x_BCD if self.norm is None else self.norm(x_BCD))
-        return self.normalise.back(to_future(y_BCN, self.config.horizon, self.quantiles), level)
+        return self.output.in_units(self.output.of_channels(y_BCN, self.config.horizon), self.normalise, level)
 
 
 def window_inputs(config: ITransformerConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, ...]:

@@ -12,7 +12,7 @@ PatchTST is another choice of the same parts: norms before each sublayer, no res
 
 Differs from the paper in: attention's output has one dropout, where the authors' code has two in a row.
 
-Dims: B batch, L look-back, H horizon, C channels, N patches, P patch length, D width, Q quantiles.
+Dims: B batch, L look-back, H horizon, C channels, N patches, P patch length, D width, Q numbers for each value.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from regard.model.embedding import InputPositions
 from regard.model.init import initialise
 from regard.model.layers import Activation, Linear
 from regard.model.position import attention_position
-from regard.model.series import ForecastSettings, random_window, to_future
+from regard.model.series import ForecastSettings, random_window
+from regard.model.series.outputs import ForecastOutput
 from regard.model.series.parts import InstanceNorm, TokenBatchNorm, count_patches, cut_patches
 from regard.model.series.residual_scores import ResidualScores
 from regard.model.visibility.parse import parse_visibility
@@ -89,7 +90,8 @@ class PatchTSTConfig(BodyConfig, ForecastSettings):
 class PatchTST(nn.Module):
     def __init__(self, config: PatchTSTConfig, sizes: Sizes, seed: int = 0) -> None:
         super().__init__()
-        c, self.quantiles = config, sizes.heads.quantiles
+        c = config
+        self.output = ForecastOutput(sizes.heads.quantiles, sizes.heads.distribution)
         self.config, self.visibility = c, parse_visibility(c.visibility)
         self.normalise = InstanceNorm(c.normalisation, max(1, sizes.heads.channels), c.affine)
         self.embed = Linear(c.patch, c.width)
@@ -103,7 +105,7 @@ class PatchTST(nn.Module):
                     residual.norm = TokenBatchNorm(c.width, c.norm_epsilon)
         self.encoder.norm = None  # transformers, which can normalise before each sublayer, has none there either
         tokens = c.context if c.pooling == "flatten" else 1
-        self.head = Linear(tokens * c.width, c.horizon * max(1, self.quantiles))
+        self.head = Linear(tokens * c.width, c.horizon * max(1, self.output.numbers))
         self._initialise(seed)
 
     def _initialise(self, seed: int) -> None:
@@ -124,7 +126,7 @@ class PatchTST(nn.Module):
         c, (batch, _, channels) = self.config, past_BLC.shape
         x_BLC, level = self.normalise(past_BLC)
         y = self.head(self._pooled(self.hidden(x_BLC)))
-        return self.normalise.back(to_future(y.view(batch, channels, -1), c.horizon, self.quantiles), level)
+        return self.output.in_units(self.output.of_channels(y.view(batch, channels, -1), c.horizon), self.normalise, level)
 
     def hidden(self, x_BLC: Tensor) -> Tensor:
         """Return vectors of the patches of every channel, a channel a row, in the order of the batch."""

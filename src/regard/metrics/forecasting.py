@@ -3,7 +3,11 @@
     MSE, MAE    of scaled values, as published tables have them: over every window, time and channel
     MAE         in units, of each channel; MASE (Hyndman & Koehler 2006): divided by the error that the seasonal naive forecast
                 makes one season ahead in training, the mean over channels
-    coverage    the share of the values between the outer quantiles; CRPS as the mean of twice the pinball loss
+    coverage    the share of the values between the outer quantiles
+    CRPS        the continuous ranked probability score (Matheson & Winkler 1976) of scaled values: exact for a distribution; for
+                quantiles approximated by the mean of twice their pinball losses; for one number its absolute error
+    wQL         weighted quantile loss (Salinas et al. 2020): for each channel and quantile the sum of twice the pinball loss,
+                divided by the sum of absolute values in units; the mean over both
 
     naive       the last value, repeated           linear    DLinear's functions, fitted to training by least squares
     seasonal    the last season, repeated          nlinear   the same of differences to the last value
@@ -16,7 +20,7 @@ Dims: B batch, L look-back, H horizon, C channels, N windows, Q quantiles, X = L
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,10 +28,11 @@ import torch
 from torch import Tensor
 
 from regard.data.batching.series import SeriesBatch, Windows
-from regard.objectives.forecasting import pinball, point
+from regard.objectives.forecasting import ForecastingConfig, crps, pinball, point, quantiles_of
 
 RIDGE = 1e-3  # of the mean square of an input
 CHUNK = 256  # windows at a time
+POINT = ForecastingConfig()  # of forecasts of one number
 Forecast = Callable[[Tensor], Tensor]  # past_BLC -> future_BHC
 
 
@@ -81,16 +86,22 @@ class Errors:
     count: int = 0  # of each channel
     covered: float = 0.0
     crps: float = 0.0
+    pinball_CQ: Tensor | float = 0.0
+    size_C: Tensor | float = 0.0  # of the values, as far from zero_C
 
-    def add(self, forecast: Tensor, future_BHC: Tensor, quantiles: tuple[float, ...] = ()) -> None:
-        error_BHC = (point(forecast, quantiles) - future_BHC).double()
+    def add(self, found: Tensor, future_BHC: Tensor, objective: ForecastingConfig, zero_C: Tensor) -> None:
+        error_BHC = (point(found, objective) - future_BHC).double()
         self.squared_C = self.squared_C + error_BHC.square().sum((0, 1))
         self.absolute_C = self.absolute_C + error_BHC.abs().sum((0, 1))
         self.count += error_BHC.shape[0] * error_BHC.shape[1]
-        if quantiles:
-            inside = (future_BHC >= forecast[..., 0]) & (future_BHC <= forecast[..., -1])
+        self.crps += crps(found, future_BHC, objective).double().mean(2).sum().item()
+        quantiles_BHCQ = quantiles_of(found, objective)
+        if quantiles_BHCQ is not None:
+            inside = (future_BHC >= quantiles_BHCQ[..., 0]) & (future_BHC <= quantiles_BHCQ[..., -1])
             self.covered += inside.double().mean(-1).sum().item()
-            self.crps += pinball(forecast, future_BHC, quantiles).double().mean((2, 3)).sum().item()
+            losses_BHCQ = pinball(quantiles_BHCQ, future_BHC, objective.levels).double()
+            self.pinball_CQ = self.pinball_CQ + losses_BHCQ.sum((0, 1))
+            self.size_C = self.size_C + (future_BHC - zero_C).abs().double().sum((0, 1))
 
     def squares(self) -> list[float]:
         return (torch.as_tensor(self.squared_C) / self.count).tolist()
@@ -108,7 +119,8 @@ class ForecastScores:
     channels: tuple[str, ...]
     deviation: tuple[float, ...]
     season_error: tuple[float, ...]
-    quantiles: tuple[float, ...] = ()
+    objective: ForecastingConfig = POINT
+    scaled: bool = True
     best: tuple[float, ...] = ()  # the least squared error that is possible, scaled, of each channel; empty where nobody knows
     outputs: list[str] = field(default_factory=list)
 
@@ -122,19 +134,30 @@ class ForecastScores:
         both = {"mse": sum(found.squares()) / len(mae_C), "mae": sum(mae_C) / len(mae_C)}
         return both | ({"mase": sum(scaled) / len(scaled)} if scaled else {})  # none where training has not two seasons
 
+    def of_quantiles(self) -> dict[str, float]:
+        """Return coverage, crps and wql of the model."""
+        model = self.errors["model"]
+        size_C = torch.as_tensor(model.size_C)
+        losses_CQ = torch.as_tensor(model.pinball_CQ)[size_C > 0] / size_C[size_C > 0, None]
+        return {
+            "coverage": model.covered / model.count,
+            "crps": model.crps / model.count,
+            "wql": losses_CQ.mean().item() if len(losses_CQ) else float("nan"),
+        }
+
     def lines(self) -> list[str]:
-        told = [f"{self.windows:,} windows, every one; values scaled by training's mean and deviation"]
+        scale = "values scaled by training's mean and deviation" if self.scaled else "values as they are, not scaled"
+        told = [f"{self.windows:,} windows, every one; {scale}"]
         told += [f"{'':<12}{'MSE':>9}{'MAE':>9}{'MASE':>9}"]
         told += [f"{name:<12}" + "".join(f"{score:>9.4f}" for score in row.values()) for name, row in self.table().items()]
         if self.best:
             told += [f"{'possible':<12}{sum(self.best) / len(self.best):>9.4f}   the least that any model could have"]
-        if self.quantiles:
-            model = self.errors["model"]
-            meant = self.quantiles[-1] - self.quantiles[0]
-            told += [
-                f"coverage    {model.covered / model.count:.1%} of the values lie between the outer quantiles, {meant:.0%} should"
-            ]
-            told += [f"CRPS        {model.crps / model.count:.4f} (the mean of {len(self.quantiles)} quantiles)"]
+        if levels := self.objective.levels:
+            found, meant = self.of_quantiles(), levels[-1] - levels[0]
+            way = "exact" if self.objective.distribution else f"the mean of {len(levels)} quantiles"
+            told += [f"coverage    {found['coverage']:.1%} of the values lie between the outer quantiles, {meant:.0%} should"]
+            told += [f"CRPS        {found['crps']:.4f} ({way}); that of a single number is its MAE"]
+            told += [f"wQL         {found['wql']:.4f} (weighted quantile loss of {', '.join(f'{q:g}' for q in levels)})"]
         units = [mae * unit for mae, unit in zip(self.errors["model"].absolutes(), self.deviation)]
         shown = ", ".join(f"{name} {mae:.4g}" for name, mae in zip(self.channels[:8], units))
         return [*told, f"MAE in units: {shown}{', ...' * (len(units) > 8)}"]
@@ -144,22 +167,29 @@ class ForecastScores:
         units = {name: mae * unit for name, mae, unit in zip(self.channels, model.absolutes(), self.deviation)}
         found: dict[str, Any] = {**table["model"], "windows": self.windows, "mae_units": units}
         found["beside"] = {name: row for name, row in table.items() if name != "model"}
-        if self.quantiles:
-            found |= {"coverage": model.covered / model.count, "crps": model.crps / model.count}
+        if self.objective.levels:
+            found |= self.of_quantiles()
         return found | ({"best_possible_mse": sum(self.best) / len(self.best)} if self.best else {})
 
 
 @torch.no_grad()
 def measure(
-    forecasts: dict[str, Callable[..., Tensor]], batches: Iterable[SeriesBatch], quantiles: tuple[float, ...]
+    forecasts: dict[str, Callable[..., Tensor]],
+    batches: Iterable[SeriesBatch],
+    objective: ForecastingConfig,
+    zero_C: Sequence[float] | float = 0.0,
 ) -> tuple[dict[str, Errors], int]:
-    """Return the errors of each forecast over all windows; "model" reads covariates too, and gives quantiles."""
+    """Return the errors of each forecast over all windows; "model" reads covariates too, and writes what its objective says.
+
+    `zero_C` is what 0 in units is on the scale of each channel.
+    """
     errors, windows = {name: Errors() for name in forecasts}, 0
     for batch in batches:
         window = batch.window()
+        zero = torch.tensor(zero_C, device=window.past_BLC.device)
         for name, forecast in forecasts.items():
             found = forecast(*window.given) if name == "model" else forecast(window.past_BLC)
-            errors[name].add(found.float(), window.future_BHC, quantiles if name == "model" else ())
+            errors[name].add(found.float(), window.future_BHC, objective if name == "model" else POINT, zero)
         windows += len(window.past_BLC)
     return errors, windows
 

@@ -187,8 +187,8 @@ def model_tree(recipe: Recipe, *sizes: int) -> Part:
         return two_tower.count(recipe.model, sizes[0], TYPICAL, TYPICAL)
     found = Sizes(vocabulary=sizes[0], target_vocabulary=sizes[-1])
     if family.has("forecasting"):
-        columns, known, quantiles = recipe.data.columns, recipe.data.known, recipe.objective.quantiles
-        heads = Heads(words=False, channels=len(columns), covariates=len(known), quantiles=len(quantiles))
+        columns, known = recipe.data.columns, recipe.data.known
+        heads = Heads(words=False, channels=len(columns), covariates=len(known), **recipe.objective.heads)
         return family.count(recipe.model, replace(found, heads=heads), 1)
     if family.has("word_vectors"):
         found = replace(found, word_biases=recipe.objective.name == "glove")

@@ -14,7 +14,7 @@ def random(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(3))
 
 
-@pytest.mark.parametrize("kind", ["none", "last", "standard"])
+@pytest.mark.parametrize("kind", ["none", "last", "standard", "mean"])
 def test_a_window_loses_its_level_and_gets_it_back(kind):
     norm, past = InstanceNorm(kind), 5 + 3 * random(2, 9, 4)
     found, level = norm(past)
@@ -22,12 +22,15 @@ def test_a_window_loses_its_level_and_gets_it_back(kind):
     expected = {
         "none": x,
         "last": x - x[:, -1:],
+        "mean": x / np.abs(x).mean(1, keepdims=True),
         "standard": (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5),
     }
     torch.testing.assert_close(found, torch.from_numpy(expected[kind]), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(norm.back(found, level), past, atol=1e-5, rtol=1e-5)
     quantiles = norm.back(found[..., None].expand(-1, -1, -1, 3), level)
     torch.testing.assert_close(quantiles[..., 1], past, atol=1e-5, rtol=1e-5)
+    loc, scale = norm.affine_back(level)
+    torch.testing.assert_close(loc + scale * found, past, atol=1e-5, rtol=1e-5)
 
 
 def test_an_affine_norm_is_undone_as_well():
@@ -38,6 +41,14 @@ def test_an_affine_norm_is_undone_as_well():
     torch.testing.assert_close(found, plain * norm.weight + norm.bias)
     torch.testing.assert_close(norm.back(found, level), past, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(norm.back(found[..., None], level)[..., 0], past, atol=1e-4, rtol=1e-4)
+    loc, scale = norm.affine_back(level)
+    torch.testing.assert_close(loc + scale * found, past, atol=1e-4, rtol=1e-4)
+
+
+def test_a_window_of_zeros_is_divided_by_nothing():
+    found, level = InstanceNorm("mean")(torch.zeros(1, 4, 2))
+    assert not found.any()
+    assert (level.scale_B1C == 1).all()
 
 
 @pytest.mark.parametrize("kernel", [1, 4, 25])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import torch
+from scipy import stats
 
 from regard.data.builtin.series import draw_series
 from regard.tasks.registry import open_run
 from tests.command import refused, regard
-from tests.tasks.forecasting.tiny_series import trained
+from tests.tasks.forecasting.tiny_series import train, trained
 
 
 def written(path: Path, rows: int = 40, ahead: int = 0, kind: str = "seasons") -> Path:
@@ -50,6 +52,38 @@ def test_a_forecast_is_the_models_own_in_units(tmp_path):
     (one,), _ = answers.next(str(table))
     ordered = np.sort(found.numpy(), -1)[..., 1] * np.array(scaling.deviation) + np.array(scaling.mean)
     assert np.allclose(one.values_HC, expected, atol=1e-4) or np.allclose(one.values_HC, ordered, atol=1e-4)
+
+
+def test_a_distribution_has_every_quantile(tmp_path):
+    run = train(tmp_path / "run", "dlinear", "objective.loss=student_t")
+    table = written(tmp_path / "a.csv")
+    rows = list(csv.DictReader(StringIO(regard("predict", run, table).out)))
+    assert [*rows[0]] == ["date", "a", "a 0.1", "a 0.9", "b", "b 0.1", "b 0.9", "c", "c 0.1", "c 0.9"]
+    wider = list(csv.DictReader(StringIO(regard("predict", run, table, "objective.quantiles=0.05,0.5,0.8").out)))
+    assert [row["a"] for row in wider] == [row["a"] for row in rows]
+    (one,), _ = open_run(run, "cpu").next(str(table))
+    with torch.no_grad():
+        answers = open_run(run, "cpu")
+        scaled, _ = answers.scaling.scaled(one.series)
+        df, loc, scale = answers.model(torch.from_numpy(scaled[-24:])[None])[0].double().unbind(-1)
+    for q, name in ((0.05, "a 0.05"), (0.5, "a"), (0.8, "a 0.8")):
+        expected = answers.scaling.units(stats.t(df, loc, scale).ppf(q))[:, 0]
+        np.testing.assert_allclose([float(row[name]) for row in wider], expected, rtol=1e-4)
+    refused(regard("predict", run, table, "objective.quantiles=0.05,0.95"), "0.5")
+    refused(regard("predict", run, table, "objective.loss=normal"), "objective.loss=normal (was student_t) cannot be set")
+
+
+def test_counts_are_forecast_as_counts(tmp_path):
+    counts = np.random.default_rng(0).poisson(4 + 3 * np.sin(np.arange(400) / 4)[:, None], (400, 3))
+    table = tmp_path / "counts.csv"
+    np.savetxt(table, counts, fmt="%d", delimiter=",", header="a,b,c", comments="")
+    settings = [f"data.train={table}", "objective.loss=negative_binomial", "data.scaling=none", "model.normalisation=mean"]
+    run = train(tmp_path / "run", "dlinear", *settings)
+    for row in csv.DictReader(StringIO(regard("predict", run, table).out)):
+        assert all(float(cell).is_integer() and float(cell) >= 0 for cell in row.values())
+    scored = json.loads(regard("evaluate", run, "--json").out)
+    assert {"coverage", "crps", "wql"} <= {*scored}
+    assert "not scaled" in regard("evaluate", run).out
 
 
 def test_a_picture_shows_each_channel(tmp_path):

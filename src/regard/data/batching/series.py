@@ -45,19 +45,21 @@ class Scaling:
         return len(self.channels)
 
     @classmethod
-    def of(cls, table: SeriesTable, ends: Sequence[int], season: int) -> Scaling:
-        """Measure the first rows of each series, up to its end of training."""
+    def of(cls, table: SeriesTable, ends: Sequence[int], season: int, *, plain: bool = False) -> Scaling:
+        """Measure the first rows of each series, up to its end of training; channels that are `plain` stay as they are."""
         parts = [np.concatenate([one.values_TC, one.known_TE], 1)[:end] for one, end in zip(table.series, ends)]
         rows_TX = np.concatenate(parts)
-        deviation = rows_TX.std(0)
+        count, mean, deviation = len(table.channels), rows_TX.mean(0), rows_TX.std(0)
+        if plain:
+            mean[:count], deviation[:count] = 0.0, 1.0
         errors = [np.abs(part[season:] - part[:-season]) for part in parts if len(part) > season]
         error = np.concatenate(errors).mean(0) if errors else np.full(rows_TX.shape[1], np.nan)
         return cls(
             table.channels,
             table.known,
-            tuple(rows_TX.mean(0).tolist()),
+            tuple(mean.tolist()),
             tuple(np.where(deviation > 0, deviation, 1.0).tolist()),
-            tuple(error[: len(table.channels)].tolist()),
+            tuple(error[:count].tolist()),
         )
 
     def scaled(self, one: Series) -> tuple[np.ndarray, np.ndarray]:
@@ -70,6 +72,11 @@ class Scaling:
         """Return values_..C in the units of the data."""
         count = len(self.channels)
         return scaled * np.array(self.deviation)[:count] + np.array(self.mean)[:count]
+
+    def zero(self) -> np.ndarray:
+        """Return what 0 in units is on the scale of each channel."""
+        count = len(self.channels)
+        return -np.array(self.mean)[:count] / np.array(self.deviation)[:count]
 
     def must_suit(self, table: SeriesTable, where: str) -> None:
         if (table.channels, table.known) != (self.channels, self.known):

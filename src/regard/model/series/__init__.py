@@ -1,6 +1,6 @@
 """Parts of models that forecast time series: normalisation of a window, decomposition, patches, and scores that layers hand on.
 
-Dims: B batch, L look-back, H horizon, C channels, Q quantiles.
+Dims: B batch, L look-back, C channels.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.core.config import Bounds, Count
 
-Normalisation = Literal["none", "last", "standard"]
+Normalisation = Literal["none", "last", "standard", "mean"]
 Lookback = Annotated[int, Bounds(2)]
 
 
@@ -23,16 +23,8 @@ class ForecastSettings:
 
     lookback: Lookback = 96  # times that are read
     horizon: Count = 24  # times that are forecast
-    normalisation: Normalisation = (
-        "standard"  # of each window: less its last value, or less its mean and divided by its deviation
-    )
-
-
-def to_future(y_BCN: Tensor, horizon: int, quantiles: int) -> Tensor:
-    """Return future_BHC, or future_BHCQ where there are quantiles, of N = H (Q) outputs for each channel."""
-    if not quantiles:
-        return y_BCN.transpose(1, 2)
-    return y_BCN.unflatten(-1, (horizon, quantiles)).transpose(1, 2)
+    normalisation: Normalisation = "standard"
+    """Of each window: less its last value; less its mean and divided by its deviation; or divided by its mean absolute value."""
 
 
 def random_window(lookback: int, channels: int, batch: int) -> Tensor:

@@ -2,8 +2,8 @@
 
 InstanceNorm (RevIN; Kim et al. 2022): every window loses its own level, and its own spread, before a model reads it, and what the
 model forecasts gets them back. So a model that learned at one level works at another. `last` takes the last value away, as
-NLinear does; `standard` the mean, and divides by the standard deviation. With `affine`, a scale and a shift are learned for each
-channel in between.
+NLinear does; `standard` the mean, and divides by the standard deviation; `mean` divides by the mean absolute value and takes
+nothing away, as counts need it. With `affine`, a scale and a shift are learned for each channel in between.
 
 Decomposition (Wu et al. 2021, equation 1): the trend is a moving average whose ends are repeated; the rest is called seasonal.
 
@@ -51,6 +51,9 @@ class InstanceNorm(nn.Module):
             elif self.kind == "standard":
                 deviation_B1C = (x_BLC.var(1, keepdim=True, correction=0) + self.EPSILON).sqrt()
                 level = Level(x_BLC.mean(1, keepdim=True), deviation_B1C)
+            elif self.kind == "mean":
+                mean_B1C = x_BLC.abs().mean(1, keepdim=True)
+                level = Level(level.loc_B1C, torch.where(mean_B1C > 0, mean_B1C, 1.0))
         found_BLC = (past_BLC - level.loc_B1C) / level.scale_B1C
         if self.weight is not None and self.bias is not None:
             found_BLC = found_BLC * self.weight + self.bias
@@ -64,6 +67,14 @@ class InstanceNorm(nn.Module):
             future = (future - self.bias.view(shape)) / (weight + self.EPSILON**2)
         scale, loc = (part[..., None] if future.dim() == 4 else part for part in (level.scale_B1C, level.loc_B1C))
         return future * scale + loc
+
+    def affine_back(self, level: Level) -> tuple[Tensor, Tensor]:
+        """Return loc_B1C and scale_B1C > 0 so that `back` of x is loc + scale x, the sign of the learned scale aside."""
+        loc, scale = level.loc_B1C, level.scale_B1C
+        if self.weight is not None and self.bias is not None:
+            scale = scale / (self.weight + self.EPSILON**2)
+            loc = loc - scale * self.bias
+        return loc, scale.abs()
 
 
 def moving_average(x_BCL: Tensor, kernel: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""A trained forecaster: the next values of a table, with intervals where the model has quantiles, and its scores on a test.
+"""A trained forecaster: the next values of a table, with intervals where it knows quantiles, and its scores on a test.
 
 Dims: B batch, L look-back, H horizon, C channels, Q quantiles.
 """
@@ -9,7 +9,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,7 +25,7 @@ from regard.data.sources.series import Series, next_dates, read_series
 from regard.families import build_model
 from regard.lens.plots.forecast import Shown, draw_forecasts
 from regard.metrics.forecasting import ForecastScores, baselines, measure
-from regard.objectives.forecasting import MEDIAN
+from regard.objectives.forecasting import MEDIAN, quantiles_of
 from regard.runs.folder import Run
 from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.protocols import Vocabulary
@@ -60,7 +60,7 @@ class Forecasts:
 
     @classmethod
     def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Self:
-        must_be_as_trained(run, recipe)
+        must_be_as_trained(run, _with_its_quantiles(recipe, run))
         scaling = Scaling.load(run.folder / SCALING)
         heads = heads_of(recipe, len(scaling), len(scaling.known))
         model = load_model(run, lambda: build_model(recipe.model, vocabulary=0, heads=heads))
@@ -77,7 +77,8 @@ class Forecasts:
 
     @property
     def quantiles(self) -> tuple[float, ...]:
-        return tuple(self.recipe.objective.quantiles)
+        levels: tuple[float, ...] = self.recipe.objective.levels
+        return levels
 
     # --- the next values ------------------------------------------------------------------------------------------------------
     @torch.no_grad()
@@ -106,12 +107,13 @@ class Forecasts:
                     f"{horizon} needs as many; add rows whose channels are empty."
                 )
             given.append(torch.from_numpy(known_TE[rows - lookback : rows + horizon])[None].to(self.device))
-        found = self.model(*given)[0].float().cpu().double().numpy()
+        found = self.model(*given)[0].float().cpu()
         dates = None if one.dates is None else next_dates(one.dates[:rows], horizon)
         past = Series(one.name, one.values_TC[:rows], one.known_TE[:rows], None if one.dates is None else one.dates[:rows])
-        if not self.quantiles:
-            return Next(past, self.scaling.units(found), None, dates)
-        units_HCQ = np.sort(self.scaling.units(found.swapaxes(1, 2)).swapaxes(1, 2), -1)  # quantiles that cross are put in order
+        quantiles = quantiles_of(found, self.recipe.objective)
+        if quantiles is None:
+            return Next(past, self.scaling.units(found.double().numpy()), None, dates)
+        units_HCQ = self.scaling.units(quantiles.double().numpy().swapaxes(1, 2)).swapaxes(1, 2)
         return Next(past, units_HCQ[..., self.quantiles.index(MEDIAN)], units_HCQ, dates)
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
@@ -204,8 +206,17 @@ class Forecasts:
             fit = make_windows(test.fit, self.scaling, [(0, end) for end in test.ends], c.lookback, c.horizon)
         forecasts = {"model": self.model, **dict(baselines(fit, c.lookback, c.horizon, data.season))}
         batches = (batch.to(self.device) for batch in windows.in_order(together(self.recipe, len(self.scaling))))
-        errors, count = measure(forecasts, batches, self.quantiles)
-        deviation = self.scaling.deviation[: len(self.scaling)]
+        zero_C = self.scaling.zero().tolist()
+        errors, count = measure(forecasts, batches, self.recipe.objective, zero_C)
+        deviation, scaled = self.scaling.deviation[: len(self.scaling)], data.scaling == "standard"
         best = tuple(mse / unit**2 for mse, unit in zip(test.best, deviation))
-        scores = ForecastScores(errors, count, self.scaling.channels, deviation, self.scaling.season_error, self.quantiles, best)
+        names, season_error = self.scaling.channels, self.scaling.season_error
+        scores = ForecastScores(errors, count, names, deviation, season_error, self.recipe.objective, scaled, best)
         return EvaluationResult(scores, [])
+
+
+def _with_its_quantiles(recipe: Recipe, run: Run) -> Recipe:
+    """Return a recipe with the quantiles of its run, where they are of a distribution and may be changed."""
+    if recipe.objective.distribution is None:
+        return recipe
+    return replace(recipe, objective=replace(recipe.objective, quantiles=run.recipe.objective.quantiles))

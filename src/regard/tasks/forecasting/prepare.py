@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ class TestSeries:
 
 
 def heads_of(recipe: Recipe, channels: int, covariates: int) -> Heads:
-    return Heads(words=False, channels=channels, covariates=covariates, quantiles=len(recipe.objective.quantiles))
+    return Heads(words=False, channels=channels, covariates=covariates, **recipe.objective.heads)
 
 
 def read_test(recipe: Recipe) -> TestSeries:
@@ -109,6 +109,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ForecastData:
             "train.activation_checkpointing=true runs layers twice, and scores handed on and batch normalisation would change; "
             "leave it out, or set model.residual_scores=false and model.batch_norm=false."
         )
+    _must_suit_objective(recipe)
     begun = folder is not None and (folder / SCALING).exists()
     start = start_of(recipe.task.init_from) if recipe.task.init_from and not begun else None
     train = read_series(data.train, data)
@@ -123,7 +124,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ForecastData:
         spans["valid"] = [border[:2] for border in borders]
     for split, table in tables.items():
         _must_have_windows(table, spans[split], recipe, split, (data.valid if split == "valid" and data.valid else data.train)[0])
-    scaling = Scaling.load(folder / SCALING) if begun and folder else Scaling.of(train, ends, data.season)
+    scaling = Scaling.load(folder / SCALING) if begun and folder else _scaling(train, ends, recipe)
     for table in tables.values():
         scaling.must_suit(table, data.train[0])
     made = {
@@ -134,6 +135,37 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ForecastData:
     for line in _told(train, made, scaling, test, recipe):
         say(line)
     return ForecastData(recipe=recipe, start=start, train=made["train"], valid=made["valid"], test=test, scaling=scaling)
+
+
+def _must_suit_objective(recipe: Recipe) -> None:
+    """Refuse settings that would make something else of counts."""
+    distribution = recipe.objective.distribution
+    if distribution is None or not distribution.counts:
+        return
+    given = f"objective.loss={recipe.objective.loss} is of counts, which are neither shifted nor scaled"
+    if recipe.data.scaling != "none":
+        raise UserError(f"{given} before a model reads them; set data.scaling=none.")
+    if recipe.model.normalisation not in ("none", "mean"):
+        raise UserError(
+            f"{given} by model.normalisation={recipe.model.normalisation}; set model.normalisation=mean, by which their mean "
+            "alone is divided."
+        )
+
+
+def _scaling(train: SeriesTable, ends: Sequence[int], recipe: Recipe) -> Scaling:
+    """Measure the scale of training's rows; where counts are forecast, refuse what is none."""
+    distribution = recipe.objective.distribution
+    for series in train.series if distribution is not None and distribution.counts else ():
+        x_TC = series.values_TC
+        wrong = np.argwhere((x_TC < 0) | (x_TC != np.floor(x_TC)))
+        if len(wrong):
+            row, channel = wrong[0]
+            raise UserError(
+                f"objective.loss={recipe.objective.loss} is of counts, 0, 1, 2, ..., and {train.channels[channel]} is "
+                f"{x_TC[row, channel]:g} in row {row + 1:,}; set objective.loss=student_t or normal, or leave the column out "
+                "by data.columns."
+            )
+    return Scaling.of(train, ends, recipe.data.season, plain=recipe.data.scaling == "none")
 
 
 def _told(
