@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.commands.train import to_try
 from regard.core.errors import UserError, nearest
-from regard.core.files import draft_folder, is_free
+from regard.core.files import draft_folder, is_free, read_bounded
 from regard.data.labels import Scale
 from regard.data.sources.word_vectors import FILES as VECTOR_FILES
 from regard.data.sources.word_vectors import write_vectors
@@ -125,7 +125,7 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
         tokenizer_json=tokenizer_json,
         roles=roles,
         labels=labels,
-        beside=_beside(recipe, config, start),
+        beside=_beside(recipe, config, start) | _of_the_run(run, task.export_beside),
         target_vocabulary=start.target_vocabulary,
         generation=generation,
     )
@@ -134,6 +134,8 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
             "generation_config.json has decode.length_penalty, which transformers applies by another formula, so that beams may "
             "rank otherwise there; decode.length_formula=power ranks here as there."
         )
+    if task.export_beside:
+        say(f"{', '.join(task.export_beside)} has the scale of what the model was trained on: transformers does not read it.")
     say(f"exported: {to}    in Python: transformers.{name}.from_pretrained({str(to)!r})")
 
 
@@ -149,6 +151,10 @@ def _beside(recipe: Recipe, config: Any, start: InitCheckpoint) -> dict[str, Any
             "Marian's has two: train with text.joint=true to export it."
         )
     return {**files, **marian_files(start.tokenizer, start.target_tokenizer, config.maximum_length)}
+
+
+def _of_the_run(run: Run, names: Sequence[str]) -> dict[str, Any]:
+    return {name: read_bounded(run.folder / name, within=run.folder) for name in names if (run.folder / name).is_file()}
 
 
 def _export_adapter(run: Run, to: Path, say: Say) -> None:

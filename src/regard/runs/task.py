@@ -95,6 +95,7 @@ class Task:
     scored_on: str = "what the model says"  # by default, in studio
     exports: tuple[str, ...] = ("bert", "electra")  # families that can be written as a Hugging Face folder
     export_files: Callable[[Recipe, Any], dict[str, str]] | None = None  # and what is written beside their weights
+    export_beside: tuple[str, ...] = ()  # files of a run that go with it
 
     def takes(self, family: Family) -> bool:
         """Return whether models of this family can be trained for this task."""

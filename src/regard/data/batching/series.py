@@ -62,6 +62,16 @@ class Scaling:
             tuple(error[:count].tolist()),
         )
 
+    @classmethod
+    def unnamed(cls, channels: int) -> Scaling:
+        """Return the scale of a model that takes values as they are, of any table with so many channels."""
+        nothing = (0.0,) * channels
+        return cls(("",) * channels, (), nothing, (1.0,) * channels, nothing)
+
+    def suits(self, table: SeriesTable) -> bool:
+        names = table.channels if any(self.channels) else ("",) * len(table.channels)
+        return (names, table.known) == (self.channels, self.known)
+
     def scaled(self, one: Series) -> tuple[np.ndarray, np.ndarray]:
         """Return values_TC and known_TE with mean 0 and deviation 1, as they are over training."""
         count, mean, deviation = len(self.channels), np.array(self.mean), np.array(self.deviation)
@@ -79,7 +89,12 @@ class Scaling:
         return -np.array(self.mean)[:count] / np.array(self.deviation)[:count]
 
     def must_suit(self, table: SeriesTable, where: str) -> None:
-        if (table.channels, table.known) != (self.channels, self.known):
+        if not any(self.channels) and not self.suits(table):
+            raise UserError(
+                f"{where} has {len(table.channels)} columns of numbers, and this model forecasts {len(self)}; name as many in "
+                "data.columns."
+            )
+        if not self.suits(table):
             missing = [name for name in (*self.channels, *self.known) if name not in (*table.channels, *table.known)]
             told = f"has no column {missing[0]!r}" if missing else f"has the columns {', '.join(table.channels[:5])}"
             raise UserError(

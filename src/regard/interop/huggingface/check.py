@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.core.errors import UserError
 from regard.families import family_of
+from regard.interop.huggingface.load import opened_by
 
 MOST = 1e-3  # largest difference of two logits, or of two vectors, that is the same model
 ROWS, LENGTH = 2, 12  # of the probe input
@@ -37,6 +38,7 @@ def largest_difference(model: Any, folder: Path, vocabulary: int) -> float | Non
 
     family, model = family_of(model), model.float().eval()
     kind = next((name for capability, name in CLASSES.items() if family.has(capability)), "AutoModel")
+    kind = opened_by(folder) if family.has("forecasting") else kind
     try:
         theirs = getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval()
     except Exception as error:  # of any of its many kinds
@@ -44,6 +46,9 @@ def largest_difference(model: Any, folder: Path, vocabulary: int) -> float | Non
         raise UserError(f"transformers cannot open {folder}, so there is nothing to compare with ({reason}).") from error
     if kind in IMAGES:
         found, expected = _of_images(model, theirs.to(_device(model)), kind)
+    elif family.has("forecasting"):
+        past_BLC = 3 + torch.randn(ROWS, model.config.lookback, vocabulary, generator=torch.Generator().manual_seed(0))
+        found, expected = model(past_BLC), theirs(past_values=past_BLC).prediction_outputs
     else:
         ids = torch.randint(4, vocabulary, (ROWS, LENGTH), generator=torch.Generator().manual_seed(0)).to(_device(model))
         expected = _theirs(theirs.to(ids.device), kind, ids)

@@ -23,13 +23,15 @@ from regard.core.terminal import Emit
 from regard.data.batching.series import SCALING, Scaling, make_windows
 from regard.data.sources.series import Series, next_dates, read_series
 from regard.families import build_model
+from regard.interop.huggingface.hub import local_folder
 from regard.lens.plots.forecast import Shown, draw_forecasts
 from regard.metrics.forecasting import ForecastScores, baselines, measure
 from regard.objectives.forecasting import MEDIAN, quantiles_of
 from regard.runs.folder import Run
 from regard.runs.load import load_model, must_be_as_trained, ready
+from regard.runs.pretrained import InitCheckpoint
 from regard.runs.protocols import Vocabulary
-from regard.runs.recipe import Recipe
+from regard.runs.recipe import Recipe, Tables
 from regard.tasks.forecasting.prepare import TestSeries, heads_of, together
 from regard.tasks.predictor import EvaluationResult
 
@@ -45,6 +47,7 @@ class Next:
     values_HC: np.ndarray
     quantiles_HCQ: np.ndarray | None
     dates: np.ndarray | None
+    channels: tuple[str, ...] = ()
 
 
 @dataclass
@@ -59,11 +62,19 @@ class Forecasts:
     example = "SERIES.csv"
 
     @classmethod
-    def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Self:
-        must_be_as_trained(run, _with_its_quantiles(recipe, run))
-        scaling = Scaling.load(run.folder / SCALING)
+    def of(cls, source: Run | InitCheckpoint, recipe: Recipe, device: torch.device) -> Self:
+        """Open a run, or a public folder as it is."""
+        scaling = _scaling_of(source)
         heads = heads_of(recipe, len(scaling), len(scaling.known))
-        model = load_model(run, lambda: build_model(recipe.model, vocabulary=0, heads=heads))
+
+        def build() -> Any:
+            return build_model(recipe.model, vocabulary=0, heads=heads)
+
+        if isinstance(source, Run):
+            must_be_as_trained(source, _with_its_quantiles(recipe, source))
+            model = load_model(source, build)
+        else:
+            model = source.open(build)
         return cls(ready(model, recipe.decode.weights, device), scaling, recipe)
 
     @property
@@ -86,7 +97,8 @@ class Forecasts:
         """Return what comes after the end of each series of a table, and the name of its column of dates."""
         c, table = self.recipe.model, read_series((where,), self.recipe.data, forecasts=True)
         self.scaling.must_suit(table, where)
-        return [self._next(one, c.lookback, c.horizon, where) for one in table.series[:MOST_SERIES]], table.time
+        found = [self._next(one, c.lookback, c.horizon, where) for one in table.series[:MOST_SERIES]]
+        return [replace(one, channels=table.channels) for one in found], table.time
 
     def _next(self, one: Series, lookback: int, horizon: int, where: str) -> Next:
         values_TC, known_TE = self.scaling.scaled(one)
@@ -122,6 +134,8 @@ class Forecasts:
     def forecast_to(self, texts: Sequence[str], output: Path | None, as_json: bool, emit: Emit) -> None:
         """Write the next values of a table as CSV, as JSON lines, or as a picture; without a table, of what was trained on."""
         named = [text.strip() for text in texts if text.strip()] or [*self.recipe.data.train]
+        if not named:
+            raise UserError("this model came without data; give the table that it should continue, such as load.csv.")
         if len(named) > 1:
             raise UserError(f"{len(named)} tables were given; give one, such as {named[0]}.")
         if output is not None:
@@ -142,9 +156,9 @@ class Forecasts:
             write_whole(output, text)
         emit(f"{output}: {self.recipe.model.horizon} times of {len(found):,} series, {len(self.scaling)} channels\n")
 
-    def _header(self) -> list[str]:
+    def _header(self, found: Sequence[Next]) -> list[str]:
         outer = [q for q in self.quantiles if q != MEDIAN]
-        return [cell for name in self.scaling.channels for cell in (name, *(f"{name} {q:g}" for q in outer))]
+        return [cell for name in found[0].channels for cell in (name, *(f"{name} {q:g}" for q in outer))]
 
     def _rows(self, one: Next) -> list[list[float]]:
         outer = [n for n, q in enumerate(self.quantiles) if q != MEDIAN]
@@ -168,14 +182,14 @@ class Forecasts:
     def _csv(self, found: Sequence[Next], time: str) -> str:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*self._places(found[0], time)[0], *self._header()])
+        writer.writerow([*self._places(found[0], time)[0], *self._header(found)])
         for one in found:
             for place, row in zip(self._places(one, time), self._rows(one)):
                 writer.writerow([*place.values(), *(f"{value:.7g}" for value in row)])
         return text.getvalue()
 
     def _json(self, found: Sequence[Next], time: str) -> str:
-        header = self._header()
+        header = self._header(found)
         records = (
             {**place, **dict(zip(header, row))} for one in found for place, row in zip(self._places(one, time), self._rows(one))
         )
@@ -186,7 +200,7 @@ class Forecasts:
         past = HISTORY * max(c.horizon, min(c.lookback, 4 * c.horizon))
         shown = []
         for one in found:
-            for n, name in enumerate(self.scaling.channels):
+            for n, name in enumerate(one.channels):
                 outer = None if one.quantiles_HCQ is None else (one.quantiles_HCQ[:, n, 0], one.quantiles_HCQ[:, n, -1])
                 told = f"{one.series.name} {name}".strip()
                 shown.append(Shown(told, one.series.values_TC[-past:, n], one.values_HC[:, n], outer, self._share()))
@@ -202,7 +216,7 @@ class Forecasts:
         self.scaling.must_suit(test.table, test.where)
         windows = make_windows(test.table, self.scaling, test.spans, c.lookback, c.horizon)
         fit = None
-        if test.fit is not None and (test.fit.channels, test.fit.known) == (self.scaling.channels, self.scaling.known):
+        if test.fit is not None and self.scaling.suits(test.fit):
             fit = make_windows(test.fit, self.scaling, [(0, end) for end in test.ends], c.lookback, c.horizon)
         forecasts = {"model": self.model, **dict(baselines(fit, c.lookback, c.horizon, data.season))}
         batches = (batch.to(self.device) for batch in windows.in_order(together(self.recipe, len(self.scaling))))
@@ -210,9 +224,22 @@ class Forecasts:
         errors, count = measure(forecasts, batches, self.recipe.objective, zero_C)
         deviation, scaled = self.scaling.deviation[: len(self.scaling)], data.scaling == "standard"
         best = tuple(mse / unit**2 for mse, unit in zip(test.best, deviation))
-        names, season_error = self.scaling.channels, self.scaling.season_error
+        names, season_error = test.table.channels, self.scaling.season_error
         scores = ForecastScores(errors, count, names, deviation, season_error, self.recipe.objective, scaled, best)
         return EvaluationResult(scores, [])
+
+
+def adopted_settings(start: InitCheckpoint) -> Tables:
+    """Return the settings of a public model: values as they are, or by the scale that came with them."""
+    return {"data": {"scaling": "standard" if any(_scaling_of(start).channels) else "none"}}
+
+
+def _scaling_of(source: Run | InitCheckpoint) -> Scaling:
+    """Return the scale of a run, or the one that an export left beside its weights; else values are taken as they are."""
+    if isinstance(source, Run):
+        return Scaling.load(source.folder / SCALING)
+    path = local_folder(source.name) / SCALING
+    return Scaling.load(path) if path.is_file() else Scaling.unnamed(source.vocabulary)
 
 
 def _with_its_quantiles(recipe: Recipe, run: Run) -> Recipe:
