@@ -56,7 +56,24 @@ SETTINGS: dict[str, tuple[list[str], str]] = {
     "no table": (["data.train=other.csv"], "other.csv"),
     "two tables": (["data.train=t.csv,t.csv"], "2 tables were given"),
     "empty train": (["data.train="], "data.train is empty"),
-    "parquet": (["data.train=t.parquet"], "read from CSV and TSV"),
+    "a spreadsheet": (["data.train=t.xlsx"], "read from CSV and TSV files"),
+    "parquet that is not there": (["data.train=t.parquet"], "There is no file t.parquet"),
+    "parquet that is none": (["data.train=u.parquet"], "cannot be read as parquet"),
+    "a calendar that is not read": (["data.calendar=weekday"], "reads the past of the channels alone"),
+    "an unknown calendar": (["data.calendar=week"], "is not a choice"),
+    "a calendar that is named twice": (["data.calendar=hour,hour"], "names one of them twice"),
+    "a calendar without dates": (
+        ["data.calendar=hour", "data.time=none", "model.family=itransformer"],
+        "is computed from dates, and t.csv is read without any",
+    ),
+    "static without series": (["data.static=y"], "without data.series there is one"),
+    "static that is not read": (["data.static=y", "data.series=x"], "is constant in a series"),
+    "static that is forecast": (["data.static=y", "data.series=x", "data.columns=y"], "is in data.static and in data.columns"),
+    "unknown static": (["data.static=z", "data.series=x", "model.family=forecaster"], "which data.static names"),
+    "static of a built-in series": (
+        ["data.train=builtin:series/seasons", "data.series=a", "data.static=b", "model.family=forecaster"],
+        "is one series",
+    ),
     "unknown built-in": (["data.train=builtin:series/weather"], "builtin:series/"),
     "unknown column of it": (
         ["data.train=builtin:series/seasons", "data.known=event", "model.family=itransformer"],
@@ -121,6 +138,7 @@ def test_wrong_tables(tmp_path, name):
 def test_wrong_settings(tmp_path, name):
     settings, told = SETTINGS[name]
     (tmp_path / "t.csv").write_text(GOOD)
+    (tmp_path / "u.parquet").write_text(GOOD)
     before = contents(tmp_path)
     refused(train(*settings), told)
     assert contents(tmp_path) == before

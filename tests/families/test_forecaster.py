@@ -44,3 +44,16 @@ def test_the_decoder_reads_the_encoder_by_cross_attention():
 def test_a_window_longer_than_learned_positions_is_refused():
     with pytest.raises(UserError, match="more times than"):
         ForecasterConfig(position="learned", maximum_length=100, lookback=96, horizon=24)
+
+
+def test_what_is_constant_in_a_series_is_embedded():
+    heads = Heads(words=False, channels=3, statics=3)
+    model = build_model(CONFIG, 5, vocabulary=0, heads=heads).eval()
+    town, village = torch.eye(3)[[0, 0]], torch.eye(3)[[1, 0]]
+    one, other = model(PAST, None, town), model(PAST, None, village)
+    assert not torch.allclose(one[0], other[0], atol=1e-6)
+    torch.testing.assert_close(one[1], other[1])
+    plain = build_model(CONFIG, 5, vocabulary=0, heads=Heads(words=False, channels=3)).eval()
+    weights = {name: weight for name, weight in model.state_dict().items() if name != "embed_static.weight"}
+    plain.load_state_dict(weights)
+    torch.testing.assert_close(model(PAST, None, torch.zeros(2, 3)), plain(PAST))

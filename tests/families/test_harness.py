@@ -17,6 +17,7 @@ EVERY_HEAD = Heads(pooler=True, next_sentence=True, classes=3, tags=4, span=True
 CLASSES = Heads(words=False, classes=3)
 SERIES = Heads(words=False, channels=3)
 QUANTILES = Heads(words=False, channels=3, quantiles=2, covariates=2)
+STATIC = Heads(words=False, channels=3, covariates=2, statics=4)
 STUDENT_T = Heads(words=False, channels=3, distribution="student_t")
 DEFAULTS: dict[str, dict[str, Any]] = {  # settings of a small model of each family
     "transformer": SMALL,
@@ -209,8 +210,10 @@ VARIANTS = [
     variant("itransformer", backwards=True, outputs=SERIES),
     variant("itransformer", "covariates, quantiles", outputs=QUANTILES),
     variant("itransformer", "student_t", outputs=STUDENT_T),
+    variant("itransformer", "static", outputs=STATIC),
     variant("forecaster", outputs=SERIES),
     variant("forecaster", "student_t", outputs=STUDENT_T),
+    variant("forecaster", "static", outputs=STATIC),
     variant("forecaster", "covariates, quantiles, learned", position="learned", outputs=QUANTILES),
     variant("forecaster", "as Informer", backwards=True, mixer="probsparse", sampling_factor=1, outputs=QUANTILES),
     variant("forecaster", "probsparse, causal", mixer="probsparse", sampling_factor=1, visibility="causal", outputs=SERIES),

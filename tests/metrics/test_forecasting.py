@@ -72,6 +72,7 @@ def test_every_window_is_counted_whatever_the_batches():
         assert scored["crps"] == pytest.approx(np.mean(losses), rel=1e-5)
         sizes_C = np.abs(future - [-0.5, 0.25]).sum((0, 1))
         assert scored["wql"] == pytest.approx(np.mean([loss.sum((0, 1)) / sizes_C for loss in losses]), rel=1e-5)
+        assert scored["mae_by_step"] == pytest.approx(np.abs(error).mean((0, 2)).tolist(), rel=1e-5)
         assert scored["mae_units"] == pytest.approx({"a": 2 * mae_C[0], "b": 3 * mae_C[1]}, rel=1e-5)
         assert scored["best_possible_mse"] == pytest.approx(0.2)
 
@@ -94,4 +95,4 @@ def test_a_distribution_is_scored_by_its_own_quantiles_and_exact_crps():
 def test_a_forecast_of_one_number_has_its_absolute_error_as_crps():
     errors, _ = measure({"naive": lambda past: naive(past, 3)}, windows().in_order(20), QUANTILES)
     found = errors["naive"]
-    assert found.crps / found.count == pytest.approx(np.mean(found.absolutes()), rel=1e-6)
+    assert found.crps / found.windows == pytest.approx(np.mean(found.absolutes()), rel=1e-6)

@@ -45,7 +45,9 @@ def evaluate(
     settings: Settings = None,
     device: Device = None,
     plugin: Plugins = None,
-    output: Annotated[Path | None, typer.Option(metavar="FILE", help="also write the outputs, a line each")] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="also write the outputs, a line each; of a forecaster, a picture (.png)")
+    ] = None,
     weights: Weights = "",
     as_json: Json = False,
 ) -> None:

@@ -16,13 +16,14 @@ from typing import Any
 
 from regard.core.atomic import check_place, partial_file
 from regard.core.errors import UserError, nearest
+from regard.core.files import write_whole
 from regard.core.terminal import printable
 from regard.data.config import is_vector_file
 from regard.data.sources.files import numbered_lines
 from regard.data.sources.text import documents, files
 from regard.metrics.likelihood import SCALES, Scale
 from regard.runs.folder import Run, choose_device
-from regard.runs.protocols import Result, Scores
+from regard.runs.protocols import DrawnResult, Result, Scores
 from regard.runs.task import TASKS
 from regard.tasks.predictor import with_plugin_metrics
 from regard.tasks.registry import open_run
@@ -45,7 +46,7 @@ class Scored:
 def score_run(folder: Path, settings: Sequence[str], device: str | None, output: Path | None, weights: str = "") -> Scored:
     """Settings may choose another test set and another search, `weights` another checkpoint than the one that is used otherwise.
 
-    `output` gets what the model said, a line each.
+    `output` gets what the model said, a line each, or a picture where the task draws its scores.
     """
     of_file = is_vector_file(folder)
     if of_file and weights:
@@ -55,7 +56,9 @@ def score_run(folder: Path, settings: Sequence[str], device: str | None, output:
     task = TASKS[recipe.task.name]
     if output is not None:
         check_place(output, "--output")
-        if not task.has_outputs:
+        if task.draws_scores and output.suffix.lower() != ".png":
+            raise UserError(f"--output {output}: scores of task {task.name} are drawn as .png; give such a name.")
+        if not task.has_outputs and not task.draws_scores:
             raise UserError(
                 f"--output {output}: task {recipe.task.name} is scored without outputs to write; leave the option out."
             )
@@ -64,8 +67,11 @@ def score_run(folder: Path, settings: Sequence[str], device: str | None, output:
     test = task.read_test(recipe)
     used = "" if of_file else Run.open(folder, weights).weights().path.name
     answers = WordVectorModel.of_file(folder, settings) if of_file else task.open(Run.open(folder, used), recipe, where)
-    result = with_plugin_metrics(answers.evaluate(test), test, task.name)
-    if output is not None:
+    found = answers.evaluate(test)
+    result = with_plugin_metrics(found, test, task.name)
+    if output is not None and isinstance(found, DrawnResult) and found.draw is not None:
+        write_whole(output, found.draw())
+    elif output is not None:
         with partial_file(output, "--output") as file:
             file.writelines(f"{text}\n" for text in result.outputs)
     return Scored(folder, used, result)

@@ -13,6 +13,7 @@ from regard.core.config import Bounds, Count, check_bounds
 from regard.core.errors import UserError
 from regard.data.config import All
 
+Calendar = Literal["minute", "hour", "weekday", "monthday", "yearday", "month"]
 Share = Annotated[float, Bounds(0, 1, below=True, zero="none", example="0.1")]
 ETT_ROWS = (8640, 2880, 2880)  # 12, 4 and 4 months of 30 days, in hours
 
@@ -28,6 +29,8 @@ class SeriesConfig:
     series: str = ""  # of a long table: the column that says which series a row belongs to
     columns: tuple[str, ...] = ()  # the channels to forecast; none: every column of numbers
     known: tuple[str, ...] = ()  # covariates: columns that are known in advance, the future included
+    calendar: tuple[Calendar, ...] = ()  # covariates that are computed from dates
+    static: tuple[str, ...] = ()  # of a long table: columns that are constant in a series, numbers or categories
     split: Literal["shares", "ett-hours", "ett-minutes"] = "shares"  # or the months of the published ETT tables
     valid_fraction: Share = 0.1  # of the rows, before those of the test
     test_fraction: Share = 0.2  # of the rows, the last
@@ -54,6 +57,16 @@ class SeriesConfig:
             raise UserError(
                 f"{both[0]} is in data.columns and in data.known; what is known in advance is not forecast: drop one."
             )
+        if self.static and not self.series:
+            raise UserError(
+                f"data.static={','.join(self.static)} tells series apart, and without data.series there is one; name the column "
+                "of the series by data.series, or leave it out."
+            )
+        for key, names in {"data.columns": self.columns, "data.known": self.known, "data.series": (self.series,)}.items():
+            if both := sorted({*self.static} & {*names}):
+                raise UserError(f"{both[0]} is in data.static and in {key}; name it in one of them.")
+        if len({*self.calendar}) < len(self.calendar):
+            raise UserError(f"data.calendar={','.join(self.calendar)} names one of them twice; leave one out.")
         if (self.test or self.valid) and self.split != "shares":
             raise UserError(f"data.split={self.split} takes all parts from data.train; leave data.valid and data.test out.")
 

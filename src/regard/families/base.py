@@ -41,6 +41,7 @@ CAPABILITIES = {
     "masked_image_modeling": "model(image_BYXC, shown_BS) -> patches_BGP, all cells of an image restored from those shown",
     "forecasting": "model(past_BLC) -> future_BHC, future_BHCQ where Heads has quantiles, parameters_BHCP for a distribution",
     "covariates": "a forecasting model that reads what is known in advance: model(past_BLC, known_BME), M = L + H times",
+    "static_covariates": "a forecasting model that reads what is constant in a series: model(past_BLC, known_BME, static_BS)",
     "word_vectors": "a table of static vectors, one for each word",
     "token_vectors": "hidden(ids_BL, words, segments_BL) -> x_BLD that depends on both sides of each token",
     "token_heads": "takes Heads: tags, a pooled vector and, where `span_head` is there too, answer spans",
@@ -71,6 +72,7 @@ class Heads:
     quantiles: int = 0  # numbers that are forecast for each time of each; 0: one
     distribution: str = ""  # whose parameters are forecast in place of them, by its name in model/series/distributions.py
     covariates: int = 0  # series that are known in advance
+    statics: int = 0  # numbers that are constant in a series
 
     @property
     def pooled(self) -> bool:

@@ -6,12 +6,13 @@ Vaswani et al. 2017, with a linear layer where the paper has embeddings, and one
     encoder                  a token a time: W x_t (+ W_e of what is known of that time) + position
     decoder                  a token for each future time: one learned vector (+ W_e of what is known) + position, which reads the
                              encoder; the times of the horizon see each other
+    static                   what is constant in a series is embedded and added to every token
     head                     the numbers of all channels; then the deviation and the mean come back
 
 Differs from the paper in: the whole future is written in one pass, not step by step, so that errors do not add up on the way
 (Zhou et al. 2021, section 3.3); so the decoder is not causal.
 
-Dims: B batch, L look-back, H horizon, M = L + H, C channels, E covariates, D width, Q numbers for each value.
+Dims: B batch, L look-back, H horizon, M = L + H, C channels, E covariates, S static numbers, D width, Q numbers for each value.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class Forecaster(nn.Module):
         self.normalise = InstanceNorm(c.normalisation)
         self.embed = Linear(self.channels, c.width)
         self.embed_known = Linear(sizes.heads.covariates, c.width) if sizes.heads.covariates else None
+        self.embed_static = Linear(sizes.heads.statics, c.width, bias=False) if sizes.heads.statics else None
         self.asked = nn.Embedding(1, c.width)  # what stands for a value that is to be forecast
         self.positions = InputPositions(c.position, c.width, c.maximum_length)
         self.dropout = nn.Dropout(c.dropout)
@@ -83,13 +85,15 @@ class Forecaster(nn.Module):
         self.head = Linear(c.width, self.channels * max(1, self.output.numbers))
         initialise(self, seed)
 
-    def forward(self, past_BLC: Tensor, known_BME: Tensor | None = None) -> Tensor:
+    def forward(self, past_BLC: Tensor, known_BME: Tensor | None = None, static_BS: Tensor | None = None) -> Tensor:
         c, (batch, lookback, _) = self.config, past_BLC.shape
         x_BLC, level = self.normalise(past_BLC)
         given_BLD, asked_BHD = self.embed(x_BLC), self.asked.weight[0].expand(batch, c.horizon, -1)
         x_BMD = torch.cat([given_BLD, asked_BHD.to(given_BLD.dtype)], 1)
         if self.embed_known is not None and known_BME is not None:
             x_BMD = x_BMD + self.embed_known(known_BME)
+        if self.embed_static is not None and static_BS is not None:
+            x_BMD = x_BMD + self.embed_static(static_BS)[:, None]
         where_MD = self.positions.embed(torch.arange(x_BMD.shape[1], device=x_BMD.device))
         x_BMD = self.dropout(x_BMD if where_MD is None else x_BMD + where_MD.to(x_BMD.dtype))
         read_BLD, write_BHD = x_BMD[:, :lookback], x_BMD[:, lookback:]
@@ -108,5 +112,5 @@ FAMILY = Family(
     config=ForecasterConfig,
     build=Forecaster,
     inputs=window_inputs,
-    capabilities=frozenset({"forecasting", "covariates", "attention", "blocks"}),
+    capabilities=frozenset({"forecasting", "covariates", "static_covariates", "attention", "blocks"}),
 )

@@ -3,13 +3,14 @@
 Liu et al. 2024, "iTransformer: inverted Transformers are effective for time series forecasting".
 
     x - mean, / deviation    each window by its own
-    token of a channel       W x over the look-back; of a covariate, over look-back and horizon, as it is known in advance
+    token of a channel       W x over the look-back; of a covariate, over look-back and horizon, as it is known in advance;
+                             what is constant in a series is embedded and added to the tokens of its channels
     encoder                  post-norm blocks without positions: channels have no order; a norm at the end
     head                     a channel's vector -> the horizon; then the deviation and the mean come back
 
 Differs from the authors' code in: covariates are read over the horizon too, not over the look-back alone.
 
-Dims: B batch, L look-back, H horizon, M = L + H, C channels, E covariates, D width, Q numbers for each value.
+Dims: B batch, L look-back, H horizon, M = L + H, C channels, E covariates, S static numbers, D width, Q numbers for each value.
 """
 
 from __future__ import annotations
@@ -63,15 +64,18 @@ class ITransformer(nn.Module):
         self.normalise = InstanceNorm(c.normalisation)
         self.embed = Linear(c.lookback, c.width)
         self.embed_known = Linear(c.lookback + c.horizon, c.width) if sizes.heads.covariates else None
+        self.embed_static = Linear(sizes.heads.statics, c.width, bias=False) if sizes.heads.statics else None
         self.dropout = nn.Dropout(c.dropout)
         self.encoder = Stack(c, c.layers, "encoder")
         self.norm = Norm(c.width, eps=c.norm_epsilon) if c.norm_placement == "post" else None
         self.head = Linear(c.width, c.horizon * max(1, self.output.numbers))
         initialise(self, seed)
 
-    def forward(self, past_BLC: Tensor, known_BME: Tensor | None = None) -> Tensor:
+    def forward(self, past_BLC: Tensor, known_BME: Tensor | None = None, static_BS: Tensor | None = None) -> Tensor:
         x_BLC, level = self.normalise(past_BLC)
         x_BTD = self.embed(x_BLC.transpose(1, 2))
+        if self.embed_static is not None and static_BS is not None:
+            x_BTD = x_BTD + self.embed_static(static_BS)[:, None]
         if self.embed_known is not None and known_BME is not None:
             x_BTD = torch.cat([x_BTD, self.embed_known(known_BME.transpose(1, 2))], 1)
         batch, tokens, _ = x_BTD.shape
@@ -82,12 +86,13 @@ class ITransformer(nn.Module):
         return self.output.in_units(self.output.of_channels(y_BCN, self.config.horizon), self.normalise, level)
 
 
-def window_inputs(config: ITransformerConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor, ...]:
-    """Return (past_BLC,), and known_BME where there are covariates."""
-    past_BLC = random_window(config.lookback, max(1, sizes.heads.channels), batch)
-    if not sizes.heads.covariates:
-        return (past_BLC,)
-    return past_BLC, random_window(config.lookback + config.horizon, sizes.heads.covariates, batch)
+def window_inputs(config: ITransformerConfig, sizes: Sizes, batch: int, length: int, source: int) -> tuple[Tensor | None, ...]:
+    """Return (past_BLC,), known_BME where there are covariates, and static_BS where there are static numbers."""
+    heads, past_BLC = sizes.heads, random_window(config.lookback, max(1, sizes.heads.channels), batch)
+    known_BME = random_window(config.lookback + config.horizon, heads.covariates, batch) if heads.covariates else None
+    if heads.statics:
+        return past_BLC, known_BME, random_window(1, heads.statics, batch)[:, 0]
+    return (past_BLC,) if known_BME is None else (past_BLC, known_BME)
 
 
 FAMILY = Family(
@@ -95,5 +100,5 @@ FAMILY = Family(
     config=ITransformerConfig,
     build=ITransformer,
     inputs=window_inputs,
-    capabilities=frozenset({"forecasting", "covariates", "attention", "blocks"}),
+    capabilities=frozenset({"forecasting", "covariates", "static_covariates", "attention", "blocks"}),
 )

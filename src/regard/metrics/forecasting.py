@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import mean
 from typing import Any
 
 import torch
@@ -79,35 +80,45 @@ def _pairs(past_BLC: Tensor, future_BHC: Tensor, last: bool) -> tuple[Tensor, Te
 
 @dataclass
 class Errors:
-    """Sums of a forecast's errors, by channel."""
+    """Sums of a forecast's errors, by step ahead and channel."""
 
-    squared_C: Tensor | float = 0.0
-    absolute_C: Tensor | float = 0.0
-    count: int = 0  # of each channel
-    covered: float = 0.0
+    squared_HC: Tensor | float = 0.0
+    absolute_HC: Tensor | float = 0.0
+    windows: int = 0
+    covered_H: Tensor | float = 0.0  # the mean over channels
     crps: float = 0.0
     pinball_CQ: Tensor | float = 0.0
     size_C: Tensor | float = 0.0  # of the values, as far from zero_C
 
     def add(self, found: Tensor, future_BHC: Tensor, objective: ForecastingConfig, zero_C: Tensor) -> None:
         error_BHC = (point(found, objective) - future_BHC).double()
-        self.squared_C = self.squared_C + error_BHC.square().sum((0, 1))
-        self.absolute_C = self.absolute_C + error_BHC.abs().sum((0, 1))
-        self.count += error_BHC.shape[0] * error_BHC.shape[1]
-        self.crps += crps(found, future_BHC, objective).double().mean(2).sum().item()
+        self.squared_HC = self.squared_HC + error_BHC.square().sum(0)
+        self.absolute_HC = self.absolute_HC + error_BHC.abs().sum(0)
+        self.windows += len(error_BHC)
+        self.crps += crps(found, future_BHC, objective).double().mean((1, 2)).sum().item()
         quantiles_BHCQ = quantiles_of(found, objective)
         if quantiles_BHCQ is not None:
             inside = (future_BHC >= quantiles_BHCQ[..., 0]) & (future_BHC <= quantiles_BHCQ[..., -1])
-            self.covered += inside.double().mean(-1).sum().item()
+            self.covered_H = self.covered_H + inside.double().mean(-1).sum(0)
             losses_BHCQ = pinball(quantiles_BHCQ, future_BHC, objective.levels).double()
             self.pinball_CQ = self.pinball_CQ + losses_BHCQ.sum((0, 1))
             self.size_C = self.size_C + (future_BHC - zero_C).abs().double().sum((0, 1))
 
     def squares(self) -> list[float]:
-        return (torch.as_tensor(self.squared_C) / self.count).tolist()
+        found: list[float] = (torch.as_tensor(self.squared_HC) / self.windows).mean(0).tolist()
+        return found
 
     def absolutes(self) -> list[float]:
-        return (torch.as_tensor(self.absolute_C) / self.count).tolist()
+        found: list[float] = (torch.as_tensor(self.absolute_HC) / self.windows).mean(0).tolist()
+        return found
+
+    def absolutes_by_step(self) -> list[float]:
+        found: list[float] = (torch.as_tensor(self.absolute_HC) / self.windows).mean(1).tolist()
+        return found
+
+    def coverage_by_step(self) -> list[float]:
+        found: list[float] = (torch.as_tensor(self.covered_H) / self.windows).tolist()
+        return found
 
 
 @dataclass(frozen=True)
@@ -140,8 +151,8 @@ class ForecastScores:
         size_C = torch.as_tensor(model.size_C)
         losses_CQ = torch.as_tensor(model.pinball_CQ)[size_C > 0] / size_C[size_C > 0, None]
         return {
-            "coverage": model.covered / model.count,
-            "crps": model.crps / model.count,
+            "coverage": mean(model.coverage_by_step()),
+            "crps": model.crps / model.windows,
             "wql": losses_CQ.mean().item() if len(losses_CQ) else float("nan"),
         }
 
@@ -166,6 +177,7 @@ class ForecastScores:
         table, model = self.table(), self.errors["model"]
         units = {name: mae * unit for name, mae, unit in zip(self.channels, model.absolutes(), self.deviation)}
         found: dict[str, Any] = {**table["model"], "windows": self.windows, "mae_units": units}
+        found["mae_by_step"] = model.absolutes_by_step()
         found["beside"] = {name: row for name, row in table.items() if name != "model"}
         if self.objective.levels:
             found |= self.of_quantiles()

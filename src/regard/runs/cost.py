@@ -187,8 +187,9 @@ def model_tree(recipe: Recipe, *sizes: int) -> Part:
         return two_tower.count(recipe.model, sizes[0], TYPICAL, TYPICAL)
     found = Sizes(vocabulary=sizes[0], target_vocabulary=sizes[-1])
     if family.has("forecasting"):
-        columns, known = recipe.data.columns, recipe.data.known
-        heads = Heads(words=False, channels=len(columns), covariates=len(known), **recipe.objective.heads)
+        data = recipe.data
+        known, statics = len(data.known) + 2 * len(data.calendar), len(data.static)  # a category more is a vector more
+        heads = Heads(words=False, channels=len(data.columns), covariates=known, statics=statics, **recipe.objective.heads)
         return family.count(recipe.model, replace(found, heads=heads), 1)
     if family.has("word_vectors"):
         found = replace(found, word_biases=recipe.objective.name == "glove")

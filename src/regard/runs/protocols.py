@@ -40,6 +40,15 @@ class Result(Protocol):
     def as_dict(self) -> dict[str, Any]: ...
 
 
+@runtime_checkable
+class DrawnResult(Protocol):
+    """Scores that can be drawn."""
+
+    @property
+    def draw(self) -> Callable[[], bytes] | None:
+        """Return what draws a PNG file; None where there is nothing to draw."""
+
+
 class Vocabulary(Protocol):
     """The meaning of a model's numbers: tokens, or labels. It is saved and sealed with the run."""
 

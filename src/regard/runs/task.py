@@ -86,6 +86,7 @@ class Task:
     metrics: tuple[str, ...] = ()  # that `regard prune` plots: the first of these that `evaluate` reports
     lower_is_better: bool = False
     has_outputs: bool = True  # does `evaluate` give a line of text for each example?
+    draws_scores: bool = False  # does `evaluate` draw a picture?
     single_texts: bool = True  # is a test set made of single texts, rather than of running text?
     test_hint: str = ""  # what else data.test may be, behind "FILE"
     prompt: str = '"..."'  # what is typed behind `regard predict RUN`

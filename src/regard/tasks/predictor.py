@@ -97,6 +97,7 @@ class EvaluationResult(Generic[Of]):
     scores: Of
     outputs: list[str]
     mistakes: str = ""  # what was done with them, for people, where they are listed
+    draw: Callable[[], bytes] | None = None  # a picture of them as a PNG file, where the task draws its scores
 
     def lines(self) -> list[str]:
         return [*self.scores.lines(), self.mistakes] if self.mistakes else self.scores.lines()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -86,3 +88,35 @@ def test_an_epoch_has_each_window_once_in_full_batches():
     assert len(np.unique(np.concatenate(plan))) == 24
     assert not np.array_equal(plan[0], batches.plan(1)[0])
     assert sum(batch.tokens for batch in windows.in_order(7)) == len(windows) == 31
+
+
+def static_table(*cells: tuple[str, ...]) -> SeriesTable:
+    made = table(*range(12, 12 + len(cells)))
+    series = tuple(replace(one, static_S=cell) for one, cell in zip(made.series, cells))
+    return replace(made, series=series, static=("kind", "size"))
+
+
+def test_static_numbers_are_scaled_and_categories_are_ones_among_zeros(tmp_path):
+    made = static_table(("town", "3"), ("village", "5"), ("town", "7"))
+    scaling = Scaling.of(made, [12, 13, 14], 3)
+    root = np.std([3, 5, 7])
+    expected = np.array([[1, 0, -2 / root], [0, 1, 0], [1, 0, 2 / root]], np.float32)
+    windows = make_windows(made, scaling, [(0, len(one)) for one in made.series], 6, 4)
+    window = windows.batch(np.arange(len(windows))).window()
+    np.testing.assert_allclose(window.static_BS.numpy(), np.repeat(expected, [3, 4, 5], 0), atol=1e-6)
+    assert window.given[1] is None
+    scaling.save(tmp_path / "scaling.json")
+    assert Scaling.load(tmp_path / "scaling.json") == scaling
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        (("city", "3"), "kind of series '12' is 'city', and training had one of town, village"),
+        (("town", "big"), "size of series '12' is 'big', and training had a number"),
+    ],
+)
+def test_static_cells_that_training_had_not_are_refused(cell, told):
+    scaling = Scaling.of(static_table(("town", "3"), ("village", "5")), [12, 13], 3)
+    with pytest.raises(UserError, match=told):
+        scaling.must_suit(static_table(cell), "t.csv")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regard.core.errors import UserError
 from regard.data.series_config import SeriesConfig
 from regard.data.sources.series import next_dates, places, read_series
 
@@ -91,3 +92,36 @@ def test_covariates_may_go_further_than_what_is_forecast(tmp_path):
 
 def test_limit_takes_the_first_rows(tmp_path):
     assert len(read(tmp_path / "a.csv", "x\n1\n2\n3\n4\n", limit=3).series[0]) == 3
+
+
+LONG = "shop,date,y,kind,size\n" + "".join(
+    f"{shop},2024-01-{day:02d},{day},{kind},{size}\n"
+    for shop, kind, size in (("a", "town", 3), ("b", "village", 5), ("c", "town", 7))
+    for day in range(1, 13)
+)
+
+
+def test_static_columns_belong_to_a_series(tmp_path):
+    found = read(tmp_path / "a.csv", LONG, series="shop", static=("kind", "size"))
+    assert (found.channels, found.static) == (("y",), ("kind", "size"))
+    assert [one.static_S for one in found.series] == [("town", "3"), ("village", "5"), ("town", "7")]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (LONG.replace("b,2024-01-05,5,village", "b,2024-01-05,5,town"), "kind changes within series 'b'"),
+        (LONG.replace("village", ""), "kind is empty for series 'b'"),
+    ],
+)
+def test_static_columns_that_are_none_are_refused(tmp_path, content, told):
+    with pytest.raises(UserError, match=told):
+        read(tmp_path / "a.csv", content, series="shop", static=("kind",))
+
+
+def test_the_calendar_stands_behind_known_columns(tmp_path):
+    found = read(tmp_path / "a.csv", LONG, series="shop", columns=("y",), known=("size",), calendar=("weekday", "month"))
+    assert found.known == ("size", "weekday sin", "weekday cos", "month sin", "month cos")
+    assert found.series[0].known_TE[0].tolist() == [3, 0, 1, 0, 1]  # a Monday in January
+    with pytest.raises(UserError, match="is computed from dates"):
+        read(tmp_path / "a.csv", "x\n1\n2\n", calendar=("hour",))

@@ -8,6 +8,7 @@ from io import StringIO
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from scipy import stats
 
@@ -84,6 +85,31 @@ def test_counts_are_forecast_as_counts(tmp_path):
     scored = json.loads(regard("evaluate", run, "--json").out)
     assert {"coverage", "crps", "wql"} <= {*scored}
     assert "not scaled" in regard("evaluate", run).out
+
+
+def long_table(path: Path, kind: str = "village") -> Path:
+    drawn, lines = draw_series("builtin:series/seasons"), ["shop,date,y,kind,size"]
+    for shop, name, size in (("x", "town", 3), ("z", kind, 8)):
+        lines += [f"{shop},{str(drawn.dates[t]).replace('T', ' ')},{drawn.values_TC[t, 0]:.5f},{name},{size}" for t in range(200)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("family", ["forecaster", "itransformer"])
+def test_static_columns_and_the_calendar_are_read(tmp_path, family):
+    table, recipe = long_table(tmp_path / "a.csv"), "forecaster"
+    settings = [f"data.train={table}", "data.series=shop", "data.static=kind,size", "data.calendar=hour,weekday", "data.known="]
+    run = train(
+        tmp_path / "run", recipe, *settings, f"model.family={family}", *["model.position=none"] * (family == "itransformer")
+    )
+    rows = list(csv.DictReader(StringIO(regard("predict", run, table).out)))
+    assert [(row["shop"], row["date"]) for row in rows][5:7] == [("x", "2021-01-09 13:00:00"), ("z", "2021-01-09 08:00:00")]
+    other = list(csv.DictReader(StringIO(regard("predict", run, long_table(tmp_path / "b.csv", "town")).out)))
+    assert [row["y"] for row in rows[:6]] == [row["y"] for row in other[:6]]
+    assert [row["y"] for row in rows[6:]] != [row["y"] for row in other[6:]]
+    refused(regard("predict", run, long_table(tmp_path / "c.csv", "city")), "kind of series 'z' is 'city'")
+    assert json.loads(regard("evaluate", run, "--json").out)["windows"] == 2 * (40 - 5)
+    assert regard("explain", run).code == 0
 
 
 def test_a_picture_shows_each_channel(tmp_path):

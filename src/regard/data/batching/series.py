@@ -5,8 +5,9 @@ All series of a table lie end to end in one tensor, which is copied to a device 
 step. So there are as many windows as rows, and none of them takes memory.
 
 `Scaling` has the mean and the standard deviation of each channel over the training part; a constant channel is left undivided.
+Static numbers are scaled over series, and a category is a 1 among zeros, whose linear map is an embedding.
 
-Dims: T times, B batch, L look-back, H horizon, M = L + H, C channels, E covariates.
+Dims: T times, B batch, L look-back, H horizon, M = L + H, C channels, E covariates, N series, S static numbers.
 """
 
 from __future__ import annotations
@@ -31,6 +32,15 @@ from regard.data.sources.series import Series, SeriesTable
 SCALING = "scaling.json"
 
 
+class Static(NamedTuple):
+    """A static number of a series: a column of numbers, or one category of a column."""
+
+    column: str
+    category: str = ""  # empty: the column has numbers
+    mean: float = 0.0
+    deviation: float = 1.0
+
+
 @dataclass(frozen=True)
 class Scaling:
     """Names of the channels and covariates of a run, with the mean and deviation of each."""
@@ -40,6 +50,7 @@ class Scaling:
     mean: tuple[float, ...]  # of channels, then covariates
     deviation: tuple[float, ...]
     season_error: tuple[float, ...]  # mean absolute error of the seasonal naive forecast in training, of each channel
+    static: tuple[Static, ...] = ()
 
     def __len__(self) -> int:
         return len(self.channels)
@@ -60,6 +71,7 @@ class Scaling:
             tuple(mean.tolist()),
             tuple(np.where(deviation > 0, deviation, 1.0).tolist()),
             tuple(error[:count].tolist()),
+            measure_static(table),
         )
 
     @classmethod
@@ -70,13 +82,34 @@ class Scaling:
 
     def suits(self, table: SeriesTable) -> bool:
         names = table.channels if any(self.channels) else ("",) * len(table.channels)
-        return (names, table.known) == (self.channels, self.known)
+        static = tuple(dict.fromkeys(one.column for one in self.static))
+        return (names, table.known, table.static) == (self.channels, self.known, static)
 
     def scaled(self, one: Series) -> tuple[np.ndarray, np.ndarray]:
         """Return values_TC and known_TE with mean 0 and deviation 1, as they are over training."""
         count, mean, deviation = len(self.channels), np.array(self.mean), np.array(self.deviation)
         values = (one.values_TC - mean[:count]) / deviation[:count], (one.known_TE - mean[count:]) / deviation[count:]
         return values[0].astype(np.float32), values[1].astype(np.float32)
+
+    def static_of(self, one: Series, columns: Sequence[str], where: str = "") -> np.ndarray:
+        """Return the static numbers of a series."""
+        cells, found = dict(zip(columns, one.static_S)), np.zeros(len(self.static), np.float32)
+        for column, cell in cells.items():
+            places = [n for n, static in enumerate(self.static) if static.column == column]
+            categories = {self.static[n].category: n for n in places}
+            if cell in categories:
+                found[categories[cell]] = 1
+                continue
+            number = _number(cell)
+            if "" not in categories or number is None:
+                asked = "a number" if "" in categories else f"one of {', '.join(sorted(categories)[:8])}"
+                raise UserError(
+                    f"{where}: {column} of series {one.name!r} is {cell!r}, and training had {asked}; write one "
+                    "that it had, or train again."
+                )
+            static = self.static[categories[""]]
+            found[categories[""]] = (number - static.mean) / static.deviation
+        return found
 
     def units(self, scaled: np.ndarray) -> np.ndarray:
         """Return values_..C in the units of the data."""
@@ -95,13 +128,17 @@ class Scaling:
                 "data.columns."
             )
         if not self.suits(table):
-            missing = [name for name in (*self.channels, *self.known) if name not in (*table.channels, *table.known)]
+            static = tuple(dict.fromkeys(one.column for one in self.static))
+            wanted, given = (*self.channels, *self.known, *static), (*table.channels, *table.known, *table.static)
+            missing = [name for name in wanted if name not in given]
             told = f"has no column {missing[0]!r}" if missing else f"has the columns {', '.join(table.channels[:5])}"
             raise UserError(
                 f"{where} {told}, and this run forecasts {', '.join(self.channels[:5])}; give a table with the same "
                 f"columns, or name them "
                 "in data.columns."
             )
+        for one in table.series if self.static else ():
+            self.static_of(one, table.static, where)
 
     def save(self, path: Path) -> None:
         write_whole(path, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
@@ -111,9 +148,9 @@ class Scaling:
         if not path.is_file():
             raise UserError(f"There is no scaling at {path}. Copy it back, or make it again by the same 'regard train' command.")
         try:
-            found = cls(
-                **{key: tuple(value) for key, value in json.loads(read_bounded(path, within=path.parent).decode()).items()}
-            )
+            tables = json.loads(read_bounded(path, within=path.parent).decode())
+            tables["static"] = [Static(*one) for one in tables.get("static", ())]
+            found = cls(**{key: tuple(value) for key, value in tables.items()})
             count = len(found.channels) + len(found.known)
             good = len(found.mean) == len(found.deviation) == count > 0 and bool(
                 np.isfinite([*found.mean, *found.deviation]).all()
@@ -125,32 +162,68 @@ class Scaling:
         return found
 
 
+def measure_static(table: SeriesTable) -> tuple[Static, ...]:
+    """Return the static numbers of a table's series: one of a column of numbers, as many as there are categories of another."""
+    found = list[Static]()
+    for n, column in enumerate(table.static):
+        cells = [one.static_S[n] for one in table.series]
+        numbers = [_number(cell) for cell in cells]
+        if all(number is not None for number in numbers):
+            x = np.array(numbers, np.float64)
+            found.append(Static(column, "", float(x.mean()), float(x.std()) or 1.0))
+        else:
+            found += [Static(column, category) for category in sorted({*cells})]
+    return tuple(found)
+
+
+def _number(cell: str) -> float | None:
+    try:
+        number = float(cell)
+    except ValueError:
+        return None
+    return number if np.isfinite(number) else None
+
+
 class Window(NamedTuple):
     """Input windows of a batch and the values to forecast."""
 
     past_BLC: Tensor
     future_BHC: Tensor
     known_BME: Tensor | None
+    static_BS: Tensor | None = None
 
     @property
-    def given(self) -> tuple[Tensor, ...]:
+    def given(self) -> tuple[Tensor | None, ...]:
         """Return the inputs of a model."""
+        if self.static_BS is not None:
+            return self.past_BLC, self.known_BME, self.static_BS
         return (self.past_BLC,) if self.known_BME is None else (self.past_BLC, self.known_BME)
+
+
+class Stored(NamedTuple):
+    values_TC: Tensor
+    known_TE: Tensor
+    static_NS: Tensor
+    ends_N: Tensor  # the row behind the last one of each series
 
 
 class SeriesStore:
     """All series, scaled, end to end: on the host, and on each device that has asked for them, once."""
 
-    def __init__(self, values_TC: np.ndarray, known_TE: np.ndarray) -> None:
-        self.values, self.known = (torch.from_numpy(np.ascontiguousarray(x)) for x in (values_TC, known_TE))
-        self._copies: dict[torch.device, tuple[Tensor, Tensor]] = {}
+    def __init__(
+        self, values_TC: np.ndarray, known_TE: np.ndarray, static_NS: np.ndarray | None = None, ends: Sequence[int] = ()
+    ) -> None:
+        static_NS = np.zeros((len(ends), 0), np.float32) if static_NS is None else static_NS
+        given = (values_TC, known_TE, static_NS, np.array(ends, np.int64))
+        self.rows = Stored(*(torch.from_numpy(np.ascontiguousarray(part)) for part in given))
+        self._copies: dict[torch.device, Stored] = {}
 
-    def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return values_TC and known_TE on this device."""
+    def on(self, device: torch.device) -> Stored:
+        """Return all rows on this device."""
         if device.type == "cpu":
-            return self.values, self.known
+            return self.rows
         if device not in self._copies:
-            self._copies[device] = self.values.to(device), self.known.to(device)
+            self._copies[device] = Stored(*(part.to(device) for part in self.rows))
         return self._copies[device]
 
 
@@ -168,11 +241,14 @@ class SeriesBatch:
 
     def window(self) -> Window:
         """Gather the windows where the batch is."""
-        values_TC, known_TE = self.store.on(self.starts_B.device)
+        rows = self.store.on(self.starts_B.device)
         at_BM = self.starts_B[:, None] + torch.arange(self.lookback + self.horizon, device=self.starts_B.device)
-        all_BMC = values_TC[at_BM]
-        known_BME = known_TE[at_BM] if known_TE.shape[1] else None
-        return Window(all_BMC[:, : self.lookback], all_BMC[:, self.lookback :], known_BME)
+        all_BMC = rows.values_TC[at_BM]
+        known_BME = rows.known_TE[at_BM] if rows.known_TE.shape[1] else None
+        static_BS = None
+        if rows.static_NS.shape[1]:
+            static_BS = rows.static_NS[torch.searchsorted(rows.ends_N, self.starts_B, right=True)]
+        return Window(all_BMC[:, : self.lookback], all_BMC[:, self.lookback :], known_BME, static_BS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,9 +266,9 @@ class Windows:
         return len(self.starts)
 
     def digest(self) -> str:
-        return digest(
-            self.store.values.numpy()[self.first : self.last], self.store.known.numpy()[self.first : self.last], self.starts
-        )
+        rows = self.store.rows
+        parts = [part.numpy()[self.first : self.last] for part in (rows.values_TC, rows.known_TE)]
+        return digest(*parts, self.starts, *([rows.static_NS.numpy()] if rows.static_NS.shape[1] else []))
 
     def batch(self, rows: np.ndarray) -> SeriesBatch:
         return SeriesBatch(torch.from_numpy(self.starts[rows]), len(rows), self.store, self.lookback, self.horizon)
@@ -208,7 +284,9 @@ def make_windows(
 ) -> Windows:
     """Make the windows whose forecasts lie between begin and end of each series; they may look back before the begin."""
     scaled = [scaling.scaled(one) for one in table.series]
-    store = SeriesStore(np.concatenate([values for values, _ in scaled]), np.concatenate([known for _, known in scaled]))
+    values_TC, known_TE = (np.concatenate(parts) for parts in zip(*scaled))
+    static_NS = np.stack([scaling.static_of(one, table.static) for one in table.series])
+    store = SeriesStore(values_TC, known_TE, static_NS, np.cumsum([len(one) for one in table.series]).tolist())
     offset, starts, bounds = 0, list[np.ndarray](), list[int]()
     for one, (begin, end) in zip(table.series, spans):
         starts.append(offset + np.arange(max(0, begin - lookback), end - lookback - horizon + 1, stride, dtype=np.int64))

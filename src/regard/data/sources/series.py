@@ -1,68 +1,54 @@
 """Read time series: tables with a row for each time, wide (a column a channel) or long (a column says which series).
 
-What a table may be: CSV or TSV, gzipped or not, with or without dates. Rows out of order are put in order; what cannot be right
-is refused: two rows of one time, columns that are not numbers, times that are no dates. Empty cells, and times that are left out,
-are refused or filled as `data.missing` says. Dates with time zones count as UTC.
+What a table may be: CSV, TSV or parquet, with or without dates. Rows out of order are put in order; what cannot be right is
+refused: two rows of one time, columns that are not numbers, times that are no dates. Empty cells, and times that are left out,
+are refused or filled as `data.missing` says. Dates with time zones count as UTC. What `data.calendar` names is computed from the
+dates and stands behind the columns that are known in advance.
 
 Dims: T times, C channels, E covariates.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from regard.core.errors import UserError, nearest
-from regard.core.files import open_maybe_gzipped
 from regard.data.builtin.series import draw_series, is_builtin
 from regard.data.series_config import SeriesConfig
-from regard.data.sources.files import suffix_of
+from regard.data.sources.calendar import calendar_names, calendar_of
+from regard.data.sources.series_table import Series, SeriesTable, read_table, stack_columns
 
-TIME_NAMES = ("date", "time", "timestamp", "datetime", "ds", "day", "month")
-EMPTY = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "?"))
-MOST_BYTES = 2**31
 SENTINELS = (-9999.0, -999.0)
-
-
-@dataclass(frozen=True, eq=False)
-class Series:
-    """One series: values_TC, nan where a cell is empty, what is known in advance, and its times."""
-
-    name: str
-    values_TC: np.ndarray
-    known_TE: np.ndarray
-    dates: np.ndarray | None  # datetime64[s]
-
-    def __len__(self) -> int:
-        return len(self.values_TC)
-
-
-@dataclass(frozen=True, eq=False)
-class SeriesTable:
-    channels: tuple[str, ...]
-    known: tuple[str, ...]
-    series: tuple[Series, ...]
-    time: str = ""  # the name of the column of dates; empty where there is none
-    notes: tuple[str, ...] = field(default=())
 
 
 def read_series(where: Sequence[str], config: SeriesConfig, *, forecasts: bool = False) -> SeriesTable:
     """Read a table; where it `forecasts`, rows at the end may have covariates alone."""
     if len(where) != 1:
         raise UserError(f"{len(where)} tables were given ({', '.join(where[:3])}); give one, with all series in it.")
-    table = _builtin(where[0], config) if is_builtin(where[0]) else _read(Path(where[0]), config)
+    table = _builtin(where[0], config) if is_builtin(where[0]) else read_table(Path(where[0]), config)
     found = tuple(_complete(_in_order(one, where[0], config), table, where[0], config, forecasts) for one in table.series)
     if any(len(now) > len(before) for now, before in zip(found, table.series)):
         table = replace(table, notes=(*table.notes, "times that were left out are filled (data.missing)"))
     if config.limit:
         found = tuple(_cut(one, config.limit) for one in found)
+    if config.calendar:
+        found = tuple(_with_calendar(one, where[0], config) for one in found)
+        table = replace(table, known=(*table.known, *calendar_names(config.calendar)))
     return replace(table, series=found, notes=(*table.notes, *_notes(table)))
+
+
+def _with_calendar(one: Series, where: str, config: SeriesConfig) -> Series:
+    if one.dates is None:
+        raise UserError(
+            f"data.calendar={','.join(config.calendar)} is computed from dates, and {where} is read without any; name their "
+            "column by data.time, or leave data.calendar out."
+        )
+    return replace(one, known_TE=np.concatenate([one.known_TE, calendar_of(one.dates, config.calendar)], 1))
 
 
 def _cut(one: Series, rows: int) -> Series:
@@ -72,158 +58,17 @@ def _cut(one: Series, rows: int) -> Series:
 
 def _builtin(where: str, config: SeriesConfig) -> SeriesTable:
     drawn = draw_series(where)
+    if config.static:
+        raise UserError(f"{where} is one series, and data.static={config.static[0]} tells several apart; leave it out.")
     columns = {**dict(zip(drawn.names, drawn.values_TC.T)), **({"event": drawn.event_T} if drawn.event_T is not None else {})}
     for name in (*config.columns, *config.known):
         if name not in columns:
             raise UserError(f"{where} has no column {name!r}{nearest(name, columns)}")
     channels = config.columns or tuple(name for name in drawn.names if name not in config.known)
-    values_TC, known_TE = (_stack([columns[name] for name in names], len(drawn.dates)) for names in (channels, config.known))
-    return SeriesTable(channels, config.known, (Series("", values_TC, known_TE, drawn.dates),), "date")
-
-
-def _stack(columns: Sequence[np.ndarray | None], rows: int) -> np.ndarray:
-    return np.stack([np.asarray(column, np.float64) for column in columns], 1) if columns else np.zeros((rows, 0))
-
-
-# --- the table ----------------------------------------------------------------------------------------------------------------
-def _read(path: Path, config: SeriesConfig) -> SeriesTable:
-    text, notes = _text(path)
-    first = text.split("\n", 1)[0]
-    mark = ";" if first.count(";") > first.count(",") else ","
-    if suffix_of(path) == ".tsv" or ("\t" in first and "," not in first):
-        mark = "\t"
-    rows = list(csv.reader(text.splitlines(), delimiter=mark))
-    rows = [row for row in rows if any(map(str.strip, row))]
-    if len(rows) < 2:
-        raise UserError(f"{path} has {len(rows)} line{'s' * (len(rows) != 1)}; give a header and a row for each time.")
-    header = [name.strip() for name in rows[0]]
-    if all(_is_number(name) for name in header):
-        raise UserError(
-            f"{path} begins with numbers, so its columns have no names; write a header, such as date,load, above them."
-        )
-    if len(set(header)) < len(header):
-        twice = next(name for name in header if header.count(name) > 1)
-        raise UserError(f"{path} has two columns called {twice!r}; give each a name of its own.")
-    for number, row in enumerate(rows[1:], 2):
-        if len(row) != len(header):
-            raise UserError(
-                f"{path}, line {number:,}: {len(row)} cells, and the header has {len(header)}; write as many"
-                + (", and numbers with a comma in quotes, or ';' between cells." if mark == "," else ".")
-            )
-    return _table(path, header, dict(zip(header, zip(*rows[1:]))), config, notes)
-
-
-def _text(path: Path) -> tuple[str, tuple[str, ...]]:
-    if suffix_of(path) in (".parquet", ".xlsx", ".xls", ".json", ".jsonl", ".feather", ".npz", ".npy"):
-        raise UserError(f"{path}: series are read from CSV and TSV files, .gz or not; write the table as one of these.")
-    try:
-        with open_maybe_gzipped(path) as file:
-            content = file.read(MOST_BYTES)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}. Check who may read it.") from error
-    if not content.strip():
-        raise UserError(f"{path} is empty; give a header and a row for each time.")
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise UserError(f"{path} is UTF-16, but UTF-8 is needed. Type: iconv -f UTF-16 -t UTF-8 {path}")
-    if b"\0" in content:
-        raise UserError(f"{path} is no text: it has a byte 0. Give a CSV or TSV file.")
-    try:
-        return content.decode("utf-8-sig"), ()
-    except UnicodeDecodeError:
-        return content.decode("latin-1"), (f"{path} is not UTF-8; it is read as Latin-1, which numbers do not depend on",)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return True
-
-
-def _table(
-    path: Path, header: list[str], cells: dict[str, tuple[str, ...]], config: SeriesConfig, notes: tuple[str, ...]
-) -> SeriesTable:
-    for key, names in (
-        ("columns", config.columns),
-        ("known", config.known),
-        ("series", (config.series,)),
-        ("time", (config.time,)),
-    ):
-        for name in names:
-            if name and name not in header and (key, name) != ("time", "none"):
-                raise UserError(f"{path} has no column {name!r}, which data.{key} names{nearest(name, header)}")
-    time = config.time or next((name for name in header if name.lower() in TIME_NAMES), "")
-    time = "" if time == "none" else time
-    others = [name for name in header if name not in (time, config.series, *config.known) and name]
-    if not config.time and config.columns == () and not time:
-        others = [name for name in others if name.lower() not in ("index", "id")]
-    if config.time == "none":
-        others = [name for name in others if name.lower() not in TIME_NAMES]
-    channels = config.columns or tuple(others)
-    if not channels:
-        raise UserError(f"{path} has no column of numbers beside {', '.join(header)}; add what is to be forecast.")
-    columns = {name: _numbers(path, name, cells[name], config, list(channels)) for name in (*channels, *config.known)}
-    rows = len(cells[header[0]])
-    values_TC, known_TE = (_stack([columns[name] for name in names], rows) for names in (channels, config.known))
-    dates = _dates(path, time, cells[time]) if time else None
-    if not config.series:
-        return SeriesTable(channels, config.known, (Series("", values_TC, known_TE, dates),), time, notes)
-    ids, which = np.unique(np.array(cells[config.series]), return_inverse=True)
-    parts = [np.flatnonzero(which == number) for number in range(len(ids))]
-    found = (Series(str(name), values_TC[at], known_TE[at], None if dates is None else dates[at]) for name, at in zip(ids, parts))
-    return SeriesTable(channels, config.known, tuple(found), time, notes)
-
-
-def _numbers(path: Path, name: str, cells: tuple[str, ...], config: SeriesConfig, channels: list[str]) -> np.ndarray:
-    try:
-        found = np.array(cells, dtype=np.float64)
-    except ValueError:
-        found = np.array([_number(path, name, cell, row, config, channels) for row, cell in enumerate(cells, 2)])
-    if np.isinf(found).any():
-        raise UserError(
-            f"{path}, line {int(np.isinf(found).argmax()) + 2:,}: {name} is infinite; write a number, or leave it empty."
-        )
-    return found
-
-
-def _number(path: Path, name: str, cell: str, row: int, config: SeriesConfig, channels: list[str]) -> float:
-    text = cell.strip()
-    if text.lower() in EMPTY:
-        return float("nan")
-    if config.decimal == "comma":
-        text = text.replace(".", "").replace(",", ".")
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    if config.decimal == "point" and _is_number(text):
-        raise UserError(f"{path}, line {row:,}: {name} is {cell!r}, with a decimal comma; set data.decimal=comma.")
-    hint = f"data.series={name} if it says which series a row belongs to, or "
-    others = [other for other in channels if other != name]
-    raise UserError(
-        f"{path}, line {row:,}: {name} is {cell[:30]!r}, which is no number; give {hint}data.columns="
-        f"{','.join(others[:3]) or 'NAMES'} to leave it out."
+    values_TC, known_TE = (
+        stack_columns([columns[name] for name in names], len(drawn.dates)) for names in (channels, config.known)
     )
-
-
-def _dates(path: Path, name: str, cells: tuple[str, ...]) -> np.ndarray:
-    zoned = 0
-    found = np.empty(len(cells), "datetime64[s]")
-    for n, cell in enumerate(cells):
-        try:
-            when = datetime.fromisoformat(cell.strip())
-        except ValueError:
-            raise UserError(
-                f"{path}, line {n + 2:,}: {name} is {cell[:30]!r}, which is no date such as 2024-05-31 or 2024-05-31 "
-                f"18:00:00; write "
-                "it so, or set data.time=none if the rows are in order."
-            ) from None
-        zoned += when.tzinfo is not None
-        found[n] = np.datetime64(when.astimezone(UTC).replace(tzinfo=None) if when.tzinfo else when, "s")
-    if 0 < zoned < len(cells):
-        raise UserError(f"{path}: {zoned:,} of {len(cells):,} dates in {name} have a time zone; give all of them one, or none.")
-    return found
+    return SeriesTable(channels, config.known, (Series("", values_TC, known_TE, drawn.dates),), "date")
 
 
 # --- times ------------------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ TASK = Task(
     metrics=("mse",),
     lower_is_better=True,
     has_outputs=False,
+    draws_scores=True,
     single_texts=False,
     test_hint=" (a table of numbers with a row for each time)",
     prompt="SERIES.csv --output next.csv",

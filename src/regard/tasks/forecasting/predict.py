@@ -20,10 +20,12 @@ from regard.core.atomic import check_place
 from regard.core.errors import UserError
 from regard.core.files import write_whole
 from regard.core.terminal import Emit
-from regard.data.batching.series import SCALING, Scaling, make_windows
+from regard.data.batching.series import SCALING, Scaling, Window, make_windows
+from regard.data.sources.calendar import calendar_of
 from regard.data.sources.series import Series, next_dates, read_series
 from regard.families import build_model
 from regard.interop.huggingface.hub import local_folder
+from regard.lens.plots.backtest import draw_backtest
 from regard.lens.plots.forecast import Shown, draw_forecasts
 from regard.metrics.forecasting import ForecastScores, baselines, measure
 from regard.objectives.forecasting import MEDIAN, quantiles_of
@@ -32,6 +34,7 @@ from regard.runs.load import load_model, must_be_as_trained, ready
 from regard.runs.pretrained import InitCheckpoint
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe, Tables
+from regard.tasks.forecasting.backtest import rolling, steps_of
 from regard.tasks.forecasting.prepare import TestSeries, heads_of, together
 from regard.tasks.predictor import EvaluationResult
 
@@ -65,7 +68,7 @@ class Forecasts:
     def of(cls, source: Run | InitCheckpoint, recipe: Recipe, device: torch.device) -> Self:
         """Open a run, or a public folder as it is."""
         scaling = _scaling_of(source)
-        heads = heads_of(recipe, len(scaling), len(scaling.known))
+        heads = heads_of(recipe, scaling)
 
         def build() -> Any:
             return build_model(recipe.model, vocabulary=0, heads=heads)
@@ -97,8 +100,16 @@ class Forecasts:
         """Return what comes after the end of each series of a table, and the name of its column of dates."""
         c, table = self.recipe.model, read_series((where,), self.recipe.data, forecasts=True)
         self.scaling.must_suit(table, where)
-        found = [self._next(one, c.lookback, c.horizon, where) for one in table.series[:MOST_SERIES]]
+        known_ahead = self.recipe.data.calendar and not self.recipe.data.known
+        series = [self._with_future(one) for one in table.series] if known_ahead else table.series
+        found = [self._next(one, c.lookback, c.horizon, where) for one in series[:MOST_SERIES]]
         return [replace(one, channels=table.channels) for one in found], table.time
+
+    def _with_future(self, one: Series) -> Series:
+        """Add the calendar of the dates behind the last one, which is all that is known in advance."""
+        assert one.dates is not None
+        ahead = calendar_of(next_dates(one.dates, self.recipe.model.horizon), self.recipe.data.calendar)
+        return replace(one, known_TE=np.concatenate([one.known_TE, ahead]))
 
     def _next(self, one: Series, lookback: int, horizon: int, where: str) -> Next:
         values_TC, known_TE = self.scaling.scaled(one)
@@ -110,7 +121,8 @@ class Forecasts:
                 f"reads model.lookback="
                 f"{lookback}; give a longer table."
             )
-        given = [torch.from_numpy(values_TC[rows - lookback : rows])[None].to(self.device)]
+        past_BLC = torch.from_numpy(values_TC[rows - lookback : rows])[None].to(self.device)
+        known_BME = static_BS = None
         if known_TE.shape[1]:
             if len(known_TE) < rows + horizon:
                 raise UserError(
@@ -118,8 +130,11 @@ class Forecasts:
                     f"and a forecast of "
                     f"{horizon} needs as many; add rows whose channels are empty."
                 )
-            given.append(torch.from_numpy(known_TE[rows - lookback : rows + horizon])[None].to(self.device))
-        found = self.model(*given)[0].float().cpu()
+            known_BME = torch.from_numpy(known_TE[rows - lookback : rows + horizon])[None].to(self.device)
+        if self.scaling.static:
+            static_BS = torch.from_numpy(self.scaling.static_of(one, self.recipe.data.static, where))[None].to(self.device)
+        window = Window(past_BLC, past_BLC[:, :0], known_BME, static_BS)
+        found = self.model(*window.given)[0].float().cpu()
         dates = None if one.dates is None else next_dates(one.dates[:rows], horizon)
         past = Series(one.name, one.values_TC[:rows], one.known_TE[:rows], None if one.dates is None else one.dates[:rows])
         quantiles = quantiles_of(found, self.recipe.objective)
@@ -226,7 +241,7 @@ class Forecasts:
         best = tuple(mse / unit**2 for mse, unit in zip(test.best, deviation))
         names, season_error = test.table.channels, self.scaling.season_error
         scores = ForecastScores(errors, count, names, deviation, season_error, self.recipe.objective, scaled, best)
-        return EvaluationResult(scores, [])
+        return EvaluationResult(scores, [], draw=lambda: draw_backtest(rolling(self, test), steps_of(scores), self._share()))
 
 
 def adopted_settings(start: InitCheckpoint) -> Tables:

@@ -15,7 +15,7 @@ from regard.core.errors import UserError
 from regard.data.batching.series import SCALING, Scaling, WindowBatches, Windows, make_windows
 from regard.data.builtin.series import best_error, draw_series, is_builtin
 from regard.data.sources.series import SeriesTable, read_series
-from regard.families import build_model, count_model, family_of
+from regard.families import FAMILIES, build_model, count_model, family_of
 from regard.families.base import Heads
 from regard.families.flops import Part
 from regard.objectives.base import Objective
@@ -44,8 +44,9 @@ class TestSeries:
     __test__ = False  # for pytest, which looks for classes called Test
 
 
-def heads_of(recipe: Recipe, channels: int, covariates: int) -> Heads:
-    return Heads(words=False, channels=channels, covariates=covariates, **recipe.objective.heads)
+def heads_of(recipe: Recipe, scaling: Scaling) -> Heads:
+    covariates, statics = len(scaling.known), len(scaling.static)
+    return Heads(words=False, channels=len(scaling), covariates=covariates, statics=statics, **recipe.objective.heads)
 
 
 def read_test(recipe: Recipe) -> TestSeries:
@@ -101,12 +102,7 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ForecastData:
     data, model = recipe.data, recipe.model
     if not data.train:
         raise UserError("data.train is empty; give a table of numbers, such as load.csv, or builtin:series/seasons.")
-    if data.known and not family_of(model).has("covariates"):
-        raise UserError(
-            f"data.known={','.join(data.known)} is known in advance, but model.family={model.family} reads the past of "
-            f"the channels alone; "
-            "choose model.family=itransformer or forecaster, or leave it out."
-        )
+    _must_read_covariates(recipe)
     if recipe.train.activation_checkpointing and (
         getattr(model, "residual_scores", False) or getattr(model, "batch_norm", False)
     ):
@@ -140,6 +136,22 @@ def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ForecastData:
     for line in _told(train, made, scaling, test, recipe):
         say(line)
     return ForecastData(recipe=recipe, start=start, train=made["train"], valid=made["valid"], test=test, scaling=scaling)
+
+
+def _must_read_covariates(recipe: Recipe) -> None:
+    """Refuse columns that the family would not read."""
+    data, family = recipe.data, family_of(recipe.model)
+    for key, names, capability, what in (
+        ("known", data.known, "covariates", "is known in advance"),
+        ("calendar", data.calendar, "covariates", "is known in advance"),
+        ("static", data.static, "static_covariates", "is constant in a series"),
+    ):
+        if names and not family.has(capability):
+            able = [name for name in sorted(FAMILIES) if FAMILIES[name].has(capability)]
+            raise UserError(
+                f"data.{key}={','.join(names)} {what}, but model.family={recipe.model.family} reads the past of the channels "
+                f"alone; choose model.family={' or '.join(able)}, or leave it out."
+            )
 
 
 def _must_suit_objective(recipe: Recipe) -> None:
@@ -179,7 +191,8 @@ def _told(
     rows = sum(map(len, train.series))
     series = f"{len(train.series):,} series, " if len(train.series) > 1 else ""
     known = f", {len(train.known)} known in advance" if train.known else ""
-    lines = [f"data: {series}{rows:,} rows, {len(train.channels)} channels{known}"]
+    static = f", {len(train.static)} static" if train.static else ""
+    lines = [f"data: {series}{rows:,} rows, {len(train.channels)} channels{known}{static}"]
     lines += [f"{split}: {len(windows):,} windows" for split, windows in made.items()]
     if test is not None:
         found = make_windows(test.table, scaling, test.spans, recipe.model.lookback, recipe.model.horizon)
@@ -193,7 +206,7 @@ def _told(
 def parts(run: Run, recipe: Recipe, tokens: int) -> Part:
     """Count a run's model with the channels of its data."""
     scaling = Scaling.load(run.folder / SCALING)
-    return count_model(recipe.model, tokens, vocabulary=0, heads=heads_of(recipe, len(scaling), len(scaling.known)))
+    return count_model(recipe.model, tokens, vocabulary=0, heads=heads_of(recipe, scaling))
 
 
 def together(recipe: Recipe, channels: int) -> int:
@@ -219,7 +232,7 @@ class ForecastData(Prepared):
 
     @property
     def heads(self) -> Heads:
-        return heads_of(self.recipe, len(self.scaling), len(self.scaling.known))
+        return heads_of(self.recipe, self.scaling)
 
     def build(self, seed: int) -> nn.Module:
         model: nn.Module = build_model(self.recipe.model, seed, vocabulary=0, heads=self.heads)
