@@ -112,6 +112,7 @@ def export_run(folder: Path, to: Path, kind: str, say: Say) -> None:
         return
     start = start_of(str(folder)).whole()
     settings = start.settings["model"]
+    settings = settings if task.export_settings is None else task.export_settings(run, settings)
     config = FAMILIES[settings["family"]].config(**settings)
     written = start.target_tokenizer or start.tokenizer
     tokenizer_json, roles = public_tokenizer(written, config) if written is not None else ("", {})  # none of images

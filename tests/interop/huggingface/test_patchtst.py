@@ -138,10 +138,15 @@ def test_a_trained_run_is_written_with_its_scale(tmp_path):
 @pytest.mark.parametrize(
     ("given", "names", "rows", "told"),
     [
-        (["data.time=none"], "a,b,c", 60, "has 4 columns of numbers, and this model forecasts 3"),
+        (
+            ["data.time=none"],
+            "a,b,c",
+            60,
+            "has 4 columns of numbers to forecast and 0 that are known in advance",
+        ),
         (["data.time=none", "data.columns=a,b"], "a,b,c", 60, "has 2 columns of numbers"),
         (["data.time=none", "data.columns=a,b,c"], "a,b,c", 20, "has 20 rows of values, and this run reads model.lookback=33"),
-        (["data.time=none", "data.columns=a,b,c", "data.known=hour"], "a,b,c", 60, "this model forecasts 3"),
+        (["data.time=none", "data.columns=a,b,c", "data.known=hour"], "a,b,c", 60, "this model needs 3 and 0"),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused_in_one_sentence(given, names, rows, told, tmp_path):

@@ -75,15 +75,17 @@ class Scaling:
         )
 
     @classmethod
-    def unnamed(cls, channels: int) -> Scaling:
-        """Return the scale of a model that takes values as they are, of any table with so many channels."""
-        nothing = (0.0,) * channels
-        return cls(("",) * channels, (), nothing, (1.0,) * channels, nothing)
+    def unnamed(cls, channels: int, known: int = 0) -> Scaling:
+        """Return the scale of a model that takes values as they are, of any table with so many channels and known columns."""
+        both = channels + known
+        return cls(("",) * channels, ("",) * known, (0.0,) * both, (1.0,) * both, (0.0,) * channels)
 
     def suits(self, table: SeriesTable) -> bool:
-        names = table.channels if any(self.channels) else ("",) * len(table.channels)
+        channels, known = table.channels, table.known
+        if not any(self.channels):
+            channels, known = ("",) * len(channels), ("",) * len(known)
         static = tuple(dict.fromkeys(one.column for one in self.static))
-        return (names, table.known, table.static) == (self.channels, self.known, static)
+        return (channels, known, table.static) == (self.channels, self.known, static)
 
     def scaled(self, one: Series) -> tuple[np.ndarray, np.ndarray]:
         """Return values_TC and known_TE with mean 0 and deviation 1, as they are over training."""
@@ -124,8 +126,8 @@ class Scaling:
     def must_suit(self, table: SeriesTable, where: str) -> None:
         if not any(self.channels) and not self.suits(table):
             raise UserError(
-                f"{where} has {len(table.channels)} columns of numbers, and this model forecasts {len(self)}; name as many in "
-                "data.columns."
+                f"{where} has {len(table.channels)} columns of numbers to forecast and {len(table.known)} that are known in "
+                f"advance, and this model needs {len(self)} and {len(self.known)}; name as many in data.columns and data.known."
             )
         if not self.suits(table):
             static = tuple(dict.fromkeys(one.column for one in self.static))

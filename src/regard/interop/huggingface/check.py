@@ -47,8 +47,7 @@ def largest_difference(model: Any, folder: Path, vocabulary: int) -> float | Non
     if kind in IMAGES:
         found, expected = _of_images(model, theirs.to(_device(model)), kind)
     elif family.has("forecasting"):
-        past_BLC = 3 + torch.randn(ROWS, model.config.lookback, vocabulary, generator=torch.Generator().manual_seed(0))
-        found, expected = model(past_BLC), theirs(past_values=past_BLC).prediction_outputs
+        found, expected = _of_series(model, theirs, vocabulary)
     else:
         ids = torch.randint(4, vocabulary, (ROWS, LENGTH), generator=torch.Generator().manual_seed(0)).to(_device(model))
         expected = _theirs(theirs.to(ids.device), kind, ids)
@@ -67,6 +66,28 @@ def _of_images(model: Any, theirs: Any, kind: str) -> tuple[Tensor, Tensor]:
     noise_BG = torch.rand(ROWS, cells, generator=draw).to(device)
     shown_BS = noise_BG.argsort(1)[:, : int(cells * (1 - theirs.config.mask_ratio))]
     return model(image_BYXC, shown_BS), theirs(pixels_BCYX, noise=noise_BG).logits
+
+
+def _of_series(model: Any, theirs: Any, channels: int) -> tuple[Tensor, Tensor]:
+    """Return what both forecast of random values; of a distribution, how likely the values that came next are."""
+    c, draw = model.config, torch.Generator().manual_seed(0)
+    past_BLC = torch.randint(9, (ROWS, c.lookback, channels), generator=draw).float()
+    if not getattr(model, "teacher_forced", False):
+        return model(past_BLC), theirs(past_values=past_BLC).prediction_outputs
+    future_BHC = torch.randint(9, (ROWS, c.horizon, channels), generator=draw).float()
+    known_BME = torch.randn(ROWS, c.lookback + c.horizon, c.known_features, generator=draw)
+    static_BS = torch.randn(ROWS, c.static_features, generator=draw)
+    categories = [torch.randint(n, (ROWS, 1), generator=draw) for n in c.cardinalities]
+    past, future = (part[..., 0] if channels == 1 else part for part in (past_BLC, future_BHC))
+    given = {"past_values": past, "past_observed_mask": torch.ones_like(past), "future_values": future}
+    given |= {"past_time_features": known_BME[:, : c.lookback], "future_time_features": known_BME[:, c.lookback :]}
+    if c.static_features:
+        given["static_real_features"] = static_BS
+    if categories:
+        given["static_categorical_features"] = torch.cat(categories, 1)
+    statics = torch.cat([*categories, static_BS], 1) if categories or c.static_features else None
+    params = model(past_BLC, known_BME, statics, future_BHC)
+    return model.distribution.nll(params, future_BHC).sum(-1).mean(), theirs(**given).loss
 
 
 def _theirs(theirs: Any, kind: str, ids: Tensor) -> Tensor:

@@ -126,7 +126,7 @@ class Forecasts:
         if known_TE.shape[1]:
             if len(known_TE) < rows + horizon:
                 raise UserError(
-                    f"{where} knows {self.scaling.known[0]!r} for {len(known_TE) - rows:,} times after its last values, "
+                    f"{where} knows {self.recipe.data.known[0]!r} for {len(known_TE) - rows:,} times after its last values, "
                     f"and a forecast of "
                     f"{horizon} needs as many; add rows whose channels are empty."
                 )
@@ -246,7 +246,19 @@ class Forecasts:
 
 def adopted_settings(start: InitCheckpoint) -> Tables:
     """Return the settings of a public model: values as they are, or by the scale that came with them."""
-    return {"data": {"scaling": "standard" if any(_scaling_of(start).channels) else "none"}}
+    scaled = any(_scaling_of(start).channels)
+    asked = start.settings["model"].get("distribution", "")
+    return {"data": {"scaling": "standard" if scaled else "none"}, "objective": {"loss": asked} if asked else {}}
+
+
+def export_settings(run: Run, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run's model with the sizes that its data decided, where the family has settings for them."""
+    scaling, loss = Scaling.load(run.folder / SCALING), run.recipe.objective
+    decided: dict[str, Any] = {"channels": len(scaling), "known_features": len(scaling.known)}
+    decided |= {"static_features": len(scaling.static), "distribution": loss.loss if loss.distribution else ""}
+    if settings.get("cardinalities"):  # categories are columns too
+        del decided["static_features"]
+    return settings | {key: value for key, value in decided.items() if key in settings}
 
 
 def _scaling_of(source: Run | InitCheckpoint) -> Scaling:
@@ -254,7 +266,15 @@ def _scaling_of(source: Run | InitCheckpoint) -> Scaling:
     if isinstance(source, Run):
         return Scaling.load(source.folder / SCALING)
     path = local_folder(source.name) / SCALING
-    return Scaling.load(path) if path.is_file() else Scaling.unnamed(source.vocabulary)
+    if path.is_file():
+        return Scaling.load(path)
+    model = source.settings["model"]
+    if model.get("static_features") or model.get("cardinalities"):
+        raise UserError(
+            f"{source.name} reads what is static in a series, and has no scaling.json that names its columns; open it in Python "
+            "with read_public, or train one by 'regard train'."
+        )
+    return Scaling.unnamed(source.vocabulary, model.get("known_features", 0))
 
 
 def _with_its_quantiles(recipe: Recipe, run: Run) -> Recipe:
