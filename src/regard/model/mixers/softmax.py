@@ -35,6 +35,8 @@ class Softmax:
             # A CPU's kernel computes bf16 gradients at a quarter of the speed of float32 ones.
             with torch.autocast("cpu", enabled=False):
                 return self.mix(q_BHLK.float(), k_BHMK.float(), v_BHMK.float(), view, dropout, bias).to(q_BHLK.dtype)
+        if bias is not None and bias.scores is not None:
+            return _of_scores(bias.scores, v_BHMK, view, dropout)
         match softmax_kernel(q_BHLK, k_BHMK, view, dropout, bias is not None):
             case "varlen":
                 return _variable_lengths(q_BHLK, k_BHMK, v_BHMK, view)
@@ -61,6 +63,14 @@ class Softmax:
             scores_BHLM = scores_BHLM + sees_BHLM.clamp(min=1).log().to(scores_BHLM.dtype)
         weights_BHLM = scores_BHLM.masked_fill(sees_BHLM == 0, float("-inf")).softmax(-1)
         return weights_BHLM.masked_fill(~sees_BHLM.any(-1, keepdim=True), 0.0)
+
+
+def _of_scores(scores_BHLM: Tensor, v_BHMK: Tensor, view: View, dropout: float) -> Tensor:
+    if not isinstance(view.visibility, Full):
+        view = view if view.mask is not None else view.rendered()
+        scores_BHLM = scores_BHLM + _added(view.mask, scores_BHLM)
+    context_BHLK = F.dropout(scores_BHLM.softmax(-1), dropout).to(v_BHMK.dtype) @ v_BHMK
+    return context_BHLK if view.fully_masked_rows is None else context_BHLK.masked_fill(view.fully_masked_rows, 0.0)
 
 
 def _with_bias(view: View, bias: Bias | None, q_BHLK: Tensor) -> View:
