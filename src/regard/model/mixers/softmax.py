@@ -68,7 +68,8 @@ class Softmax:
 def _of_scores(scores_BHLM: Tensor, v_BHMK: Tensor, view: View, dropout: float) -> Tensor:
     if not isinstance(view.visibility, Full):
         view = view if view.mask is not None else view.rendered()
-        scores_BHLM = scores_BHLM + _added(view.mask, scores_BHLM)
+        added = _added(view.mask, scores_BHLM)
+        scores_BHLM = scores_BHLM if added is None else scores_BHLM + added
     context_BHLK = F.dropout(scores_BHLM.softmax(-1), dropout).to(v_BHMK.dtype) @ v_BHMK
     return context_BHLK if view.fully_masked_rows is None else context_BHLK.masked_fill(view.fully_masked_rows, 0.0)
 
