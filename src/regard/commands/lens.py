@@ -20,7 +20,8 @@ from regard.data.sources.senses import read_sentences, typed_sentences
 from regard.families import family_of
 from regard.lens import result
 from regard.lens.analyses.document import Document
-from regard.lens.analyses.weights import attention_page
+from regard.lens.analyses.series_attention import series_attention
+from regard.lens.analyses.weights import Choice, attention_page
 from regard.lens.analyses.word_senses import UsesInLayer
 from regard.metrics.word_analogies import Sum, WordSpace
 from regard.runs.protocols import AnswersImages, Attends, Captions, Documents, HasWordVectors, Predictor, ReadsImages
@@ -59,6 +60,9 @@ def look(
             f"one text is drawn at a time, and {question!r} is a second; --word WORD looks at a word in several: see "
             "'regard lens --help'."
         )
+    if family_of(answers.model).has("forecasting"):
+        yield from _drawn(series_attention(subject_of(answers, text), Choice(part=part)), out)
+        return
     if isinstance(answers, Documents) and family_of(answers.model).has("nested_documents"):
         if part is not None:
             raise UserError(f"--part {part} is for models that write; this one reads, and all of its attention is drawn.")

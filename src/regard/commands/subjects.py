@@ -57,6 +57,7 @@ def subject_of(predictor: Predictor, text: str, target: str | None = None, hypot
     if hypothesis is not None and not isinstance(predictor, Traceable):
         raise UserError(f"--hypothesis {hypothesis} is for models that write, and this one does not; leave it out.")
     inspectable = capability(predictor, Inspectable, "attention that lens can show", "give a model that reads or writes text")
+    must_attend_over_time(predictor.model)
     if not family_of(predictor.model).has("attention"):
         raise UserError("an ELMo has no attention to look into; see what it makes of a word with --word WORD instead of --show.")
     body = getattr(predictor.model, "body", predictor.model)
@@ -66,6 +67,15 @@ def subject_of(predictor: Predictor, text: str, target: str | None = None, hypot
             "token to token; a probe in Python records all of it (docs/guides/perceiver.md)."
         )
     return inspectable.subject(text, target, hypothesis)
+
+
+def must_attend_over_time(model: Any) -> None:
+    """Refuse a model that forecasts without attention."""
+    if family_of(model).has("forecasting") and not family_of(model).has("attention"):
+        raise UserError(
+            "this model has no attention to look into: its forecast is a linear map of the window; give a run of patchtst, "
+            "itransformer or forecaster."
+        )
 
 
 def recipe_with_data(name: str, data: Path | None, *, split: str = "test") -> Recipe:

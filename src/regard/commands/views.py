@@ -27,6 +27,7 @@ from regard.core.errors import UserError, nearest
 from regard.core.terminal import print_stderr
 from regard.data.sources.conllu import read_conllu
 from regard.data.sources.files import numbered_lines
+from regard.families import family_of
 from regard.lens.analyses.ablation import ablation
 from regard.lens.analyses.bias import biases_of
 from regard.lens.analyses.deletion import deletion
@@ -40,6 +41,7 @@ from regard.lens.analyses.rank_collapse import rank_collapse
 from regard.lens.analyses.relations import relation_scores
 from regard.lens.analyses.roles import Roles, tally_roles
 from regard.lens.analyses.rollout import flow, rollout
+from regard.lens.analyses.series_attention import SeriesAttention, series_attention
 from regard.lens.analyses.weights import AttentionWeights, Choice, attention_weights
 from regard.lens.analyses.word_map import WordMap, word_map
 from regard.lens.result import LensResult, check_suffix, save
@@ -124,6 +126,11 @@ def computed(name: str, asked: ViewRequest, predictor: Predictor | None = None) 
     check_length(asked.text or "", "the text", LONGEST_TURN)
     answers = as_writer(predictor or open_run(asked.run, asked.device, asked.settings))
     refuse_image(answers, asked.run, asked.text or "")
+    if family_of(answers.model).has("forecasting") and name not in OF_SERIES:
+        raise UserError(
+            f"--show {name} is for models that are scored on words or labels, and {asked.run} forecasts numbers; give "
+            f"{', '.join(OF_SERIES[:-1])} or {OF_SERIES[-1]}."
+        )
     with report_unknown_words(answers):
         found = SHOWS[name].compute(answers, asked)
     if asked.text is not None and (whole := text_notice(answers, asked.text)):
@@ -137,7 +144,10 @@ CHANGED_TEXTS, DELETED = 200, 20  # of a file, how many are looked at
 FREQUENT = 100  # words, where none are named
 
 
-def weights(answers: Predictor, asked: ViewRequest) -> AttentionWeights:
+OF_SERIES = ("weights", "heads", "rollout", "flow", "rank", "positions", "bias")  # what a forecaster can be asked for
+
+
+def weights(answers: Predictor, asked: ViewRequest) -> AttentionWeights | SeriesAttention:
     choice = Choice(
         part=asked.part,
         layer=asked.layer,
@@ -146,7 +156,10 @@ def weights(answers: Predictor, asked: ViewRequest) -> AttentionWeights:
         values=asked.values,
         specials=asked.specials or "keep",
     )
-    return attention_weights(asked.subject(answers), choice)
+    subject = asked.subject(answers)
+    if subject.series is not None and not (asked.words or asked.values or asked.specials):
+        return series_attention(subject, choice)
+    return attention_weights(subject, choice)
 
 
 def roles(answers: Predictor, asked: ViewRequest) -> Roles | ImageRoles:

@@ -18,6 +18,7 @@ Dims: B batch, L look-back, H horizon, M = L + H, C channels, E covariates, S st
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import torch
@@ -68,6 +69,8 @@ class ForecasterConfig(BodyConfig, ForecastSettings):
 
 
 class Forecaster(nn.Module):
+    tokens_are = MappingProxyType({"encoder": "past", "decoder": "future"})
+
     def __init__(self, config: ForecasterConfig, sizes: Sizes, seed: int = 0) -> None:
         super().__init__()
         c, self.channels = config, max(1, sizes.heads.channels)

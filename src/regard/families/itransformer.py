@@ -16,6 +16,7 @@ Dims: B batch, L look-back, H horizon, M = L + H, C channels, E covariates, S st
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import torch
@@ -56,6 +57,8 @@ class ITransformerConfig(BodyConfig, ForecastSettings):
 
 
 class ITransformer(nn.Module):
+    tokens_are = MappingProxyType({"encoder": "channels"})
+
     def __init__(self, config: ITransformerConfig, sizes: Sizes, seed: int = 0) -> None:
         super().__init__()
         c = config

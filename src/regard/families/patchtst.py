@@ -18,6 +18,7 @@ Dims: B batch, L look-back, H horizon, C channels, N patches, P patch length, D 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import torch
@@ -88,6 +89,8 @@ class PatchTSTConfig(BodyConfig, ForecastSettings):
 
 
 class PatchTST(nn.Module):
+    tokens_are = MappingProxyType({"encoder": "patches"})
+
     def __init__(self, config: PatchTSTConfig, sizes: Sizes, seed: int = 0) -> None:
         super().__init__()
         c = config

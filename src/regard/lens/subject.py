@@ -143,6 +143,26 @@ class ImageTokens:
         return np.asarray(found.reshape(len(found), self.rows, self.columns, self.tokens).sum(-1))
 
 
+@dataclass(frozen=True, eq=False)
+class SeriesTokens:
+    """A window of a series in units, its forecast, and which times the tokens of a stack are."""
+
+    channels: tuple[str, ...]
+    channel: int  # the one that is drawn
+    past_LC: np.ndarray
+    forecast_HC: np.ndarray
+    interval: tuple[np.ndarray, np.ndarray] | None = None  # low_HC and high_HC
+    share: str = ""  # of the values that the interval should hold
+    actual_HC: np.ndarray | None = None  # what came, where it is known
+    dates_M: np.ndarray | None = None
+    spans: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """By stack: the first time of each token and the one behind its last, from 0. Tokens of other stacks are channels."""
+
+    @property
+    def lookback(self) -> int:
+        return len(self.past_LC)
+
+
 @dataclass(frozen=True)
 class Subject:
     """A model with one input, that can be run again: with heads gated, as several copies at once."""
@@ -159,6 +179,7 @@ class Subject:
     nested: bool = False  # its attention reads one sentence at a time, so no matrix has all words of the text
     output_text: str | None = None  # the translation or caption that a model wrote itself, or that was given
     image: ImageTokens | None = None  # which tokens are patches of an image, if some are
+    series: SeriesTokens | None = None  # which tokens are times of a series, or channels, if some are
     apart: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # sides of queries and keys that a name does not say
 
     @property

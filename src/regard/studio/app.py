@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from regard.core.errors import UserError
 from regard.studio.gallery import LARGEST
-from regard.studio.routes import Json, Studio, explain, images, refusal, runs, weights
+from regard.studio.routes import Json, Studio, explain, images, refusal, runs, series, weights
 from regard.studio.security import LOCAL, Door, Guard
 from regard.studio.session import RunHandle, Runs
 from regard.studio.worker import Full, Stopped
@@ -56,7 +56,7 @@ def create(openings: Mapping[str, RunHandle], hosts: frozenset[str] = LOCAL, key
         path = "/" if name == "index.html" else f"/static/{name}"
         app.add_api_route(path, partial(_asset, body, kind), include_in_schema=False)
     app.state.studio = studio
-    for questions in (runs, images, weights, explain):
+    for questions in (runs, images, series, weights, explain):
         app.include_router(questions.router)
     _add_refusals(app)
     return Guard(app, hosts, None if key is None else Door(key), roomy={"/api/image": LARGEST})

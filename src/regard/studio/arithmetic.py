@@ -167,11 +167,12 @@ def sources(traced: Traced) -> dict[str, Any]:
 
 @torch.no_grad()
 def _vector_of(traced: Traced, side: str) -> dict[str, Any]:
-    """The token's embedding and its position's vector; a cell of an image has none, but what its pixels were made to."""
+    """The token's embedding and its position's vector; a cell of an image, or a time of a series, has none."""
     subject, place = traced.model_pass.subject, traced.place
     stack = subject.between(place.name)[side == "key"]
     tokens, row = subject.sides[stack], place.query if side == "query" else place.key
-    if subject.image is not None and (stack == subject.image.stack or subject.outputs is None):
+    pixels = subject.image is not None and (stack == subject.image.stack or subject.outputs is None)
+    if pixels or subject.series is not None:
         return {"id": None, "stack": stack, "embedding": None, "position": None}
     embed, path = _embed(subject.model, stack)
     word = embed.tokens.weight[tokens.ids[row]].float() * embed.scale

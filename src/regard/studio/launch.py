@@ -22,9 +22,11 @@ from regard.runs.protocols import AnswersImages, Draws, ReadsImages
 from regard.runs.recipe import HUB
 from regard.studio.image_session import ClassifierSession, DrawingSession, QuestionSession, images_of, questions_of
 from regard.studio.run_session import ImageSession, RunSession, WordSession
+from regard.studio.series_session import SeriesSession
 from regard.studio.session import Session
 from regard.tasks.captioning.predict import CaptionGenerator
 from regard.tasks.dialogue.predict import as_writer
+from regard.tasks.forecasting.predict import Forecasts
 from regard.tasks.registry import is_public, open_run
 from regard.tasks.word_vectors.predict import WordVectorModel
 from regard.training.checkpoint_files import MANIFEST
@@ -73,6 +75,13 @@ class RunFolderHandle:
         if isinstance(answers, AnswersImages):
             assert self.folder is not None
             return QuestionSession(answers, *questions_of(Run.open(self.folder).recipe), task, weights)
+        if isinstance(answers, Forecasts):
+            if self.folder is None:
+                raise UserError(
+                    f"{self.name} has no table of its own to show windows of; make a run of it: regard import {self.name} DIR "
+                    "data.train=TABLE.csv."
+                )
+            return SeriesSession(answers, Run.open(self.folder).recipe_with(self.settings), task, weights)
         if isinstance(answers, WordVectorModel):
             return WordSession(answers, task, weights)
         return RunSession(self.name, answers, task, weights)

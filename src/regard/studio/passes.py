@@ -149,7 +149,8 @@ def run_pass(asked: PassRequest, session: Session, alone: Lock) -> ModelPass:
     if subject.nested:  # what was seen is of single sentences, and of no side
         seen.seen.clear()
     faith = check(seen, given)
-    return ModelPass(asked, session, subject, seen, outputs_of(logits_LV, subject), faith, perf_counter() - began)
+    steps = [] if subject.series is not None else outputs_of(logits_LV, subject)  # numbers are no choices
+    return ModelPass(asked, session, subject, seen, steps, faith, perf_counter() - began)
 
 
 @contextmanager

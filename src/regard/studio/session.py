@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from torch import nn
@@ -57,6 +57,11 @@ class Session(Protocol):
     @property
     def gallery(self) -> Gallery | None:
         """The images that can be given to the model; None if it reads text."""
+        return None
+
+    @property
+    def series(self) -> Mapping[str, Any] | None:
+        """The windows of series that can be given to the model; None if it forecasts none."""
         return None
 
     def subject(self, text: str, target: str | None) -> Subject: ...

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.model.position.base import Bias
-from regard.model.sparse import cpu, flex
+from regard.model.sparse import cpu, flex, known_scores
 from regard.model.sparse.blocks import Tiles, tiles_of
 from regard.model.sparse.dispatch import softmax_kernel
 from regard.model.visibility import Full, View
@@ -36,7 +36,7 @@ class Softmax:
             with torch.autocast("cpu", enabled=False):
                 return self.mix(q_BHLK.float(), k_BHMK.float(), v_BHMK.float(), view, dropout, bias).to(q_BHLK.dtype)
         if bias is not None and bias.scores is not None:
-            return _of_scores(bias.scores, v_BHMK, view, dropout)
+            return known_scores.mix(bias.scores, v_BHMK, view, dropout)
         match softmax_kernel(q_BHLK, k_BHMK, view, dropout, bias is not None):
             case "varlen":
                 return _variable_lengths(q_BHLK, k_BHMK, v_BHMK, view)
@@ -63,15 +63,6 @@ class Softmax:
             scores_BHLM = scores_BHLM + sees_BHLM.clamp(min=1).log().to(scores_BHLM.dtype)
         weights_BHLM = scores_BHLM.masked_fill(sees_BHLM == 0, float("-inf")).softmax(-1)
         return weights_BHLM.masked_fill(~sees_BHLM.any(-1, keepdim=True), 0.0)
-
-
-def _of_scores(scores_BHLM: Tensor, v_BHMK: Tensor, view: View, dropout: float) -> Tensor:
-    if not isinstance(view.visibility, Full):
-        view = view if view.mask is not None else view.rendered()
-        added = _added(view.mask, scores_BHLM)
-        scores_BHLM = scores_BHLM if added is None else scores_BHLM + added
-    context_BHLK = F.dropout(scores_BHLM.softmax(-1), dropout).to(v_BHMK.dtype) @ v_BHMK
-    return context_BHLK if view.fully_masked_rows is None else context_BHLK.masked_fill(view.fully_masked_rows, 0.0)
 
 
 def _with_bias(view: View, bias: Bias | None, q_BHLK: Tensor) -> View:

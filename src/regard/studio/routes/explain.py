@@ -41,6 +41,8 @@ router = Questions()
 
 @router.ask("/api/explain", "passes")
 def explained(studio: Studio, look: Look, show: Kind) -> dict[str, Any]:
+    if show != "rollout":
+        must_be_scored(look)
     longest = max(len(side) for side in look.subject.sides.values())
     if longest > LONGEST[show]:
         raise UserError(
@@ -48,6 +50,12 @@ def explained(studio: Studio, look: Look, show: Kind) -> dict[str, Any]:
         )
     with studio.runs.alone(look.session):
         return EXPLAINED[show](look.subject).as_dict()
+
+
+def must_be_scored(look: ModelPass) -> None:
+    """Refuse a forecaster: its outputs are numbers, which no loss on words or labels is of."""
+    if look.subject.series is not None:
+        raise UserError("this model forecasts numbers and is scored on no words or labels; Run shows what its tokens attend to.")
 
 
 @router.ask("/api/document", "passes")
@@ -87,6 +95,7 @@ def compare_heads(studio: Studio, look: Look, other: Id) -> dict[str, Any]:
 @router.ask("/api/ablate", "passes", "POST")
 def ablated(studio: Studio, look: Look, question: Off) -> dict[str, Any]:
     """Return what each position predicts without these heads on the same text, and the model's own answer."""
+    must_be_scored(look)
     gates, model = gates_of(look, question.off), look.subject.model
     with studio.runs.alone(look.session), torch.no_grad(), probe(model, gates), not_recording(model):
         steps = outputs_of(look.subject.forward(1)[0], look.subject)
@@ -97,6 +106,7 @@ def ablated(studio: Studio, look: Look, question: Off) -> dict[str, Any]:
 @router.ask("/api/ablations", "passes")
 def ablations(studio: Studio, look: Look) -> dict[str, Any]:
     """Return the rise of the loss without each head alone, and the choices that change."""
+    must_be_scored(look)
     with studio.runs.alone(look.session):
         found = ablation(look.subject)
     changes: dict[str, list[list[dict[str, Any]]]] = {}
@@ -108,6 +118,7 @@ def ablations(studio: Studio, look: Look) -> dict[str, Any]:
 @router.ask("/api/kept", "passes")
 def kept_heads(studio: Studio, look: Look) -> dict[str, Any]:
     """Return the loss on this text with fewer and fewer heads: those that are missed least go first."""
+    must_be_scored(look)
     with studio.runs.alone(look.session):
         rise = ablation(look.subject).field()
         order = sorted((value, name, head) for name, values in rise.items() for head, value in enumerate(values))

@@ -47,6 +47,7 @@ def card(studio: Studio, run: Name, step: Annotated[Step, Query()] = None) -> di
         "facts": dict(session.facts),
         "example": session.example,
         "images": None if session.gallery is None else _images(session, session.gallery),
+        "series": None if session.series is None else dict(session.series),
         "attentions": heads,
         "steps": list(studio.runs.opening(run).steps),
     }

@@ -34,7 +34,7 @@ function card(run, step) {
 
 /** A screen is another one for images than for text. */
 function mount(info) {
-  const wanted = `${screen().id} ${info.images?.kind ?? "text"}`;
+  const wanted = `${screen().id} ${info.images?.kind ?? (info.series ? "series" : "text")}`;
   if (mounted === wanted) return;
   view?.close?.();
   mounted = wanted;

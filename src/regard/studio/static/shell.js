@@ -53,7 +53,7 @@ export function bar(runs, handlers) {
         if (document.activeElement !== field) field.value = state()[key] ?? "";
       }
       if (!card) return;
-      reads.textContent = card.images ? "image" : "text";
+      reads.textContent = card.images ? "image" : card.series ? "window" : "text";
       scored.textContent = card.images?.kind === "questions" ? "question" : "scored on";
       target.placeholder = card.scored_on ?? "what the model says";
     },

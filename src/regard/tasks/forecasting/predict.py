@@ -8,13 +8,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.core.atomic import check_place
 from regard.core.errors import UserError
@@ -27,6 +28,7 @@ from regard.families import build_model
 from regard.interop.huggingface.hub import local_folder
 from regard.lens.plots.backtest import draw_backtest
 from regard.lens.plots.forecast import Shown, draw_forecasts
+from regard.lens.subject import Subject
 from regard.metrics.forecasting import ForecastScores, baselines, measure
 from regard.objectives.forecasting import MEDIAN, quantiles_of
 from regard.runs.folder import Run
@@ -35,6 +37,7 @@ from regard.runs.pretrained import InitCheckpoint
 from regard.runs.protocols import Vocabulary
 from regard.runs.recipe import Recipe, Tables
 from regard.tasks.forecasting.backtest import rolling, steps_of
+from regard.tasks.forecasting.inspect import table_subject
 from regard.tasks.forecasting.prepare import TestSeries, heads_of, together
 from regard.tasks.predictor import EvaluationResult
 
@@ -98,50 +101,69 @@ class Forecasts:
     @torch.no_grad()
     def next(self, where: str) -> tuple[list[Next], str]:
         """Return what comes after the end of each series of a table, and the name of its column of dates."""
-        c, table = self.recipe.model, read_series((where,), self.recipe.data, forecasts=True)
+        table = read_series((where,), self.recipe.data, forecasts=True)
         self.scaling.must_suit(table, where)
-        known_ahead = self.recipe.data.calendar and not self.recipe.data.known
-        series = [self._with_future(one) for one in table.series] if known_ahead else table.series
-        found = [self._next(one, c.lookback, c.horizon, where) for one in series[:MOST_SERIES]]
+        found = [self._next(one, where) for one in table.series[:MOST_SERIES]]
         return [replace(one, channels=table.channels) for one in found], table.time
 
-    def _with_future(self, one: Series) -> Series:
-        """Add the calendar of the dates behind the last one, which is all that is known in advance."""
-        assert one.dates is not None
-        ahead = calendar_of(next_dates(one.dates, self.recipe.model.horizon), self.recipe.data.calendar)
-        return replace(one, known_TE=np.concatenate([one.known_TE, ahead]))
+    def rows_of(self, one: Series) -> int:
+        """Return how many rows have values; rows behind them have what is known in advance alone."""
+        empty_T = np.isnan(one.values_TC).all(1)
+        return int(empty_T.argmax()) if empty_T.any() else len(one)
 
-    def _next(self, one: Series, lookback: int, horizon: int, where: str) -> Next:
-        values_TC, known_TE = self.scaling.scaled(one)
-        empty_T = np.isnan(values_TC).all(1)
-        rows = len(values_TC) if not empty_T.any() else int(empty_T.argmax())
+    def with_future(self, one: Series, rows: int) -> Series:
+        """Add the calendar of the dates behind the last one, where that is all that is known in advance."""
+        ahead, data = rows + self.recipe.model.horizon - len(one), self.recipe.data
+        if one.dates is None or not data.calendar or data.known or ahead <= 0:
+            return one
+        more = calendar_of(next_dates(one.dates, ahead), data.calendar)
+        return replace(one, known_TE=np.concatenate([one.known_TE, more]))
+
+    def window(self, one: Series, rows: int, where: str) -> Window:
+        """Return what the model reads of the rows before this one, as a batch of one; its future is empty."""
+        lookback, horizon = self.recipe.model.lookback, self.recipe.model.horizon
         if rows < lookback:
             raise UserError(
-                f"{where}{f', series {one.name!r},' if one.name else ''} has {rows:,} rows of values, and this run "
-                f"reads model.lookback="
-                f"{lookback}; give a longer table."
+                f"{where}{f', series {one.name!r},' if one.name else ''} has {rows:,} rows of values, and this run reads "
+                f"model.lookback={lookback}; give a longer table."
             )
+        values_TC, known_TE = self.scaling.scaled(one)
         past_BLC = torch.from_numpy(values_TC[rows - lookback : rows])[None].to(self.device)
         known_BME = static_BS = None
         if known_TE.shape[1]:
             if len(known_TE) < rows + horizon:
+                name = (*self.recipe.data.known, *self.scaling.known)[0]
                 raise UserError(
-                    f"{where} knows {self.recipe.data.known[0]!r} for {len(known_TE) - rows:,} times after its last values, "
-                    f"and a forecast of "
-                    f"{horizon} needs as many; add rows whose channels are empty."
+                    f"{where} knows {name!r} for {len(known_TE) - rows:,} times after its last values, and a forecast of {horizon} "
+                    "needs as many; add rows whose channels are empty."
                 )
             known_BME = torch.from_numpy(known_TE[rows - lookback : rows + horizon])[None].to(self.device)
         if self.scaling.static:
             static_BS = torch.from_numpy(self.scaling.static_of(one, self.recipe.data.static, where))[None].to(self.device)
-        window = Window(past_BLC, past_BLC[:, :0], known_BME, static_BS)
-        found = self.model(*window.given)[0].float().cpu()
-        dates = None if one.dates is None else next_dates(one.dates[:rows], horizon)
-        past = Series(one.name, one.values_TC[:rows], one.known_TE[:rows], None if one.dates is None else one.dates[:rows])
+        return Window(past_BLC, past_BLC[:, :0], known_BME, static_BS)
+
+    def in_units(self, found: Tensor) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return values_HC and quantiles_HCQ, if there are any, of what the model wrote."""
         quantiles = quantiles_of(found, self.recipe.objective)
         if quantiles is None:
-            return Next(past, self.scaling.units(found.double().numpy()), None, dates)
+            return self.scaling.units(found.double().numpy()), None
         units_HCQ = self.scaling.units(quantiles.double().numpy().swapaxes(1, 2)).swapaxes(1, 2)
-        return Next(past, units_HCQ[..., self.quantiles.index(MEDIAN)], units_HCQ, dates)
+        return units_HCQ[..., self.quantiles.index(MEDIAN)], units_HCQ
+
+    def _next(self, one: Series, where: str) -> Next:
+        rows = self.rows_of(one)
+        window = self.window(self.with_future(one, rows), rows, where)
+        values_HC, quantiles_HCQ = self.in_units(self.model(*window.given)[0].float().cpu())
+        dates = None if one.dates is None else one.dates[:rows]
+        past = replace(one, values_TC=one.values_TC[:rows], known_TE=one.known_TE[:rows], dates=dates)
+        return Next(past, values_HC, quantiles_HCQ, None if dates is None else next_dates(dates, self.recipe.model.horizon))
+
+    # --- attention ------------------------------------------------------------------------------------------------------------
+    def subject(self, text: str, target: str | None = None, hypothesis: int | None = None) -> Subject:
+        return table_subject(self, text, target)
+
+    def test_texts(self, test: TestSeries) -> Iterator[tuple[str, str | None]]:
+        yield test.where, None
 
     def predict(self, texts: Sequence[str], first: int | None, as_json: bool, emit: Emit) -> None:
         self.forecast_to(texts, None, as_json, emit)
@@ -218,10 +240,12 @@ class Forecasts:
             for n, name in enumerate(one.channels):
                 outer = None if one.quantiles_HCQ is None else (one.quantiles_HCQ[:, n, 0], one.quantiles_HCQ[:, n, -1])
                 told = f"{one.series.name} {name}".strip()
-                shown.append(Shown(told, one.series.values_TC[-past:, n], one.values_HC[:, n], outer, self._share()))
+                shown.append(Shown(told, one.series.values_TC[-past:, n], one.values_HC[:, n], outer, self.share))
         return shown
 
-    def _share(self) -> str:
+    @property
+    def share(self) -> str:
+        """Return what part of the values the interval should hold."""
         return f"{self.quantiles[-1] - self.quantiles[0]:.0%}" if self.quantiles else ""
 
     # --- scores ---------------------------------------------------------------------------------------------------------------
@@ -241,7 +265,7 @@ class Forecasts:
         best = tuple(mse / unit**2 for mse, unit in zip(test.best, deviation))
         names, season_error = test.table.channels, self.scaling.season_error
         scores = ForecastScores(errors, count, names, deviation, season_error, self.recipe.objective, scaled, best)
-        return EvaluationResult(scores, [], draw=lambda: draw_backtest(rolling(self, test), steps_of(scores), self._share()))
+        return EvaluationResult(scores, [], draw=lambda: draw_backtest(rolling(self, test), steps_of(scores), self.share))
 
 
 def adopted_settings(start: InitCheckpoint) -> Tables:

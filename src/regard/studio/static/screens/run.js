@@ -7,6 +7,7 @@ import { gallery } from "../gallery.js";
 import { patches } from "../patches.js";
 import { questions } from "../questions.js";
 import { seenImage } from "../seen.js";
+import { series } from "../series.js";
 import { number, set, state } from "../state.js";
 
 export const run = { id: "run", title: "Run", description: "what it says, step by step", mount, before: true };
@@ -40,9 +41,10 @@ function mount(root) {
       return image.update(null, current, card);
     }
     const { data } = pass;
+    if (card.series && !image) replace(series(root));
     reads.hidden = false;
-    below.hidden = ["classes", "pixels"].includes(card.images?.kind);
-    if (card.images) await image.update(pass, current, card);
+    below.hidden = ["classes", "pixels"].includes(card.images?.kind) || Boolean(card.series);
+    if (card.images || card.series) await image.update(pass, current, card);
     else if (data.nested) fill(reads, ...shaded(await pass.ask("document")));
     else fill(reads, ...Object.entries(data.sides).map(([stack, side]) => reading(stack, side)));
     if (!current()) return;
@@ -62,6 +64,12 @@ function mount(root) {
     if (current()) fill(answer, ...answerOf(found.answer, card.task, pass.asked.target));
   }
 
+  function replace(view) {
+    image = view;
+    reads.replaceWith(image.node);
+    answer.replaceWith(image.line);
+  }
+
   /** Of a model that cannot be looked into: what it says, and why there is no more. */
   function alone(info, why) {
     cards = [];
@@ -74,9 +82,7 @@ function mount(root) {
   /** The images are there to be chosen from, even where the one that was asked for is not. */
   async function before(card, current) {
     if (!image) {
-      image = (VIEWS[card.images.kind] ?? patches)(root, { gallery });
-      reads.replaceWith(image.node);
-      answer.replaceWith(image.line);
+      replace((VIEWS[card.images.kind] ?? patches)(root, { gallery }));
     }
     await image.shelf.update(card, current);
   }
