@@ -134,8 +134,8 @@ class Forecasts:
             if len(known_TE) < rows + horizon:
                 name = (*self.recipe.data.known, *self.scaling.known)[0]
                 raise UserError(
-                    f"{where} knows {name!r} for {len(known_TE) - rows:,} times after its last values, and a forecast of {horizon} "
-                    "needs as many; add rows whose channels are empty."
+                    f"{where} knows {name!r} for {len(known_TE) - rows:,} times after its last values, and a forecast of "
+                    f"{horizon} needs as many; add rows whose channels are empty."
                 )
             known_BME = torch.from_numpy(known_TE[rows - lookback : rows + horizon])[None].to(self.device)
         if self.scaling.static:
