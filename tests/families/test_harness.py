@@ -19,6 +19,7 @@ SERIES = Heads(words=False, channels=3)
 QUANTILES = Heads(words=False, channels=3, quantiles=2, covariates=2)
 STATIC = Heads(words=False, channels=3, covariates=2, statics=4)
 STUDENT_T = Heads(words=False, channels=3, distribution="student_t")
+UNDROPPED = dict(attention_dropout=0.0, activation_dropout=0.0)
 DEFAULTS: dict[str, dict[str, Any]] = {  # settings of a small model of each family
     "transformer": SMALL,
     "gpt": SMALL | dict(maximum_length=100),
@@ -46,6 +47,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {  # settings of a small model of each fam
     "patchtst": SMALL | dict(lookback=24, horizon=5, patch=6, stride=4, activation_dropout=0.0),
     "itransformer": SMALL | dict(lookback=12, horizon=5),
     "forecaster": SMALL | dict(lookback=12, horizon=5),
+    "time_series_transformer": SMALL | dict(lookback=12, horizon=5, lags=(1, 3), samples=0, **UNDROPPED),
     "word2vec": dict(width=24),
 }
 
@@ -215,6 +217,20 @@ VARIANTS = [
     variant("forecaster", "student_t", outputs=STUDENT_T),
     variant("forecaster", "static", outputs=STATIC),
     variant("forecaster", "covariates, quantiles, learned", position="learned", outputs=QUANTILES),
+    variant("time_series_transformer", outputs=SERIES),
+    variant(
+        "time_series_transformer",
+        "covariates, student_t, pre-norm",
+        norm_placement="pre",
+        decoder_layers=1,
+        outputs=Heads(words=False, channels=3, distribution="student_t", covariates=2, statics=2),
+    ),
+    variant("forecaster", "as Informer", backwards=True, mixer="probsparse", sampling_factor=1, outputs=QUANTILES),
+    variant("forecaster", "probsparse, causal", mixer="probsparse", sampling_factor=1, visibility="causal", outputs=SERIES),
+    variant("bert", "probsparse, rotary", mixer="probsparse", sampling_factor=1, position="rotary", layers=1),
+    variant("encoder", "probsparse, grouped keys", mixer="probsparse", sampling_factor=1, heads=4, kv_heads=2, layers=1),
+    variant("vit", "probsparse", mixer="probsparse", sampling_factor=1, outputs=CLASSES),
+    variant("itransformer", "probsparse", mixer="probsparse", sampling_factor=1, outputs=SERIES),
     variant("word2vec"),
 ]
 SPARSE = [variant(family, "bigbird", visibility="bigbird(2, 3, 2, 1)", layers=1) for family in ("transformer", "gpt", "bert")]

@@ -20,7 +20,7 @@ SMALL = dict(width=24, heads=3, feedforward=40, layers=2, maximum_length=30)
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (dict(mixer="performer"), "favor, linear-relu, conv"),
+        (dict(mixer="performer"), "favor, linear-relu, probsparse, conv"),
         (dict(features=64), "features=64 is for model.mixer=favor; with softmax it does nothing"),
         (dict(mixer="linear-relu", features=64), "is for model.mixer=favor"),
         (dict(mixer="favor", features=-1), "must be 0 or more"),

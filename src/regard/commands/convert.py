@@ -12,7 +12,8 @@ import torch
 from regard.commands.export_engine import ENGINES, export_to_ctranslate2, export_to_onnx, in_numbers
 from regard.commands.train import to_try
 from regard.core.errors import UserError, nearest
-from regard.core.files import draft_folder, is_free
+from regard.core.files import draft_folder, is_free, read_bounded
+from regard.data.labels import Scale
 from regard.data.sources.word_vectors import FILES as VECTOR_FILES
 from regard.data.sources.word_vectors import write_vectors
 from regard.families import FAMILIES, family_of
@@ -123,6 +124,7 @@ def export_run(folder: Path, to: Path, kind: str, say: Say, quantization: str = 
         return
     start = start_of(str(folder)).whole()
     settings = start.settings["model"]
+    settings = settings if task.export_settings is None else task.export_settings(run, settings)
     config = FAMILIES[settings["family"]].config(**settings)
     written = start.target_tokenizer or start.tokenizer
     tokenizer_json, roles = public_tokenizer(written, config) if written is not None else ("", {})  # none of images
@@ -136,7 +138,7 @@ def export_run(folder: Path, to: Path, kind: str, say: Say, quantization: str = 
         tokenizer_json=tokenizer_json,
         roles=roles,
         labels=labels,
-        beside=_beside(recipe, config, start),
+        beside=_beside(recipe, config, start) | _of_the_run(run, task.export_beside),
         target_vocabulary=start.target_vocabulary,
         generation=generation,
     )
@@ -145,6 +147,8 @@ def export_run(folder: Path, to: Path, kind: str, say: Say, quantization: str = 
             "generation_config.json has decode.length_penalty, which transformers applies by another formula, so that beams may "
             "rank otherwise there; decode.length_formula=power ranks here as there."
         )
+    if task.export_beside:
+        say(f"{', '.join(task.export_beside)} has the scale of what the model was trained on: transformers does not read it.")
     say(f"exported: {to}    in Python: transformers.{name}.from_pretrained({str(to)!r})")
 
 
@@ -160,6 +164,10 @@ def _beside(recipe: Recipe, config: Any, start: InitCheckpoint) -> dict[str, Any
             "Marian's has two: train with text.joint=true to export it."
         )
     return {**files, **marian_files(start.tokenizer, start.target_tokenizer, config.maximum_length)}
+
+
+def _of_the_run(run: Run, names: Sequence[str]) -> dict[str, Any]:
+    return {name: read_bounded(run.folder / name, within=run.folder) for name in names if (run.folder / name).is_file()}
 
 
 def _export_adapter(run: Run, to: Path, say: Say) -> None:

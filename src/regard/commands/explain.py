@@ -22,6 +22,7 @@ from regard.model.mixers import SCORES
 from regard.model.mixers.causal_scan import CHUNK
 from regard.model.position import is_biased
 from regard.model.sparse.dispatch import DENSE, describe
+from regard.model.sparse.probsparse import ProbSparse
 from regard.model.visibility import Visibility, causal, full
 from regard.model.visibility.combine import Both, Either
 from regard.model.visibility.parse import parse_visibility
@@ -204,6 +205,9 @@ def _by(config: Any, side: Visibility, tokens: int) -> str:
         return f"one convolution, over {config.kernel_size} tokens (no pairs are compared)"
     if config.mixer == "softmax":
         return describe(side.data_independent, tokens, config.attention_dropout, is_biased(config))
+    if config.mixer == "probsparse":
+        count = ProbSparse(config.sampling_factor, "").count(tokens)
+        return f"the {count} of {tokens:,} queries that stand out, all pairs of each; the mean of the values for the others"
     if config.mixer in SCORES:
         return f"{DENSE} ({config.mixer} has no kernel that leaves out blocks)"
     parts = f"chunks of {CHUNK} tokens, each with the sums of all before it" if side.looks_back else "sums of all tokens, once"

@@ -45,8 +45,6 @@ class SeriesConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
-        if not self.train:
-            raise UserError("data.train is empty; give a table of numbers, such as load.csv, or builtin:series/seasons.")
         if not self.valid and not self.valid_fraction and self.split == "shares":
             raise UserError("data.valid_fraction=0 leaves nothing to validate with; give a share, such as 0.1, or data.valid.")
         if self.valid_fraction + self.test_fraction >= 1:

@@ -30,7 +30,7 @@ from regard.model.init import initialise
 from regard.model.layers import Activation, Linear, Norm
 from regard.model.series import ForecastSettings, random_window
 from regard.model.series.outputs import ForecastOutput
-from regard.model.series.parts import InstanceNorm
+from regard.model.series.parts import InstanceNorm, with_fast_dropout
 from regard.model.visibility.parse import parse_visibility
 
 
@@ -72,6 +72,7 @@ class ITransformer(nn.Module):
         self.encoder = Stack(c, c.layers, "encoder")
         self.norm = Norm(c.width, eps=c.norm_epsilon) if c.norm_placement == "post" else None
         self.head = Linear(c.width, c.horizon * max(1, self.output.numbers))
+        with_fast_dropout(self)
         initialise(self, seed)
 
     def forward(self, past_BLC: Tensor, known_BME: Tensor | None = None, static_BS: Tensor | None = None) -> Tensor:

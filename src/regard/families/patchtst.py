@@ -34,7 +34,7 @@ from regard.model.layers import Activation, Linear
 from regard.model.position import attention_position
 from regard.model.series import ForecastSettings, random_window
 from regard.model.series.outputs import ForecastOutput
-from regard.model.series.parts import InstanceNorm, TokenBatchNorm, count_patches, cut_patches
+from regard.model.series.parts import InstanceNorm, TokenBatchNorm, count_patches, cut_patches, with_fast_dropout
 from regard.model.series.residual_scores import ResidualScores
 from regard.model.visibility.parse import parse_visibility
 
@@ -109,6 +109,7 @@ class PatchTST(nn.Module):
         self.encoder.norm = None  # transformers, which can normalise before each sublayer, has none there either
         tokens = c.context if c.pooling == "flatten" else 1
         self.head = Linear(tokens * c.width, c.horizon * max(1, self.output.numbers))
+        with_fast_dropout(self)
         self._initialise(seed)
 
     def _initialise(self, seed: int) -> None:

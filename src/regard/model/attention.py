@@ -43,6 +43,7 @@ def attend(
     more = () if bias is None else (bias,)  # a mixer without scores takes no bias, and settings have seen to it
     context_BHLK = mixer.mix(q_BHLK, k_BHMK, v_BHMK, view, dropout, *more)
     if probe is not None and probe.recording:
+        mixer, q_BHLK = mixer.shown(q_BHLK, k_BHMK, view) if hasattr(mixer, "shown") else (mixer, q_BHLK)
         probe.seen[name] = Seen(mixer, q_BHLK, k_BHMK, v_BHMK, view, bias)
     return gate_heads(probe, name, context_BHLK)
 

@@ -27,7 +27,7 @@ from regard.core.config import Bounds, Count, Fraction, check_bounds
 from regard.core.errors import UserError
 from regard.model.attention import Attention, KeysValues
 from regard.model.layers import NORMS, Activation, FeedForward, FeedForwardKind, NormKind
-from regard.model.mixers import LINEAR, MIXERS, SCORES, check_mixer, check_visibility
+from regard.model.mixers import CHOOSING, LINEAR, MIXERS, SCORES, check_mixer, check_visibility
 from regard.model.mixers.causal_scan import Sums
 from regard.model.mixers.convolution import Convolution, ConvolutionSettings
 from regard.model.mixers.linear import FavorSettings
@@ -35,6 +35,7 @@ from regard.model.position import check_position
 from regard.model.position.base import Placement, Position
 from regard.model.position.relative import RelativeSettings, RotarySettings
 from regard.model.pruning import kept_heads, parse_pruned
+from regard.model.sparse.probsparse import ProbSparseSettings
 from regard.model.state.kv_cache import Cache
 from regard.model.visibility import View
 from regard.model.visibility.parse import parse_visibility
@@ -43,7 +44,7 @@ NormEpsilon = Annotated[float, Bounds(0, 1, above=True, below=True, example="1e-
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockConfig(FavorSettings, ConvolutionSettings):
+class BlockConfig(FavorSettings, ConvolutionSettings, ProbSparseSettings):
     """Settings of a block. Those of one mixer alone are declared, and checked, beside that mixer."""
 
     width: Count = 512
@@ -87,7 +88,7 @@ class BlockConfig(FavorSettings, ConvolutionSettings):
             raise UserError(f"model.scaled=false is for model.mixer=softmax; with {self.mixer} it does nothing: leave it out.")
         if self.bias and self.qkv_bias:
             raise UserError("model.qkv_bias=true is for model.bias=false; with biases everywhere it adds none: leave it out.")
-        if self.qk_norm and self.mixer not in SCORES:
+        if self.qk_norm and not self.scores:
             raise UserError(f"model.qk_norm=true is for mixers with scores, and model.mixer={self.mixer} has none; leave it out.")
         parse_pruned(self.pruned, self.heads)
         check_mixer(self)
@@ -101,6 +102,11 @@ class BlockConfig(FavorSettings, ConvolutionSettings):
     def compares(self) -> bool:
         """Does the mixer compare queries with keys, so that a mask may be needed?"""
         return self.mixer in SCORES
+
+    @property
+    def scores(self) -> bool:
+        """Does the mixer have weights of single keys, of all queries or of some?"""
+        return self.mixer in SCORES or self.mixer in CHOOSING
 
 
 class Residual(nn.Module):
@@ -212,7 +218,7 @@ class BodyConfig(BlockConfig, RotarySettings, RelativeSettings):
         check_visibility(self, parse_visibility(self.visibility))
         self.check_rotary()
         self.check_relative()
-        check_position(self, linear=self.mixer in LINEAR, scores=self.compares)
+        check_position(self, linear=self.mixer in LINEAR or self.mixer in CHOOSING, scores=self.compares)
         if self.pruned:
             parse_pruned(self.pruned, self.heads, self.attentions)
         if self.drop_path and max(self.depth) < 2:

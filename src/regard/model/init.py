@@ -16,7 +16,7 @@ from torch import nn
 from regard.model.attention import Attention
 from regard.model.layers import FeedForward
 from regard.model.mixers.convolution import Convolution
-from regard.model.mixers.feature_maps import PositiveFeatures
+from regard.model.mixers.feature_maps import Drawn
 from regard.model.mixers.scores import Additive, Bilinear
 from regard.model.pooling import LearnedQuery
 
@@ -35,7 +35,7 @@ def initialise(model: nn.Module, seed: int, deviation: float | None = None, resi
     }
     drawn: set[int] = set()  # a tied parameter is drawn once, where it is first met
     for module in model.modules():
-        if isinstance(module, PositiveFeatures):
+        if isinstance(module, Drawn):
             module.draw(seed, 0)
         if isinstance(module, Convolution):
             nn.init.normal_(module.kernel_HW, generator=generator)

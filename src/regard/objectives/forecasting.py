@@ -108,7 +108,9 @@ class ForecastingLoss:
     def __call__(self, model: Any, batch: SeriesBatch) -> Loss:
         """Return the loss of each window summed; outside training with its squared and absolute error too."""
         c, window = self.config, batch.window()
-        found, future_BHC = model(*window.given).float(), window.future_BHC
+        future_BHC = window.future_BHC
+        given = {"future_BHC": future_BHC} if getattr(model, "teacher_forced", False) else {}
+        found = model(*window.given, **given).float()
         if c.distribution is not None:
             each = c.distribution.nll(found, future_BHC)
         elif c.quantiles:

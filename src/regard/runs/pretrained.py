@@ -187,7 +187,8 @@ def _start_of(name: str, state: tuple[tuple[str, int], ...]) -> InitCheckpoint:
     family = FAMILIES[public.family]
     if family.has_any("image_classification", "masked_image_modeling", "pixel_lm", "forecasting"):
         settings = {"model": asdict(public.config), "text": {}}
-        return InitCheckpoint(name, settings, 0, None, public.weights, public.notes, public.heads, public.labels)
+        channels = public.vocabulary if family.has("forecasting") else 0
+        return InitCheckpoint(name, settings, channels, None, public.weights, public.notes, public.heads, public.labels)
     pair = read_pair(folder) if family.has("seq2seq") and holds_pair(folder) else None
     tokenizer = pair.source if pair else read_public_tokenizer(folder)
     if len(tokenizer) > public.vocabulary:
@@ -236,7 +237,7 @@ def start_of_run(run: Run) -> InitCheckpoint:
     must_fit_weights(run, run.recipe)
     if run.recipe.text.tokenizer == "none":
         return InitCheckpoint(
-            str(run.folder), settings_of(run), 0, None, model_weights(run, run.weights()), labels=_labels_of(run)
+            str(run.folder), settings_of(run), _channels_of(run), None, model_weights(run, run.weights()), labels=_labels_of(run)
         )
     files = (VOCABULARY,) if getattr(run.recipe.text, "joint", True) else PAIR_VOCABULARIES
     tokenizer, *target = (Tokenizer.load(run.folder / name, foreign=True) for name in files)
@@ -255,6 +256,12 @@ def _labels_of(run: Run) -> tuple[str, ...]:
 
     path = run.folder / "labels.json"
     return Labels.load(path).names if path.is_file() else ()
+
+
+def _channels_of(run: Run) -> int:
+    """Return the number of series that a run forecasts side by side; 0 of other tasks."""
+    scaling = run.read_json("scaling.json") or {}
+    return len(scaling.get("channels", ()))
 
 
 def _plain(name: str) -> str:

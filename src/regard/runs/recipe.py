@@ -204,8 +204,19 @@ def build_recipe(tables: Tables) -> Recipe:
         if not fits and getattr(recipe.train, key) == value:
             given = f"train.{key}={format_value(value)}"
             raise UserError(f"{given} is for models made of blocks alone, and model.family={family.name} is not; leave it out.")
+    if family.has_any("seq2seq", "causal_lm", "pixel_lm", "captioning"):
+        _check_writing(recipe.model, family)
     _check_lora(recipe, family)
     return recipe
+
+
+def _check_writing(config: Any, family: Family) -> None:
+    """Refuse a mixer with which later tokens change which earlier ones get attention, where they are written one by one."""
+    if getattr(config, "mixer", "") == "probsparse":
+        raise UserError(
+            f"model.mixer=probsparse chooses queries by comparing all of a sequence, and model.family={family.name} writes token "
+            "after token, without the later ones; choose model.mixer=softmax, or a family that reads whole sequences."
+        )
 
 
 def _check_lora(recipe: Recipe, family: Family) -> None:

@@ -96,6 +96,9 @@ class Task:
     scored_on: str = "what the model says"  # by default, in studio
     exports: tuple[str, ...] = ("bert", "electra")  # families that can be written as a Hugging Face folder
     export_files: Callable[[Recipe, Any], dict[str, str]] | None = None  # and what is written beside their weights
+    export_settings: Callable[[Run, dict[str, Any]], dict[str, Any]] | None = None
+    """(run, settings of its model) -> the same with those that its data decided."""
+    export_beside: tuple[str, ...] = ()  # files of a run that go with it
 
     def takes(self, family: Family) -> bool:
         """Return whether models of this family can be trained for this task."""

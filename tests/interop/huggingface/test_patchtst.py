@@ -87,6 +87,85 @@ def test_the_authors_version_cannot_be_written(tmp_path):
         write_public(tmp_path / "ours", config, 3, model.state_dict())
 
 
+def table(path: Path, rows: int = 60, names: str = "a,b,c") -> Path:
+    values = torch.randn(rows, names.count(",") + 1, generator=torch.Generator().manual_seed(2)).cumsum(0)
+    lines = [f"{n}," + ",".join(f"{x:.6f}" for x in row) for n, row in enumerate(values.tolist())]
+    path.write_text("\n".join([f"hour,{names}", *lines]) + "\n")
+    return path
+
+
+def test_commands_take_a_public_folder_and_give_one(tmp_path):
+    theirs = peer(tmp_path / "theirs")
+    csv = table(tmp_path / "load.csv")
+    values = torch.tensor([[float(cell) for cell in line.split(",")[1:]] for line in csv.read_text().splitlines()[1:]])
+    with torch.no_grad():
+        expected = theirs(past_values=values[None, -33:]).prediction_outputs[0]
+    settings = ("data.time=none", "data.columns=a,b,c")
+    found = regard("predict", tmp_path / "theirs", csv, *settings, "--device", "cpu")
+    assert found.code == 0, found.err
+    rows = [line.split(",") for line in found.out.splitlines()]
+    assert rows[0] == ["step", "a", "b", "c"]
+    torch.testing.assert_close(torch.tensor([[float(x) for x in row[1:]] for row in rows[1:]]), expected, atol=1e-4, rtol=1e-4)
+    imported = regard("import", tmp_path / "theirs", tmp_path / "run", "--check")
+    assert imported.code == 0, imported.err
+    assert regard("predict", tmp_path / "run", csv, *settings, "--device", "cpu").out == found.out
+    scored = regard("evaluate", tmp_path / "run", f"data.test={csv}", *settings, "--json", "--device", "cpu")
+    with torch.no_grad():
+        windows = values.unfold(0, 38, 1).mT
+        error = theirs(past_values=windows[:, :33]).prediction_outputs - windows[:, 33:]
+    assert json.loads(scored.out)["mse"] == pytest.approx(error.square().mean().item(), rel=1e-4)
+    assert json.loads(scored.out)["windows"] == 60 - 38 + 1
+    exported = regard("export", tmp_path / "run", tmp_path / "ours")
+    assert exported.code == 0, exported.err
+    back = transformers.PatchTSTForPrediction.from_pretrained(tmp_path / "ours").eval()
+    torch.testing.assert_close(said(back), said(theirs), atol=1e-5, rtol=1e-5)
+
+
+def test_a_trained_run_is_written_with_its_scale(tmp_path):
+    recipe = '[task]\nname = "forecasting"\n[model]\nfamily = "patchtst"\nresidual_scores = false\npadded = false\n'
+    (tmp_path / "r.toml").write_text(recipe + "lookback = 24\nhorizon = 4\nwidth = 8\nheads = 2\nlayers = 1\n")
+    data = ("data.train=builtin:series/seasons", "data.limit=300", "train.steps=1", "train.warmup=0")
+    assert regard("train", tmp_path / "r.toml", *data, "--out", tmp_path / "run", "--device", "cpu").code == 0
+    told = regard("export", tmp_path / "run", tmp_path / "ours")
+    assert told.code == 0, told.err
+    assert (tmp_path / "ours" / "scaling.json").read_bytes() == (tmp_path / "run" / "scaling.json").read_bytes()
+    assert transformers.PatchTSTConfig.from_pretrained(tmp_path / "ours").num_input_channels == 3
+    asked = ("builtin:series/seasons", "data.limit=300", "--device", "cpu")
+    same = [regard("predict", tmp_path / name, *asked) for name in ("run", "ours")]
+    assert same[0].out == same[1].out != "", same[1].err
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "rows", "told"),
+    [
+        (
+            ["data.time=none"],
+            "a,b,c",
+            60,
+            "has 4 columns of numbers to forecast and 0 that are known in advance",
+        ),
+        (["data.time=none", "data.columns=a,b"], "a,b,c", 60, "has 2 columns of numbers"),
+        (["data.time=none", "data.columns=a,b,c"], "a,b,c", 20, "has 20 rows of values, and this run reads model.lookback=33"),
+        (["data.time=none", "data.columns=a,b,c", "data.known=hour"], "a,b,c", 60, "this model needs 3 and 0"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused_in_one_sentence(given, names, rows, told, tmp_path):
+    peer(tmp_path / "theirs")
+    found = regard("predict", tmp_path / "theirs", table(tmp_path / "load.csv", rows, names), *given, "--device", "cpu")
+    assert found.code == 2
+    assert told in found.err
+    assert "Traceback" not in found.err
+
+
+def test_without_data_there_is_nothing_to_continue_or_to_score(tmp_path):
+    peer(tmp_path / "theirs")
+    assert "came without data" in regard("predict", tmp_path / "theirs", "--device", "cpu").err
+    regard("import", tmp_path / "theirs", tmp_path / "run")
+    scored = regard("evaluate", tmp_path / "run", "--device", "cpu")
+    assert (scored.code, scored.err.count("\n")) == (2, 1)
+    assert "give a table as data.test=FILE" in scored.err
+
+
 def test_training_begins_with_a_public_folder(tmp_path):
     peer(tmp_path / "theirs")
     data = ["data.train=builtin:series/seasons", "data.limit=200", f"task.init_from={tmp_path / 'theirs'}"]

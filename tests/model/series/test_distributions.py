@@ -92,3 +92,21 @@ def test_any_raw_number_gives_a_distribution_and_a_gradient(name):
     (gradient,) = torch.autograd.grad(loss, raw)
     assert torch.isfinite(loss)
     assert torch.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_mixture_has_the_mean_and_the_variance_of_its_parts(name):
+    found, params, _, oracle = case(name)
+    if name == "student_t":
+        params = params.clone()
+        params[:, 0] += 2  # so that the variance is not huge
+        oracle = stats.t(params[:, 0], LOC, SCALE)
+    np.testing.assert_allclose(found.variance(params).numpy(), oracle.var(), rtol=1e-9)
+    parts = params[:10].view(5, 2, -1)
+    mixed = found.mixed(parts, 0)
+    mean, variance = found.mean(parts), found.variance(parts)
+    np.testing.assert_allclose(found.mean(mixed).numpy(), mean.mean(0).numpy(), rtol=1e-9)
+    expected = (variance + mean.square()).mean(0) - mean.mean(0).square()
+    np.testing.assert_allclose(found.variance(mixed).numpy(), expected.numpy(), rtol=1e-6)
+    same = found.mixed(params[:1].expand(7, -1), 0)
+    np.testing.assert_allclose(same.numpy(), params[0].numpy(), rtol=1e-6)

@@ -7,7 +7,15 @@ import pytest
 import torch
 from torch import nn
 
-from regard.model.series.parts import InstanceNorm, SeriesLinear, TokenBatchNorm, count_patches, cut_patches, moving_average
+from regard.model.series.parts import (
+    FastDropout,
+    InstanceNorm,
+    SeriesLinear,
+    TokenBatchNorm,
+    count_patches,
+    cut_patches,
+    moving_average,
+)
 
 
 def random(*shape: int) -> torch.Tensor:
@@ -87,3 +95,24 @@ def test_batch_normalisation_of_tokens_is_torchs():
         torch.testing.assert_close(ours(x), theirs(x.transpose(1, 2)).transpose(1, 2))
     torch.testing.assert_close(ours.variance_D, theirs.running_var)
     torch.testing.assert_close(ours.eval()(x), theirs.eval()(x.transpose(1, 2)).transpose(1, 2))
+
+
+def test_fast_dropout_keeps_its_share_and_the_mean_and_is_seeded():
+    layer, x = FastDropout(0.3), torch.ones(1000, 501, requires_grad=True)
+    torch.manual_seed(5)
+    found = layer(x)
+    torch.manual_seed(5)
+    assert torch.equal(found, layer(x))
+    share = (found == 0).double().mean().item()
+    assert abs(share - 0.3) < 5 * (0.3 * 0.7 / found.numel()) ** 0.5
+    kept = found[found != 0]
+    torch.testing.assert_close(kept, torch.full_like(kept, 1 / 0.7), atol=1e-4, rtol=0)
+    (grad,) = torch.autograd.grad(found.sum(), x)
+    assert torch.equal(grad, found.detach())  # of ones
+    bits = (found != 0).double()
+    for step in (1, 4, 501):  # neighbours, words of the generator, rows: what is dropped says nothing about them
+        a, b = bits.flatten()[:-step], bits.flatten()[step:]
+        assert abs(((a - a.mean()) * (b - b.mean())).mean().item() / 0.21) < 5 / a.numel() ** 0.5
+    assert torch.equal(layer.eval()(x), x)
+    assert torch.equal(FastDropout(0.0).train()(x), x)
+    assert (FastDropout(1.0).train()(x) == 0).all()

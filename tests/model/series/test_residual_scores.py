@@ -14,10 +14,10 @@ def test_scores_of_the_layers_below_are_a_bias():
     placement, total = ResidualScores().over(full.over(5, 5, batch=2, device=torch.device("cpu"))), torch.zeros(2, 3, 5, 5)
     for n, (q, k) in enumerate(layers):
         bias = placement.layer(n).bias(q, k)
-        assert (bias is None) == (n == 0)
-        if bias is not None:
-            torch.testing.assert_close(bias.dense(), total)
-            assert bias.shape == (2, 3, 5, 5)
-            rows = bias.rows(torch.tensor([1, 4]), torch.tensor([2]))
-            torch.testing.assert_close(rows, total[:, 2:3, [1, 4]])
+        assert bias is not None
+        torch.testing.assert_close(bias.dense(), total, msg=f"layer {n}")
+        assert bias.shape == (2, 3, 5, 5)
+        rows = bias.rows(torch.tensor([1, 4]), torch.tensor([2]))
+        torch.testing.assert_close(rows, total[:, 2:3, [1, 4]])
         total = total + torch.einsum("bhik,bhjk->bhij", q, k) / 2
+        torch.testing.assert_close(bias.scores, total)

@@ -74,6 +74,19 @@ class Scaling:
             measure_static(table),
         )
 
+    @classmethod
+    def unnamed(cls, channels: int, known: int = 0) -> Scaling:
+        """Return the scale of a model that takes values as they are, of any table with so many channels and known columns."""
+        both = channels + known
+        return cls(("",) * channels, ("",) * known, (0.0,) * both, (1.0,) * both, (0.0,) * channels)
+
+    def suits(self, table: SeriesTable) -> bool:
+        channels, known = table.channels, table.known
+        if not any(self.channels):
+            channels, known = ("",) * len(channels), ("",) * len(known)
+        static = tuple(dict.fromkeys(one.column for one in self.static))
+        return (channels, known, table.static) == (self.channels, self.known, static)
+
     def scaled(self, one: Series) -> tuple[np.ndarray, np.ndarray]:
         """Return values_TC and known_TE with mean 0 and deviation 1, as they are over training."""
         count, mean, deviation = len(self.channels), np.array(self.mean), np.array(self.deviation)
@@ -111,8 +124,13 @@ class Scaling:
         return -np.array(self.mean)[:count] / np.array(self.deviation)[:count]
 
     def must_suit(self, table: SeriesTable, where: str) -> None:
-        static = tuple(dict.fromkeys(one.column for one in self.static))
-        if (table.channels, table.known, table.static) != (self.channels, self.known, static):
+        if not any(self.channels) and not self.suits(table):
+            raise UserError(
+                f"{where} has {len(table.channels)} columns of numbers to forecast and {len(table.known)} that are known in "
+                f"advance, and this model needs {len(self)} and {len(self.known)}; name as many in data.columns and data.known."
+            )
+        if not self.suits(table):
+            static = tuple(dict.fromkeys(one.column for one in self.static))
             wanted, given = (*self.channels, *self.known, *static), (*table.channels, *table.known, *table.static)
             missing = [name for name in wanted if name not in given]
             told = f"has no column {missing[0]!r}" if missing else f"has the columns {', '.join(table.channels[:5])}"

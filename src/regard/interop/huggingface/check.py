@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.core.errors import UserError
 from regard.families import family_of
+from regard.interop.huggingface.load import opened_by
 
 MOST = 1e-3  # largest difference of two logits, or of two vectors, that is the same model
 ROWS, LENGTH = 2, 12  # of the probe input
@@ -37,6 +38,7 @@ def largest_difference(model: Any, folder: Path, vocabulary: int) -> float | Non
 
     family, model = family_of(model), model.float().eval()
     kind = next((name for capability, name in CLASSES.items() if family.has(capability)), "AutoModel")
+    kind = opened_by(folder) if family.has("forecasting") else kind
     try:
         theirs = getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval()
     except Exception as error:  # of any of its many kinds
@@ -44,6 +46,8 @@ def largest_difference(model: Any, folder: Path, vocabulary: int) -> float | Non
         raise UserError(f"transformers cannot open {folder}, so there is nothing to compare with ({reason}).") from error
     if kind in IMAGES:
         found, expected = _of_images(model, theirs.to(_device(model)), kind)
+    elif family.has("forecasting"):
+        found, expected = _of_series(model, theirs, vocabulary)
     else:
         ids = torch.randint(4, vocabulary, (ROWS, LENGTH), generator=torch.Generator().manual_seed(0)).to(_device(model))
         expected = _theirs(theirs.to(ids.device), kind, ids)
@@ -62,6 +66,28 @@ def _of_images(model: Any, theirs: Any, kind: str) -> tuple[Tensor, Tensor]:
     noise_BG = torch.rand(ROWS, cells, generator=draw).to(device)
     shown_BS = noise_BG.argsort(1)[:, : int(cells * (1 - theirs.config.mask_ratio))]
     return model(image_BYXC, shown_BS), theirs(pixels_BCYX, noise=noise_BG).logits
+
+
+def _of_series(model: Any, theirs: Any, channels: int) -> tuple[Tensor, Tensor]:
+    """Return what both forecast of random values; of a distribution, how likely the values that came next are."""
+    c, draw = model.config, torch.Generator().manual_seed(0)
+    past_BLC = torch.randint(9, (ROWS, c.lookback, channels), generator=draw).float()
+    if not getattr(model, "teacher_forced", False):
+        return model(past_BLC), theirs(past_values=past_BLC).prediction_outputs
+    future_BHC = torch.randint(9, (ROWS, c.horizon, channels), generator=draw).float()
+    known_BME = torch.randn(ROWS, c.lookback + c.horizon, c.known_features, generator=draw)
+    static_BS = torch.randn(ROWS, c.static_features, generator=draw)
+    categories = [torch.randint(n, (ROWS, 1), generator=draw) for n in c.cardinalities]
+    past, future = (part[..., 0] if channels == 1 else part for part in (past_BLC, future_BHC))
+    given = {"past_values": past, "past_observed_mask": torch.ones_like(past), "future_values": future}
+    given |= {"past_time_features": known_BME[:, : c.lookback], "future_time_features": known_BME[:, c.lookback :]}
+    if c.static_features:
+        given["static_real_features"] = static_BS
+    if categories:
+        given["static_categorical_features"] = torch.cat(categories, 1)
+    statics = torch.cat([*categories, static_BS], 1) if categories or c.static_features else None
+    params = model(past_BLC, known_BME, statics, future_BHC)
+    return model.distribution.nll(params, future_BHC).sum(-1).mean(), theirs(**given).loss
 
 
 def _theirs(theirs: Any, kind: str, ids: Tensor) -> Tensor:

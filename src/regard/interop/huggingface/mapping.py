@@ -23,9 +23,11 @@ from regard.families.transformer import TransformerConfig
 if TYPE_CHECKING:  # to name them: a translator is opened without the families of images and of series
     from regard.families.image_transformer import ImageTransformerConfig
     from regard.families.patchtst import PatchTSTConfig
+    from regard.families.time_series_transformer import TimeSeriesTransformerConfig
     from regard.families.vit import ViTConfig
 
-Config: TypeAlias = "GPTConfig | BERTConfig | TransformerConfig | ViTConfig | ImageTransformerConfig | PatchTSTConfig"
+SeriesConfig: TypeAlias = "PatchTSTConfig | TimeSeriesTransformerConfig"
+Config: TypeAlias = "GPTConfig | BERTConfig | TransformerConfig | ViTConfig | ImageTransformerConfig | SeriesConfig"
 Settings = Mapping[str, Any]  # ours, without `model.`
 
 

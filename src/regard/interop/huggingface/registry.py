@@ -33,10 +33,12 @@ _PLACES = {
     "imagegpt": "imagegpt:IMAGEGPT",
     "perceiver": "perceiver:PERCEIVER",
     "patchtst": "patchtst:PATCHTST",
+    "time_series_transformer": "time_series_transformer:TIME_SERIES_TRANSFORMER",
 }
 LAYOUTS: LazyRegistry[Layout] = LazyRegistry({name: f"regard.interop.huggingface.{place}" for name, place in _PLACES.items()})
 # The model_type of families that have one alone.
 OF_OTHERS = {"vit": "vit", "deit": "deit", "vit_mae": "vit_mae", "image_transformer": "imagegpt", "patchtst": "patchtst"}
+OF_OTHERS |= {"time_series_transformer": "time_series_transformer"}
 OF_FAMILY = {"t5": {"pre": "t5", "post": "t5"}, "bart": {"pre": "mbart", "post": "bart"}}
 OF_FAMILY |= {"marian": {"pre": "marian", "post": "marian"}}
 OF_NORM = {"pre": "gpt2", "post": "openai-gpt"}

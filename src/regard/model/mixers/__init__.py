@@ -17,6 +17,7 @@ from regard.model.mixers.feature_maps import PositiveFeatures, ReluFeatures
 from regard.model.mixers.linear import Favor
 from regard.model.mixers.scores import Additive, Bilinear, Dot
 from regard.model.mixers.softmax import Softmax
+from regard.model.sparse.probsparse import ProbSparse
 from regard.model.visibility import View, Visibility
 from regard.model.visibility.combine import plain
 
@@ -53,7 +54,10 @@ LINEAR: dict[str, Callable[[BlockConfig, str], Mixer]] = {  # those that compare
     "favor": lambda c, name: Favor(PositiveFeatures(c.key_width, c.feature_count, name, c.redraw_every)),
     "linear-relu": lambda config, name: Favor(ReluFeatures()),
 }
-MIXERS: dict[str, Callable[[BlockConfig, str], Mixer]] = {**{name: _score(name) for name in SCORES}, **LINEAR}
+CHOOSING: dict[str, Callable[[BlockConfig, str], Mixer]] = {  # those that compare some queries of a sequence with each key
+    "probsparse": lambda c, name: Softmax() if name.endswith(".cross") else ProbSparse(c.sampling_factor, name),
+}
+MIXERS: dict[str, Callable[[BlockConfig, str], Mixer]] = {**{name: _score(name) for name in SCORES}, **LINEAR, **CHOOSING}
 
 
 def check_mixer(config: BlockConfig) -> None:
@@ -61,13 +65,14 @@ def check_mixer(config: BlockConfig) -> None:
     if config.mixer not in (names := (*MIXERS, "conv")):
         raise UserError(f"model.mixer={config.mixer!r} is not known; choose one of: {', '.join(names)}.")
     config.check_favor()
+    config.check_probsparse()
     config.check_convolution(config.mixer, config.pruned)
-    if config.attention_dropout and config.mixer not in SCORES:
+    if config.attention_dropout and not config.scores:
         raise UserError(
             f"model.attention_dropout={config.attention_dropout} drops weights, and model.mixer={config.mixer} computes none; "
             "set it to 0."
         )
-    if config.kv_heads not in (0, config.heads) and config.mixer not in SCORES:
+    if config.kv_heads not in (0, config.heads) and not config.scores:
         raise UserError(f"model.kv_heads={config.kv_heads} shares keys, and model.mixer={config.mixer} keeps none; leave it out.")
 
 

@@ -48,13 +48,26 @@ class ReluFeatures:
         return head_width
 
 
-class PositiveFeatures(nn.Module):
-    """Directions are drawn, not learned: a buffer, saved with the run, the same for all heads of an attention."""
+class Drawn(nn.Module):
+    """A module whose buffers are drawn by count, not learned: saved with the run, the same for all heads of an attention."""
 
-    def __init__(self, head_width: int, count: int, name: str, redraw_every: int = 0) -> None:
+    def __init__(self, name: str, redraw_every: int) -> None:
         super().__init__()
         self.name, self.redraw_every = name, redraw_every
         self.seed, self.number = 0, -1  # of the latest draw
+
+    def draw(self, seed: int, number: int) -> None:
+        raise NotImplementedError
+
+    def renew(self, step: int) -> None:
+        """Redraw by the number of the step, not of calls, so that a resumed run continues with the same draws."""
+        if self.redraw_every and (number := (step - 1) // self.redraw_every) != self.number:
+            self.draw(self.seed, number)
+
+
+class PositiveFeatures(Drawn):
+    def __init__(self, head_width: int, count: int, name: str, redraw_every: int = 0) -> None:
+        super().__init__(name, redraw_every)
         self.register_buffer("directions_FK", torch.zeros(count, head_width))
         self.directions_FK: Tensor
 
@@ -76,11 +89,6 @@ class PositiveFeatures(nn.Module):
         count, head_width = self.directions_FK.shape
         self.directions_FK.copy_(torch.from_numpy(directions(count, head_width, seed, self.name, number)))
 
-    def renew(self, step: int) -> None:
-        """Redraw by the number of the step, not of calls, so that a resumed run continues with the same draws."""
-        if self.redraw_every and (number := (step - 1) // self.redraw_every) != self.number:
-            self.draw(self.seed, number)
-
 
 def directions(count: int, width: int, seed: int, name: str, number: int = 0, orthogonal: bool = True) -> np.ndarray:
     """directions_FK, each as if drawn from a normal distribution alone; any `width` in a row at right angles to each other."""
@@ -96,12 +104,12 @@ def directions(count: int, width: int, seed: int, name: str, number: int = 0, or
 
 
 def renew_features(model: nn.Module, step: int) -> None:
-    """Redraw the random features that are due before this training step."""
+    """Redraw what is drawn by count and due before this training step."""
     for module in model.modules():
-        if isinstance(module, PositiveFeatures):
+        if isinstance(module, Drawn):
             module.renew(step)
 
 
 def is_drawn(name: str) -> bool:
     """Return whether a tensor of a state dict is drawn, not learned, so that averaging two of them makes no sense."""
-    return name.rpartition(".")[2] == "directions_FK"
+    return name.rpartition(".")[2] in ("directions_FK", "sample_key")

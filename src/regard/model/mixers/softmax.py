@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.model.position.base import Bias
-from regard.model.sparse import cpu, flex
+from regard.model.sparse import cpu, flex, known_scores
 from regard.model.sparse.blocks import Tiles, tiles_of
 from regard.model.sparse.dispatch import softmax_kernel
 from regard.model.visibility import Full, View
@@ -35,6 +35,8 @@ class Softmax:
             # A CPU's kernel computes bf16 gradients at a quarter of the speed of float32 ones.
             with torch.autocast("cpu", enabled=False):
                 return self.mix(q_BHLK.float(), k_BHMK.float(), v_BHMK.float(), view, dropout, bias).to(q_BHLK.dtype)
+        if bias is not None and bias.scores is not None:
+            return known_scores.mix(bias.scores, v_BHMK, view, dropout)
         match softmax_kernel(q_BHLK, k_BHMK, view, dropout, bias is not None):
             case "varlen":
                 return _variable_lengths(q_BHLK, k_BHMK, v_BHMK, view)

@@ -38,6 +38,7 @@ class Bias:
     whole: Callable[[], Tensor] | None = None  # all of them, by something faster than `at`
     fixed_shapes: bool = False  # does `at` read a tensor with gradients whose sizes follow the lengths? See `Position`
     learned: LearnedTable | None = None  # where that is all of the bias
+    scores: Tensor | None = None  # the sum of scores and bias, where it is known already
 
     def dense(self) -> Tensor:
         """Return bias_BHLM; dimensions of size 1 broadcast."""

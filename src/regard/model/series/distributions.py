@@ -51,6 +51,19 @@ class Distribution(ABC):
         """Return the mean of each value."""
 
     @abstractmethod
+    def variance(self, params_P: Tensor) -> Tensor:
+        """Return the variance of each value."""
+
+    @abstractmethod
+    def mixed(self, params_P: Tensor, dim: int) -> Tensor:
+        """Return the distribution of this kind with the mean and the variance of an equal mixture along an axis."""
+
+    def _moments(self, params_P: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        """Return the mean and the variance of an equal mixture along an axis: that of a mean adds to the mean of variances."""
+        means = self.mean(params_P)
+        return means.mean(dim), self.variance(params_P).mean(dim) + means.var(dim, correction=0)
+
+    @abstractmethod
     def cdf(self, params_P: Tensor, y: Tensor) -> Tensor:
         """Return P(Y <= y) in float64."""
 
@@ -80,6 +93,13 @@ class Normal(Distribution):
 
     def mean(self, params_P: Tensor) -> Tensor:
         return params_P[..., 0]
+
+    def variance(self, params_P: Tensor) -> Tensor:
+        return params_P[..., 1].square()
+
+    def mixed(self, params_P: Tensor, dim: int) -> Tensor:
+        mean, variance = self._moments(params_P, dim)
+        return torch.stack([mean, variance.sqrt()], -1)
 
     def cdf(self, params_P: Tensor, y: Tensor) -> Tensor:
         loc, scale = params_P.double().unbind(-1)
@@ -118,6 +138,16 @@ class StudentT(Distribution):
 
     def mean(self, params_P: Tensor) -> Tensor:
         return params_P[..., 1]
+
+    def variance(self, params_P: Tensor) -> Tensor:
+        df, _, scale = params_P.unbind(-1)
+        return scale.square() * df / (df - 2)
+
+    def mixed(self, params_P: Tensor, dim: int) -> Tensor:
+        """As heavy in its tails as the heaviest of those that are mixed."""
+        df = params_P[..., 0].amin(dim)
+        mean, variance = self._moments(params_P, dim)
+        return torch.stack([df, mean, (variance * (df - 2) / df).sqrt()], -1)
 
     def cdf(self, params_P: Tensor, y: Tensor) -> Tensor:
         df, loc, scale = params_P.double().unbind(-1)
@@ -192,6 +222,15 @@ class NegativeBinomial(Distribution):
     def mean(self, params_P: Tensor) -> Tensor:
         count, logits = params_P.unbind(-1)
         return count * logits.exp()
+
+    def variance(self, params_P: Tensor) -> Tensor:
+        logits = params_P[..., 1]
+        return self.mean(params_P) * (1 + logits.exp())
+
+    def mixed(self, params_P: Tensor, dim: int) -> Tensor:
+        mean, variance = self._moments(params_P, dim)
+        odds = (variance / mean.clamp_min(TINY) - 1).clamp_min(TINY)
+        return torch.stack([mean / odds, odds.log()], -1)
 
     def cdf(self, params_P: Tensor, y: Tensor) -> Tensor:
         count, logits = params_P.double().unbind(-1)

@@ -7,6 +7,8 @@ nothing away, as counts need it. With `affine`, a scale and a shift are learned 
 
 Decomposition (Wu et al. 2021, equation 1): the trend is a moving average whose ends are repeated; the rest is called seasonal.
 
+FastDropout: dropout (Srivastava et al. 2014) with cheaper random numbers on a CPU.
+
 TokenBatchNorm: batch normalisation (Ioffe & Szegedy 2015) of each feature over all tokens of a batch, as PatchTST has it.
 
 Dims: B batch, L look-back, H horizon, C channels, P patch length, N patches, D width.
@@ -127,6 +129,39 @@ def cut_patches(x_BCL: Tensor, patch: int, stride: int, padded: bool) -> Tensor:
     else:
         x_BCL = x_BCL[..., (x_BCL.shape[-1] - patch) % stride :]
     return x_BCL.unfold(-1, patch, stride)
+
+
+class FastDropout(nn.Module):
+    """Dropout whose mask takes 16 random bits a number on a CPU, where torch draws one number after the other.
+
+    The probability is rounded to 2^-16, and what is kept is divided by what is left of exactly that. Elsewhere, and in a compiled
+    graph, it is torch's own.
+    """
+
+    STEPS = 2**16
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+    def forward(self, x: Tensor) -> Tensor:
+        dropped = round(self.p * self.STEPS)
+        if not self.training or not 0 < dropped < self.STEPS or x.device.type != "cpu" or torch.compiler.is_compiling():
+            return F.dropout(x, self.p, self.training)
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.long).random_(-(2**63), None)
+        kept = words.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - self.STEPS // 2
+        return x * kept * (self.STEPS / (self.STEPS - dropped))
+
+
+def with_fast_dropout(model: nn.Module) -> None:
+    """Replace torch's dropout in all parts of a model."""
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if type(child) is nn.Dropout:
+                setattr(module, name, FastDropout(child.p))
 
 
 class TokenBatchNorm(nn.Module):

@@ -4,14 +4,15 @@ He et al. 2021, "RealFormer: Transformer likes residual attention"; in PatchTST 
 
     S_n = Q_n K_n^T / sqrt(K) + S_(n-1),  S_0 = 0        weights_n = softmax(S_n)
 
-For attention this is a bias that depends on queries and keys, so it is a position scheme without any positions. The scores that
-are handed on are computed once more beside the kernel, which keeps none: M^2 K operations a head, little for some forty patches.
+For attention this is a bias that depends on queries and keys, so it is a position scheme without any positions. Scores are
+computed once and kept, in place of a fused kernel, which keeps none: little memory for some forty patches.
 
 Dims: B batch, H heads, M tokens, K head width.
 """
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from regard.model.position.base import Bias, Placement, Position
@@ -32,15 +33,9 @@ class _Pass(Placement):
         self.sum_BHMM: Tensor | None = None
 
     def bias(self, q_BHLK: Tensor, k_BHMK: Tensor) -> Bias | None:
-        before = self.sum_BHMM
-        own_BHMM = q_BHLK @ k_BHMK.mT * q_BHLK.shape[-1] ** -0.5
-        self.sum_BHMM = own_BHMM if before is None else own_BHMM + before
-        if before is None:
-            return None
-        scores = before
-        return Bias(
-            lambda b, h, i, j: scores[b, h, i, j],
-            (scores.shape[0], scores.shape[1], scores.shape[2], scores.shape[3]),
-            scores.device,
-            whole=lambda: scores,
-        )
+        own_BHMM = q_BHLK * q_BHLK.shape[-1] ** -0.5 @ k_BHMK.mT
+        before = torch.zeros_like(own_BHMM[:1, :1, :1, :1]).expand_as(own_BHMM) if self.sum_BHMM is None else self.sum_BHMM
+        scores = self.sum_BHMM = own_BHMM if self.sum_BHMM is None else own_BHMM + self.sum_BHMM
+        rows, heads, queries, keys = scores.shape
+        shape = (rows, heads, queries, keys)
+        return Bias(lambda b, h, i, j: before[b, h, i, j], shape, scores.device, whole=lambda: before, scores=scores)

@@ -54,7 +54,7 @@ def rolling(answers: Forecaster, test: TestSeries) -> list[Rolling]:
         middle_BHC = scaling.units(middle.numpy())
         outer = None if quantiles is None else tuple(scaling.units(quantiles[..., n].numpy()) for n in (0, -1))
         before = max(0, start - c.horizon)
-        for n, name in enumerate(scaling.channels):
+        for n, name in enumerate(test.table.channels):
             segments = [
                 Segment(
                     start - before + b * c.horizon,

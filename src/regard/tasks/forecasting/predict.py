@@ -25,6 +25,7 @@ from regard.data.batching.series import SCALING, Scaling, Window, make_windows
 from regard.data.sources.calendar import calendar_of
 from regard.data.sources.series import Series, SeriesTable, next_dates, read_series
 from regard.families import build_model
+from regard.interop.huggingface.hub import local_folder
 from regard.lens.plots.backtest import draw_backtest
 from regard.lens.plots.forecast import Shown, draw_forecasts
 from regard.lens.subject import Subject
@@ -32,8 +33,9 @@ from regard.metrics.forecasting import ForecastScores, baselines, measure
 from regard.objectives.forecasting import MEDIAN, quantiles_of
 from regard.runs.folder import Run
 from regard.runs.load import load_model, must_be_as_trained, ready
+from regard.runs.pretrained import InitCheckpoint
 from regard.runs.protocols import Vocabulary
-from regard.runs.recipe import Recipe
+from regard.runs.recipe import Recipe, Tables
 from regard.runs.task import lazy
 from regard.tasks.forecasting.backtest import rolling, steps_of
 from regard.tasks.forecasting.inspect import table_subject
@@ -51,6 +53,7 @@ class Next:
     values_HC: np.ndarray
     quantiles_HCQ: np.ndarray | None
     dates: np.ndarray | None
+    channels: tuple[str, ...] = ()
 
 
 @dataclass
@@ -66,11 +69,19 @@ class Forecasts:
     routes = lazy("regard.tasks.forecasting.serve:routes")
 
     @classmethod
-    def of(cls, run: Run, recipe: Recipe, device: torch.device) -> Self:
-        must_be_as_trained(run, _with_its_quantiles(recipe, run))
-        scaling = Scaling.load(run.folder / SCALING)
+    def of(cls, source: Run | InitCheckpoint, recipe: Recipe, device: torch.device) -> Self:
+        """Open a run, or a public folder as it is."""
+        scaling = _scaling_of(source)
         heads = heads_of(recipe, scaling)
-        model = load_model(run, lambda: build_model(recipe.model, vocabulary=0, heads=heads))
+
+        def build() -> Any:
+            return build_model(recipe.model, vocabulary=0, heads=heads)
+
+        if isinstance(source, Run):
+            must_be_as_trained(source, _with_its_quantiles(recipe, source))
+            model = load_model(source, build)
+        else:
+            model = source.open(build)
         return cls(ready(model, recipe.decode.weights, device), scaling, recipe)
 
     @property
@@ -97,7 +108,8 @@ class Forecasts:
     def next_of(self, table: SeriesTable, where: str) -> list[Next]:
         """Return what comes after the end of each series of a table that is read; `where` names it in errors."""
         self.scaling.must_suit(table, where)
-        return [self._next(one, where) for one in table.series]
+        found = [self._next(one, where) for one in table.series]
+        return [replace(one, channels=table.channels) for one in found]
 
     def rows_of(self, one: Series) -> int:
         """Return how many rows have values; rows behind them have what is known in advance alone."""
@@ -125,9 +137,10 @@ class Forecasts:
         known_BME = static_BS = None
         if known_TE.shape[1]:
             if len(known_TE) < rows + horizon:
+                name = (*self.recipe.data.known, *self.scaling.known)[0]
                 raise UserError(
-                    f"{where} knows {self.scaling.known[0]!r} for {len(known_TE) - rows:,} times after its last values, "
-                    f"and a forecast of {horizon} needs as many; add rows whose channels are empty."
+                    f"{where} knows {name!r} for {len(known_TE) - rows:,} times after its last values, and a forecast of "
+                    f"{horizon} needs as many; add rows whose channels are empty."
                 )
             known_BME = torch.from_numpy(known_TE[rows - lookback : rows + horizon])[None].to(self.device)
         if self.scaling.static:
@@ -163,6 +176,8 @@ class Forecasts:
     def forecast_to(self, texts: Sequence[str], output: Path | None, as_json: bool, emit: Emit) -> None:
         """Write the next values of a table as CSV, as JSON lines, or as a picture; without a table, of what was trained on."""
         named = [text.strip() for text in texts if text.strip()] or [*self.recipe.data.train]
+        if not named:
+            raise UserError("this model came without data; give the table that it should continue, such as load.csv.")
         if len(named) > 1:
             raise UserError(f"{len(named)} tables were given; give one, such as {named[0]}.")
         if output is not None:
@@ -183,9 +198,9 @@ class Forecasts:
             write_whole(output, text)
         emit(f"{output}: {self.recipe.model.horizon} times of {len(found):,} series, {len(self.scaling)} channels\n")
 
-    def _header(self) -> list[str]:
+    def _header(self, found: Sequence[Next]) -> list[str]:
         outer = [q for q in self.quantiles if q != MEDIAN]
-        return [cell for name in self.scaling.channels for cell in (name, *(f"{name} {q:g}" for q in outer))]
+        return [cell for name in found[0].channels for cell in (name, *(f"{name} {q:g}" for q in outer))]
 
     def _rows(self, one: Next) -> list[list[float]]:
         outer = [n for n, q in enumerate(self.quantiles) if q != MEDIAN]
@@ -209,14 +224,14 @@ class Forecasts:
     def _csv(self, found: Sequence[Next], time: str) -> str:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*self._places(found[0], time)[0], *self._header()])
+        writer.writerow([*self._places(found[0], time)[0], *self._header(found)])
         for one in found:
             for place, row in zip(self._places(one, time), self._rows(one)):
                 writer.writerow([*place.values(), *(f"{value:.7g}" for value in row)])
         return text.getvalue()
 
     def _json(self, found: Sequence[Next], time: str) -> str:
-        header = self._header()
+        header = self._header(found)
         records = (
             {**place, **dict(zip(header, row))} for one in found for place, row in zip(self._places(one, time), self._rows(one))
         )
@@ -227,7 +242,7 @@ class Forecasts:
         past = HISTORY * max(c.horizon, min(c.lookback, 4 * c.horizon))
         shown = []
         for one in found:
-            for n, name in enumerate(self.scaling.channels):
+            for n, name in enumerate(one.channels):
                 outer = None if one.quantiles_HCQ is None else (one.quantiles_HCQ[:, n, 0], one.quantiles_HCQ[:, n, -1])
                 told = f"{one.series.name} {name}".strip()
                 shown.append(Shown(told, one.series.values_TC[-past:, n], one.values_HC[:, n], outer, self.share))
@@ -245,7 +260,7 @@ class Forecasts:
         self.scaling.must_suit(test.table, test.where)
         windows = make_windows(test.table, self.scaling, test.spans, c.lookback, c.horizon)
         fit = None
-        if test.fit is not None and (test.fit.channels, test.fit.known) == (self.scaling.channels, self.scaling.known):
+        if test.fit is not None and self.scaling.suits(test.fit):
             fit = make_windows(test.fit, self.scaling, [(0, end) for end in test.ends], c.lookback, c.horizon)
         forecasts = {"model": self.model, **dict(baselines(fit, c.lookback, c.horizon, data.season))}
         batches = (batch.to(self.device) for batch in windows.in_order(together(self.recipe, len(self.scaling))))
@@ -253,9 +268,42 @@ class Forecasts:
         errors, count = measure(forecasts, batches, self.recipe.objective, zero_C)
         deviation, scaled = self.scaling.deviation[: len(self.scaling)], data.scaling == "standard"
         best = tuple(mse / unit**2 for mse, unit in zip(test.best, deviation))
-        names, season_error = self.scaling.channels, self.scaling.season_error
+        names, season_error = test.table.channels, self.scaling.season_error
         scores = ForecastScores(errors, count, names, deviation, season_error, self.recipe.objective, scaled, best)
         return EvaluationResult(scores, [], draw=lambda: draw_backtest(rolling(self, test), steps_of(scores), self.share))
+
+
+def adopted_settings(start: InitCheckpoint) -> Tables:
+    """Return the settings of a public model: values as they are, or by the scale that came with them."""
+    scaled = any(_scaling_of(start).channels)
+    asked = start.settings["model"].get("distribution", "")
+    return {"data": {"scaling": "standard" if scaled else "none"}, "objective": {"loss": asked} if asked else {}}
+
+
+def export_settings(run: Run, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run's model with the sizes that its data decided, where the family has settings for them."""
+    scaling, loss = Scaling.load(run.folder / SCALING), run.recipe.objective
+    decided: dict[str, Any] = {"channels": len(scaling), "known_features": len(scaling.known)}
+    decided |= {"static_features": len(scaling.static), "distribution": loss.loss if loss.distribution else ""}
+    if settings.get("cardinalities"):  # categories are columns too
+        del decided["static_features"]
+    return settings | {key: value for key, value in decided.items() if key in settings}
+
+
+def _scaling_of(source: Run | InitCheckpoint) -> Scaling:
+    """Return the scale of a run, or the one that an export left beside its weights; else values are taken as they are."""
+    if isinstance(source, Run):
+        return Scaling.load(source.folder / SCALING)
+    path = local_folder(source.name) / SCALING
+    if path.is_file():
+        return Scaling.load(path)
+    model = source.settings["model"]
+    if model.get("static_features") or model.get("cardinalities"):
+        raise UserError(
+            f"{source.name} reads what is static in a series, and has no scaling.json that names its columns; open it in Python "
+            "with read_public, or train one by 'regard train'."
+        )
+    return Scaling.unnamed(source.vocabulary, model.get("known_features", 0))
 
 
 def _with_its_quantiles(recipe: Recipe, run: Run) -> Recipe:

@@ -52,10 +52,13 @@ def heads_of(recipe: Recipe, scaling: Scaling) -> Heads:
 def read_test(recipe: Recipe) -> TestSeries:
     """Read the last part of data.train, or data.test whole, and the training part."""
     data, model = recipe.data, recipe.model
+    if not data.test and not data.train:
+        raise UserError("there is nothing to score: this model came without data; give a table as data.test=FILE.")
     if not data.test and not data.test_fraction and data.split == "shares":
         raise UserError("there is nothing to score: data.test_fraction=0 and no data.test; give a table as data.test=FILE.")
     train = None
-    if not data.test or is_builtin(data.train[0]) or Path(data.train[0]).exists():  # it may be gone when another table is scored
+    # The table may be gone when another is scored.
+    if data.train and (not data.test or is_builtin(data.train[0]) or Path(data.train[0]).exists()):
         train = read_series(data.train, data)
     ends = () if train is None else tuple(data.borders(len(one))[0] for one in train.series)
     if data.test:
@@ -97,6 +100,8 @@ def _must_have_windows(table: SeriesTable, spans: Iterable[tuple[int, int]], rec
 def prepare(recipe: Recipe, folder: Path | None, say: Say) -> ForecastData:
     """Read and check the data and measure its scale. Nothing is written."""
     data, model = recipe.data, recipe.model
+    if not data.train:
+        raise UserError("data.train is empty; give a table of numbers, such as load.csv, or builtin:series/seasons.")
     _must_read_covariates(recipe)
     if recipe.train.activation_checkpointing and (
         getattr(model, "residual_scores", False) or getattr(model, "batch_norm", False)
