@@ -13,7 +13,6 @@ from regard.commands.export_engine import ENGINES, export_to_ctranslate2, export
 from regard.commands.train import to_try
 from regard.core.errors import UserError, nearest
 from regard.core.files import draft_folder, is_free, read_bounded
-from regard.data.labels import Scale
 from regard.data.sources.word_vectors import FILES as VECTOR_FILES
 from regard.data.sources.word_vectors import write_vectors
 from regard.families import FAMILIES, family_of

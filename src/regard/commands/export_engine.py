@@ -154,8 +154,8 @@ def body_of(start: InitCheckpoint) -> Any:
     family, heads = family_of(config), Heads(words=_has(weights, "head"), pooler=_has(weights, "pooler"))
     if family.has_any("token_heads", "image_classification"):
         classes, tags = (len(weights.get(f"{name}.project.weight", ())) for name in ("classes", "tags"))
-        more = {"span": _has(weights, "span"), "next_sentence": _has(weights, "next_sentence")}
-        heads = replace(heads, classes=classes, tags=tags, **more)
+        heads = replace(heads, classes=classes, tags=tags)
+        heads = replace(heads, span=_has(weights, "span"), next_sentence=_has(weights, "next_sentence"))
     with empty_parameters():
         sizes = Sizes(vocabulary=start.vocabulary, target_vocabulary=start.target_vocabulary, heads=heads)
         model: Any = family.build(config, sizes, 0)

@@ -42,7 +42,7 @@ class CompiledRecorder:
         if search not in self.compiled:
             method = type(search).advance
             # What calls the kernels is compiled, too: in Python it takes longer than the kernels of a small model.
-            options = {"cpp_wrapper": True} if self.backend == "inductor" else None
+            options: dict[str, Any] | None = {"cpp_wrapper": True} if self.backend == "inductor" else None
             self.compiled[search] = torch.compile(method, fullgraph=True, backend=self.backend, options=options)
         compiled = self.compiled[search]
 
