@@ -6,6 +6,7 @@ that reads all turns as one text is the one that comes nearest to the hierarchic
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,11 +62,11 @@ def equal_width(pieces: int = PIECES, width: int = WIDTH) -> int:
     """Of the network that reads all turns as one text: even, and as many parameters as the hierarchical one, or nearly."""
     target = _parameters(HRANConfig(width=width), pieces)
 
-    def off(candidate: int) -> int:
-        joined = RecurrentConfig(width=candidate, cell="gru", attention="bahdanau", mixer="additive")
-        return abs(_parameters(joined, pieces) - target)
+    def joined(candidate: int) -> int:
+        return _parameters(RecurrentConfig(width=candidate, cell="gru", attention="bahdanau", mixer="additive"), pieces)
 
-    return min(range(2, 4 * width, 2), key=off)
+    wider = 2 * bisect_left(range(width * 2), target, key=lambda half: joined(max(2, 2 * half)))
+    return min((wider - 2, wider), key=lambda candidate: abs(joined(candidate) - target))
 
 
 def _parameters(config: HRANConfig | RecurrentConfig, pieces: int) -> int:

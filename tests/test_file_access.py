@@ -45,6 +45,10 @@ OPENING = {
     "regard.data.sources.image_arrays": "an open file",
     # What a person names on the command line, for this once.
     "regard.commands.predict": "--input, where a pipe is welcome; its lines are bounded",
+    "regard.interop.onnx.scripts.arrays": "a program that is written beside exported graphs, for others",
+    "regard.interop.onnx.scripts.read": "the same",
+    "regard.interop.onnx.scripts.translate": "the same",
+    "regard.interop.onnx.scripts.write": "the same",
     "regard.lens.result": "screens of a page, which come along, and --out, as the shell would write it",
 }
 """Who may open files by themselves, and why that is safe."""

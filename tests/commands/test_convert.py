@@ -195,5 +195,5 @@ def test_a_run_of_every_task_opens_there_with_its_answers(task: str, tmp_path: P
 def test_every_task_that_adopts_says_what_a_run_of_it_keeps() -> None:
     """Else `regard import` could make no run of it."""
     without = {"dialogue", "bidirectional_lm", "denoising", "word_vectors", "captioning", "text_to_text", "seq2seq_denoising"}
-    without |= {"visual_questions", "forecasting"}
+    without |= {"visual_questions"}
     assert {name for name, task in TASKS.items() if task.adopt is None} == without

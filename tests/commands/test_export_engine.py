@@ -192,6 +192,6 @@ def test_a_family_without_a_place_is_refused_before_it_is_built(tmp_path: Path) 
     sizes = ["train.steps=1", "train.warmup=0", "train.validate_every=1", "train.checkpoint_every=1"]
     sizes += ["model.width=8", "model.heads=2", "model.layers=1", "model.feedforward=8"]
     assert regard("train", "forecast", *sizes, "--out", tmp_path / "run").code == 0
-    for kind, said in (("ctranslate2", "model.family="), ("onnx", "no graph for model.family="), ("hf", "it writes nothing yet")):
+    for kind, said in (("ctranslate2", "model.family="), ("onnx", "no graph for model.family="), ("hf", "it writes patchtst")):
         refused(regard("export", tmp_path / "run", tmp_path / "out", "--to", kind), said)
     assert not (tmp_path / "out").exists()

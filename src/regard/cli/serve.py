@@ -44,7 +44,7 @@ def serve(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print how much memory it takes, and serve nothing")] = False,
     plugin: Plugins = None,
 ) -> None:
-    """Serve models over HTTP, as OpenAI's API and with routes of their own.
+    """Serve models over HTTP, as OpenAI's API does and by task.
 
     Requests are batched together, whenever they come. A line of JSON is logged for each. docs/guides/serving.md has every route.
     """

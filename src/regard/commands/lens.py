@@ -24,7 +24,7 @@ from regard.lens.analyses.series_attention import series_attention
 from regard.lens.analyses.weights import Choice, attention_page
 from regard.lens.analyses.word_senses import UsesInLayer
 from regard.metrics.word_analogies import Sum, WordSpace
-from regard.runs.protocols import AnswersImages, Attends, Captions, Documents, HasWordVectors, Predictor, ReadsImages
+from regard.runs.protocols import AnswersImages, Attends, Captions, Documents, Forecasting, HasWordVectors, Predictor, ReadsImages
 from regard.tasks.dialogue.predict import as_writer
 from regard.tasks.notices import LONGEST_TURN, check_length, report_unknown_words, text_notice
 from regard.tasks.registry import open_run
@@ -60,7 +60,7 @@ def look(
             f"one text is drawn at a time, and {question!r} is a second; --word WORD looks at a word in several: see "
             "'regard lens --help'."
         )
-    if family_of(answers.model).has("forecasting"):
+    if isinstance(answers, Forecasting):
         yield from _drawn(series_attention(subject_of(answers, text), Choice(part=part)), out)
         return
     if isinstance(answers, Documents) and family_of(answers.model).has("nested_documents"):

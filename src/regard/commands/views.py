@@ -27,7 +27,6 @@ from regard.core.errors import UserError, nearest
 from regard.core.terminal import print_stderr
 from regard.data.sources.conllu import read_conllu
 from regard.data.sources.files import numbered_lines
-from regard.families import family_of
 from regard.lens.analyses.ablation import ablation
 from regard.lens.analyses.bias import biases_of
 from regard.lens.analyses.deletion import deletion
@@ -46,7 +45,7 @@ from regard.lens.analyses.weights import AttentionWeights, Choice, attention_wei
 from regard.lens.analyses.word_map import WordMap, word_map
 from regard.lens.result import LensResult, check_suffix, save
 from regard.lens.subject import Subject
-from regard.runs.protocols import HasWordVectors, Predictor
+from regard.runs.protocols import Forecasting, HasWordVectors, Predictor
 from regard.tasks.dialogue.predict import as_writer
 from regard.tasks.notices import LONGEST_TURN, check_length, report_unknown_words, text_notice
 from regard.tasks.registry import open_run
@@ -126,7 +125,7 @@ def computed(name: str, asked: ViewRequest, predictor: Predictor | None = None) 
     check_length(asked.text or "", "the text", LONGEST_TURN)
     answers = as_writer(predictor or open_run(asked.run, asked.device, asked.settings))
     refuse_image(answers, asked.run, asked.text or "")
-    if family_of(answers.model).has("forecasting") and name not in OF_SERIES:
+    if isinstance(answers, Forecasting) and name not in OF_SERIES:
         raise UserError(
             f"--show {name} is for models that are scored on words or labels, and {asked.run} forecasts numbers; give "
             f"{', '.join(OF_SERIES[:-1])} or {OF_SERIES[-1]}."
