@@ -4,7 +4,7 @@ import { colour } from "./colour.js";
 import { fill, h, num, s, say, weight } from "./dom.js";
 import { number, set, state } from "./state.js";
 
-const LEFT = 64, RIGHT = 12, TALL = 230, MAP = 150; // pixels
+const LEFT = 64, RIGHT = 12, TALL = 230, MAP = 150, LABEL = 105; // pixels
 const short = (name) => (name.length > 24 ? `${name.slice(0, 23)}…` : name);
 
 export function series(root) {
@@ -100,7 +100,8 @@ export function series(root) {
     if (came) drawing.append(s("path", { class: "past came", d: way([before.at(-1), ...came], lookback - 1) }));
     drawing.append(s("path", { class: "ahead", d: way(ahead, lookback) }));
     drawing.append(s("line", { class: "mark", x1: x(lookback), x2: x(lookback), y1: 8, y2: TALL - 22 }));
-    drawing.append(s("text", { class: "small", x: LEFT, y: TALL - 6, "font-size": 10, text: label(0) }), s("text", { class: "small", x: x(lookback), y: TALL - 6, "font-size": 10, "text-anchor": width - RIGHT - x(lookback) < 190 ? "end" : "middle", text: label(lookback) }), s("text", { class: "small", x: width - RIGHT, y: TALL - 6, "font-size": 10, "text-anchor": "end", text: label(card.series.lookback + card.series.horizon - 1) }));
+    const narrow = width - RIGHT - x(lookback) < 1.9 * LABEL;
+    drawing.append(s("text", { class: "small", x: LEFT, y: TALL - 6, "font-size": 10, text: label(0) }), s("text", { class: "small", x: narrow ? Math.min(x(lookback), width - RIGHT - LABEL) : x(lookback), y: TALL - 6, "font-size": 10, "text-anchor": narrow ? "end" : "middle", text: label(lookback) }), s("text", { class: "small", x: width - RIGHT, y: TALL - 6, "font-size": 10, "text-anchor": "end", text: label(card.series.lookback + card.series.horizon - 1) }));
     return drawing;
   }
   const label = (time) => now.series.dates?.[time]?.replace("T", " ").slice(0, 16) ?? `${time - card.series.lookback + 1}`;
