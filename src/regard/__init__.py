@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regard import attention, lens, models, register
+    from regard.commands.batch import BatchPredictor
     from regard.commands.loaded import LoadedModel
     from regard.lens.analyses.word_senses import WordUses
     from regard.lens.result import LensResult
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 __all__ = [
+    "BatchPredictor",
     "LoadedModel",
     "UserError",
     "__version__",
@@ -108,6 +110,7 @@ def word_uses(run: Path | str, word: str, sentences: Sequence[str | tuple[str, s
 
 LAZY = {
     "probe": "regard.model.probe:probe",
+    "BatchPredictor": "regard.commands.batch:BatchPredictor",
     "LoadedModel": "regard.commands.loaded:LoadedModel",
     "attention": "regard.attention",
     "lens": "regard.lens",

@@ -153,7 +153,7 @@ def test_the_container_file_is_well_formed_and_runs_nothing_as_root() -> None:
     probe = json.loads(last["HEALTHCHECK"].removeprefix("CMD "))
     compile(probe[2], "HEALTHCHECK", "exec")
     for found in re.findall(r"regard\[([\w,]+)\]", GUIDE):
-        assert set(found.split(",")) <= {"serve", "structured"}
+        assert set(found.split(",")) <= {"serve", "structured", "ray"}
 
 
 def test_the_proxy_passes_streams_on_and_takes_bodies_as_large_as_the_server() -> None:

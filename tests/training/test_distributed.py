@@ -291,7 +291,7 @@ def test_when_a_process_dies_the_other_ends_with_one_sentence(dies: int, tmp_pat
     processes.signal(dies, signal.SIGKILL)
     codes = processes.codes()
     assert (codes[dies], codes[1 - dies]) == (-signal.SIGKILL, 2), processes.told
-    refused(Result(2, "", processes.told[1 - dies]), "another process of this training is gone", "same command again")
+    refused(Result(2, "", processes.told[1 - dies]), "another process is gone", "same command again")
     train(1, folder, steps=int(newest(folder).name.split("-")[1]) + 1)  # what was saved is good
 
 

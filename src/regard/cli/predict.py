@@ -97,6 +97,7 @@ def predict(
     Results are printed as they are ready, in the order of the texts; an empty line gives an empty line. An argument such as
     decode.beam=8 is a setting; a text of that form, or one that begins with -, goes after --. On a terminal, control characters
     in generated text are shown as escapes; a pipe gets them raw. One text may have 1,000,000 characters.
+    On N GPUs: 'torchrun --nproc-per-node N -m regard predict RUN --input FILE --output FILE'.
     """
     if text and input is not None:
         raise UserError(f"both a text and --input {input} were given; give one of them.")

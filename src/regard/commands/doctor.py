@@ -14,7 +14,14 @@ from typing import Any
 import torch
 
 PACKAGES = ("regard", "torch", "numpy", "tokenizers", "safetensors", "huggingface_hub", "sacrebleu", "matplotlib")
-EXTRAS = {"data": "datasets", "serve": "fastapi", "structured": "llguidance", "energy": "codecarbon", "export": "onnxruntime"}
+EXTRAS = {
+    "data": "datasets",
+    "serve": "fastapi",
+    "structured": "llguidance",
+    "energy": "codecarbon",
+    "export": "onnxruntime",
+    "ray": "ray",
+}
 
 
 def examine() -> dict[str, Any]:

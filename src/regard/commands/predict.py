@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -34,6 +35,11 @@ def predict(
     weights: str = "",
 ) -> None:
     """Tell what the run answers; with `output`, tell it to that file instead."""
+    if os.environ.get("WORLD_SIZE", "1") not in ("", "1"):
+        from regard.commands.predict_shard import predict_shard  # the process group
+
+        predict_shard(run, texts, input, output, settings, device, as_json, weights)
+        return
     with ExitStack() as opened:
         table = None
         if input is not None:
@@ -63,9 +69,14 @@ def _sources(texts: Sequence[str] | None, input: Path | None, opened: ExitStack)
     if texts:
         return [[check_length(text, f"text {number:,}") for number, text in enumerate(texts, 1)]]
     if input is None:
-        return _arriving(sys.stdin.buffer, "standard input")  # type: ignore[arg-type]
+        return arriving(sys.stdin.buffer, "standard input")  # type: ignore[arg-type]
+    return arriving(opened.enter_context(open_input(input)), f"--input {input}")
+
+
+def open_input(input: Path) -> BufferedReader:
+    """Open a file of texts; one that cannot be read is refused in one sentence."""
     try:
-        return _arriving(opened.enter_context(input.open("rb")), f"--input {input}")
+        return input.open("rb")
     except FileNotFoundError:
         raise UserError(f"--input {input} does not exist; give a file with one text on each line.") from None
     except IsADirectoryError:
@@ -74,7 +85,7 @@ def _sources(texts: Sequence[str] | None, input: Path | None, opened: ExitStack)
         raise UserError(f"--input {input} cannot be read: {error.strerror}. Check who may read it.") from None
 
 
-def _arriving(file: BufferedReader, name: str) -> Lines:
+def arriving(file: BufferedReader, name: str) -> Lines:
     """Whole lines as soon as they are there: whoever types or pipes need not close the stream to see results."""
     rest, number = b"", 0
     while block := file.read1(BLOCK):

@@ -10,12 +10,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from regard.commands.share import WHOLE, Share
 from regard.core.errors import UserError
 from regard.core.terminal import Emit, print_stderr
 from regard.data.sources.column_choice import LISTED, Texts, texts_in_table
@@ -85,34 +86,35 @@ def is_table(path: Path) -> bool:
     return path.is_file() and _suffix(path) in (*TABLES, *JSON_LINES, *OTHERS)
 
 
-def predict_table(path: Path, output: Path | None, answers: Predictor, as_json: bool, emit: Emit) -> None:
-    """Tell the table, a few rows at a time."""
+def predict_table(path: Path, output: Path | None, answers: Predictor, as_json: bool, emit: Emit, share: Share = WHOLE) -> None:
+    """Tell the table, or a share of it, a few rows at a time."""
     if isinstance(answers, OfWords) and _suffix(path) in A_WORD_A_LINE:
-        _predict_words(path, answers, as_json, emit)
+        _predict_words(path, answers, as_json, emit, share)
         return
     if not isinstance(answers, Tabular) or _suffix(path) in OTHERS:
-        _predict_lines(path, answers, as_json, emit)
+        _predict_lines(path, answers, as_json, emit, share)
         return
     if isinstance(answers, OfTable):
         answers = answers.of_table(path)
     kind = _suffix(output) if output is not None and _suffix(output) in (*TABLES, *JSON_LINES) else _suffix(path)
-    names, lines = _read(path, answers)
+    names, lines = _read(path, answers, print_stderr if share.is_first else len)
     writer = _Writer(".jsonl" if as_json else kind, answers.tells, emit)
-    writer.header(names)
-    for start in range(0, len(lines), CHUNK):
+    if share.is_first:
+        writer.header(names)
+    for start in share.starts(len(lines), CHUNK):
         some = lines[start : start + CHUNK]
         asked = [line.texts for line in some if line.texts is not None]
         found = iter(answers.fields(asked, start) if asked else [])
         for line in some:
             writer.row(line.values, next(found) if line.texts is not None else {})
-    if empty := sum(line.texts is None for line in lines):
+    if share.is_first and (empty := sum(line.texts is None for line in lines)):
         print_stderr(f"--input {path}: {empty:,} of {len(lines):,} rows have no text, and got empty predictions")
 
 
-def _predict_words(path: Path, answers: OfWords, as_json: bool, emit: Emit) -> None:
+def _predict_words(path: Path, answers: OfWords, as_json: bool, emit: Emit, share: Share) -> None:
     """`word<TAB>tag<TAB>probability` for each word as the file has them, and an empty line behind each sentence."""
     sentences = read_words(path)
-    for start in range(0, len(sentences), CHUNK):
+    for start in share.starts(len(sentences), CHUNK):
         some = sentences[start : start + CHUNK]
         for words, said in zip(some, answers.tag_words(some), strict=True):
             if as_json:
@@ -123,7 +125,7 @@ def _predict_words(path: Path, answers: OfWords, as_json: bool, emit: Emit) -> N
                 emit("".join(f"{word}\t{tag}\t{probability:.4f}\n" for word, tag, probability in each) + "\n")
 
 
-def _predict_lines(path: Path, answers: Predictor, as_json: bool, emit: Emit) -> None:
+def _predict_lines(path: Path, answers: Predictor, as_json: bool, emit: Emit, share: Share) -> None:
     """Questions and contexts, for instance, with the tab that they are typed with."""
     if _suffix(path) != ".tsv":
         raise UserError(
@@ -131,20 +133,18 @@ def _predict_lines(path: Path, answers: Predictor, as_json: bool, emit: Emit) ->
             "file. To score a file of examples, use 'regard evaluate RUN data.test=FILE'."
         )
     rows = [line for _, line in numbered_lines(path)]
-    for start in range(0, len(rows), CHUNK):
+    for start in share.starts(len(rows), CHUNK):
         answers.predict(rows[start : start + CHUNK], start, as_json, emit)
 
 
-def _read(path: Path, answers: Tabular) -> tuple[tuple[str, ...], list[Line]]:
+def _read(path: Path, answers: Tabular, say: Callable[[str], object]) -> tuple[tuple[str, ...], list[Line]]:
     """Read a whole table before anything is predicted: the names of its columns, where it has a header, and its rows."""
     try:
         if _suffix(path) in JSON_LINES:
             return (), list(_from_json(path, answers))
         found = texts_in_table(path, answers.columns[:-1], answers.texts)
         if found.guessed:
-            print_stderr(
-                f"--input {path}: the text is {join_names(found.columns)}, by its header. For others: data.columns=TEXT,LABEL"
-            )
+            say(f"--input {path}: the text is {join_names(found.columns)}, by its header. For others: data.columns=TEXT,LABEL")
         return found.names, list(_from_table(path, found))
     except UserError as error:
         raise UserError(f"--input {error}") from None

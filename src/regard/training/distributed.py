@@ -1,4 +1,4 @@
-"""Distributed training: the process group, and what processes sum, broadcast and agree on.
+"""Several processes: their group, and what they sum, broadcast and agree on.
 
 `torchrun` or SLURM starts the same command many times and numbers the processes in RANK, WORLD_SIZE and LOCAL_RANK; where these
 are not set there is one process, `SINGLE_PROCESS`, no group is made, and everything here costs nothing. Small agreements (stop?
@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -54,7 +54,7 @@ class World:
             return device
         if device.index is not None:
             raise UserError(
-                f"--device {device} is one GPU, but {self.size} processes train; give --device cuda: each takes its own."
+                f"--device {device} is one GPU, but there are {self.size} processes; give --device cuda: each takes its own."
             )
         if self.local >= (count := torch.cuda.device_count()):
             raise UserError(f"there are more processes than the {count} GPUs of this machine; start --nproc-per-node {count}.")
@@ -95,6 +95,24 @@ class World:
         dist.broadcast(data, 0)
         return bytes(data[: int(length)].tolist()).decode()
 
+    def send_to_main(self, texts: Iterable[str]) -> None:
+        """Send texts, none of them empty, to the first process, which takes them by `texts_from`."""
+        for text in texts:
+            data = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+            dist.send(torch.tensor(len(data)), 0)
+            dist.send(data, 0)
+        dist.send(torch.tensor(0), 0)
+
+    def texts_from(self, rank: int) -> Iterator[str]:
+        """Yield the texts that a process sends to this one, the first."""
+        length = torch.tensor(0)
+        dist.recv(length, rank)
+        while length:
+            data = torch.zeros(int(length), dtype=torch.uint8)
+            dist.recv(data, rank)
+            yield data.numpy().tobytes().decode()
+            dist.recv(length, rank)
+
     def check_equal(self, value: str, otherwise: str) -> None:
         """Raise unless all processes have the same value."""
         number = int.from_bytes(blake2b(value.encode(), digest_size=7).digest(), "big")
@@ -113,7 +131,7 @@ class World:
         if failure is not None:
             raise failure
         if failed:
-            raise FailedElsewhere("another process of this training failed; its own message says why.")
+            raise FailedElsewhere("another process failed; its own message says why.")
 
 
 SINGLE_PROCESS = World()
@@ -164,20 +182,24 @@ class SilentLog:
 
 
 TIMEOUT = timedelta(minutes=30)  # for a process that is alive but does not answer; one that died is noticed at once
+CONTINUES = "Run the same command again, with as many processes as you like: it continues from the newest checkpoint."
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 _had_group = False
 
 
 @contextmanager
-def process_group() -> Iterator[World]:
-    """Yield the world of this process, with a process group until the end of the block."""
+def process_group(verb: str = "train", again: str = CONTINUES, timeout: timedelta = TIMEOUT) -> Iterator[World]:
+    """Yield the world of this process, with a process group until the end of the block.
+
+    `again` says what to do where another process is gone, and `timeout` how long the group waits for one that is alive.
+    """
     if (size := _number("WORLD_SIZE", 1)) == 1:
         yield SINGLE_PROCESS
         return
     if missing := [name for name in VARIABLES if not os.environ.get(name)]:
         raise UserError(
             f"WORLD_SIZE={size} asks for several processes, but {', '.join(missing)} is not set; start them with "
-            f"'torchrun --nproc-per-node {size} -m regard train ...', or unset WORLD_SIZE."
+            f"'torchrun --nproc-per-node {size} -m regard {verb} ...', or unset WORLD_SIZE."
         )
     global _had_group
     world, store = World(_number("RANK"), size, _number("LOCAL_RANK")), None
@@ -186,10 +208,10 @@ def process_group() -> Iterator[World]:
         store, rank, size = next(dist.rendezvous("env://", timeout=TIMEOUT))
         # Two backends: gradients are exchanged between GPUs, agreements between hosts.
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
         yield world
     except Exception as error:
-        failure = _explain(error)
+        failure = _explain(error, again)
         if not _should_report(store, world, isinstance(error, FailedElsewhere)):
             raise SystemExit(2 if isinstance(failure, (UserError, OSError)) else 1) from None
         raise failure from (None if failure is error else error)
@@ -213,15 +235,12 @@ def _number(name: str, default: int = 0) -> int:
     return int(given)
 
 
-def _explain(error: Exception) -> Exception:
+def _explain(error: Exception, again: str) -> Exception:
     """Return a plain message where another process has stopped answering, otherwise the error itself."""
     message = str(error).partition("\n")[0]
     if isinstance(error, (UserError, OSError)) or not (isinstance(error, dist.DistError) or "gloo" in message.lower()):
         return error
-    return UserError(
-        f"another process of this training is gone ({message[-120:]}). Run the same command again, with as many processes as you "
-        "like: it continues from the newest checkpoint."
-    )
+    return UserError(f"another process is gone ({message[-120:]}). {again}")
 
 
 def _should_report(store: Any, world: World, elsewhere: bool) -> bool:
