@@ -19,18 +19,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from benchmarks.server_process import LONG, resident, started
 from tests.command import SENTENCES, trained
 from tests.serve.tiny_models import folder, opened
 
-LONG = 300.0
 ASK = {"model": "gpt", "prompt": "the cat", "max_tokens": 50, "temperature": 1.0, "n": 4, "stream": True}
 SLOW = {"model": "translator", "text": " ".join(["the cat sees the dog ."] * 60), "beam": 8}
 FAST = {"model": "translator", "text": SENTENCES[0][0], "beam": 1}
@@ -44,34 +44,8 @@ def runs(place: Path) -> list[str]:
     return [str(place / "gpt"), str(place / "translator")]
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
-@contextmanager
-def server(names: list[str], *options: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A server that is ready; it must end with exit code 0 at SIGTERM unless it has ended already."""
-    port = free_port()
-    command = [sys.executable, "-m", "regard", "serve", *names, "--port", str(port), "--quiet", *options]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while not is_ready(port):
-        assert process.poll() is None, "the server did not start"
-        time.sleep(0.1)
-    try:
-        yield process, port
-    finally:
-        if process.poll() is None:
-            process.terminate()
-        assert process.wait(LONG) == 0, process.returncode
-
-
-def is_ready(port: int) -> bool:
-    try:
-        return httpx.get(f"http://127.0.0.1:{port}/ready", timeout=LONG).status_code == 200
-    except httpx.TransportError:
-        return False
+def server(names: list[str], *options: str) -> AbstractContextManager[tuple[subprocess.Popen[str], int]]:
+    return started([sys.executable, "-m", "regard", "serve", *names, "--quiet", *options])
 
 
 def raw(body: dict[str, Any], path: str = "/v1/completions") -> bytes:
@@ -253,11 +227,6 @@ def settled(port: int) -> str:
         f"ended {ended:,}: finished {found['finished_total']:,}, cancelled {found['cancelled_total']:,}, "
         f"failed {found['failed_total']:,}"
     )
-
-
-def resident(pid: int) -> float:
-    """Megabytes of memory of a process."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def main() -> None:
