@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from regard.runs.plugins import SETTINGS
 from tests.command import tiny
+from tests.forked import forked
 from tests.test_docs import ROOT, Block, blocks
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
@@ -33,14 +32,12 @@ def test_there_are_steps_for_each_kind() -> None:
 def test_a_part_is_added_by_its_steps(name: str, tmp_path: Path) -> None:
     block: Block = FILES[name]
     (tmp_path / f"{name}.py").write_text(block.text, "utf-8")
-    command = [sys.executable, "-m", "regard", "train", str(tiny()), *command_of(name), *SHORT, "--device", "cpu"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
+    ran = forked("train", tiny(), *command_of(name), *SHORT, "--device", "cpu", folder=tmp_path)
+    assert ran.code == 0, ran.err
     (run,) = (tmp_path / "runs").iterdir()
     needed = f'plugins = ["{name}.py"]' in (run / "recipe.toml").read_text("utf-8")
     assert needed == (name != "my_metric")
     if name == "my_metric":
-        assert "longest" in ran.stdout
-    opened = [sys.executable, "-m", "regard", "predict", str(run), "the cat sees the dog .", "--plugin", f"{name}.py"]
-    told = subprocess.run(opened, cwd=tmp_path, capture_output=True, text=True)
-    assert (told.returncode, told.stdout.count("\n")) == (0, 1), told.stderr
+        assert "longest" in ran.out
+    told = forked("predict", run, "the cat sees the dog .", "--plugin", f"{name}.py", folder=tmp_path)
+    assert (told.code, told.out.count("\n")) == (0, 1), told.err
