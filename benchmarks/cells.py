@@ -32,7 +32,7 @@ def parser(says: str, cells: Iterable[str], systems: Iterable[str], rounds: int)
 
 
 class Cells:
-    """What a race has found so far, and what an earlier one found in other cells on the same device with the same versions."""
+    """The measurements of a race so far, and those of an earlier one in other cells on the same device with the same versions."""
 
     def __init__(self, name: str, title: str, setting: str, versions: Mapping[str, str], options: argparse.Namespace) -> None:
         self.name, self.title, self.setting, self.versions, self.options = name, title, setting, dict(versions), options

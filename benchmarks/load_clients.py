@@ -37,7 +37,7 @@ class Request(NamedTuple):
 
 @dataclass
 class Found:
-    """What a load has found; times are in seconds."""
+    """The measurements of one load; times are in seconds."""
 
     seconds: float = 0.0  # of the window in which answers count
     answered: int = 0  # in that window

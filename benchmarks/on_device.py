@@ -1,4 +1,4 @@
-"""What waits for a GPU, in order of importance, in the time of one lease: tests, races, a timeline, AESLC, LoRA, images.
+"""Everything that needs a GPU, in order of importance, in the time of one lease: tests, races, a timeline, AESLC, LoRA, images.
 
     python -m benchmarks.on_device --out FOLDER --data FOLDER --minilm FOLDER --seconds 560
     python -m benchmarks.on_device --out FOLDER --after EARLIER        goes on: what the folder EARLIER says is done is left out
@@ -66,7 +66,7 @@ PARTS = {
 
 
 class Session:
-    """What is done so far, and what is left of the time."""
+    """The parts that are done, and the time that is left."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.out = options, options.out

@@ -1,4 +1,4 @@
-"""What a Perceiver costs as its input grows: time and memory of a training step, beside full self-attention over the input.
+"""The cost of a Perceiver as its input grows: time and memory of a training step, beside full self-attention over the input.
 
     python -m benchmarks.perceiver_cost
 

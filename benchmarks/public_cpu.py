@@ -3,7 +3,7 @@
     REGARD_DATA=FOLDER python -m benchmarks.public_cpu --cells opus-mt-1 stories260K
 
 Random weights in published shapes, and the trained ones of FOLDER/weights/stories260K. What the systems find in float32 is
-compared first; what 8 bits change is told. As many tokens as asked for are forced. CTranslate2 runs in processes of its own.
+compared first; the effect of 8 bits is printed. As many tokens as asked for are forced. CTranslate2 runs in processes of its own.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Models(Pair):
 
     @torch.no_grad()
     def logprobs(self, name: str, texts: Outputs) -> list[list[float]]:
-        """Return what a system thinks of each token of texts, behind the first prompts."""
+        """Return a system's log-probability of each token of texts that follow the first prompts."""
         prompts, count = self.prompts(len(texts)), len(texts[0])
         if name in self.apart:
             found: list[list[float]] = self.apart[name](("score", (self.texts(len(texts)), texts)))

@@ -211,7 +211,7 @@ def replaced(names: list[str], place: Path) -> str:
 
 
 def settled(port: int) -> str:
-    """What the engines still have once nobody asks any more."""
+    """Return the requests that engines still hold after all clients have left."""
     for _ in range(600):
         page = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=LONG).text
         found = Counter[str]()

@@ -1,4 +1,4 @@
-"""What the servers of peers share: the application, `/ready`, and uvicorn as `regard serve` runs it."""
+"""Parts that the servers of peers share: the application, `/ready`, and uvicorn as `regard serve` runs it."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def predict_shard(
                 _answer(answers, input, output, as_json, kept.write, share)
                 kept.seek(0)
                 world.send_to_main(iter(partial(kept.read, PIECE), ""))
-        world.max(0)  # nobody leaves before the file has its name
+        world.max(0)  # every process waits until the file is renamed
 
 
 def _fingerprint(input: Path) -> str:

@@ -1,4 +1,4 @@
-"""What one of several processes answers of an input."""
+"""The part of an input that one of several processes answers."""
 
 from __future__ import annotations
 

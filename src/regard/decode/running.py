@@ -33,7 +33,7 @@ from regard.model.state.protocol import RowCompaction
 
 @dataclass(eq=False)
 class Sentence:
-    """One text being written, and what its reader wants to know of each step."""
+    """One text being written, and the settings of what each step reports."""
 
     allowed: Callable[[Sequence[int]], Sequence[int]] | None = None  # which tokens may follow these
     top: int = 0  # likeliest tokens of each step
@@ -41,7 +41,7 @@ class Sentence:
 
 
 class Step(NamedTuple):
-    """What one step did to a sentence."""
+    """The result of one step for one sentence."""
 
     sentence: Sentence
     token: int | None  # the new token; None where it ended, or where a beam has not decided yet
@@ -112,7 +112,7 @@ class Group:
             try:
                 ids = torch.as_tensor(sentence.allowed(sentence.tokens), dtype=torch.long, device=excluded_V.device)
                 excluded_V.fill_(True)[ids] = False
-            except Exception as error:  # of whoever wrote the rule: the other sentences go on
+            except Exception as error:  # in the caller's rule: the other sentences go on
                 errors[sentence] = error
         return excluded_GV
 

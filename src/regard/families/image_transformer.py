@@ -175,7 +175,7 @@ class ImageTransformer(nn.Module):
             self.head.project.bias.data.copy_(spread(c.mixtures, COUPLED if c.coupled else UNCOUPLED))
 
     def forward(self, ids_BL: Tensor) -> Tensor:
-        """What `step` gives, of all tokens: logits_BLV of the next, or log-probabilities of a mixture; coupled, its numbers."""
+        """Return for all tokens what `step` returns for one."""
         return self.scores(self.numbers(self.hidden(ids_BL)))
 
     def hidden(self, ids_BL: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What an export to another engine has in common with every other: the model, its vocabularies and marks, and probe inputs.
+"""Parts that all exports to other engines share: the model, its vocabularies and marks, and probe inputs.
 
 An export ends by running both sides on `INPUTS` inputs of different lengths. `Measure` says how far apart they were and what is
 allowed; a model that is farther away is not kept.

@@ -23,7 +23,7 @@ POOLED = "pooled"
 
 
 class Layout(NamedTuple):
-    """What a model makes of an image: its sides, which of them attend to each other, and which tokens are patches."""
+    """One pass of a model over an image: its sides, which of them attend to each other, and which tokens are patches."""
 
     sides: dict[str, TokenRow]
     apart: dict[str, tuple[str, str]]

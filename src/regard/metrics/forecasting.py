@@ -132,7 +132,7 @@ class ForecastScores:
     season_error: tuple[float, ...]
     objective: ForecastingConfig = POINT
     scaled: bool = True
-    best: tuple[float, ...] = ()  # the least squared error that is possible, scaled, of each channel; empty where nobody knows
+    best: tuple[float, ...] = ()  # the least squared error that is possible, scaled, of each channel; empty where it is not known
     outputs: list[str] = field(default_factory=list)
 
     def table(self) -> dict[str, dict[str, float]]:

@@ -1,4 +1,4 @@
-"""What a predictor answers over HTTP: paths with the bodies of their requests and answers, declared by each task's own package.
+"""Routes of a predictor over HTTP: paths with the bodies of their requests and answers, declared by each task's own package.
 
 A predictor that can be served has a method `routes`. `regard serve` mounts whatever the models at hand declare, and knows no task
 by name. Bodies are pydantic models, so the modules that declare routes are imported by `regard serve` alone.

@@ -129,7 +129,7 @@ async def events_of(tickets: Sequence[Ticket]) -> AsyncIterator[tuple[int, Event
 
 
 def _tell(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    with suppress(RuntimeError):  # the loop is closed, so no request waits
         loop.call_soon_threadsafe(call)
 
 

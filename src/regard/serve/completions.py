@@ -27,7 +27,7 @@ router = APIRouter()
 
 @dataclass
 class Header:
-    """What every chunk of an answer begins with."""
+    """The fields that every chunk of an answer begins with."""
 
     prefix: str  # of ids
     kind: str  # the field `object` of a whole answer

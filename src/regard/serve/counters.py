@@ -33,7 +33,7 @@ class Seconds:
 
 @dataclass
 class Counters:
-    """What an engine has done since it started."""
+    """Counts of an engine since it started."""
 
     steps: int = 0
     row_steps: int = 0

@@ -1,4 +1,4 @@
-"""The engine of the server: one thread that owns a model and does everybody's work, step by step.
+"""The engine of the server: one thread that owns a model and does the work of all requests, step by step.
 
 Between two steps it removes what was cancelled or is late, lets waiting requests join as far as rows and memory go, and takes a
 new model if one was handed over. What waits is in order for each key, and the keys take turns. A request that does not fit yet
@@ -66,7 +66,7 @@ class Engine:
         clock: Callable[[], float] = time.monotonic,
         start: bool = True,
     ) -> None:
-        """Start the engine's thread; without `start`, whoever calls `step` does its work."""
+        """Start the engine's thread; without `start`, the caller of `step` does its work."""
         self.settings = settings or EngineSettings()
         self.clock, self.counters = clock, Counters()
         self.long_texts, self.texts, self.answers = FairQueue[Item](), FairQueue[Item](), FairQueue[Item]()
@@ -160,7 +160,7 @@ class Engine:
                 self.state.wait_for(lambda: self.stopping or self.queued or self._busy or self.next_model or self.closing)
             try:
                 worked = not self.stopping and self.step()
-            except Exception as error:  # of the engine itself: whoever waits must not wait for ever
+            except Exception as error:  # in the engine itself: every waiting request must still get an answer
                 worked = True
                 self._abandon(readable(error))
             if self.stopping or (self.closing and not worked):
@@ -285,7 +285,7 @@ class Engine:
         served.items.pop(writing).ticket.put(readable(error))
 
     def _give_up(self) -> None:
-        """Tell everybody who still waits that there will be no result."""
+        """Answer all waiting requests with the error that there will be no result."""
         with self.state:
             items = [item for queue in self._queues for item in queue.remove(lambda item: True)]
         closing = Closing("this server has shut down before the request was done; ask again later.")

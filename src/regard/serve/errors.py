@@ -46,7 +46,7 @@ class Refused(UserError):
 
 
 class ClientGone(Exception):
-    """The client has closed the connection, so nobody waits for an answer."""
+    """The client has closed the connection and needs no answer."""
 
 
 class Json(Response):
@@ -98,7 +98,7 @@ def for_request(sentence: str) -> str:
 
 
 def of_server(error: Exception) -> bool:
-    """Return whether the engine gave a sentence to an error that is no mistake of whoever asked."""
+    """Return whether the engine gave a sentence to an error that is not a mistake in the request."""
     return type(error) is UserError and error.__cause__ is not None and not isinstance(error.__cause__, UserError)
 
 
@@ -139,7 +139,7 @@ SENTENCES = {
     "literal_error": "must be {expected}.",
     "recursion_loop": "is nested too deeply.",
 }
-"""What a field should be, by the kind of error that pydantic names."""
+"""The expected value of a field, by pydantic's kind of error."""
 
 
 def misshapen(error: RequestValidationError) -> Json:

@@ -1,4 +1,4 @@
-"""A queue that is fair between keys: whoever asks seldom does not wait behind whoever asks often.
+"""A queue that is fair between keys: a key with few requests does not wait behind one with many.
 
 The keys take turns, and the work of one key goes in order.
 """

@@ -24,7 +24,7 @@ BROKEN = (
 
 
 class Kind(NamedTuple):
-    """What texts of one batch have in common."""
+    """The properties that all texts of one batch share."""
 
     is_beam: bool
     lanes: int

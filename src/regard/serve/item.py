@@ -27,7 +27,7 @@ def is_lost(item: Item, now: float) -> bool:
 
 
 def readable(error: Exception) -> Exception:
-    """Return a sentence for whoever asked; what is no mistake of theirs is kept as its cause."""
+    """Return an error with a sentence for the client; an error of the server is kept as its cause."""
     if isinstance(error, UserError):
         return error
     sentence = UserError(f"the model failed on this request: {type(error).__name__}: {error}")

@@ -23,11 +23,11 @@ FIELD = "regard.record"  # of an ASGI scope
 
 @dataclass
 class Record:
-    """What is known about one request."""
+    """The log record of one request."""
 
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     key: int = 0  # which line of the key file; 0: none
-    route: str = "other"  # as the application names it, so that addresses nobody serves are one
+    route: str = "other"  # as the application names it, so that all unknown addresses count as one
     model: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -48,7 +48,7 @@ def record_of(scope: Scope) -> Record:
 
 
 def write_line(line: str) -> None:
-    """Write a line at once, so that several processes do not mix theirs. Whoever read them may have left."""
+    """Write a line at once, so that several processes do not mix theirs. The reader of the log may have closed it."""
     with suppress(OSError):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

@@ -23,7 +23,7 @@ CANDIDATES = 40  # bytes of a candidate of a beam, of which a lane has two a ste
 
 
 class Need(NamedTuple):
-    """What one text takes when it is longest."""
+    """The memory of one text at its longest."""
 
     rows: int
     slots: int  # of keys and values: of the prompt, and of each step as many as there are lanes

@@ -20,7 +20,7 @@ from regard.serve.models import Models
 from regard.serve.work import Histogram as EngineHistogram
 from regard.serve.work import Statistics
 
-disable_created_metrics()  # a second series for each, which nobody reads
+disable_created_metrics()  # they would add an unused series for each
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client when it is imported
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 COUNTED = {

@@ -24,7 +24,7 @@ REPLY = "/reply"  # of a model of dialogues, which chats by it
 
 
 class Engine(Protocol):
-    """What the HTTP interface needs of `serve/engine.py`."""
+    """The methods of `serve/engine.py` that the HTTP interface calls."""
 
     def submit(self, work: Work, *, key: str = "", deadline: float | None = None) -> Ticket: ...
 

@@ -41,7 +41,7 @@ class ResponseFormat(Body):
 
 
 class Writing(Body):
-    """What completions and chats have in common."""
+    """Fields that completions and chats share."""
 
     model: Model = None
     max_tokens: Annotated[int | None, Field(ge=1, le=1_000_000, description="None: as the run's own settings")] = None

@@ -1,4 +1,4 @@
-"""What a request may change of a run's `[decode]` settings, and the predictor with these changes.
+"""The `[decode]` settings that a request may change, and the predictor with these changes.
 
 The same settings come again and again, and to check them takes longer than a step of a small model. So predictors are kept by the
 settings that were asked for; seeds are no part of them.

@@ -103,7 +103,7 @@ class _Mask:
 
 
 class _Bytes:
-    """What llguidance's `TokenizerWrapper` asks of a tokenizer."""
+    """The interface of a tokenizer that llguidance's `TokenizerWrapper` calls."""
 
     def __init__(self, tokenizer: Tokenizer, end: int) -> None:
         self.eos_token_id, self.bos_token_id = end, None

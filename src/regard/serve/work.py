@@ -106,7 +106,7 @@ class Closing(UserError):
 
 
 class Cancelled(UserError):
-    """Whoever submitted the work cancelled it."""
+    """The work was cancelled by the thread that submitted it."""
 
 
 class DeadlinePassed(UserError):

@@ -92,7 +92,7 @@ class Session(Protocol):
 
     @property
     def classes(self) -> Sequence[str]:
-        """What images can be drawn of; none of a model that draws any image, or none."""
+        """Return the classes of images that can be drawn; none where a model draws without classes, or draws no images."""
         return ()
 
     @property

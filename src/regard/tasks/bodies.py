@@ -1,4 +1,4 @@
-"""What the bodies of requests to `regard serve` have in common: texts, images, attention weights.
+"""Parts that bodies of requests to `regard serve` share: texts, images, attention weights.
 
 Nothing of a request is a place: an image is the base64 of a file's content, and a text is only ever a text.
 """
@@ -73,7 +73,7 @@ class Maps(Reply):
 
 
 class WriteBody(Body):
-    """What all requests for a text that is written have in common."""
+    """Fields of all requests for a text that is written."""
 
     model: Model = None
     max_tokens: Annotated[int | None, Field(ge=1, le=1_000_000)] = None
@@ -119,7 +119,7 @@ def must_have_words(text: str, what: str = "text") -> str:
 
 
 def open_picture(encoded: str) -> Image.Image:
-    """Return the image of a base64 text. A name of a file and an address are no base64, and are opened by nobody."""
+    """Return the image of a base64 text. Names of files and addresses are not base64, and are never opened."""
     content = encoded
     if encoded.startswith(DATA_URI):
         kind, comma, content = encoded.partition(",")

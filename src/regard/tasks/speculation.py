@@ -1,4 +1,4 @@
-"""What proposes tokens while a text is written: a draft, which is another run, or the source and the text themselves.
+"""Proposers of tokens while a text is written: a draft, which is another run, or the source and the text themselves.
 
 A draft of an encoder-decoder reads the same source as the model. A lookup finds what followed the last tokens in the source, as
 summaries, corrections and names in translations copy it, or in the text so far. Where source and target have a vocabulary each,
@@ -29,7 +29,7 @@ from regard.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class SourceSpeculation:
-    """What proposes the tokens of outputs of an encoder-decoder."""
+    """Proposes tokens for the outputs of an encoder-decoder."""
 
     speculation: Speculation
     written: Sequence[int] | None = None  # of each source token its id in the target's vocabulary; None: they have one in common

@@ -8,7 +8,7 @@ Nobody can forecast the noise, nor when a level jumps. With s the standard devia
 with probability P a step, and event sizes e that are there with a probability q of the hours,
 
     best mean squared error at h steps ahead = s^2                              seasons, and events whose column is read
-                                             = s^2 + a^2 (1 - (1 - 2P)^(2h))    regimes, by whoever knows the present level
+                                             = s^2 + a^2 (1 - (1 - 2P)^(2h))    regimes, where the present level is known
                                              = s^2 + e^2 q (1 - q)              events whose column is not read (q as it came out)
 
 The first and the last hold exactly for hours that do not tell whether an event has begun; so they are bounds for every model.

@@ -108,7 +108,7 @@ def _hidden(name: PurePosixPath | Path) -> bool:
 
 
 def _must_be_by_class(path: Path, names: Sequence[PurePosixPath], folders: set[PurePosixPath]) -> None:
-    """Refuse images without a class, classes without an image, and a class that lies in two places."""
+    """Refuse images without a class, classes without an image, and a class that is in two places."""
     if bare := [name for name in names if len(name.parts) == 1]:
         raise UserError(
             f"{path}: {bare[0]} is in no folder of a class, and {len(bare):,} images are not; put each image into a folder that "

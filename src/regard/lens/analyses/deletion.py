@@ -52,7 +52,7 @@ def _rollout(subject: Subject, stack: str) -> np.ndarray:
 
 
 def _relevance(subject: Subject, stack: str) -> np.ndarray:
-    """Return what speaks for the class that is scored, of an image."""
+    """Return the relevance of each patch of an image for the class that is scored."""
     return np.asarray(relevances(subject)[1](int(subject.targets_L[0])))
 
 

@@ -33,7 +33,7 @@ from regard.lens.result import NotebookView
 from regard.lens.subject import ImageTokens, Subject
 from regard.model.probe import Probe
 
-BESIDE = 4  # tokens that are no patch, whose weights are told one by one
+BESIDE = 4  # the most tokens other than patches whose weights the caption lists
 LATENTS = 17  # that are shown
 NOT_WHY = "Attention says where a model looked, not why it answered."
 POOLS = "what the query that pools the patches attends to."

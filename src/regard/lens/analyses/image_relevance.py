@@ -1,4 +1,4 @@
-"""What speaks for a class of an image, patch by patch: weights times their gradients through all layers.
+"""The relevance of each patch of an image for a class: weights times their gradients through all layers.
 
 Chefer et al. 2021 (ICCV), "Generic attention-model explainability", equations 5 and 6. With A the weights of a layer, and ∇A the
 gradient of the class's logit, R <- R + R mean_h(max(0, ∇A * A)), from the last layer to the first, beginning at the tokens that

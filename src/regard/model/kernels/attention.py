@@ -26,7 +26,7 @@ TILE, WARPS = 2**14, 4  # bytes of keys looked at together, and by how many warp
 
 
 class Newest(NamedTuple):
-    """What happens to the newest queries and keys before they meet: an RMS norm of each, and a rotation of both."""
+    """The preparation of the newest queries and keys: an RMS norm of each, and a rotation of both."""
 
     query_norm: nn.RMSNorm | None = None
     key_norm: nn.RMSNorm | None = None

@@ -1,4 +1,4 @@
-"""What a forecasting model writes for each value: one number, quantiles, or the parameters of a distribution.
+"""The output of a forecasting model for each value: one number, quantiles, or the parameters of a distribution.
 
 Dims: B batch, H horizon, C channels, N = H P outputs of a channel, P numbers for each value.
 """

@@ -109,7 +109,7 @@ async def draw(request: Request, run: Name, text: Kind = "", image: Kind = "", n
 
 
 def _ended(frames: asyncio.Queue[bytes | None], drawing: asyncio.Future[str]) -> None:
-    """End the frames; an error is looked at, or it would be reported as one that nobody handles."""
+    """End the frames and read the task's error, or Python would report it as unhandled."""
     if not drawing.cancelled():
         drawing.exception()
     frames.put_nowait(None)

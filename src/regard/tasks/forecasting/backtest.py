@@ -1,4 +1,4 @@
-"""What a backtest shows: forecasts of the last windows of a test, end to end, and errors by the number of steps ahead.
+"""The data of a backtest: forecasts of the last windows of a test, end to end, and errors by the number of steps ahead.
 
 Dims: B windows, L look-back, H horizon, C channels, Q quantiles.
 """
@@ -24,7 +24,7 @@ FEWEST, MOST = 3, 64  # forecasts of a series
 
 
 class Forecaster(Protocol):
-    """What a backtest needs of a trained forecaster."""
+    """The parts of a trained forecaster that a backtest uses."""
 
     model: Any
     scaling: Scaling

@@ -64,7 +64,7 @@ Seen = Callable[[np.ndarray, int], None]
 
 
 class Wish(NamedTuple):
-    """What is to be drawn."""
+    """One image to be drawn: its class, and the pixels that are given."""
 
     text: str
     given_L: np.ndarray  # levels of the pixels that stay
